@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     )
     from attomaton.corpora.readers.tokenize import tokenize_corpus as tokenize_corpus
     from attomaton.corpora.samples import Sample as Sample, Samples as Samples, Skipped as Skipped
-    from attomaton.corpora.shards.cuts import Cuts as Cuts, Shards as Shards
-    from attomaton.corpora.shards.tokenized import (
+    from attomaton.corpora.shards import (
+        Cuts as Cuts,
+        Shards as Shards,
         TokenizedCorpus as TokenizedCorpus,
         read_tokens as read_tokens,
     )

@@ -26,6 +26,7 @@ from attomaton.engines.kept import Kept, Stage, Ties
 from attomaton.engines.kernel import choices_of_piece, query_rows
 from attomaton.engines.parts import (
     EdgeParts,
+    rows_between,
     scan_rows,
     sum_neighbours,
     write_choices,
@@ -36,20 +37,15 @@ from attomaton.engines.sums import MOST_ROWS, PIECE_TOKENS, Counting, Sums, add_
 from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA, encode_choices
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
-from attomaton.graphs.parts import cut_queries, slice_queries
+from attomaton.graphs.parts import cut_queries
 from attomaton.graphs.windows import Links, link_repeats, window_edges
 
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """Ranges of packed edges, each of which one task counts.
+    """Ranges of packed edges, each of which one task counts, and the part that each belongs to.
 
-    Attributes
-    ----------
-    keys : int64 array, shape (n_slots + 1,)
-        Slot ``i`` has the packed edges (query, winner, loser) ``keys[i] … keys[i + 1] − 1``.
-    parts : int64 array, shape (n_slots,)
-        The part that each slot belongs to.
+    Slot ``i`` has the packed edges (query, winner, loser) ``keys[i] … keys[i + 1] − 1``.
     """
 
     keys: Int64
@@ -72,12 +68,12 @@ def cut_slots(queries: pa.Table, borders: Int64, most: int) -> Slots:
     guess makes tasks uneven, and nothing else.
     """
     n_tokens = int(borders[-1])
-    asked, realisable = column(queries, "query"), column(queries, "realisable")
-    seen = np.zeros(n_tokens)
-    seen[asked] = realisable + column(queries, "unrealisable")
-    share = seen / max(1.0, float(seen.sum()))
+    query, realisable = column(queries, "query"), column(queries, "realisable")
+    samples = np.zeros(n_tokens)
+    samples[query] = realisable + column(queries, "unrealisable")
+    share = samples / max(1.0, float(samples.sum()))
     weight = np.zeros(n_tokens, np.int64)
-    weight[asked] = realisable
+    weight[query] = realisable
     keys: list[int] = []
     parts: list[int] = []
     for part, (first, stop) in enumerate(pairwise(borders.tolist())):
@@ -108,21 +104,7 @@ Batches = Iterable[Any]
 
 @dataclass(frozen=True, eq=False)
 class TaskKernel:
-    """How numbers of tasks become pieces of documents; the passes are its children.
-
-    Attributes
-    ----------
-    cuts : Cuts
-        The documents of each task.
-    selection : Selection
-        Gives the window.
-    kept : bool array, shape (n_tokens,)
-        Which queries to count.
-    piece_tokens : int
-        About how many tokens to count at once.
-    slots : Slots
-        Which task each row goes to.
-    """
+    """How numbers of tasks become pieces of about ``piece_tokens`` tokens; the passes are its children."""
 
     cuts: Cuts
     selection: Selection
@@ -213,17 +195,7 @@ class WriteChoices:
 
 @dataclass(frozen=True)
 class JoinFiles:
-    """Numbers → Parquet files of one part after the other in one file; tells where its entry is.
-
-    Attributes
-    ----------
-    files : sequence of sequences of Path
-        What to join, in order.
-    kind : str
-        Edges or choices.
-    folder : Path
-        Where to write.
-    """
+    """Numbers → Parquet files of one part (edges or choices) joined into one; tells where its entry is."""
 
     files: Sequence[Sequence[Path]]
     kind: str
@@ -245,31 +217,23 @@ FORMS = {"edges": (EDGE_SCHEMA, EDGE_FILE), "choices": (CHOICE_SCHEMA, CHOICE_FI
 
 @dataclass(frozen=True)
 class StoreRows:
-    """All rows → one Arrow file; tells its name."""
+    """All rows → one Arrow file; tells its entry."""
 
     folder: Path
+    kind: str = "rows"
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
         rows = [_arrow.Table.from_batches([batch]) for batch in filled(batches)]
         if rows:
-            yield tell(0, name=store_arrow(self.folder / f"rows-{token_hex(6)}.arrow", rows)["name"])
+            yield tell(0, **store_arrow(self.folder / f"{self.kind}-{token_hex(6)}.arrow", rows))
 
 
 @dataclass(frozen=True, eq=False)
 class RunFunction:
-    """Numbers of parts → what a function makes of their rows, one Arrow file each; tells their entries.
+    """Numbers of parts → what a function makes of their rows, one Arrow file each; tells their names.
 
-    Attributes
-    ----------
-    function : callable
-        From a table for each input to one table.
-    inputs : sequence of Path or EdgeParts
-        Arrow files sorted by their column query, or edges in Parquet files.
-    ranges : sequence of (int, int)
-        First and last query + 1 of each part, the biggest part first.
-    folder : Path
-        Where to write.
+    ``ranges`` has the first and last query + 1 of each part; files of ``inputs`` are sorted by query.
     """
 
     function: Callable[..., pa.Table]
@@ -280,11 +244,11 @@ class RunFunction:
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
         for part in numbers_of(batches):
-            rows = [_rows(table, *self.ranges[part]) for table in self.inputs]
-            entry = store_arrow(
-                self.folder / f"mapped-{part:05d}-{token_hex(6)}.arrow", [self.function(*rows)]
-            )
-            yield tell(part, name=entry["name"])
+            tables = [open_arrow(table) if isinstance(table, Path) else table for table in self.inputs]
+            rows = [rows_between(table, *self.ranges[part]) for table in tables]
+            name = f"mapped-{part:05d}-{token_hex(6)}.arrow"
+            store_arrow(self.folder / name, [self.function(*rows)])
+            yield tell(part, name=name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,15 +257,6 @@ class RunStage:
 
     A part that an earlier run finished is taken up. Every attempt writes files of its own, and the record of
     one attempt replaces that of another: both name whole files with the same bytes.
-
-    Attributes
-    ----------
-    stage : Stage
-        What to run.
-    kept : Kept
-        Where it writes, and the records.
-    order : sequence of int
-        The part that each task works on.
     """
 
     stage: Stage
@@ -382,12 +337,6 @@ def open_arrow(path: Path) -> pa.Table:
     return _arrow.ipc.open_file(_arrow.memory_map(os.fsencode(path))).read_all()
 
 
-def _rows(table: Path | EdgeParts, first: int, stop: int) -> pa.Table:
-    if isinstance(table, EdgeParts):
-        return table.read(first, stop)
-    return slice_queries(open_arrow(table), first, stop)
-
-
 def name_attempt(kind: str, part: int) -> str:
     """A name for a file of a part that no other attempt uses, in whatever session."""
     return f"{kind}-{part:05d}-{token_hex(6)}.parquet"
@@ -439,17 +388,7 @@ LISTED = "kind int, key long, high long, low long"
 
 @dataclass(frozen=True, eq=False)
 class ListSums:
-    """Tasks → (kind, key, high, low), added up within a piece.
-
-    Attributes
-    ----------
-    cuts : Cuts
-        The documents of each task.
-    count : Counting
-        What is counted, with empty tables.
-    tables : mapping of str to Path
-        Arrow files of its tables.
-    """
+    """Tasks → (kind, key, high, low), added up within a piece; the tables of ``count`` are Arrow files."""
 
     cuts: Cuts
     count: Counting
@@ -466,28 +405,13 @@ class ListSums:
                     yield from batches_of(sums.to_table().add_column(0, "kind", _arrow.array(number)))
 
 
-@dataclass(frozen=True, eq=False)
-class StoreSums:
-    """(kind, key, high, low), each key once → one Arrow file; tells its entry."""
-
-    folder: Path
-
-    def __call__(self, batches: Batches) -> Iterator[Any]:
-        """Run on a partition."""
-        rows = [_arrow.Table.from_batches([batch]) for batch in filled(batches)]
-        if rows:
-            yield tell(0, **store_arrow(self.folder / f"sums-{token_hex(6)}.arrow", rows))
-
-
 def share(cuts: Cuts, count: Counting, folder: Path) -> ListSums:
     """The pass as it is sent to executors: its tables are written to files, and not sent with it."""
-    tables = count.tables
-    paths = {name: folder / f"{name}-{token_hex(6)}.arrow" for name in tables}
+    paths = {name: folder / f"{name}-{token_hex(6)}.arrow" for name in count.tables}
     for name, path in paths.items():
-        store_arrow(path, [tables[name]])
-    return ListSums(
-        cuts, count.with_tables({name: table.slice(0, 0) for name, table in tables.items()}), paths
-    )
+        store_arrow(path, [count.tables[name]])
+    empty = {name: table.slice(0, 0) for name, table in count.tables.items()}
+    return ListSums(cuts, count.with_tables(empty), paths)
 
 
 def read_sums(paths: Sequence[Path], count: Counting) -> dict[str, Sums]:

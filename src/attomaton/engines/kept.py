@@ -59,16 +59,9 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Kept:
-    """The records of the parts of one stage.
+    """The records of the parts of one stage, beside their files; ``stage`` begins the names of the records.
 
-    Attributes
-    ----------
-    folder : Path
-        Where the files of the parts and their records are.
-    stage : str
-        Begins the names of the records.
-    fingerprint : str
-        A digest of all that the answer depends on.
+    ``fingerprint`` is a digest of all that the answer depends on.
     """
 
     folder: Path
@@ -107,10 +100,9 @@ class Kept:
     def clear(self, n_parts: int) -> None:
         """Remove the records of this stage that are of other work or beyond ``n_parts``, and their files."""
         for path in sorted(self.folder.glob(f"{self.stage}-*.json")) if self.folder.is_dir() else ():
-            told = re.fullmatch(rf"{self.stage}-(\d+)\.json", path.name)
-            record = read_sealed(path) or {}
-            same = record.get("fingerprint") == self.fingerprint
-            if told is not None and not (same and int(told[1]) < n_parts):
+            number = re.fullmatch(rf"{self.stage}-(\d+)\.json", path.name)
+            same = (read_sealed(path) or {}).get("fingerprint") == self.fingerprint
+            if number is not None and not (same and int(number[1]) < n_parts):
                 path.unlink(missing_ok=True)
 
     def _path(self, number: int) -> Path:

@@ -31,7 +31,6 @@ from attomaton.base.tables import (
     column,
     empty_table,
     exact_file,
-    keep_rows,
     make_table,
     ragged_column,
     read_parquet,
@@ -142,7 +141,7 @@ class EdgeParts:
         """The edges of the queries ``first … stop − 1``; of files only the row groups that hold some."""
         low, high = np.searchsorted(self.borders, [first, stop - 1], side="right") - 1
         near = self.pieces[max(low, 0) : high + 1] if first < stop else ()
-        found = [_rows_between(_read_near(piece, first, stop), first, stop) for piece in near]
+        found = [slice_queries(_read_near(piece, first, stop), first, stop) for piece in near]
         return pa.concat_tables([empty_table(EDGE_SCHEMA), *found]).combine_chunks()
 
     def digest(self) -> str:
@@ -270,11 +269,6 @@ def _read_near(piece: Path | pa.Table, first: int, stop: int) -> pa.Table:
         limits = {at: one.column(query).statistics for at, one in enumerate(footers) if one.num_rows}
         near = [group for group, limit in limits.items() if limit.max >= first and limit.min < stop]
         return file.read_row_groups(near, use_threads=False)
-
-
-def _rows_between(table: pa.Table, first: int, stop: int) -> pa.Table:
-    query = column(table, "query")
-    return keep_rows(table, (query >= first) & (query < stop))
 
 
 _arrow: Any = pa
@@ -405,24 +399,10 @@ QueryTable = pa.Table | EdgeParts
 def map_queries(
     function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int, threads: int = 1
 ) -> pa.Table:
-    """Run ``function`` on the rows of each part of the queries, the biggest first.
+    """Run ``function`` on the rows of each part of the queries, the biggest first; its tables, in order.
 
-    Parameters
-    ----------
-    function : callable
-        Takes one Arrow table for each of ``tables`` with the rows of some consecutive queries, and returns an
-        Arrow table.
-    tables : pyarrow.Table or EdgeParts
-        Sorted by their column query.
-    n_parts : int
-        About how many parts to make; they hold about equally many rows.
-    threads : int
-        How many parts to work on at once.
-
-    Returns
-    -------
-    pyarrow.Table
-        What the function returned, in the order of the queries.
+    It takes one Arrow table for each of ``tables``, which are sorted by their column query. About ``n_parts``
+    parts hold about equally many rows each, and ``threads`` of them are worked on at once.
 
     Examples
     --------
@@ -433,7 +413,7 @@ def map_queries(
     ranges = biggest_first(tables, n_parts)
 
     def run(limits: tuple[int, int]) -> pa.Table:
-        return function(*(_rows(table, *limits) for table in tables))
+        return function(*(rows_between(table, *limits) for table in tables))
 
     found = dict(zip(ranges, share_out(run, ranges, max(1, threads)), strict=True))
     results: Sequence[Any] = [found[limits] for limits in sorted(found)]
@@ -457,18 +437,15 @@ def _weights(tables: Sequence[QueryTable]) -> Int64:
             weights[column(table.queries, "query")] = 1 + column(table.queries, "realisable")
             counts.append(weights)
         else:
-            counts.append(_count_rows(table))
+            counts.append(np.bincount(column(table, "query")))
     total = np.zeros(max((len(count) for count in counts), default=0), np.int64)
     for count in counts:
         total[: len(count)] += count
     return total
 
 
-def _count_rows(table: pa.Table) -> Int64:
-    return np.bincount(column(table, "query"))
-
-
-def _rows(table: QueryTable, first: int, stop: int) -> pa.Table:
+def rows_between(table: QueryTable, first: int, stop: int) -> pa.Table:
+    """The rows of the queries ``first … stop − 1``."""
     if isinstance(table, EdgeParts):
         return table.read(first, stop)
     return slice_queries(table, first, stop)

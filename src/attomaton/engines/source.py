@@ -19,8 +19,7 @@ from attomaton.corpora.readers.files import printable
 from attomaton.corpora.readers.sources import is_ids, is_run
 from attomaton.corpora.readers.tokenize import tokenize_into
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples
-from attomaton.corpora.shards import Shards, holds_shards, is_tokenized, read_tokens
-from attomaton.corpora.shards.format import TOKENS
+from attomaton.corpora.shards import TOKENS, Shards, holds_shards, is_tokenized, read_tokens
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.encoders import find_splitter
 from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition
@@ -31,17 +30,7 @@ from attomaton.engines.work import fingerprint
 
 @dataclass(frozen=True)
 class Corpus:
-    """What was given, ready for an engine.
-
-    Attributes
-    ----------
-    tokens : Samples or Shards
-        The corpus in memory, or on disk.
-    vocabulary : Vocabulary, optional
-        None where ids are all there is.
-    about : dict
-        Kind, name and digest of the input, for the manifest of a run.
-    """
+    """A corpus ready for an engine, in memory or on disk, and what the manifest of a run says of it."""
 
     tokens: Samples | Shards
     vocabulary: Vocabulary | None
@@ -158,12 +147,5 @@ def _write_shards(
     corpus = tokenize_into(tokens, source, tokenizer=tokenizer, reading=reading)
     shards = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens)
     about = {"kind": "documents", "name": name_of(path_of(source)), "sha256": fingerprint(shards, {})}
-    return (
-        shards,
-        corpus.vocabulary,
-        {
-            **about,
-            "tokenizer": printable(tokenizer),
-            **tell_skipped(corpus.skipped),
-        },
-    )
+    about |= {"tokenizer": printable(tokenizer), **tell_skipped(corpus.skipped)}
+    return shards, corpus.vocabulary, about

@@ -149,16 +149,18 @@ class SparkEngine:
             try:
                 return open_parts(place, about, self._check_files)
             except CorruptRun:
-                return self._write_edges(place, about)  # not finished, or of something else
-
-    def _write_edges(self, place: Path, about: Mapping[str, Any]) -> EdgeParts:
-        with explained(place):
-            _empty(place)
-            counted = write_file(place / QUERIES, lambda path: write_parquet(self._samples, str(path)))
-            write = run.WriteEdges(place, self.selection.min_support)
-            pack = run.PackEdges(*self._kernel(self._borders))
-            entries = self._count("edges", place, pack, write, write_edges)
-            return finish(place, entries, {**counted, "name": QUERIES}, about)
+                pass  # not finished, or of something else
+            with explained(place):
+                place.mkdir(parents=True, exist_ok=True)
+                (place / MANIFEST).unlink(missing_ok=True)
+                for leftover in place.iterdir():
+                    if leftover.name == QUERIES or EDGES.fullmatch(leftover.name):
+                        leftover.unlink()
+                counted = write_file(place / QUERIES, lambda path: write_parquet(self._samples, str(path)))
+                write = run.WriteEdges(place, self.selection.min_support)
+                pack = run.PackEdges(*self._kernel(self._borders))
+                entries = self._count("edges", place, pack, write, write_edges)
+                return finish(place, entries, {**counted, "name": QUERIES}, about)
 
     def choices(self, components: Components | None) -> ChoiceTable:
         """Second pass: the choices inside each label's component (None means in whole contexts), counted."""
@@ -178,16 +180,11 @@ class SparkEngine:
             kept = Kept(place, "all", fingerprint(self.shards, settings, self._digests))
             record = kept.read(0)
             if record is None or not self._are_whole(place, record["files"]):
-                record = kept.write(0, {"files": self._write_choices(place, within, borders)})
+                pack = run.PackChoices(*self._kernel(borders), self._share(place, within))
+                counted = self._count("choices", place, pack, run.WriteChoices(place), write_choices)
+                record = kept.write(0, {"files": {entry["name"]: entry for entry in counted}})
         entries = tuple(record["files"].values())
         return ChoiceParts(borders, tuple(place / entry["name"] for entry in entries), entries)
-
-    def _write_choices(
-        self, place: Path, within: Components | Ties | None, borders: Int64
-    ) -> dict[str, dict[str, Any]]:
-        pack = run.PackChoices(*self._kernel(borders), self._share(place, within))
-        entries = self._count("choices", place, pack, run.WriteChoices(place), write_choices)
-        return {entry["name"]: entry for entry in entries}
 
     def _share(self, place: Path, within: Components | Ties | None) -> Callable[[], Components | None]:
         """Put ties into one file for all executors; an executor does it, if they are in files already."""
@@ -211,8 +208,8 @@ class SparkEngine:
             if record is None or not self._are_whole(place, record["files"]):
                 task = run.share(self._cuts, count, place)
                 rows = self._map_documents(task, run.LISTED).groupBy("kind", "key").sum("high", "low")
-                told = self._collect(count.name, map_batches(rows, run.StoreSums(place), run.TOLD))
-                record = kept.write(0, {"files": {one["name"]: one for one in told}})
+                stored = self._collect(count.name, map_batches(rows, run.StoreRows(place, "sums"), run.TOLD))
+                record = kept.write(0, {"files": {entry["name"]: entry for entry in stored}})
         return run.read_sums([place / name for name in record["files"]], count)
 
     def run_parts(self, stage: Stage, weights: Sequence[int]) -> list[dict[str, Any]]:
@@ -250,7 +247,7 @@ class SparkEngine:
         entries = self._collect("mapping queries", map_batches(numbers, task, run.TOLD))
         name_of: dict[int, str] = {entry["part"]: entry["name"] for entry in entries}
         in_order = sorted(range(len(ranges)), key=ranges.__getitem__)
-        return _open_all([place / name_of[part] for part in in_order])
+        return pa.concat_tables([run.open_arrow(place / name_of[part]) for part in in_order])
 
     @cached_property
     def _samples(self) -> pa.Table:
@@ -382,15 +379,6 @@ def _found(record: dict[str, Any] | None, place: Path) -> dict[str, Any]:
     return record
 
 
-def _empty(place: Path) -> None:
-    """Make the folder of the edges; files of ours that are there already go, the manifest first."""
-    place.mkdir(parents=True, exist_ok=True)
-    (place / MANIFEST).unlink(missing_ok=True)
-    for leftover in place.iterdir():
-        if leftover.name == QUERIES or EDGES.fullmatch(leftover.name):
-            leftover.unlink()
-
-
 EDGES = re.compile(r"(edges|nothing)-\d+(-[0-9a-f]+)?\.(parquet|json)|nothing\.parquet")
 """What we call a file of edges, and its entry."""
 
@@ -402,7 +390,3 @@ def _stored(table: QueryTable, path: Path) -> Path | EdgeParts:
         table = table.load().rows
     run.store_arrow(path, [table])
     return path
-
-
-def _open_all(paths: list[Path]) -> pa.Table:
-    return pa.concat_tables([run.open_arrow(path) for path in paths])

@@ -160,10 +160,10 @@ def explained_failure() -> Generator[None]:
 
 
 def _translated(text: str) -> AttomatonError:
-    told = re.findall(r"attomaton\.errors\.(\w+): (.*)", text)
-    kind = getattr(errors, told[-1][0], None) if told else None
+    raised = re.findall(r"attomaton\.base\.errors\.(\w+): (.*)", text)
+    kind = getattr(errors, raised[-1][0], None) if raised else None
     if kind is not None:
-        return kind(told[-1][1])
+        return kind(raised[-1][1])
     lines = [line for line in text.splitlines() if line.strip()] or ["no reason given"]
     atexit.unregister(_remove_logs)
     log = f" ({LOGS[-1]})" if LOGS else ""

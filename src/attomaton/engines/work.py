@@ -6,21 +6,26 @@ The folder is ours alone: we made it or found it empty, and a marker in it says 
 """
 
 import hashlib
-import json
 import re
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from io import FileIO
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from attomaton.base.artifacts import check_files, explained, identify_file, read_sealed, write_sealed
+from attomaton.base.artifacts import (
+    check_files,
+    digest_record,
+    explained,
+    identify_file,
+    read_sealed,
+    write_sealed,
+)
 from attomaton.base.artifacts.files import DRAFT_NAME, draft_name, lock_file
 from attomaton.base.errors import UnwritablePlace
 from attomaton.base.progress import Progress
@@ -41,16 +46,9 @@ _arrow: Any = pa
 class Task:
     """What to do with each piece of the corpus.
 
-    Attributes
-    ----------
-    name : str
-        Begins the names of its files.
-    settings : mapping
-        All that its answer depends on besides the corpus, as plain values.
-    window : int, optional
-        How far contexts reach; None where documents must not be cut.
-    process : callable
-        From a piece to ``(kind, table)`` pairs, each of which becomes a part.
+    ``name`` begins the names of its files; ``settings`` are all that its answer depends on besides the
+    corpus, as plain values; ``window`` is None where documents must not be cut; ``process`` makes
+    ``(kind, table)`` pairs of a piece, each of which becomes a part.
     """
 
     name: str
@@ -149,8 +147,7 @@ def fingerprint(shards: Shards, settings: Mapping[str, Any], digests: Sequence[s
     A shard behind a URL stands there with its size and the tag of its content, where the store gives one.
     """
     known = [identify_file(path) for path in shards.paths] if digests is None else list(digests)
-    told = [known, shards.n_tokens, dict(settings)]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return digest_record([known, shards.n_tokens, dict(settings)])
 
 
 def write_part(path: Path, table: pa.Table) -> dict[str, Any]:
@@ -160,15 +157,11 @@ def write_part(path: Path, table: pa.Table) -> dict[str, Any]:
     """
     sink: Any = _arrow.BufferOutputStream()
     kinds: Any = table.schema
-    encodings = {field.name: _encoding(field.type) for field in kinds}
-    arrow_parquet().write_table(
-        table,
-        sink,
-        compression="lz4",
-        use_dictionary=False,
-        column_encoding=encodings,
-        row_group_size=1 << 16,
-    )
+    options: dict[str, Any] = {"compression": "lz4", "use_dictionary": False, "row_group_size": 1 << 16}
+    encodings = {  # rising integers are best kept as differences
+        field.name: "DELTA_BINARY_PACKED" if field.type == pa.int64() else "PLAIN" for field in kinds
+    }
+    arrow_parquet().write_table(table, sink, column_encoding=encodings, **options)
     blob = sink.getvalue()
     with explained(path.parent):
         draft = path.with_name(draft_name())
@@ -176,11 +169,6 @@ def write_part(path: Path, table: pa.Table) -> dict[str, Any]:
             file.write(blob)
         draft.replace(path)
     return {"name": path.name, "sha256": hashlib.sha256(blob).hexdigest(), "rows": table.num_rows}
-
-
-def _encoding(kind: pa.DataType) -> str:
-    """Rising integers are best kept as differences."""
-    return "DELTA_BINARY_PACKED" if kind == pa.int64() else "PLAIN"
 
 
 def prepare_work(folder: Path) -> Path:
@@ -211,20 +199,16 @@ def working_in(folder: Path) -> Generator[Path]:
     with explained(folder):
         marker = (place / MARKER).open("ab", buffering=0)
     with marker:
-        _hold(marker, folder)
+        free = True
+        with suppress(OSError):  # a file system without locks
+            free = lock_file(marker)
+        if not free:
+            raise UnwritablePlace(
+                f"another run works in {folder}; wait until it ends, or work in another folder"
+            )
         with explained(folder):
             clear_drafts(place)
         yield place
-
-
-def _hold(marker: FileIO, folder: Path) -> None:
-    """Lock the marker until it is closed, or this process ends, in whatever way."""
-    try:
-        free = lock_file(marker)
-    except OSError:
-        return  # a file system without locks
-    if not free:
-        raise UnwritablePlace(f"another run works in {folder}; wait until it ends, or work in another folder")
 
 
 def clear_drafts(folder: Path) -> None:
