@@ -60,6 +60,7 @@ def train(
     """Train a layer of attention on CORPUS: log-loss, token-id head, W(0) = 0, all samples in each step."""
     from attomaton.base.errors import StepBeyondEdge, needing
     from attomaton.corpora.readers.corpus import read_samples
+    from attomaton.graphs.bags import find_realisable
 
     with needing("training"):
         from attomaton.training import loop
@@ -68,11 +69,10 @@ def train(
         from attomaton.training.models.embeddings import Orthonormal, RandomUnit
 
     read = read_samples(corpus, window=window, tokenizer=how.tokenizer, reading=how.reading)
-    samples = _realisable(read)
-    size = samples.n_tokens if dim is None else dim
-    _check_size(samples, size)
-    kept = resumable(corpus != "-", "--resume")
-    with kept, stages(quiet or as_json) as announce, told_as_lines(StepBeyondEdge):
+    samples = read.take(find_realisable(read))  # the others teach nothing, and need not be laid out
+    _check_size(samples, samples.n_tokens if dim is None else dim)
+    going_on = resumable(corpus != "-", "--resume")
+    with going_on, stages(quiet or as_json) as announce, told_as_lines(StepBeyondEdge):
         announce("training")
         trace = loop.train(
             samples,
@@ -110,13 +110,6 @@ def _make_step(optimiser: str, step_size: float, decay: float, *, normalized: bo
     if optimiser not in kinds:
         raise UnsupportedOption(f"--optimiser is {show(optimiser)}; give one of descent, {', '.join(kinds)}")
     return kinds[optimiser](step_size, schedule=schedule)
-
-
-def _realisable(samples: "Samples") -> "Samples":
-    """The samples whose context holds the label: the others teach nothing, and need not be laid out."""
-    from attomaton.graphs.bags import find_realisable
-
-    return samples.take(find_realisable(samples))
 
 
 def _check_size(samples: "Samples", dim: int) -> None:

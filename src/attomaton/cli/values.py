@@ -32,39 +32,30 @@ _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(nan|in
 def whole(help_text: str, *, least: int = 0, most: int = LARGEST, names: tuple[str, ...] = ()) -> Any:
     """An option that is a whole number in this range; without names it is called as its parameter."""
     reach = f"{least} to {most}" if most < LARGEST else f">= {least}"
-
-    def check(text: Any) -> int:
-        return whole_number(read_number(text), "it", least=least, most=most)
-
-    return typer.Option(*names, parser=_parser(check), metavar=f"<int {reach}>", help=help_text)
+    parser = _parser(lambda text: whole_number(read_number(text), "it", least=least, most=most))
+    return typer.Option(*names, parser=parser, metavar=f"<int {reach}>", help=help_text)
 
 
 def real(help_text: str, *, sign: str = "", **limits: float) -> Any:
     """An option that is a finite number within the limits of :func:`~attomaton.base.options.real_number`."""
-
-    def check(text: Any) -> float:
-        return real_number(read_number(text), "it", **limits)
-
-    return typer.Option(parser=_parser(check), metavar=f"<float {sign}".rstrip() + ">", help=help_text)
+    parser = _parser(lambda text: real_number(read_number(text), "it", **limits))
+    return typer.Option(parser=parser, metavar=f"<float {sign}".rstrip() + ">", help=help_text)
 
 
 def fraction(help_text: str) -> Any:
     """An option that is a share above 0 and at most 1."""
-
-    def check(text: Any) -> float:
-        return share(read_number(text), "it")
-
-    return typer.Option(parser=_parser(check), metavar="<float 0 to 1>", help=help_text)
+    parser = _parser(lambda text: share(read_number(text), "it"))
+    return typer.Option(parser=parser, metavar="<float 0 to 1>", help=help_text)
 
 
-def place(help_text: str, *names: str) -> Any:
+def place(help_text: str) -> Any:
     """An option that is a path."""
-    return typer.Option(*names, parser=_parser(_path), metavar="<path>", help=help_text)
+    return typer.Option(parser=_parser(_path), metavar="<path>", help=help_text)
 
 
-def run_option(help_text: str, *names: str) -> Any:
+def run_option(help_text: str) -> Any:
     """An option that is the path of a run, or its URL in an object store."""
-    return typer.Option(*names, parser=_parser(_run), metavar="<path or URL>", help=help_text)
+    return typer.Option(parser=_parser(_run), metavar="<path or URL>", help=help_text)
 
 
 def run_argument(help_text: str) -> Any:
@@ -79,7 +70,11 @@ def place_argument(help_text: str) -> Any:
 
 def source_argument(help_text: str) -> Any:
     """An argument that names a corpus: a path, glob or URL."""
-    return typer.Argument(parser=_parser(_source), help=help_text)
+
+    def check(text: Any) -> str:
+        return str(text) if "://" in str(text) else check_path(str(text), "it")
+
+    return typer.Argument(parser=_parser(check), help=help_text)
 
 
 def words(help_text: str) -> Any:
@@ -133,13 +128,6 @@ def _path(text: Any) -> Any:
 
 def _run(text: Any) -> Any:
     return as_place(text) if isinstance(text, str) and is_url(text) else given_path(text, "it")
-
-
-def _source(text: Any) -> str:
-    given = str(text)
-    if "://" not in given:
-        check_path(given, "it")
-    return given
 
 
 def _text(text: Any) -> str:
