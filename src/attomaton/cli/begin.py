@@ -60,7 +60,7 @@ def begin(
     from attomaton.theories.beginning.storage import KIND
 
     check_folder(out, KIND, overwrite=overwrite)
-    read_queries(queries)
+    chosen = read_queries(queries)
     goes_on = engine in ("duckdb", "spark") and work is not None and corpus != "-"
     with resumable(goes_on), stages(quiet or as_json) as announce:
         beginning = begin_with(

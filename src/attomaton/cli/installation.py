@@ -109,12 +109,7 @@ def find_installation(*, probe: bool = False) -> Installation:
         python=platform.python_version(),
         platform=platform.platform(),
         packages=by_extra.pop("", ()),
-        extras=tuple(
-            Extra(
-                name, packages, None if _are_ready(packages) else f"pip install --upgrade 'attomaton[{name}]'"
-            )
-            for name, packages in sorted(by_extra.items())
-        ),
+        extras=tuple(_describe_extra(name, packages) for name, packages in sorted(by_extra.items())),
         java=_find_java(),
         browser=_find_browser(),
         machine=_describe_machine(),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from attomaton.base.errors import UnreadableSource
-from attomaton.base.printing import show_hidden
+from attomaton.base.printing import shorten
 from attomaton.corpora.samples import MAX_TOKENS
 
 VOCABULARY = MAX_TOKENS
@@ -70,24 +70,12 @@ def unpacked_most(stored: int, max_bytes: int) -> int:
 
 def shown(text: str) -> str:
     """A name from a file, as an error may repeat it: without hidden characters, cut if long."""
-    return (
-        show_hidden(text)
-        if len(text) <= SHOWN
-        else f"{show_hidden(text[:SHOWN])}… ({len(text):,} characters)"
-    )
+    return shorten(text, SHOWN)
 
 
 @dataclass
 class Allowance:
-    """What a file has unpacked to so far, held against its size on disk.
-
-    Attributes
-    ----------
-    source : str
-        The file, as errors name it.
-    stored : int, optional
-        Its size; None if that cannot be known, and then nothing is held against it.
-    """
+    """What a file has unpacked to so far, compared with its size on disk if that is known."""
 
     source: str
     stored: int | None
@@ -100,18 +88,14 @@ class Allowance:
             return
         self.n_bytes += n_bytes
         self.documents += documents
-        most = max(FILE_SLACK, FILE_RATIO * self.stored)
-        if self.n_bytes > most:
-            raise self._too_much(f"unpacks to more than {most:,}")
-        most = max(DOCUMENT_SLACK, FILE_RATIO * self.stored)
-        if self.documents > most:
-            raise self._too_much(f"holds more than {most:,} documents")
-
-    def _too_much(self, what: str) -> UnreadableSource:
-        return UnreadableSource(
-            f"{self.source} has {self.stored:,} bytes and {what}: it repeats one thing without end, or is "
-            "damaged; leave out what is repeated, or store it unpacked"
-        )
+        most_bytes, most = (max(slack, FILE_RATIO * self.stored) for slack in (FILE_SLACK, DOCUMENT_SLACK))
+        if self.n_bytes > most_bytes or self.documents > most:
+            large = self.n_bytes > most_bytes
+            what = f"unpacks to more than {most_bytes:,}" if large else f"has more than {most:,} documents"
+            raise UnreadableSource(
+                f"{self.source} has {self.stored:,} bytes and {what}: it repeats one thing without end, or "
+                "is damaged; leave out what is repeated, or store it unpacked"
+            )
 
 
 STANDARD_INPUT = "-"

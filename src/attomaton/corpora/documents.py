@@ -122,24 +122,22 @@ class Piece:
 
 def regroup(pieces: Iterable[Piece], size: int, window: int) -> Iterator[Piece]:
     """The same documents in pieces of about ``size`` tokens; where one is cut, contexts stay whole."""
-    held: list[Piece] = []
+    pending: list[Piece] = []
     for piece in pieces:
-        held.append(piece)
-        if sum(len(one.ids) for one in held) >= size:
-            yield from _even_cuts(_join(held), size, window)
-            held = []
-    if held:
-        yield from _even_cuts(_join(held), size, window)
+        pending.append(piece)
+        if sum(len(part.ids) for part in pending) >= size:
+            yield from _cut_evenly(pending, size, window)
+            pending = []
+    if pending:
+        yield from _cut_evenly(pending, size, window)
 
 
-def _even_cuts(piece: Piece, size: int, window: int) -> Iterator[Piece]:
-    n_cuts = max(1, round(len(piece.ids) / size))
-    return piece.cut(max(1, -(-len(piece.ids) // n_cuts)), window)
-
-
-def _join(pieces: list[Piece]) -> Piece:
+def _cut_evenly(pieces: list[Piece], size: int, window: int) -> Iterator[Piece]:
+    """Pieces joined, and cut into pieces of about the same size."""
     shifts = np.cumsum([0, *(len(piece.ids) for piece in pieces)])
     borders = [piece.documents[1:] + shift for piece, shift in zip(pieces, shifts[:-1], strict=True)]
     ids = np.concatenate([piece.ids for piece in pieces])
     documents = np.concatenate([[0], *borders])
-    return trusted(Piece, ids=ids, documents=documents, head=0, n_tokens=pieces[0].n_tokens)
+    whole = trusted(Piece, ids=ids, documents=documents, head=0, n_tokens=pieces[0].n_tokens)
+    n_cuts = max(1, round(len(ids) / size))
+    return whole.cut(max(1, -(-len(ids) // n_cuts)), window)

@@ -13,10 +13,10 @@ from attomaton.base.options import show
 from attomaton.base.remote import Place, RemotePath
 from attomaton.base.tables import Bool
 from attomaton.corpora.documents import Documents, Piece
-from attomaton.corpora.readers.batches import Reading
+from attomaton.corpora.readers.batches import Reading, refuse_reading
 from attomaton.corpora.readers.corpus import name_of, no_samples, path_of, read_given, tell_skipped
 from attomaton.corpora.readers.files import printable
-from attomaton.corpora.readers.sources import is_ids, is_run
+from attomaton.corpora.readers.sources import is_ids, written_kind
 from attomaton.corpora.readers.tokenize import tokenize_into
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples
 from attomaton.corpora.shards import TOKENS, Shards, holds_shards, is_tokenized, read_tokens
@@ -67,6 +67,7 @@ def refuse_input_in(out: Path, source: Any) -> None:
 def read_source(source: Any, *, window: int, tokenizer: str, tokens: Path | None, reading: Reading) -> Corpus:
     """Read a corpus."""
     if isinstance(source, Samples):
+        refuse_reading(reading, "the Samples")
         digest = digest_arrays(source.values, source.starts, source.stops, source.labels)
         return Corpus(source, None, {"kind": "samples", "sha256": digest})
     read, vocabulary, about = _read(source, tokenizer, tokens, reading)
@@ -120,10 +121,13 @@ def _count_tokens(read: Documents) -> int:
 def _folder_of(source: Any, reading: Reading) -> Place | None:
     """The folder, if token shards are what is given."""
     folder = path_of(source)
-    if folder is None or (isinstance(folder, RemotePath) and not folder.is_dir()) or is_run(folder):
+    if folder is None or (isinstance(folder, RemotePath) and not folder.is_dir()):
         return None
-    shards = reading.column in (None, TOKENS) and reading.format in (None, "parquet") and holds_shards(folder)
-    return folder if shards or is_tokenized(folder) else None
+    if is_tokenized(folder):
+        refuse_reading(reading, str(folder))
+        return folder
+    usual = reading.column in (None, TOKENS) and reading.format in (None, "parquet")
+    return folder if written_kind(folder) is None and usual and holds_shards(folder) else None
 
 
 def _read_shards(folder: Place) -> tuple[Shards, Vocabulary | None, dict[str, Any]]:

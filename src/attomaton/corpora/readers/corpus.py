@@ -35,6 +35,7 @@ from attomaton.corpora.readers.batches import (
     Skips,
     TextBatch,
     as_reading,
+    refuse_reading,
     unpacked_bytes,
 )
 from attomaton.corpora.readers.files import File, decode, keep_standard_input, printable, shorten, text_cure
@@ -57,11 +58,11 @@ def read_text_and_digest(path: str | Place, tokenizer: str) -> tuple[Documents, 
     try:
         with file.open_raw() as stream:
             content = stream.read()
+    except AttomatonError:
+        raise
     except IsADirectoryError as error:
         raise UnreadableSource(f"{file.source} is a folder; give one text file") from error
     except OSError as error:
-        if isinstance(error, AttomatonError):
-            raise
         raise UnreadableSource(
             f"{shorten(file.source)} cannot be read: {error.strerror}; give the path of a text file"
             f"{text_cure(file.source)}"
@@ -108,17 +109,22 @@ def read_corpus(
     >>> documents.ids.tolist(), documents.offsets.tolist(), documents.vocabulary.tokens
     ([0, 1, 2, 3, 0, 1], [0, 2, 6], ('to', 'be', 'or', 'not'))
     """
-    read = _read_already(source)
+    how = as_reading(reading)
+    read = _read_already(source, how)
     if read is not None:
         return match_documents(read, tokenizer) if isinstance(tokenizer, Vocabulary) else read
-    vocabulary, numbering = _begin(tokenizer)
-    asked = bounded(as_reading(reading), vocabulary)
+    if isinstance(tokenizer, Vocabulary):
+        vocabulary = tokenizer if tokenizer.is_fixed else None
+        numbering = Numbering(tokenizer.tokenizer, tokenizer.ids)
+    else:
+        vocabulary, numbering = Vocabulary.fixed(tokenizer), Numbering(tokenizer)
+    how = bounded(how, vocabulary)
     pieces: list[Int32] = []
     lengths: list[Int64] = []
     skipped, kinds = NOTHING_SKIPPED, set[str]()
     encode = numbering.encode if vocabulary is None else vocabulary.encode_all
-    for reader in find_readers(source, asked):
-        for batch in checked_batches(reader, asked):
+    for reader in find_readers(source, how):
+        for batch in checked_batches(reader, how):
             skipped += batch.skipped
             if not len(batch.rows):
                 continue
@@ -139,25 +145,16 @@ def read_corpus(
     return Documents(ids, offsets_of(np.concatenate([np.empty(0, np.int64), *lengths])), vocabulary, skipped)
 
 
-def _read_already(source: Any) -> Documents | None:
+def _read_already(source: Any, reading: Reading) -> Documents | None:
     """The documents, if somebody has tokenised them before."""
-    if isinstance(source, Documents):
-        return source
-    if isinstance(source, TokenizedCorpus):
-        return source.documents()
-    if isinstance(source, RemotePath) and is_tokenized(source):
-        return read_tokens(source).documents()
-    if isinstance(source, str | Path) and is_tokenized(check_path(source, "source")):
-        return read_tokens(source).documents()
-    return None
-
-
-def _begin(tokenizer: str | Vocabulary) -> tuple[Vocabulary | None, "Numbering"]:
-    """The vocabulary, if it is fixed, and what numbers the tokens otherwise."""
-    if not isinstance(tokenizer, Vocabulary):
-        return Vocabulary.fixed(tokenizer), Numbering(tokenizer)
-    fixed = tokenizer if tokenizer.is_fixed else None
-    return fixed, Numbering(tokenizer.tokenizer, tokenizer.ids)
+    corpus = source if isinstance(source, TokenizedCorpus) else None
+    if isinstance(source, str | Path | RemotePath):
+        place = source if isinstance(source, RemotePath) else check_path(source, "source")
+        corpus = read_tokens(place) if is_tokenized(place) else None
+    if corpus is None and not isinstance(source, Documents):
+        return None
+    refuse_reading(reading, "the corpus" if corpus is None else str(corpus.folder))
+    return source if corpus is None else corpus.documents()
 
 
 def bounded(reading: Reading, vocabulary: Vocabulary | None) -> Reading:
@@ -254,14 +251,16 @@ class ReadingOptions(TypedDict, total=False):
 def read_samples(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
     """A corpus as samples: every position of every document, with up to ``window`` tokens before it."""
     check_options(options)
-    return source if isinstance(source, Samples) else read_named(source, options)[0]
+    if isinstance(source, Samples):
+        refuse_reading(as_reading(options.get("reading")), "the Samples")
+        return source
+    return read_named(source, options)[0]
 
 
 def read_ids(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
     """The same of a corpus of ids; text is an error, because nothing says which id a word has."""
-    check_options(options)
     if isinstance(source, Samples):
-        return source
+        return read_samples(source, **options)
     samples, vocabulary = read_named(source, options)
     if vocabulary is not None:
         raise UnsupportedOption(
@@ -328,6 +327,7 @@ def name_tokenizer(tokenizer: str | Vocabulary) -> str:
 
 def _read(source: Any, tokenizer: str | Vocabulary, reading: Reading) -> tuple[Documents, dict[str, Any]]:
     if is_ids(source):
+        refuse_reading(reading, "the sequence")
         samples = Samples.from_windows(source, window=1)
         documents = Documents(samples.values, np.array([0, len(samples.values)], np.int64), None)
         return documents, {"kind": "ids", "sha256": digest_arrays(samples.values)}
@@ -353,10 +353,8 @@ def _is_plain_text(path: Place, reading: Reading) -> bool:
 
 def no_samples(source: Any, about: Mapping[str, Any], size: int) -> UnreadableSource:
     """The error for ``size`` documents without a single sample; words meant as one document have none."""
-    listed = isinstance(source, Sequence) and all(
-        isinstance(one, str) for one in cast("Sequence[Any]", source)
-    )
-    if listed and size > 1 and not isinstance(source, str):
+    listed = isinstance(source, Sequence) and not isinstance(source, str)
+    if listed and size > 1 and all(isinstance(text, str) for text in cast("Sequence[Any]", source)):
         return UnreadableSource(
             f"each of the {size:,} texts given is a document of at most one token, so there is no sample "
             "at all; if they are the words of one document, give them as a list in a list ([words]), and if "

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, BinaryIO, cast
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.errors import AttomatonError, UnreadableSource, UnsupportedOption
+from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int64, Integers, arrow_compute
 from attomaton.corpora.budgets import CONTAINER, FOOTER, PIECE_ROWS, UNPACKED, shown, unpacked_most
 from attomaton.corpora.readers.batches import (
@@ -59,8 +61,9 @@ def find_column(schema: Any, reading: Reading, source: str) -> str:
             raise UnreadableSource(f"{source} has several columns to read ({several}); name one with column")
         chosen = named[0]
     if kinds[chosen] is None:
+        kind = next(field.type for field in schema if field.name == chosen)
         raise UnreadableSource(
-            f"{source}, column {shown(chosen)!r}, is {shown(str(_type_of(schema, chosen)))}; documents are "
+            f"{source}, column {shown(chosen)!r}, is {shown(str(kind))}; documents are "
             "text, or lists of integers that are not nested further: name another column"
         )
     return chosen
@@ -68,7 +71,13 @@ def find_column(schema: Any, reading: Reading, source: str) -> str:
 
 def read_column(array: Any, first_row: int, source: str, reading: Reading) -> Iterator[Batch]:
     """The documents of one array, in pieces of about ``BATCH_BYTES`` or one document."""
-    _validate(array)
+    try:  # an array from a damaged file may point outside its buffers
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        same = {"string": _arrow.binary(), "large_string": _arrow.large_binary()}.get(str(array.type))
+        if same is None:
+            raise
+        array.view(same).validate(full=True)  # bad UTF-8 is named below
     texts = _kind(array.type) == "text"
     skips = Skips(reading)
     for first in range(0, len(array), PIECE_ROWS):
@@ -111,21 +120,6 @@ def _cuts(sizes: Int64) -> list[int]:
     return cuts
 
 
-def _validate(array: Any) -> None:
-    """Raise if an array points outside its buffers, as one from a damaged file may; not for bad UTF-8."""
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid:
-        same = {"string": _arrow.binary(), "large_string": _arrow.large_binary()}.get(str(array.type))
-        if same is None:
-            raise
-        array.view(same).validate(full=True)
-
-
-def _type_of(schema: Any, name: str) -> Any:
-    return next(field.type for field in schema if field.name == name)
-
-
 def _kind(kind: Any) -> str | None:
     if _types.is_dictionary(kind):
         return "text" if _kind(kind.value_type) == "text" else None
@@ -138,44 +132,28 @@ def _kind(kind: Any) -> str | None:
 
 def _texts(array: Any, rows: Int64, sizes: Int64, source: str, reading: Reading, skips: Skips) -> TextBatch:
     texts: list[str] = []
-    kept: list[int] = []
-    held = _values(array) if int(sizes.max(initial=0)) <= reading.max_bytes else array
-    for row, size, one in zip(rows.tolist(), sizes.tolist(), held, strict=True):
+    good: list[int] = []
+    values: Any = array
+    if int(sizes.max(initial=0)) <= reading.max_bytes:
+        with suppress(UnicodeDecodeError):  # which row is wrong is said below
+            values = array.to_pylist()
+    for row, size, value in zip(rows.tolist(), sizes.tolist(), values, strict=True):
         place = f"{source}, row {row},"
         try:
             if size > reading.max_bytes:
                 raise too_long(place, reading, advice=ADVICE)
-            value = one if held is not array else _value(one)
-            texts.append(_text(value, place))
+            text = value.as_py() if values is array else value
+            if text is None:
+                raise UnreadableSource(f"{place} is null, not text; drop the row")
+            texts.append(checked_text(text, place))
+        except UnicodeDecodeError as error:
+            reason = f"{place} is not UTF-8 text (byte {error.start}: {error.reason})"
+            skips.add(UnreadableSource(f"{reason}; convert it to UTF-8 first"))
         except UnreadableSource as error:
             skips.add(error)
         else:
-            kept.append(row)
-    return TextBatch(texts, np.array(kept, np.int64), skips.take())
-
-
-def _values(array: Any) -> list[str | UnicodeDecodeError | None]:
-    try:
-        return array.to_pylist()
-    except UnicodeDecodeError:
-        return [_value(scalar) for scalar in array]
-
-
-def _value(scalar: Any) -> str | UnicodeDecodeError | None:
-    try:
-        return scalar.as_py()
-    except UnicodeDecodeError as error:
-        return error
-
-
-def _text(value: str | UnicodeDecodeError | None, place: str) -> str:
-    if value is None:
-        raise UnreadableSource(f"{place} is null, not text; drop the row")
-    if isinstance(value, UnicodeDecodeError):
-        raise UnreadableSource(
-            f"{place} is not UTF-8 text (byte {value.start}: {value.reason}); convert it to UTF-8 first"
-        ) from value
-    return checked_text(value, place)
+            good.append(row)
+    return TextBatch(texts, np.array(good, np.int64), skips.take())
 
 
 def _tokens(array: Any, rows: Int64, source: str, reading: Reading, skips: Skips) -> TokenBatch:
@@ -185,33 +163,27 @@ def _tokens(array: Any, rows: Int64, source: str, reading: Reading, skips: Skips
     if not array.null_count and not flat.null_count and 4 * int(lengths.max(initial=0)) <= reading.max_bytes:
         ids = flat.to_numpy(zero_copy_only=False)
         if bad_id(ids, source, reading.n_tokens) is None:
-            offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
-            return TokenBatch(offsets, ids.astype(np.int32), rows, skips.take())
+            return TokenBatch(offsets_of(lengths), ids.astype(np.int32), rows, skips.take())
     lists: list[Integers] = []
-    kept: list[int] = []
+    good: list[int] = []
     for row, scalar in zip(rows.tolist(), array, strict=True):
-        try:
-            lists.append(_ids(scalar, f"{source}, row {row}", reading))
-        except AttomatonError as error:
-            skips.add(error)
+        place = f"{source}, row {row}"
+        error: AttomatonError | None = None
+        if not scalar.is_valid:
+            error = UnreadableSource(f"{place}, is null, not a list of ids; drop the row")
+        elif scalar.values.null_count:
+            error = UnreadableSource(f"{place}, has a null among its ids; drop the row or mend it")
+        elif 4 * len(scalar.values) > reading.max_bytes:
+            error = too_long(f"{place},", reading, advice=ADVICE)
         else:
-            kept.append(row)
-    return token_batch(lists, kept, skips)
-
-
-def _ids(scalar: Any, place: str, reading: Reading) -> Integers:
-    if not scalar.is_valid:
-        raise UnreadableSource(f"{place}, is null, not a list of ids; drop the row")
-    values = scalar.values
-    if values.null_count:
-        raise UnreadableSource(f"{place}, has a null among its ids; drop the row or mend it")
-    if 4 * len(values) > reading.max_bytes:
-        raise too_long(f"{place},", reading, advice=ADVICE)
-    ids: Integers = values.to_numpy(zero_copy_only=False)
-    error = bad_id(ids, place, reading.n_tokens)
-    if error is not None:
-        raise error
-    return ids
+            lists.append(scalar.values.to_numpy(zero_copy_only=False))
+            error = bad_id(lists[-1], place, reading.n_tokens)
+            if error is None:
+                good.append(row)
+                continue
+            lists.pop()
+        skips.add(error)
+    return token_batch(lists, good, skips)
 
 
 MAGIC = b"ARROW1"
@@ -399,7 +371,7 @@ def read_frame(source: Any, reading: Reading) -> Reader:
         raise UnreadableSource("the LazyFrame is not computed yet; give its .collect()")
     if hasattr(source, "columns"):
         called = f"the {room} frame"
-        column = _pandas_column(source, reading, called) if room == "pandas" else _column(source, reading)
+        column = _column_of(source, reading, called)
     else:
         called = f"the {room} column"
         if reading.column not in (None, getattr(source, "name", None)):
@@ -411,12 +383,8 @@ def read_frame(source: Any, reading: Reading) -> Reader:
         return MemoryReader(cast("list[Any]", column), reading, called)
     if isinstance(column, _arrow.Array):
         column = _arrow.chunked_array([column])
-    return _read_column(column, reading, called, one=not hasattr(source, "columns"))
-
-
-def _read_column(column: Any, reading: Reading, called: str, *, one: bool) -> Reader:
     kind = column.type
-    if one and _types.is_integer(kind) and not column.null_count:
+    if not hasattr(source, "columns") and _types.is_integer(kind) and not column.null_count:
         return MemoryReader([column.to_numpy()], reading, called)  # one document, as an array of ids is
     lists = _types.is_list(kind) or _types.is_large_list(kind)
     if lists and not _types.is_integer(kind.value_type):
@@ -430,36 +398,26 @@ def _read_column(column: Any, reading: Reading, called: str, *, one: bool) -> Re
     return ColumnReader(column, reading, called)
 
 
-def _column(frame: Any, reading: Reading) -> Any:
-    """A column of a Polars frame, or of an Arrow table."""
-    table = frame if isinstance(frame, _arrow.Table | _arrow.RecordBatch) else frame.to_arrow()
-    if reading.column is None:
-        return table.column(find_column(table.schema, reading, "the frame"))
-    fitting = [place for place, name in enumerate(table.schema.names) if name == reading.column]
-    return table.column(_one_of(fitting, table.schema.names, reading.column))
-
-
-def _pandas_column(frame: Any, reading: Reading, called: str) -> Any:
-    """A column of a pandas frame, which may hold objects of any kind."""
-    names = [str(name) for name in frame.columns]
-    if reading.column is not None:
-        fitting = [place for place, name in enumerate(names) if name == reading.column]
-        return _to_arrow(frame.iloc[:, _one_of(fitting, names, reading.column)])
-    fields: list[Any] = []
-    for place, name in enumerate(names):
-        column = _to_arrow(frame.iloc[:, place].dropna().head(HEAD))
-        fields.append(_arrow.field(name, _arrow.string() if isinstance(column, list) else column.type))
-    chosen = find_column(_arrow.schema(fields), reading, called)
-    fitting = [place for place, name in enumerate(names) if name == chosen]
-    return _to_arrow(frame.iloc[:, _one_of(fitting, names, chosen)])
-
-
-def _one_of(places: list[int], names: list[str], asked: str) -> int:
-    if len(places) != 1:
-        number = "several columns" if places else "no column"
-        present = ", ".join(map(shown, names[:20])) or "none"
-        raise UnreadableSource(f"the frame has {number} called {asked!r}; it has {present}")
-    return places[0]
+def _column_of(frame: Any, reading: Reading, called: str) -> Any:
+    """A column of a Polars frame, of an Arrow table, or of a pandas frame, which may hold any objects."""
+    pandas = library_of(frame) == "pandas"
+    table = frame if pandas or library_of(frame) == "pyarrow" else frame.to_arrow()
+    names = [str(name) for name in frame.columns] if pandas else table.schema.names
+    chosen = reading.column
+    if chosen is None and not pandas:
+        chosen = find_column(table.schema, reading, "the frame")
+    elif chosen is None:
+        fields: list[Any] = []
+        for place, name in enumerate(names):
+            column = _to_arrow(frame.iloc[:, place].dropna().head(HEAD))
+            fields.append(_arrow.field(name, _arrow.string() if isinstance(column, list) else column.type))
+        chosen = find_column(_arrow.schema(fields), reading, called)
+    if names.count(chosen) != 1:
+        number = "several columns" if chosen in names else "no column"
+        present = ", ".join(map(shown, names[:FIELDS])) or "none"
+        raise UnreadableSource(f"the frame has {number} called {chosen!r}; it has {present}")
+    place = names.index(chosen)
+    return _to_arrow(frame.iloc[:, place]) if pandas else table.column(place)
 
 
 def _to_arrow(series: Any) -> Any:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from attomaton.base.errors import UnreadableSource, UnwritablePlace
 from attomaton.base.options import MOST_THREADS, whole_number
 from attomaton.base.progress import Advance, silent
 from attomaton.corpora.documents import Documents
-from attomaton.corpora.readers.batches import Reader, Reading, TextBatch
+from attomaton.corpora.readers.batches import Reader, Reading, TextBatch, as_reading
 from attomaton.corpora.readers.corpus import Numbering, bounded, checked_batches, refuse_mixture
 from attomaton.corpora.readers.files import FileReader
 from attomaton.corpora.readers.processes import Workers, check_stop
@@ -120,7 +121,7 @@ class EncodeJob:
         self._write_shards(path, {"key": key, "input": source})
 
     def _write_shards(self, path: Path, keys: dict[str, str]) -> None:
-        counts = _Counts()
+        counts = SimpleNamespace(skipped=NOTHING_SKIPPED, holds=None, largest=0)
         with explained(self.out, resumable=True):
             files = write_shards(
                 self._tables(counts),
@@ -132,7 +133,7 @@ class EncodeJob:
         record |= {"tokens": sum(entry["tokens"] for entry in files.values())}
         _write(path, {**record, "skipped": asdict(counts.skipped), "files": files})
 
-    def _tables(self, counts: "_Counts") -> Iterator[pa.Table]:
+    def _tables(self, counts: Any) -> Iterator[pa.Table]:
         vocabulary = _load_vocabulary(self.out / VOCABULARY, self.vocabulary)
         for batch in checked_batches(self.reader, self.reading):
             check_stop()
@@ -148,15 +149,6 @@ class EncodeJob:
                 offsets, ids = vocabulary.encode_all(batch.texts)
             counts.largest = max(counts.largest, int(ids.max(initial=0)))
             yield shard_table(offsets, ids, batch.rows, self.reader.name)
-
-
-class _Counts:
-    """What is counted while an input is read."""
-
-    def __init__(self) -> None:
-        self.skipped: Skipped = NOTHING_SKIPPED
-        self.holds: str | None = None
-        self.largest = 0
 
 
 def record_path(out: Path, folder: str, index: int) -> Path:
@@ -284,8 +276,8 @@ class _Job:
         vocabulary = Vocabulary.fixed(tokenizer)
         if isinstance(source, Documents) and source.vocabulary is not None:
             vocabulary, tokenizer = source.vocabulary, source.vocabulary.tokenizer
-        asked = bounded(Reading() if reading is None else reading, vocabulary)
-        return cls(find_readers(source, asked), asked, tokenizer, vocabulary, shard_tokens)
+        how = bounded(as_reading(reading), vocabulary)
+        return cls(find_readers(source, how), how, tokenizer, vocabulary, shard_tokens)
 
     def refuse_inputs_in(self, place: Path) -> None:
         """Never write to the folder that holds an input."""
@@ -314,12 +306,8 @@ class _Job:
             _prepare(place, len(readers), counted=vocabulary is None)
         with Workers(workers, progress) as pool:
             if vocabulary is None:
-                pool.run(
-                    [
-                        WordsJob(index, one, self.reading, place, self.tokenizer)
-                        for index, one in enumerate(readers)
-                    ]
-                )
+                counting = (self.reading, place, self.tokenizer)
+                pool.run([WordsJob(index, reader, *counting) for index, reader in enumerate(readers)])
                 vocabulary, numbers = _merge_words(place, len(readers), self.tokenizer)
             else:
                 numbers = [digest_record([vocabulary.tokenizer, vocabulary.definition])] * len(readers)
@@ -328,8 +316,8 @@ class _Job:
                 digest = write_file(place / VOCABULARY, json_writer(words))["sha256"]
             pool.run(
                 [
-                    EncodeJob(index, one, self.reading, place, numbers[index], digest, self.shard_tokens)
-                    for index, one in enumerate(readers)
+                    EncodeJob(index, reader, self.reading, place, numbers[index], digest, self.shard_tokens)
+                    for index, reader in enumerate(readers)
                 ]
             )
         records = [read_record(record_path(place, INPUTS, index)) for index in range(len(readers))]
@@ -346,7 +334,8 @@ def _prepare(place: Path, n_inputs: int, *, counted: bool) -> None:
     (place / MANIFEST).unlink(missing_ok=True)
     for path in [*place.glob("part-*"), *(place / WORDS).iterdir(), *(place / INPUTS).iterdir()]:
         gone = path.parent.name == WORDS and not counted
-        if gone or path.name.endswith(DRAFT) or _number(path) >= n_inputs:
+        number = path.name.removeprefix("part-")[:5]  # of the input that a shard or record belongs to
+        if gone or path.name.endswith(DRAFT) or (number.isdigit() and int(number) >= n_inputs):
             path.unlink()
 
 
@@ -361,12 +350,6 @@ def _seed(folder: Path, place: Path) -> None:
         if file.name != MANIFEST and not new.exists():
             new.parent.mkdir(exist_ok=True)
             link_or_copy(file, new)
-
-
-def _number(path: Path) -> int:
-    """The number of the input that a shard or record belongs to; 0 for other files."""
-    digits = path.name.removeprefix("part-")[:5]
-    return int(digits) if digits.isdigit() else 0
 
 
 def _merge_words(place: Path, n_inputs: int, tokenizer: str) -> tuple[Vocabulary | None, list[str]]:
@@ -393,20 +376,18 @@ def _manifest(
     for record in records:
         files |= record["files"]
         skipped += Skipped(**record["skipped"])
-    total = sum(record["tokens"] for record in records)
     largest = max(record["largest"] for record in records)
+    inputs = ("name", "documents", "tokens", "skipped")
     return {
         "kind": TOKENIZED.name,
         "format": FORMAT,
         "tokenizer": None if vocabulary is None else vocabulary.tokenizer,
         "n_tokens": largest + 1 if vocabulary is None else len(vocabulary),
         "documents": sum(record["documents"] for record in records),
-        "tokens": total,
+        "tokens": sum(record["tokens"] for record in records),
         "skipped": asdict(skipped),
         "reading": reading.to_record(),
-        "inputs": [
-            {name: record[name] for name in ("name", "documents", "tokens", "skipped")} for record in records
-        ],
+        "inputs": [{name: record[name] for name in inputs} for record in records],
         "versions": {package: version(package) for package in ("attomaton", "pyarrow")},
         "files": {**files, VOCABULARY: entry_of(place / VOCABULARY)},
         "records": sorted(
