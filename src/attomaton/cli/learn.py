@@ -126,8 +126,9 @@ def _answered(automaton: "Automaton | WritingAutomaton") -> dict[str, Any]:
     if not isinstance(automaton, Automaton) or automaton.samples is None or not len(automaton.samples):
         return {"answered": None, "held_out": None}
     samples = automaton.samples
-    new = None if automaton.embedded else asdict(measure_held_out(samples))
-    return {"answered": asdict(measure_answered(automaton, samples)), "held_out": new}
+    new = None if automaton.embedded else measure_held_out(samples)
+    own = asdict(measure_answered(automaton, samples))
+    return {"answered": own, "held_out": None if new is None else asdict(new)}
 
 
 def _print_answered(automaton: "Automaton | WritingAutomaton") -> None:

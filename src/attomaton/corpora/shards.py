@@ -89,16 +89,12 @@ def flatten_lists(batch: pa.RecordBatch, *, place: str, first_row: int = 0) -> t
         raise InvalidSamples(f"document {first_row + row} of {place} holds a null token; mend it")
     values: Any = flat.to_numpy()
     if values.dtype != np.int32:
-        values = _as_int32(values, place)
+        clipped = np.clip(values, -1, np.iinfo(np.int32).max)
+        if len(values) and not np.array_equal(clipped, values):
+            worst = values[np.flatnonzero(clipped != values)[0]]
+            raise TokenOutOfRange(f"token {worst} in {place} is not a 32-bit token id; renumber the ids")
+        values = clipped.astype(np.int32)
     return offsets - offsets[0], values
-
-
-def _as_int32(values: Any, place: str) -> Int32:
-    wide = np.clip(values, -1, np.iinfo(np.int32).max)
-    if len(values) and not np.array_equal(wide, values):
-        worst = values[np.flatnonzero(wide != values)[0]]
-        raise TokenOutOfRange(f"token {worst} in {place} is not a 32-bit token id; renumber the ids")
-    return wide.astype(np.int32)
 
 
 _arrow: Any = pa
@@ -159,13 +155,12 @@ def has_tokens(path: Place) -> bool:
 
 
 def _open_parquet(path: Place) -> Any:
-    return _reading(path, lambda: arrow_parquet().ParquetFile(_open_file(path), pre_buffer=False))
+    def read() -> Any:
+        remote = isinstance(path, RemotePath)
+        file = _arrow.PythonFile(path.open("rb", ahead=FOOTER), "r") if remote else exact_file(path)
+        return arrow_parquet().ParquetFile(file, pre_buffer=False)
 
-
-def _open_file(path: Place) -> Any:
-    if isinstance(path, RemotePath):
-        return _arrow.PythonFile(path.open("rb", ahead=FOOTER), "r")
-    return exact_file(path)
+    return _reading(path, read)
 
 
 def _open_shard(path: Place) -> Any:
@@ -188,12 +183,6 @@ def _reading(path: Place, read: Callable[[], Any]) -> Any:
         ) from error
 
 
-def write_documents(path: Path, ids: Int32, offsets: Int64) -> None:
-    """Write documents in memory as one shard; document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
-    table = make_table(IDS_SCHEMA, {TOKENS: (offsets, ids)})
-    write_file(path, lambda place: write_parquet(table, place))
-
-
 def shard_table(offsets: Int64, ids: Int32, rows: Int64, source: str) -> pa.Table:
     """Documents as rows of a shard."""
     lists = _arrow.ListArray.from_arrays(_arrow.array(offsets, _arrow.int32()), _arrow.array(ids))
@@ -208,50 +197,38 @@ def write_shards(
 
     A shard is closed after the table that takes it to ``shard_tokens``; a document is never divided.
     """
-    written: dict[str, dict[str, Any]] = {}
-    ahead = next(tables, None)
-    while ahead is not None:
-        path = path_of(len(written))
-        filling = _Filling(ahead, tables, shard_tokens)
-        entry = write_file(path, filling.write)
-        written[path.name] = {**entry, "documents": filling.documents, "tokens": filling.tokens}
-        ahead = filling.ahead
-    return written
+    ahead, counts = next(tables, None), {"documents": 0, "tokens": 0}
 
+    def row_groups() -> Iterator[Any]:
+        nonlocal ahead
+        pending: list[pa.Table] = []
+        size = 0
+        while ahead is not None and counts["tokens"] < shard_tokens:
+            lists: Any = ahead.column(TOKENS).combine_chunks()
+            size += len(lists.flatten())
+            counts["tokens"] += len(lists.flatten())
+            counts["documents"] += len(ahead)
+            pending.append(ahead)
+            if size >= GROUP_TOKENS:
+                yield _arrow.concat_tables(pending)
+                pending, size = [], 0
+            ahead = next(tables, None)
+        if pending:
+            yield _arrow.concat_tables(pending)
 
-class _Filling:
-    """One shard as it is filled from a stream of tables."""
-
-    def __init__(self, first: pa.Table, tables: Iterator[pa.Table], shard_tokens: int) -> None:
-        self.ahead: pa.Table | None = first
-        self.documents = self.tokens = 0
-        self._tables, self._limit = tables, shard_tokens
-
-    def write(self, path: Path) -> None:
-        options: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
-        with (
-            exact_file(path, "wb") as sink,
-            arrow_parquet().ParquetWriter(sink, SHARD_SCHEMA, **options) as writer,
-        ):
-            for group in self._groups():
+    def write(path: Path) -> None:
+        options: Any = {"compression": "zstd", "write_page_checksum": True}
+        parquet = arrow_parquet()
+        with exact_file(path, "wb") as sink, parquet.ParquetWriter(sink, SHARD_SCHEMA, **options) as writer:
+            for group in row_groups():
                 writer.write_table(group, row_group_size=max(1, len(group)))
 
-    def _groups(self) -> Iterator[Any]:
-        held: list[pa.Table] = []
-        size = 0
-        while self.ahead is not None and self.tokens < self._limit:
-            held.append(self.ahead)
-            lists: Any = self.ahead.column(TOKENS).combine_chunks()
-            count = len(lists.flatten())
-            size += count
-            self.tokens += count
-            self.documents += len(self.ahead)
-            if size >= GROUP_TOKENS:
-                yield _arrow.concat_tables(held)
-                held, size = [], 0
-            self.ahead = next(self._tables, None)
-        if held:
-            yield _arrow.concat_tables(held)
+    written: dict[str, dict[str, Any]] = {}
+    while ahead is not None:
+        counts = {"documents": 0, "tokens": 0}
+        path = path_of(len(written))
+        written[path.name] = {**write_file(path, write), **counts}
+    return written
 
 
 FOOTERS_AT_ONCE = 16
@@ -307,27 +284,23 @@ class Shards:
         cls, paths: Sequence[str | PathLike[str] | RemotePath], *, n_tokens: int | None = None
     ) -> "Shards":
         """These files, by path or URL; ``n_tokens`` is found by reading them if not given."""
-        shards = cls(tuple(map(as_place, paths)), 0)
-        return replace(shards, n_tokens=_largest_id(shards) + 1 if n_tokens is None else n_tokens)
+        places = tuple(map(as_place, paths))
+        if n_tokens is not None:
+            return cls(places, n_tokens)
+        largest = -1
+        for path in places:
+            for batch, row in read_batches(path, 1 << 22):
+                _, values = flatten_lists(batch, place=str(path), first_row=row)
+                largest = max(largest, int(values.max(initial=-1)))
+        return cls(places, largest + 1)
 
     @classmethod
     def write(cls, folder: Path, ids: Int32, offsets: Int64, *, n_tokens: int) -> "Shards":
-        """Documents in memory as shards; document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``.
-
-        Parameters
-        ----------
-        folder : Path
-            Where to; made if it is not there.
-        ids : int32 array, shape (n_values,)
-            All documents, one after the other.
-        offsets : int64 array, shape (n_documents + 1,)
-            Where each document begins, and the end.
-        n_tokens : int
-            Size of the vocabulary.
-        """
+        """Documents in memory as shards; document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
+        table = make_table(IDS_SCHEMA, {TOKENS: (offsets, ids)})
         with explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            write_documents(folder / "00000.parquet", ids, offsets)
+            write_file(folder / "00000.parquet", lambda draft: write_parquet(table, draft))
         return cls.from_paths([folder / "00000.parquet"], n_tokens=n_tokens)
 
     @cached_property
@@ -356,16 +329,7 @@ class Shards:
         return [replace(self, paths=tuple(group)) for group in groups]
 
     def cut(self, size: int) -> "Cuts":
-        """Consecutive row groups in tasks of about ``size`` tokens; a larger group is a task of its own.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     ids, offsets = np.array([0, 1, 0, 2, 1, 1], np.int32), np.array([0, 4, 6])
-        ...     len(Shards.write(Path(folder), ids, offsets, n_tokens=3).cut(size=100))
-        1
-        """
+        """Consecutive row groups in tasks of about ``size`` tokens; a larger group is a task of its own."""
         stretches: list[tuple[int, int, int, int]] = []
         starts, filled = [0], 0
         for shard, groups in enumerate(self._groups):
@@ -445,15 +409,6 @@ def holds_shards(folder: Place) -> bool:
     return first is not None and has_tokens(first)
 
 
-def _largest_id(shards: Shards) -> int:
-    largest = -1
-    for path in shards.paths:
-        for batch, row in read_batches(path, 1 << 22):
-            _, values = flatten_lists(batch, place=str(path), first_row=row)
-            largest = max(largest, int(values.max(initial=-1)))
-    return largest
-
-
 TOKENIZED = FolderKind("tokens", "a tokenised corpus", "attomaton tokenize --out")
 VOCABULARY = "vocabulary.json"
 
@@ -531,15 +486,7 @@ class TokenizedCorpus:
         return self
 
     def check_shards(self) -> list[str]:
-        """The digests of the shards, which must be those that the manifest gives them.
-
-        Examples
-        --------
-        >>> import tempfile, attomaton as at
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     len(at.tokenize_corpus(["to be", "or not to be"], folder).check_shards())
-        1
-        """
+        """The digests of the shards, which must be those that the manifest gives them."""
         return self._check(self.shards)
 
     def _read(self) -> Iterator[tuple[Place, pa.RecordBatch, int]]:

@@ -51,7 +51,7 @@ class MemoryReader(HeldReader):
         """The documents; rows are numbered from 0."""
         skips = Skips(self.reading)
         if self.has_columns or _holds_text(self.documents):
-            yield from batch_documents(self._given(skips), skips)
+            yield from batch_documents(self._records(skips), skips)
             return
         for start in range(0, len(self.documents), ROWS):
             lists: list[Integers] = []
@@ -65,15 +65,15 @@ class MemoryReader(HeldReader):
                     rows.append(row)
             yield token_batch(lists, rows, skips)
 
-    def _given(self, skips: Skips) -> Iterator[tuple[int, Document]]:
+    def _records(self, skips: Skips) -> Iterator[tuple[int, Document]]:
         read = field_of if self.has_columns else document_of
         for row, document in enumerate(self.documents):
             try:
-                made = read(document, self.reading, f"document {row}")
+                content = read(document, self.reading, f"document {row}")
             except AttomatonError as error:
                 skips.add(error)
             else:
-                yield row, made
+                yield row, content
 
     def _ids(self, row: int) -> Integers:
         document = self.documents[row]

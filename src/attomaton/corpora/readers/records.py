@@ -70,9 +70,16 @@ def document_of(value: Any, reading: Reading, place: str) -> Document:
     items: list[Any] = listed.tolist() if isinstance(value, np.ndarray) else list(listed)
     if not items:
         return NOTHING
-    if all(isinstance(one, int) and not isinstance(one, bool) for one in items):
-        return _checked_ids(items, reading, place)
-    return [_checked_token(one, number, place) for number, one in enumerate(items)]
+    if not all(isinstance(item, int) and not isinstance(item, bool) for item in items):
+        return [_checked_token(item, number, place) for number, item in enumerate(items)]
+    try:
+        ids = np.array(items, np.int64)
+    except OverflowError as error:
+        raise UnreadableSource(f"{place} is no list of ids ({error}); mend it") from error
+    wrong = bad_id(ids, place, reading.n_tokens)
+    if wrong is not None:
+        raise wrong
+    return ids
 
 
 class RecordReader(FileReader):
@@ -104,7 +111,7 @@ def check_records(read: Callable[[], Any], source: str) -> list[Any]:
 
 def batch_documents(documents: Iterator[tuple[int, Document]], skips: Skips) -> Iterator[Batch]:
     """Numbered documents in batches of about ``BATCH_BYTES``; one source holds text or ids, not both."""
-    held: list[Document] = []
+    pending: list[Document] = []
     rows: list[int] = []
     size, kind = 0, None
     for row, document in documents:
@@ -115,14 +122,14 @@ def batch_documents(documents: Iterator[tuple[int, Document]], skips: Skips) -> 
                 f"{'text' if ids else 'token ids'}; write the two into files of their own"
             )
         kind = ids if len(document) else kind
-        held.append(document)
+        pending.append(document)
         rows.append(row)
         size += max(document.nbytes if isinstance(document, np.ndarray) else text_size(document), 1)
         if size >= BATCH_BYTES:
-            yield _batch(held, rows, skips, ids=bool(kind))
-            held, rows, size = [], [], 0
-    last = _batch(held, rows, skips, ids=bool(kind))
-    if held or last.skipped.count:
+            yield _batch(pending, rows, skips, ids=bool(kind))
+            pending, rows, size = [], [], 0
+    last = _batch(pending, rows, skips, ids=bool(kind))
+    if pending or last.skipped.count:
         yield last
 
 
@@ -160,17 +167,6 @@ def _batch(held: Sequence[Document], rows: Sequence[int], skips: Skips, *, ids: 
         return token_batch([np.asarray(one, np.int64) for one in held], rows, skips)
     texts: list[Text] = [one.tolist() if isinstance(one, np.ndarray) else one for one in held]
     return TextBatch(texts, np.array(rows, np.int64), skips.take())
-
-
-def _checked_ids(items: Sequence[int], reading: Reading, place: str) -> Integers:
-    try:
-        ids = np.array(items, np.int64)
-    except OverflowError as error:
-        raise UnreadableSource(f"{place} is no list of ids ({error}); mend it") from error
-    wrong = bad_id(ids, place, reading.n_tokens)
-    if wrong is not None:
-        raise wrong
-    return ids
 
 
 def _checked_token(token: Any, number: int, place: str) -> str:

@@ -8,7 +8,7 @@ tiktoken; a ``tokenizer.json`` says itself which added tokens it finds in text.
 import base64
 import binascii
 import json
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -44,9 +44,8 @@ def check_json(definition: str) -> None:
     whole = _object(read, "the file")
     model = _object(whole.get("model", {}), "its model")
     vocab, added = model.get("vocab"), whole.get("added_tokens")
-    n_tokens = sum(len(cast("list[Any]", one)) for one in (vocab, added) if isinstance(one, list | dict))
-    _check_vocabulary(vocab, ids_most(n_tokens))
-    _check_added(added, ids_most(n_tokens))
+    n_tokens = sum(len(cast("list[Any]", part)) for part in (vocab, added) if isinstance(part, list | dict))
+    _check_tokens(vocab, added, ids_most(n_tokens))
     longest = model.get("max_input_chars_per_word", 0)
     if not isinstance(longest, int) or longest > LONGEST_WORD:
         raise _wrong(
@@ -106,42 +105,30 @@ def _bad_line(number: int, what: str) -> UnreadableSource:
     return UnreadableSource(f"line {number} {what}; {RESTORE}")
 
 
-def _check_vocabulary(vocab: Any, most: int) -> None:
+def _check_tokens(vocab: Any, added: Any, most: int) -> None:
+    """Refuse ids from ``most`` on, tokens that are too long, and too many of them."""
+    tokens: list[Any] = []
+    numbered: list[tuple[str, Any]] = []
     if isinstance(vocab, list):  # Unigram: [token, score] by id
-        pairs = cast("list[Any]", vocab)
-        _check_size(len(pairs))
-        _check_texts(cast("list[Any]", pair)[0] for pair in pairs if isinstance(pair, list) and pair)
+        tokens += [pair[0] for pair in cast("list[Any]", vocab) if isinstance(pair, list) and pair]
     elif isinstance(vocab, dict):
-        numbered = cast("dict[str, Any]", vocab)
-        _check_size(len(numbered))
-        for token, index in numbered.items():
-            _check_id(token, index, most)
-        _check_texts(numbered)
-        if len(set(numbered.values())) < len(numbered):
+        by_token = cast("dict[str, Any]", vocab)
+        numbered += by_token.items()
+        tokens += by_token
+        if len(set(map(str, by_token.values()))) < len(by_token):
             raise _wrong("two tokens of its vocabulary have one id")
-
-
-def _check_added(added: Any, most: int) -> None:
-    for one in cast("list[Any]", added) if isinstance(added, list) else []:
-        entry = _object(one, "an added token")
-        _check_id(str(entry.get("content")), entry.get("id", 0), most)
-        _check_texts([str(entry.get("content"))])
-
-
-def _check_size(size: int) -> None:
-    if size > VOCABULARY:
-        raise _wrong(f"it has {size:,} tokens, more than {VOCABULARY:,}")
-
-
-def _check_id(token: str, index: Any, most: int) -> None:
-    if type(index) is not int or not 0 <= index < most:
-        raise _wrong(
-            f"the id of {shown(token)!r} is {shown(str(index))}, and its ids are whole numbers from 0 to "
-            f"{most - 1}"
-        )
-
-
-def _check_texts(tokens: Iterable[Any]) -> None:
+    if isinstance(vocab, list | dict) and len(cast("list[Any]", vocab)) > VOCABULARY:
+        raise _wrong(f"it has {len(cast('list[Any]', vocab)):,} tokens, more than {VOCABULARY:,}")
+    for part in cast("list[Any]", added) if isinstance(added, list) else []:
+        entry = _object(part, "an added token")
+        tokens.append(str(entry.get("content")))
+        numbered.append((tokens[-1], entry.get("id", 0)))
+    for token, index in numbered:
+        if type(index) is not int or not 0 <= index < most:
+            raise _wrong(
+                f"the id of {shown(token)!r} is {shown(str(index))}, and its ids are whole numbers from 0 to "
+                f"{most - 1}"
+            )
     for token in tokens:
         if isinstance(token, str) and len(token) > TOKEN_TEXT:
             raise _wrong(f"a token has {len(token):,} characters, more than {TOKEN_TEXT:,}")
