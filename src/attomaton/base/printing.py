@@ -292,8 +292,11 @@ def _markup(block: Block) -> str:
 def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """The first rows of a table, and how many more there are; columns of numbers stand at the right."""
     shown, named = rows[:MOST_ROWS], any(headers)
-    right = [named and all(_is_number(row[at]) for row in shown) for at in range(len(headers))]
-    styles = [f"{_CELL}{'right' if numbers else 'left'}" for numbers in right]
+    styles: list[str] = []
+    for at in range(len(headers)):
+        cells = [row[at] for row in shown]
+        right = named and all(not isinstance(cell, Bar) and _NUMBER.fullmatch(str(cell)) for cell in cells)
+        styles.append(f"{_CELL}{'right' if right else 'left'}")
     head = "".join(
         f'<th style="{style};{_HEAD}">{_text(name)}</th>' for name, style in zip(headers, styles, strict=True)
     )
@@ -304,11 +307,6 @@ def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     more = f'<div style="{_QUIET}">and {rest:,} more row{"s" * (rest != 1)}</div>' if rest else ""
     top = f"<thead>{_ROW}{head}</tr></thead>" if named else ""
     return f'<table style="{_TABLE}">{top}<tbody>{body}</tbody></table>{more}'
-
-
-def _is_number(cell: object) -> bool:
-    """Whether a cell shows a number and nothing else."""
-    return not isinstance(cell, Bar) and bool(_NUMBER.fullmatch(str(cell)))
 
 
 def _table_cell(cell: object, style: str) -> str:

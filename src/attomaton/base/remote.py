@@ -20,14 +20,7 @@ from os import PathLike, fspath
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
-from attomaton.base.errors import (
-    AttomatonError,
-    MissingExtra,
-    UnreadableSource,
-    UnsupportedOption,
-    UnwritablePlace,
-    needing,
-)
+from attomaton.base import errors
 
 T = TypeVar("T")
 
@@ -54,7 +47,7 @@ CREDENTIALS = (
 )
 
 
-class NothingThere(UnreadableSource, FileNotFoundError):
+class NothingThere(errors.UnreadableSource, FileNotFoundError):
     """There is no file behind a URL."""
 
 
@@ -82,7 +75,7 @@ def persist(deed: Callable[[], T], url: str, *, writing: bool = False) -> T:
     while True:
         try:
             return deed()
-        except AttomatonError:
+        except errors.AttomatonError:
             raise
         except Exception as error:
             if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in LIBRARIES:
@@ -107,9 +100,9 @@ def passes(error: BaseException) -> bool:
     return not isinstance(error, STAYING)
 
 
-def explain(error: BaseException, url: str, *, writing: bool = False) -> AttomatonError:
+def explain(error: BaseException, url: str, *, writing: bool = False) -> errors.AttomatonError:
     """The error that says what cannot be read or written, why, and what to do."""
-    kind = UnwritablePlace if writing else UnreadableSource
+    kind = errors.UnwritablePlace if writing else errors.UnreadableSource
     reason = " ".join(str(error).split()) or type(error).__name__
     what = f"{url} cannot be {'written' if writing else 'read'}"
     if isinstance(error, FileNotFoundError):
@@ -132,9 +125,9 @@ def explain(error: BaseException, url: str, *, writing: bool = False) -> Attomat
     return kind(f"{what}: {type(error).__name__} ({reason}); check the URL and the access")
 
 
-def replaced(url: str) -> UnreadableSource:
+def replaced(url: str) -> errors.UnreadableSource:
     """The error for an object that is another than it was a moment ago."""
-    return UnreadableSource(
+    return errors.UnreadableSource(
         f"{url} was replaced while it was read; wait until it is written, and run it again"
     )
 
@@ -353,7 +346,9 @@ class RemotePath:
     def open(self, mode: str = "rb", ahead: int = AHEAD) -> BinaryIO:
         """The file, for reading; it can be sought, and ``ahead`` bytes are read at once, or more."""
         if mode != "rb":
-            raise UnsupportedOption(f"{self.url} is opened for {mode!r}; files behind URLs are read as 'rb'")
+            raise errors.UnsupportedOption(
+                f"{self.url} is opened for {mode!r}; files behind URLs are read as 'rb'"
+            )
         system, path = self.system()
         tag = None if self.told is None else self.told.tag
         return io.BufferedReader(RemoteFile(system, path, self.url, tag), ahead)
@@ -461,7 +456,7 @@ def refuse_url(place: object, what: str) -> None:
     text = str(place)
     collapsed = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:(?=/)", text)  # of two slashes a Path keeps one
     if isinstance(place, RemotePath) or is_url(text) or (collapsed and not Path(collapsed[0]).exists()):
-        raise UnsupportedOption(
+        raise errors.UnsupportedOption(
             f"{what} is {text!r}, a URL; it must be on a disk of this machine: parts are renamed, locked and "
             "mapped there, which object stores cannot do"
         )
@@ -471,7 +466,7 @@ def open_system(url: str) -> tuple[Any, str]:
     """The file system of a URL and the path in it; no listing is kept, so that what is new is seen."""
     scheme = url.partition("://")[0].rpartition("::")[2].lower()
     if scheme not in _STORES:
-        with needing("a URL"):
+        with errors.needing("a URL"):
             import fsspec
     try:
         import fsspec.core
@@ -487,13 +482,15 @@ def open_system(url: str) -> tuple[Any, str]:
         cause = error.__cause__ or error  # fsspec puts a sentence of its own before it
         absent = str(getattr(cause, "name", None)).partition(".")[0]
         if scheme in _STORES and absent not in ("fsspec", library.split()[-1]):
-            raise MissingExtra(
+            raise errors.MissingExtra(
                 f"{url} needs {library}, which is installed but cannot be imported: {cause}; mend that, or "
                 f"install it again: pip install --force-reinstall {install}"
             ) from error
-        raise MissingExtra(f"{url} needs {library}: pip install {install}") from error
+        raise errors.MissingExtra(f"{url} needs {library}: pip install {install}") from error
     except ValueError as error:
-        raise UnreadableSource(f"{url} cannot be opened: {error}; give a path or a known URL") from error
+        raise errors.UnreadableSource(
+            f"{url} cannot be opened: {error}; give a path or a known URL"
+        ) from error
     return system, str(path)
 
 

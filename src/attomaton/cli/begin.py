@@ -3,16 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from attomaton.cli.output import (
-    AsJson,
-    Overwrite,
-    Quiet,
-    print_blocks,
-    print_json,
-    print_line,
-    resumable,
-    stages,
-)
+from attomaton.cli import output
 from attomaton.cli.sources import Corpus, How, Master, Memory, Threads, reads
 from attomaton.cli.values import check_folder, place, read_queries, real, whole, words
 
@@ -49,9 +40,9 @@ def begin(
         place("Folder for what duckdb or spark write on their way; a later command goes on there."),
     ] = None,
     out: Annotated[Path | None, place("Folder to write the statistics to.")] = None,
-    overwrite: Overwrite = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    overwrite: output.Overwrite = False,
+    as_json: output.AsJson = False,
+    quiet: output.Quiet = False,
 ) -> None:
     """Say what each query of CORPUS looks at first, and how far back, when a deep model begins to learn."""
     from attomaton.engines.choose import Engine
@@ -62,7 +53,7 @@ def begin(
     check_folder(out, KIND, overwrite=overwrite)
     chosen = read_queries(queries)
     goes_on = engine in ("duckdb", "spark") and work is not None and corpus != "-"
-    with resumable(goes_on), stages(quiet or as_json) as announce:
+    with output.resumable(goes_on), output.stages(quiet or as_json) as announce:
         beginning = begin_with(
             corpus,
             most_frequent=most_frequent,
@@ -83,18 +74,20 @@ def begin(
             announce("writing")
             beginning.save(out, overwrite=overwrite)
     if as_json:
-        print_json({**record, "out": None if out is None else str(out)})
+        output.print_json({**record, "out": None if out is None else str(out)})
     elif not quiet:
-        print_blocks(tell_beginning(beginning, shown))
+        output.print_blocks(tell_beginning(beginning, shown))
         if promise["missing"]:
-            print_line(f"The theorem's bounds are not promised for this: {'; '.join(promise['missing'])}.")
+            output.print_line(
+                f"The theorem's bounds are not promised for this: {'; '.join(promise['missing'])}."
+            )
         elif step_size is not None:
-            print_line(
+            output.print_line(
                 f"With steps of {step_size:g} the theorem's bounds hold up to step "
                 f"{promise['valid_until']:,} ({layers} layer{'s' * (layers > 1)})."
             )
         if out is not None:
-            print_line(f"Written to {out}.")
+            output.print_line(f"Written to {out}.")
 
 
 def _choose(beginning: "Beginning", queries: list[str] | int | None) -> list[Any] | None:

@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attomaton.cli.output import (
-    AsJson,
-    Overwrite,
-    Quiet,
-    print_json,
-    print_line,
-    print_table,
-    print_text,
-    print_value,
-    resumable,
-    stages,
-)
+from attomaton.cli import output
 from attomaton.cli.sources import Corpus, How, Master, Memory, Threads, Window, reads
 from attomaton.cli.values import fraction, read_queries, run_option, whole, words
 
@@ -72,9 +61,9 @@ def learn(
             "or hold a run to overwrite."
         ),
     ] = None,
-    overwrite: Overwrite = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    overwrite: output.Overwrite = False,
+    as_json: output.AsJson = False,
+    quiet: output.Quiet = False,
 ) -> None:
     """Compute what attention must learn from CORPUS, and report how much of it the theory covers."""
     from attomaton.automaton.automaton import Automaton
@@ -86,7 +75,7 @@ def learn(
     from attomaton.engines.selection import Selection
 
     kept = engine in ("duckdb", "spark") and isinstance(out, Path) and corpus != "-"
-    with resumable(kept), stages(quiet or as_json) as announce, warnings.catch_warnings():
+    with output.resumable(kept), output.stages(quiet or as_json) as announce, warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingRealisable)  # the report says it
         keep = Selection(window, max_window, min_support, read_queries(queries), sample_queries)
         read: dict[str, Any] = {"tokenizer": how.tokenizer, "reading": how.reading, "keep": keep}
@@ -104,16 +93,16 @@ def learn(
             automaton = learn_writing(corpus, mapping, threads=threads, **read, **written)
     if as_json:
         rest = {"note": automaton.coverage.note or None, "out": None if out is None else str(out)}
-        print_json({**automaton.coverage.to_dict(), **_answered(automaton), **rest})
+        output.print_json({**automaton.coverage.to_dict(), **_answered(automaton), **rest})
     elif not quiet:
-        print_value(automaton.coverage)
+        output.print_value(automaton.coverage)
         _print_answered(automaton)
         if out is not None:
-            print_line(f"Written to {out}.")
+            output.print_line(f"Written to {out}.")
             context = suggest_context(automaton) if isinstance(automaton, Automaton) else None
             if context is not None:  # on a line of its own, which can be copied
-                print_line("Try:")
-                print_text(f"attomaton explain {shlex.quote(str(out))} {shlex.quote(context)}")
+                output.print_line("Try:")
+                output.print_text(f"attomaton explain {shlex.quote(str(out))} {shlex.quote(context)}")
     if "uncertified" in (automaton.coverage.hard["status"], automaton.coverage.soft["status"]):
         raise typer.Exit(1)
 
@@ -140,4 +129,4 @@ def _print_answered(automaton: "Automaton | WritingAutomaton") -> None:
         (meaning, f"{own[name]:.1%}", "not measured" if new is None else f"{new[name]:.1%}")
         for name, meaning in RULES.items()
     ]
-    print_table("Who answers a context", ["", "contexts of the corpus", "a held-out tenth"], rows)
+    output.print_table("Who answers a context", ["", "contexts of the corpus", "a held-out tenth"], rows)

@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attomaton.base.options import MOST_TRIALS
-from attomaton.cli.output import (
-    AsJson,
-    Quiet,
-    print_blocks,
-    print_json,
-    print_line,
-    print_value,
-    resumable,
-    stages,
-)
+from attomaton.cli import output
 from attomaton.cli.values import check_folder, place, whole, words_argument
 
 if TYPE_CHECKING:
@@ -37,8 +28,8 @@ def reproduce(
         Path | None,
         place("Keep trainings there, and go on from those there (optimisers, beginning, heads, heldout)."),
     ] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    as_json: output.AsJson = False,
+    quiet: output.Quiet = False,
 ) -> None:
     """Draw, train and measure EXPERIMENT again, put what was published beside what came out, and judge it."""
     from attomaton_experiments.settings import ALL, find_experiments, list_experiments, read_settings
@@ -47,9 +38,9 @@ def reproduce(
         first = find_experiments(ALL)
         names = [*first, ALL, *(name for name in list_experiments() if name not in first)]
         if as_json:
-            print_json({"names": names})
+            output.print_json({"names": names})
         else:
-            print_line(" ".join(names))
+            output.print_line(" ".join(names))
         return
     asked = [
         read_settings(name, data=data, trials=trials, seed=seed, work=work)
@@ -67,7 +58,7 @@ def reproduce(
     began = time.perf_counter()
     for settings in asked:
         name = settings["name"]
-        with resumable(work is not None), stages(quiet or as_json) as announce:
+        with output.resumable(work is not None), output.stages(quiet or as_json) as announce:
             announce(name)
             start = time.perf_counter()
             page = run_experiment(settings, announce)
@@ -81,7 +72,7 @@ def reproduce(
             _print(page, seconds)
     if as_json:
         together = {"experiments": records, "seconds": time.perf_counter() - began}
-        print_json(together if experiment == ALL else records[0])
+        output.print_json(together if experiment == ALL else records[0])
     raise typer.Exit(1 if failed else 0)
 
 
@@ -93,9 +84,9 @@ def _record(page: "Page", seconds: float) -> dict[str, Any]:
 
 
 def _print(page: "Page", seconds: float) -> None:
-    print_blocks(page.printed)
+    output.print_blocks(page.printed)
     if page.verdicts:
         from attomaton.claims.verdicts import Verdicts
 
-        print_value(Verdicts(page.verdicts))
-    print_line(f"{page.size}{seconds:.1f} s.")
+        output.print_value(Verdicts(page.verdicts))
+    output.print_line(f"{page.size}{seconds:.1f} s.")

@@ -18,26 +18,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.artifacts import (
-    MANIFEST,
-    FolderKind,
-    check_files,
-    explained,
-    list_digests,
-    read_checked,
-    read_manifest,
-    read_sealed,
-    write_file,
-)
+from attomaton.base import artifacts, errors
 from attomaton.base.artifacts.manifests import was_sealed
 from attomaton.base.borders import trusted
-from attomaton.base.errors import (
-    AttomatonError,
-    CorruptRun,
-    InvalidSamples,
-    TokenOutOfRange,
-    UnreadableSource,
-)
 from attomaton.base.ragged import offsets_of
 from attomaton.base.remote import Place, RemotePath, as_place
 from attomaton.base.tables import Int32, Int64, arrow_parquet, exact_file, make_table, write_parquet
@@ -55,7 +38,7 @@ def piece_of(batch: pa.RecordBatch, n_tokens: int, *, place: str = "the batch", 
     if len(values) and (int(values.min()) < 0 or int(values.max()) >= n_tokens):
         at = int(np.flatnonzero((values < 0) | (values >= n_tokens))[0])
         row = int(np.searchsorted(offsets, at, side="right")) - 1
-        raise TokenOutOfRange(
+        raise errors.TokenOutOfRange(
             f"token {values[at]} at position {at - offsets[row]} of document {first_row + row} of {place} is "
             f"not in 0 … {n_tokens - 1}; mend the ids, or give the vocabulary they belong to"
         )
@@ -65,7 +48,7 @@ def piece_of(batch: pa.RecordBatch, n_tokens: int, *, place: str = "the batch", 
 def flatten_lists(batch: pa.RecordBatch, *, place: str, first_row: int = 0) -> tuple[Int64, Int32]:
     """The column ``tokens`` as ``(offsets, values)``."""
     if TOKENS not in batch.schema.names:
-        raise UnreadableSource(
+        raise errors.UnreadableSource(
             f"{place} has no column {TOKENS!r} (it has {', '.join(batch.schema.names)}); tokenise it first"
         )
     rows: Any = batch
@@ -73,12 +56,12 @@ def flatten_lists(batch: pa.RecordBatch, *, place: str, first_row: int = 0) -> t
     kind = lists.type
     lists_of_integers = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     if not lists_of_integers or not pa.types.is_integer(kind.value_type):
-        raise UnreadableSource(
+        raise errors.UnreadableSource(
             f"{place}: column {TOKENS!r} is {kind}, not a list of integers; tokenise it first"
         )
     if lists.null_count:
         row = lists.is_null().to_pylist().index(True)
-        raise UnreadableSource(
+        raise errors.UnreadableSource(
             f"document {first_row + row} of {place} is null; drop it, or write an empty list"
         )
     offsets: Int64 = lists.offsets.to_numpy().astype(np.int64)
@@ -86,13 +69,15 @@ def flatten_lists(batch: pa.RecordBatch, *, place: str, first_row: int = 0) -> t
     if flat.null_count:
         at: int = int(offsets[0]) + flat.is_null().to_pylist().index(True)
         row = int(np.searchsorted(offsets, at, side="right")) - 1
-        raise InvalidSamples(f"document {first_row + row} of {place} holds a null token; mend it")
+        raise errors.InvalidSamples(f"document {first_row + row} of {place} holds a null token; mend it")
     values: Any = flat.to_numpy()
     if values.dtype != np.int32:
         clipped = np.clip(values, -1, np.iinfo(np.int32).max)
         if len(values) and not np.array_equal(clipped, values):
             worst = values[np.flatnonzero(clipped != values)[0]]
-            raise TokenOutOfRange(f"token {worst} in {place} is not a 32-bit token id; renumber the ids")
+            raise errors.TokenOutOfRange(
+                f"token {worst} in {place} is not a 32-bit token id; renumber the ids"
+            )
         values = clipped.astype(np.int32)
     return offsets - offsets[0], values
 
@@ -167,18 +152,18 @@ def _open_shard(path: Place) -> Any:
     file = _open_parquet(path)
     if TOKENS not in file.schema_arrow.names:
         names = ", ".join(file.schema_arrow.names)
-        raise UnreadableSource(f"{path} has no column {TOKENS!r} (it has {names}); tokenise it first")
+        raise errors.UnreadableSource(f"{path} has no column {TOKENS!r} (it has {names}); tokenise it first")
     return file
 
 
 def _reading(path: Place, read: Callable[[], Any]) -> Any:
     try:
         return read()
-    except AttomatonError:
+    except errors.AttomatonError:
         raise  # of a store
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0]
-        raise UnreadableSource(
+        raise errors.UnreadableSource(
             f"{path} cannot be read as Parquet ({reason}); write it again, or leave it out"
         ) from error
 
@@ -227,7 +212,7 @@ def write_shards(
     while ahead is not None:
         counts = {"documents": 0, "tokens": 0}
         path = path_of(len(written))
-        written[path.name] = {**write_file(path, write), **counts}
+        written[path.name] = {**artifacts.write_file(path, write), **counts}
     return written
 
 
@@ -276,7 +261,7 @@ class Shards:
         place = as_place(folder)
         paths: list[Any] = sorted(place.glob("*.parquet"))
         if not paths:
-            raise UnreadableSource(f"{place} holds no .parquet files; give a folder of token shards")
+            raise errors.UnreadableSource(f"{place} holds no .parquet files; give a folder of token shards")
         return cls.from_paths(paths, n_tokens=n_tokens)
 
     @classmethod
@@ -298,9 +283,9 @@ class Shards:
     def write(cls, folder: Path, ids: Int32, offsets: Int64, *, n_tokens: int) -> "Shards":
         """Documents in memory as shards; document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
         table = make_table(IDS_SCHEMA, {TOKENS: (offsets, ids)})
-        with explained(folder):
+        with artifacts.explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            write_file(folder / "00000.parquet", lambda draft: write_parquet(table, draft))
+            artifacts.write_file(folder / "00000.parquet", lambda draft: write_parquet(table, draft))
         return cls.from_paths([folder / "00000.parquet"], n_tokens=n_tokens)
 
     @cached_property
@@ -409,7 +394,7 @@ def holds_shards(folder: Place) -> bool:
     return first is not None and has_tokens(first)
 
 
-TOKENIZED = FolderKind("tokens", "a tokenised corpus", "attomaton tokenize --out")
+TOKENIZED = artifacts.FolderKind("tokens", "a tokenised corpus", "attomaton tokenize --out")
 VOCABULARY = "vocabulary.json"
 
 
@@ -497,7 +482,7 @@ class TokenizedCorpus:
 
     def _check(self, paths: Sequence[Place]) -> list[str]:
         files = {path.name: self.manifest["files"][path.name] for path in paths}
-        return check_files(self.folder, files, again="tokenize again")
+        return artifacts.check_files(self.folder, files, again="tokenize again")
 
 
 def is_tokenized(folder: str | PathLike[str] | RemotePath) -> bool:
@@ -505,10 +490,10 @@ def is_tokenized(folder: str | PathLike[str] | RemotePath) -> bool:
     place = as_place(folder)
     if isinstance(place, RemotePath) and not place.is_dir():
         return False
-    path = place / MANIFEST
-    record = read_sealed(path)
+    path = place / artifacts.MANIFEST
+    record = artifacts.read_sealed(path)
     if record is None and was_sealed(path):
-        raise CorruptRun(f"{path} was altered, or is of an older format; write {folder} again")
+        raise errors.CorruptRun(f"{path} was altered, or is of an older format; write {folder} again")
     return record is not None and record.get("kind") == TOKENIZED.name
 
 
@@ -527,18 +512,18 @@ def read_tokens(folder: str | PathLike[str] | RemotePath) -> TokenizedCorpus:
     """
     place = as_place(folder)
     if not is_tokenized(place):
-        raise CorruptRun(
+        raise errors.CorruptRun(
             f"{place} holds no tokenised corpus, or one that was cut short; write it with "
             f"`attomaton tokenize … --out {place}`, which goes on where it stopped"
         )
-    manifest = read_manifest(place, TOKENIZED)
+    manifest = artifacts.read_manifest(place, TOKENIZED)
     try:
-        digests = list_digests(place, manifest["files"])
+        digests = artifacts.list_digests(place, manifest["files"])
         for name in digests:
             if (place / name).stat().st_size != manifest["files"][name]["bytes"]:
-                raise CorruptRun(f"{place / name} was altered after it was written; tokenize again")
-        words = json.loads(read_checked(place / VOCABULARY, digests[VOCABULARY]))
+                raise errors.CorruptRun(f"{place / name} was altered after it was written; tokenize again")
+        words = json.loads(artifacts.read_checked(place / VOCABULARY, digests[VOCABULARY]))
         vocabulary = None if words is None else Vocabulary.from_record(words)
     except (KeyError, TypeError, AttributeError, ValueError, FileNotFoundError) as error:
-        raise CorruptRun(f"{place} is not whole ({error}); tokenize again") from error
+        raise errors.CorruptRun(f"{place} is not whole ({error}); tokenize again") from error
     return TokenizedCorpus(place, manifest, vocabulary)

@@ -29,21 +29,9 @@ from attomaton.base.progress import Progress, silent
 from attomaton.base.remote import Place
 from attomaton.base.tables import Bool, Int64, column, empty_table, make_table, write_parquet
 from attomaton.corpora.shards import Cuts, Shards
-from attomaton.engines import executors as run
+from attomaton.engines import executors as run, parts as edge_parts
 from attomaton.engines.executors import Slots, cut_slots
 from attomaton.engines.kept import Kept, Stage, Ties
-from attomaton.engines.parts import (
-    MANIFEST,
-    QUERIES,
-    ChoiceParts,
-    EdgeParts,
-    QueryTable,
-    biggest_first,
-    finish,
-    open_parts,
-    write_choices,
-    write_edges,
-)
 from attomaton.engines.selection import Selection
 from attomaton.engines.sparksession import explained_failure, map_batches, open_session
 from attomaton.engines.sums import Counting, Sums
@@ -136,7 +124,7 @@ class SparkEngine:
         realisable[column(counted, "query")] = column(counted, "realisable")
         return self.selection.largest(kept, realisable)
 
-    def edges(self) -> EdgeParts:
+    def edges(self) -> edge_parts.EdgeParts:
         """First pass: every edge with its support, sorted, in Parquet files of whole queries."""
         settings = {"reach": self.selection.reach, "kept": digest_arrays(self.kept)}
         settings["min_support"] = self.selection.min_support
@@ -147,26 +135,28 @@ class SparkEngine:
         with working_in(self.work) as work:
             place = work / "edges"
             try:
-                return open_parts(place, about, self._check_files)
+                return edge_parts.open_parts(place, about, self._check_files)
             except CorruptRun:
                 pass  # not finished, or of something else
             with explained(place):
                 place.mkdir(parents=True, exist_ok=True)
-                (place / MANIFEST).unlink(missing_ok=True)
+                (place / edge_parts.MANIFEST).unlink(missing_ok=True)
                 for leftover in place.iterdir():
-                    if leftover.name == QUERIES or EDGES.fullmatch(leftover.name):
+                    if leftover.name == edge_parts.QUERIES or EDGES.fullmatch(leftover.name):
                         leftover.unlink()
-                counted = write_file(place / QUERIES, lambda path: write_parquet(self._samples, str(path)))
+                counted = write_file(
+                    place / edge_parts.QUERIES, lambda path: write_parquet(self._samples, str(path))
+                )
                 write = run.WriteEdges(place, self.selection.min_support)
                 pack = run.PackEdges(*self._kernel(self._borders))
-                entries = self._count("edges", place, pack, write, write_edges)
-                return finish(place, entries, {**counted, "name": QUERIES}, about)
+                entries = self._count("edges", place, pack, write, edge_parts.write_edges)
+                return edge_parts.finish(place, entries, {**counted, "name": edge_parts.QUERIES}, about)
 
     def choices(self, components: Components | None) -> ChoiceTable:
         """Second pass: the choices inside each label's component (None means in whole contexts), counted."""
         return self.choice_parts(components, self._borders).load()
 
-    def choice_parts(self, within: Components | Ties | None, borders: Int64) -> ChoiceParts:
+    def choice_parts(self, within: Components | Ties | None, borders: Int64) -> edge_parts.ChoiceParts:
         """The same, in Parquet files: part ``i`` of the queries ``borders[i] … borders[i + 1] − 1``."""
         settings = {
             "reach": self.selection.reach,
@@ -181,10 +171,12 @@ class SparkEngine:
             record = kept.read(0)
             if record is None or not self._are_whole(place, record["files"]):
                 pack = run.PackChoices(*self._kernel(borders), self._share(place, within))
-                counted = self._count("choices", place, pack, run.WriteChoices(place), write_choices)
+                counted = self._count(
+                    "choices", place, pack, run.WriteChoices(place), edge_parts.write_choices
+                )
                 record = kept.write(0, {"files": {entry["name"]: entry for entry in counted}})
         entries = tuple(record["files"].values())
-        return ChoiceParts(borders, tuple(place / entry["name"] for entry in entries), entries)
+        return edge_parts.ChoiceParts(borders, tuple(place / entry["name"] for entry in entries), entries)
 
     def _share(self, place: Path, within: Components | Ties | None) -> Callable[[], Components | None]:
         """Put ties into one file for all executors; an executor does it, if they are in files already."""
@@ -232,7 +224,7 @@ class SparkEngine:
             ]
 
     def map_queries(
-        self, function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int = 1
+        self, function: Callable[..., pa.Table], *tables: edge_parts.QueryTable, n_parts: int = 1
     ) -> pa.Table:
         """Run a function on the rows of each part of the queries, on the executors, the biggest part first.
 
@@ -240,7 +232,7 @@ class SparkEngine:
         from files in the work folder, not held in memory.
         """
         place = self._new_folder("mapped")
-        ranges = biggest_first(tables, n_parts)
+        ranges = edge_parts.biggest_first(tables, n_parts)
         inputs = [_stored(table, place / f"input-{number}.arrow") for number, table in enumerate(tables)]
         task = run.RunFunction(function, inputs, ranges, place)
         numbers = self.session.range(0, len(ranges), 1, len(ranges))
@@ -383,8 +375,8 @@ EDGES = re.compile(r"(edges|nothing)-\d+(-[0-9a-f]+)?\.(parquet|json)|nothing\.p
 """What we call a file of edges, and its entry."""
 
 
-def _stored(table: QueryTable, path: Path) -> Path | EdgeParts:
-    if isinstance(table, EdgeParts):
+def _stored(table: edge_parts.QueryTable, path: Path) -> Path | edge_parts.EdgeParts:
+    if isinstance(table, edge_parts.EdgeParts):
         if all(isinstance(piece, Path) for piece in table.pieces):
             return table
         table = table.load().rows

@@ -18,14 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from attomaton.base.artifacts import (
-    check_files,
-    digest_record,
-    explained,
-    identify_file,
-    read_sealed,
-    write_sealed,
-)
+from attomaton.base import artifacts
 from attomaton.base.artifacts.files import DRAFT_NAME, draft_name, lock_file
 from attomaton.base.errors import UnwritablePlace
 from attomaton.base.progress import Progress
@@ -78,8 +71,10 @@ class Workshop:
             if record is None:
                 tell = partial(self._tell, task.name, total, done)
                 record = self._work(task, job, stem, tell)
-                with explained(self.folder):
-                    write_sealed(self.folder / f"{stem}.json", {**record, "fingerprint": print_of_job})
+                with artifacts.explained(self.folder):
+                    artifacts.write_sealed(
+                        self.folder / f"{stem}.json", {**record, "fingerprint": print_of_job}
+                    )
             for entry in record["parts"]:
                 parts.setdefault(entry["kind"], []).append(self.folder / entry["name"])
             done += sum(job.sizes)
@@ -92,14 +87,14 @@ class Workshop:
     def _recorded(self, stem: str, print_of_job: str) -> dict[str, Any] | None:
         """The record of a finished job if all its parts are as they were written."""
         try:
-            record = read_sealed(self.folder / f"{stem}.json")
+            record = artifacts.read_sealed(self.folder / f"{stem}.json")
             if record is None:
                 return None
             parts = {entry["name"]: entry for entry in record["parts"]}
             ours = all(re.fullmatch(rf"{stem}-\d+-\d+\.parquet", name) for name in parts)
             if not ours or record["fingerprint"] != print_of_job or record["format"] != FORMAT:
                 return None
-            check_files(self.folder, parts, again="run the pass again")
+            artifacts.check_files(self.folder, parts, again="run the pass again")
         except (OSError, KeyError, TypeError):
             return None
         return record
@@ -146,8 +141,8 @@ def fingerprint(shards: Shards, settings: Mapping[str, Any], digests: Sequence[s
 
     A shard behind a URL stands there with its size and the tag of its content, where the store gives one.
     """
-    known = [identify_file(path) for path in shards.paths] if digests is None else list(digests)
-    return digest_record([known, shards.n_tokens, dict(settings)])
+    known = [artifacts.identify_file(path) for path in shards.paths] if digests is None else list(digests)
+    return artifacts.digest_record([known, shards.n_tokens, dict(settings)])
 
 
 def write_part(path: Path, table: pa.Table) -> dict[str, Any]:
@@ -163,7 +158,7 @@ def write_part(path: Path, table: pa.Table) -> dict[str, Any]:
     }
     arrow_parquet().write_table(table, sink, column_encoding=encodings, **options)
     blob = sink.getvalue()
-    with explained(path.parent):
+    with artifacts.explained(path.parent):
         draft = path.with_name(draft_name())
         with draft.open("xb") as file:  # never through a link
             file.write(blob)
@@ -177,7 +172,7 @@ def prepare_work(folder: Path) -> Path:
     Nothing in it is touched yet, so files of others are safe, and so is a run that is under way there.
     """
     refuse_url(folder, "the work folder")
-    with explained(folder):
+    with artifacts.explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / MARKER).is_file():
             strangers = sorted(path.name for path in folder.iterdir())
@@ -196,7 +191,7 @@ def prepare_work(folder: Path) -> Path:
 def working_in(folder: Path) -> Generator[Path]:
     """The work folder, for one run at a time; what a killed run left half written is cleared away."""
     place = prepare_work(folder)
-    with explained(folder):
+    with artifacts.explained(folder):
         marker = (place / MARKER).open("ab", buffering=0)
     with marker:
         free = True
@@ -206,7 +201,7 @@ def working_in(folder: Path) -> Generator[Path]:
             raise UnwritablePlace(
                 f"another run works in {folder}; wait until it ends, or work in another folder"
             )
-        with explained(folder):
+        with artifacts.explained(folder):
             clear_drafts(place)
         yield place
 

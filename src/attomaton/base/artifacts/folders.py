@@ -14,6 +14,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from attomaton.base.artifacts import ownership
 from attomaton.base.artifacts.files import (
     DRAFT,
     SPARE,
@@ -30,34 +31,12 @@ from attomaton.base.artifacts.files import (
     sibling,
 )
 from attomaton.base.artifacts.manifests import FORMAT, MANIFEST, RUN, FolderKind, read_sealed, write_sealed
-from attomaton.base.artifacts.ownership import (
-    INNER,
-    PARTIAL,
-    Lock,
-    is_partial,
-    locked,
-    refuse_inside,
-    remove_ours,
-    remove_partial,
-    take_stock,
-    tell_kept,
-)
 from attomaton.base.errors import UnwritablePlace
 
 
 @dataclass(frozen=True)
 class Building:
-    """A folder that is being built.
-
-    Attributes
-    ----------
-    target : Path
-        Where it will stand.
-    folder : Path
-        Where it is built; everything in this folder is ours.
-    kind : FolderKind
-        What it will hold.
-    """
+    """A folder of this kind that is being built in ``folder``, where everything is ours, for ``target``."""
 
     target: Path
     folder: Path
@@ -72,7 +51,9 @@ class Building:
         """
         if files is None:
             written = sorted(path for path in self.folder.rglob("*") if path.is_file())
-            files = self.digest_files(path for path in written if path.name not in (MANIFEST, PARTIAL))
+            files = self.digest_files(
+                path for path in written if path.name not in (MANIFEST, ownership.PARTIAL)
+            )
         record = {**about, "kind": self.kind.name, "format": FORMAT, "files": dict(files)}
         write_sealed(self.folder / MANIFEST, record)
         return record
@@ -90,7 +71,7 @@ def build_folder(
     *,
     overwrite: bool,
     resumable: bool = False,
-    held: Lock | None = None,
+    held: ownership.Lock | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> Generator[Building]:
     """Build a folder and put it in place of an old one of ours, if all goes well.
@@ -119,7 +100,7 @@ def build_folder(
     with hold(place) if held is None else nullcontext(held) as lock:
         with explained(place):
             settle(place)
-            if take_stock(place) is not None and not _can_be_renamed(place):
+            if ownership.take_stock(place) is not None and not _can_be_renamed(place):
                 raise UnwritablePlace(
                     f"{shown(place)} cannot be replaced as a whole (you are in it, or it is a mount, or the "
                     "folder around it cannot be written); go elsewhere, or give another folder"
@@ -133,20 +114,20 @@ def build_folder(
                     _keep_training(folder, place)
                 _install(folder, place, lock)
         except BaseException:
-            bare = not any(path.is_file() for path in folder.rglob("*") if path.name != PARTIAL)
-            if is_partial(folder) and (bare or not resumable):
+            bare = not any(path.is_file() for path in folder.rglob("*") if path.name != ownership.PARTIAL)
+            if ownership.is_partial(folder) and (bare or not resumable):
                 drop_partial(folder, lock)
             raise
 
 
 @contextmanager
-def hold(place: Path) -> Generator[Lock]:
+def hold(place: Path) -> Generator[ownership.Lock]:
     """Hold the lock of a folder that :func:`find_place` found."""
     with explained(place):
         new = [folder for folder in (place.parent, *place.parent.parents) if not folder.exists()]
         place.parent.mkdir(parents=True, exist_ok=True)
         beside = os.access(place.parent, os.W_OK | os.X_OK) or not place.exists()
-        guard = locked(place, place.parent if beside else place)
+        guard = ownership.locked(place, place.parent if beside else place)
         lock = guard.__enter__()
     try:
         yield lock
@@ -167,7 +148,7 @@ def find_place(target: str | os.PathLike[str]) -> Path:
             raise UnwritablePlace(f"{target} is a link to nothing; give the path of a folder")
         if place.exists() and not place.is_dir():
             raise UnwritablePlace(f"{target} is a file; give the path of a folder to write to")
-        refuse_inside(place, target)
+        ownership.refuse_inside(place, target)
     return place
 
 
@@ -175,9 +156,9 @@ def check_replaceable(place: Path, kind: FolderKind, *, overwrite: bool) -> None
     """Refuse a place where something stands that may not be replaced."""
     if not place.exists():
         return
-    stock = take_stock(place)
+    stock = ownership.take_stock(place)
     if stock is None:
-        strangers = sorted(entry.name for entry in place.iterdir() if not is_partial(entry))
+        strangers = sorted(entry.name for entry in place.iterdir() if not ownership.is_partial(entry))
         strangers = [name for name in strangers if not name.endswith(".attomaton-lock")]
         if strangers:
             raise UnwritablePlace(f"{shown(place)} holds other files ({few(strangers)}); give a new folder")
@@ -188,7 +169,7 @@ def check_replaceable(place: Path, kind: FolderKind, *, overwrite: bool) -> None
             f"{shown(place)} holds files that attomaton did not write ({few(stock.strangers)}); move them "
             "away, or give a new folder"
         )
-    trained = (place / INNER).exists()
+    trained = (place / ownership.INNER).exists()
     inside = [path.name for path in stock.drafts if path.parent == place]
     moving = not trained and any(name.startswith(f"{place.name}.partial-") for name in inside)
     if not overwrite and not stock.is_bare_run and not (stock.missing and moving):  # a killed writer's moves
@@ -201,7 +182,7 @@ def check_replaceable(place: Path, kind: FolderKind, *, overwrite: bool) -> None
 
 def check_kind(place: Path, kind: FolderKind) -> None:
     """Refuse a folder of ours that is of another kind."""
-    stock = take_stock(place)
+    stock = ownership.take_stock(place)
     if stock is not None and stock.manifest["kind"] != kind.name:
         raise UnwritablePlace(
             f"{shown(place)} holds files of the kind {stock.manifest['kind']!r}, not {kind.phrase}; give "
@@ -222,21 +203,21 @@ def find_partials(place: Path, ending: str = "") -> list[Path]:
     ]
 
 
-def drop_partial(folder: Path, lock: Lock) -> None:
+def drop_partial(folder: Path, lock: ownership.Lock) -> None:
     """Remove an unfinished folder; what is not ours in it stays, and a warning says so."""
-    tell_kept(folder, remove_partial(folder, lock.draft))
+    ownership.tell_kept(folder, ownership.remove_partial(folder, lock.draft))
 
 
-def _remove_old(folder: Path, visible: Path, lock: Lock) -> None:
+def _remove_old(folder: Path, visible: Path, lock: ownership.Lock) -> None:
     """Remove a folder that was replaced; if that fails, the new one stands all the same.
 
     Where somebody else's files are in it, it stays, under a name that can be seen.
     """
     try:
-        kept = remove_ours(folder, lock.draft)
+        kept = ownership.remove_ours(folder, lock.draft)
         if kept:
             rename_new(folder, visible)
-            tell_kept(visible, kept)
+            ownership.tell_kept(visible, kept)
     except OSError as error:
         warnings.warn(
             f"{shown(folder)}, which was replaced, cannot be removed: {error.strerror}", stacklevel=2
@@ -247,7 +228,9 @@ def standing(place: Path) -> Path:
     """Where a folder is to be read: at its place, or under the name that it has between two renames."""
     if place.exists() or not place.parent.is_dir():
         return place
-    return next((path for path in find_partials(place, SPARE) if take_stock(path) is not None), place)
+    return next(
+        (path for path in find_partials(place, SPARE) if ownership.take_stock(path) is not None), place
+    )
 
 
 def settle(place: Path) -> None:
@@ -258,15 +241,15 @@ def settle(place: Path) -> None:
 
 
 def _open_partial(
-    place: Path, kind: FolderKind, lock: Lock, record: Mapping[str, Any], *, resumable: bool
+    place: Path, kind: FolderKind, lock: ownership.Lock, record: Mapping[str, Any], *, resumable: bool
 ) -> Path:
     """The folder to build in: one that a killed writer left, or a new one; what else is left goes.
 
     Of an unfinished folder the drafts go, and of a run all but its work.
     """
     earlier: Path | None = None
-    for partial in filter(is_partial, find_partials(place)):
-        own = read_sealed(partial / PARTIAL) or {}
+    for partial in filter(ownership.is_partial, find_partials(place)):
+        own = read_sealed(partial / ownership.PARTIAL) or {}
         same = all(own.get(name) == value for name, value in record.items())
         if resumable and earlier is None and same:
             earlier = partial
@@ -276,34 +259,36 @@ def _open_partial(
         for draft in earlier.rglob(f".*{DRAFT}"):
             draft.unlink()
         for file in list(earlier.iterdir()) if kind == RUN else ():
-            if file.is_file() and file.name != PARTIAL:
+            if file.is_file() and file.name != ownership.PARTIAL:
                 file.unlink()
         return earlier
     name = token_hex(4)
     folder = _beside(place) / sibling(place.name, f".partial-{name}")
     draft = folder.with_name(lock.draft.name)
     draft.mkdir()  # it has its name only when it has its record: a kill leaves nothing unknown
-    write_sealed(draft / PARTIAL, {**record, "id": name})
+    write_sealed(draft / ownership.PARTIAL, {**record, "id": name})
     rename_new(draft, folder)
     return folder
 
 
 def _keep_training(folder: Path, place: Path) -> None:
     """Link what stands in a folder without a run, such as a training, into the run that takes its place."""
-    stock = take_stock(place) if place.exists() else None
+    stock = ownership.take_stock(place) if place.exists() else None
     if stock is None or not stock.is_bare_run:
         return
     unfinished = [path for draft in stock.drafts for path in draft.rglob("*") if path.is_file()]
     names = [file.relative_to(place).as_posix() for file in [*stock.files[:-1], *unfinished]]
-    record = read_sealed(folder / PARTIAL) or {}
-    write_sealed(folder / PARTIAL, {**record, "records": names})  # before they are there: a kill leaves them
+    record = read_sealed(folder / ownership.PARTIAL) or {}
+    write_sealed(
+        folder / ownership.PARTIAL, {**record, "records": names}
+    )  # before they are there: a kill leaves them
     for name in names:
         new = folder / name
         new.parent.mkdir(parents=True, exist_ok=True)
         link_or_copy(place / name, new)
 
 
-def _install(folder: Path, place: Path, lock: Lock) -> None:
+def _install(folder: Path, place: Path, lock: ownership.Lock) -> None:
     """Put a built folder in its place."""
     flush_tree(folder)
     if folder.parent == place:
@@ -312,11 +297,11 @@ def _install(folder: Path, place: Path, lock: Lock) -> None:
     swap = lock.swap(folder.parent)  # whoever takes over the lock knows this name, and that it is ours
     lock.remember()
     rename_new(folder, swap)
-    (swap / PARTIAL).unlink()
+    (swap / ownership.PARTIAL).unlink()
     flush(swap)
     if not place.exists():
         rename_new(swap, place)
-    elif take_stock(place) is None:
+    elif ownership.take_stock(place) is None:
         replace_empty(swap, place)
     else:
         swap.chmod(place.stat().st_mode & 0o7777)
@@ -326,13 +311,13 @@ def _install(folder: Path, place: Path, lock: Lock) -> None:
     flush(place.parent)
 
 
-def _move_in(folder: Path, place: Path, lock: Lock) -> None:
+def _move_in(folder: Path, place: Path, lock: ownership.Lock) -> None:
     """Fill an empty folder that must keep its place; the manifest first, which says what is still to come."""
     for entry in sorted(folder.iterdir(), key=lambda path: path.name != MANIFEST):
-        if entry.name != PARTIAL:
+        if entry.name != ownership.PARTIAL:
             rename_new(entry, place / entry.name)
     flush(place)
-    remove_partial(folder, lock.draft)
+    ownership.remove_partial(folder, lock.draft)
 
 
 def _beside(place: Path) -> Path:

@@ -48,15 +48,11 @@ def read_sealed(path: Place) -> dict[str, Any] | None:
     """
     try:
         record = read_json(path)
-    except FileNotFoundError:
+    except (OSError, ValueError, RecursionError) as error:
+        if isinstance(error, UnreadableSource) and not isinstance(error, FileNotFoundError):
+            raise
         return None
-    except UnreadableSource:
-        raise
-    except (OSError, ValueError, RecursionError):
-        return None
-    if not is_sealed(record):
-        return None
-    return {name: value for name, value in record.items() if name != SEAL}
+    return {name: value for name, value in record.items() if name != SEAL} if is_sealed(record) else None
 
 
 def was_sealed(path: Place) -> bool:
@@ -107,11 +103,11 @@ def json_writer(record: Any) -> Callable[[Path], object]:
 
 def encode_record(record: Any) -> bytes:
     """A record as the JSON that is written."""
-    text = json.dumps(record, ensure_ascii=False, indent=1, allow_nan=False)
+    options: Any = {"indent": 1, "allow_nan": False}
     try:
-        blob = text.encode()
+        blob = json.dumps(record, ensure_ascii=False, **options).encode()
     except UnicodeEncodeError:
-        blob = json.dumps(record, ensure_ascii=True, indent=1, allow_nan=False).encode()
+        blob = json.dumps(record, **options).encode()
     return blob + b"\n"
 
 
@@ -119,14 +115,8 @@ def encode_record(record: Any) -> bytes:
 class FolderKind:
     """A kind of folder; the module that writes such folders declares it.
 
-    Attributes
-    ----------
-    name : str
-        What manifests call it.
-    phrase : str
-        How a sentence names what such a folder holds, with its article.
-    writer : str
-        The command or method that writes one, such as ``attomaton learn --out``.
+    ``name`` is what manifests call it, ``phrase`` what sentences call its content, with an article, and
+    ``writer`` the command or method that writes one.
 
     Examples
     --------

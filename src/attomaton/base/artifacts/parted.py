@@ -140,18 +140,8 @@ def read_whole(folder: Place, parts: Mapping[str, Mapping[str, Any]], table: str
 class PartedTable:
     """A table in parts on disk, of which the rows of some queries are read.
 
-    Attributes
-    ----------
-    folder : Path or RemotePath
-        Where its files are.
-    files : sequence of mappings
-        The entry of each part, as :func:`write_part` gave it.
-    borders : int64 array, shape (n_parts + 1,)
-        Part ``i`` holds the queries ``borders[i] … borders[i + 1] − 1``.
-    counts : int64 array, shape (n_tokens,)
-        Rows of each query.
-    schema : pyarrow.Schema
-        The columns that the files must have.
+    ``files`` has the entry of each part, as :func:`write_part` gave it. Part ``i`` holds the queries
+    ``borders[i] … borders[i + 1] − 1``, and ``counts`` has the rows of each query, shape (n_tokens,).
     """
 
     folder: Place
@@ -161,12 +151,12 @@ class PartedTable:
     schema: pa.Schema
 
     def __post_init__(self) -> None:
-        told = [int(entry["rows"]) for entry in self.files]
+        rows = [int(entry["rows"]) for entry in self.files]
         if any(int(entry["group"]) < 1 for entry in self.files):
             raise CorruptRun(
                 f"the manifest of {self.folder} gives no size of row groups; write the run again"
             )
-        if len(self.borders) != len(told) + 1 or told != np.diff(self._offsets[self.borders]).tolist():
+        if len(self.borders) != len(rows) + 1 or rows != np.diff(self._offsets[self.borders]).tolist():
             raise CorruptRun(
                 f"the parts of {self.folder} hold other rows than its index; write the run again"
             )

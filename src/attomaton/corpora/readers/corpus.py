@@ -14,14 +14,8 @@ from typing import Any, TypedDict, Unpack, cast
 
 import numpy as np
 
+from attomaton.base import errors
 from attomaton.base.artifacts import digest_arrays
-from attomaton.base.errors import (
-    AttomatonError,
-    MismatchedParts,
-    SkippedDocuments,
-    UnreadableSource,
-    UnsupportedOption,
-)
 from attomaton.base.options import check_path
 from attomaton.base.ragged import offsets_of
 from attomaton.base.remote import Place, RemotePath, as_place
@@ -58,12 +52,12 @@ def read_text_and_digest(path: str | Place, tokenizer: str) -> tuple[Documents, 
     try:
         with file.open_raw() as stream:
             content = stream.read()
-    except AttomatonError:
+    except errors.AttomatonError:
         raise
     except IsADirectoryError as error:
-        raise UnreadableSource(f"{file.source} is a folder; give one text file") from error
+        raise errors.UnreadableSource(f"{file.source} is a folder; give one text file") from error
     except OSError as error:
-        raise UnreadableSource(
+        raise errors.UnreadableSource(
             f"{shorten(file.source)} cannot be read: {error.strerror}; give the path of a text file"
             f"{text_cure(file.source)}"
         ) from error
@@ -72,7 +66,7 @@ def read_text_and_digest(path: str | Place, tokenizer: str) -> tuple[Documents, 
     text = decode(content.removeprefix(b"\xef\xbb\xbf"), file.source)
     vocabulary, ids = Vocabulary.from_text(text.replace("\r\n", "\n").replace("\r", "\n"), tokenizer)
     if len(ids) < 2:
-        raise UnreadableSource(
+        raise errors.UnreadableSource(
             f"{file.source} has too few tokens ({len(ids)}): a sample needs a context and a label, so give "
             "more text"
         )
@@ -173,14 +167,14 @@ def checked_batches(reader: Reader, reading: Reading) -> Iterator[Batch]:
         yield batch
     if not documents and not skipped:
         skips = Skips(reading)
-        skips.add(UnreadableSource(f"{reader.source} is empty: it holds no documents; leave it out"))
+        skips.add(errors.UnreadableSource(f"{reader.source} is empty: it holds no documents; leave it out"))
         yield TextBatch([], np.empty(0, np.int64), skips.take())
 
 
 def refuse_mixture(kinds: set[str], tokenizer: str) -> None:
     """Text and ids in one corpus mean the same tokens only under a fixed vocabulary."""
     if len(kinds) > 1:
-        raise UnsupportedOption(
+        raise errors.UnsupportedOption(
             f"the corpus holds text and token ids, and {tokenizer!r} numbers its tokens anew; give the "
             "tokenizer file that made the ids, or read the two apart"
         )
@@ -203,7 +197,7 @@ class Numbering:
         for token in tokens:
             self.numbers.setdefault(token, len(self.numbers))
         if len(self.numbers) > MAX_TOKENS:
-            raise UnsupportedOption(
+            raise errors.UnsupportedOption(
                 f"the corpus has more than {MAX_TOKENS:,} different tokens under {self.tokenizer!r}; take a "
                 "tokenizer.json or .tiktoken file"
             )
@@ -215,7 +209,7 @@ def match_documents(documents: Documents, vocabulary: Vocabulary) -> Documents:
     if own is None or own == vocabulary:
         return documents
     if (own.tokenizer, own.definition) != (vocabulary.tokenizer, vocabulary.definition):
-        raise MismatchedParts(
+        raise errors.MismatchedParts(
             f"the documents are split by the tokenizer {own.tokenizer} and the vocabulary by "
             f"{vocabulary.tokenizer}; read them with the same one"
         )
@@ -263,7 +257,7 @@ def read_ids(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
         return read_samples(source, **options)
     samples, vocabulary = read_named(source, options)
     if vocabulary is not None:
-        raise UnsupportedOption(
+        raise errors.UnsupportedOption(
             "the source is text, and there is no vocabulary to read it with: what was learned from are token "
             "ids; give token ids"
         )
@@ -302,7 +296,7 @@ def read_given(
 def tell_skipped(skipped: Skipped) -> dict[str, Any]:
     """Warn of documents that were skipped, if any were; what a manifest says of them."""
     if skipped.count:
-        warnings.warn(SkippedDocuments(skipped.count, skipped.first), stacklevel=3)
+        warnings.warn(errors.SkippedDocuments(skipped.count, skipped.first), stacklevel=3)
     return {"skipped": asdict(skipped)}
 
 
@@ -351,17 +345,17 @@ def _is_plain_text(path: Place, reading: Reading) -> bool:
     return ending and reading.documents == "file" and reading.format is None and reading.column is None
 
 
-def no_samples(source: Any, about: Mapping[str, Any], size: int) -> UnreadableSource:
+def no_samples(source: Any, about: Mapping[str, Any], size: int) -> errors.UnreadableSource:
     """The error for ``size`` documents without a single sample; words meant as one document have none."""
     listed = isinstance(source, Sequence) and not isinstance(source, str)
     if listed and size > 1 and all(isinstance(text, str) for text in cast("Sequence[Any]", source)):
-        return UnreadableSource(
+        return errors.UnreadableSource(
             f"each of the {size:,} texts given is a document of at most one token, so there is no sample "
             "at all; if they are the words of one document, give them as a list in a list ([words]), and if "
             "they are paths of files, give a folder, a glob or a list of pathlib.Path"
         )
     name = about.get("name") or "the corpus"
-    return UnreadableSource(
+    return errors.UnreadableSource(
         f"no document of {name} ({size:,} in all) has two tokens, and a sample needs a context and a label; "
         "give longer documents, or read them with another tokenizer"
     )

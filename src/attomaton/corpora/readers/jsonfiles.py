@@ -9,18 +9,9 @@ from typing import Any, BinaryIO
 
 from attomaton.base.errors import AttomatonError, UnreadableSource
 from attomaton.corpora.budgets import JSON_VALUES, shown
+from attomaton.corpora.readers import records
 from attomaton.corpora.readers.batches import Reading, Skips, too_long
 from attomaton.corpora.readers.files import CHUNK, TableReader, advise, decode, naming, read_lines
-from attomaton.corpora.readers.records import (
-    FIELD,
-    Document,
-    RecordReader,
-    check_records,
-    check_values,
-    document_of,
-    field_of,
-    read_json,
-)
 
 NEAR = 64
 """Characters before the end of what was read in which a mistake may only mean that more is to come."""
@@ -30,7 +21,7 @@ _DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True)
-class JsonReader(RecordReader, TableReader):
+class JsonReader(records.RecordReader, TableReader):
     """A ``.json`` file, plain or packed (``.gz``, ``.zst``).
 
     Its value is a list, whose elements are texts, lists of tokens or of ids, or objects with the field that
@@ -40,9 +31,9 @@ class JsonReader(RecordReader, TableReader):
     def table(self) -> list[Any]:
         """One object for each row, all in one list."""
         text = self.read_whole().decode()
-        return check_records(lambda: json.loads(text), self.source)
+        return records.check_records(lambda: json.loads(text), self.source)
 
-    def _documents(self, skips: Skips) -> Iterator[tuple[int, Document]]:
+    def _documents(self, skips: Skips) -> Iterator[tuple[int, records.Document]]:
         """The documents; rows are the numbers of the elements, from 0."""
         number = 0
         with naming(self.source, lambda: f", after element {number},"), self.file.open() as file:
@@ -58,11 +49,11 @@ class JsonReader(RecordReader, TableReader):
                 else:
                     yield number, document
 
-    def _document(self, value: Any, place: str, *, alone: bool) -> Document:
+    def _document(self, value: Any, place: str, *, alone: bool) -> records.Document:
         if isinstance(value, dict) or self.reading.column is not None:
-            document = field_of(value, self.reading, place)
+            document = records.field_of(value, self.reading, place)
             if alone and not isinstance(document, str):
-                field = self.reading.column or FIELD
+                field = self.reading.column or records.FIELD
                 raise UnreadableSource(
                     f"{self.source} is one object, whose field {field!r} is a list, which may be one "
                     f"document or many; write a list of texts, or of objects with one document each: "
@@ -73,7 +64,7 @@ class JsonReader(RecordReader, TableReader):
             raise UnreadableSource(
                 f"{place} is a number; write one document as a list in the list: [[0, 1, 2]]"
             )
-        return document_of(value, self.reading, place)
+        return records.document_of(value, self.reading, place)
 
 
 class _Values:
@@ -168,7 +159,7 @@ class _Values:
         self._bytes += len(blob)
         self._ended = not blob
         if len(self._text) > JSON_VALUES:
-            check_values(self._text, f"{self._source}, from character {self._characters:,} on,")
+            records.check_values(self._text, f"{self._source}, from character {self._characters:,} on,")
 
     def _too_long(self) -> UnreadableSource:
         place = f"{self._source}, the value that ends behind character {self._characters + self._at:,},"
@@ -182,7 +173,7 @@ class _Values:
 
 
 @dataclass(frozen=True)
-class JsonLinesReader(RecordReader, TableReader):
+class JsonLinesReader(records.RecordReader, TableReader):
     """A ``.jsonl`` file, plain or packed (``.gz``, ``.zst``). Blank lines are no documents.
 
     The field holds the text of a document, or a list of its tokens or ids.
@@ -191,9 +182,11 @@ class JsonLinesReader(RecordReader, TableReader):
     def table(self) -> list[Any]:
         """One object for each row, a line each."""
         lines = self.read_whole().decode().split("\n")
-        return check_records(lambda: [json.loads(line) for line in lines if line.strip()], self.source)
+        return records.check_records(
+            lambda: [json.loads(line) for line in lines if line.strip()], self.source
+        )
 
-    def _documents(self, skips: Skips) -> Iterator[tuple[int, Document]]:
+    def _documents(self, skips: Skips) -> Iterator[tuple[int, records.Document]]:
         """The documents; rows are line numbers from 1."""
         number = 0
         with naming(self.source, lambda: f", after line {number},"), self.file.open() as file:
@@ -204,7 +197,9 @@ class JsonLinesReader(RecordReader, TableReader):
                 try:
                     if line is None:
                         raise too_long(place, self.reading, advice="break the document")
-                    document = field_of(read_json(decode(line, place), place), self.reading, place)
+                    document = records.field_of(
+                        records.read_json(decode(line, place), place), self.reading, place
+                    )
                 except AttomatonError as error:
                     skips.add(error)
                 else:

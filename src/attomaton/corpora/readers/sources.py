@@ -18,6 +18,7 @@ from attomaton.base.options import check_path
 from attomaton.base.remote import Place, RemotePath, is_url, persist
 from attomaton.corpora.budgets import STANDARD_INPUT, refuse_irregular, shown
 from attomaton.corpora.documents import Documents
+from attomaton.corpora.readers import tables
 from attomaton.corpora.readers.batches import Reader, Reading
 from attomaton.corpora.readers.delimited import DelimitedReader
 from attomaton.corpora.readers.files import (
@@ -33,14 +34,6 @@ from attomaton.corpora.readers.files import (
 from attomaton.corpora.readers.jsonfiles import JsonLinesReader, JsonReader
 from attomaton.corpora.readers.memory import DocumentsReader, MemoryReader
 from attomaton.corpora.readers.streams import StreamReader
-from attomaton.corpora.readers.tables import (
-    ArrowReader,
-    DatasetReader,
-    ParquetReader,
-    is_frame,
-    library_of,
-    read_frame,
-)
 from attomaton.corpora.readers.texts import FastaReader, TextReader
 from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
 
@@ -53,9 +46,9 @@ READERS: dict[str, Callable[[File, Reading], Reader]] = {
     ".json": JsonReader,
     ".csv": DelimitedReader,
     ".tsv": DelimitedReader,
-    ".parquet": ParquetReader,
-    ".arrow": ArrowReader,
-    ".feather": ArrowReader,
+    ".parquet": tables.ParquetReader,
+    ".arrow": tables.ArrowReader,
+    ".feather": tables.ArrowReader,
     ".npy": StreamReader,
     ".bin": StreamReader,
     ".fasta": FastaReader,
@@ -80,7 +73,7 @@ def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
     """The readers of a corpus, in the order in which its files are read."""
     how = Reading() if reading is None else reading
     readers = _find(source, how)
-    columns = is_frame(source) or any(reader.has_columns for reader in readers)
+    columns = tables.is_frame(source) or any(reader.has_columns for reader in readers)
     if how.column is not None and not columns:
         raise UnsupportedOption(
             f"column is {shown(how.column)!r}, and {shorten(readers[0].source)} has no columns; leave it "
@@ -112,12 +105,12 @@ def _find(source: Any, reading: Reading) -> list[Reader]:
 
 def _held(source: Any, reading: Reading) -> Reader:
     """The reader of an object in memory."""
-    if library_of(source) == "datasets":
-        return DatasetReader(source, reading)
+    if tables.library_of(source) == "datasets":
+        return tables.DatasetReader(source, reading)
     if isinstance(source, Documents):
         return DocumentsReader(source, reading)
-    if is_frame(source):
-        return read_frame(source, reading)
+    if tables.is_frame(source):
+        return tables.read_frame(source, reading)
     if is_ids(source) and len(source):
         return MemoryReader([source], reading)
     if isinstance(source, np.ndarray) and cast("NDArray[Any]", source).ndim > 0:

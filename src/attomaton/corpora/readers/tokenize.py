@@ -19,18 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.artifacts import (
-    MANIFEST,
-    build_folder,
-    check_files,
-    digest_record,
-    explained,
-    json_writer,
-    read_manifest,
-    read_sealed,
-    write_file,
-    write_sealed,
-)
+from attomaton.base import artifacts
 from attomaton.base.artifacts.files import DRAFT, entry_of, link_or_copy, shown
 from attomaton.base.artifacts.folders import find_place, hold
 from attomaton.base.artifacts.manifests import FORMAT
@@ -77,7 +66,7 @@ class WordsJob:
     def run(self) -> None:
         """Write the record, unless it is there."""
         path = record_path(self.out, WORDS, self.index)
-        key = digest_record([input_key(self.reader, self.reading), self.tokenizer])
+        key = artifacts.digest_record([input_key(self.reader, self.reading), self.tokenizer])
         if read_record(path).get("key") == key:
             return
         numbering, holds = Numbering(self.tokenizer), None
@@ -110,11 +99,11 @@ class EncodeJob:
         """Write the shards and then the record, unless they are there."""
         path = record_path(self.out, INPUTS, self.index)
         source = input_key(self.reader, self.reading)
-        key = digest_record([source, self.numbers, self.shard_tokens])
+        key = artifacts.digest_record([source, self.numbers, self.shard_tokens])
         record = read_record(path)
         if record.get("key") == key and is_whole(self.out, record):
             return
-        with explained(self.out, resumable=True):
+        with artifacts.explained(self.out, resumable=True):
             path.unlink(missing_ok=True)
             for shard in self.out.glob(f"part-{self.index:05d}-*.parquet"):
                 shard.unlink()
@@ -122,7 +111,7 @@ class EncodeJob:
 
     def _write_shards(self, path: Path, keys: dict[str, str]) -> None:
         counts = SimpleNamespace(skipped=NOTHING_SKIPPED, holds=None, largest=0)
-        with explained(self.out, resumable=True):
+        with artifacts.explained(self.out, resumable=True):
             files = write_shards(
                 self._tables(counts),
                 lambda number: self.out / f"part-{self.index:05d}-{number:05d}.parquet",
@@ -158,18 +147,18 @@ def record_path(out: Path, folder: str, index: int) -> Path:
 
 def read_record(path: Path) -> dict[str, Any]:
     """A record, empty if there is none that is whole."""
-    return read_sealed(path) or {}
+    return artifacts.read_sealed(path) or {}
 
 
 def input_key(reader: Reader, reading: Reading) -> str:
     """The digest of an input's bytes, of its name, and of how it is read."""
-    return digest_record([FORMAT, reader.name, reader.digest(), reading.to_record()])
+    return artifacts.digest_record([FORMAT, reader.name, reader.digest(), reading.to_record()])
 
 
 def is_whole(out: Path, record: Mapping[str, Any]) -> bool:
     """Whether every file that a record or manifest lists is as it was written."""
     try:
-        check_files(out, record.get("files"), again="tokenize again")
+        artifacts.check_files(out, record.get("files"), again="tokenize again")
     except OSError:
         return False
     return True
@@ -183,8 +172,8 @@ def _load_vocabulary(path: Path, _digest: str) -> Vocabulary | None:
 
 
 def _write(path: Path, record: dict[str, Any]) -> None:
-    with explained(path, resumable=True):
-        write_sealed(path, record)
+    with artifacts.explained(path, resumable=True):
+        artifacts.write_sealed(path, record)
 
 
 SHARD_TOKENS = 1 << 25
@@ -244,13 +233,15 @@ def tokenize_corpus(
     job.refuse_inputs_in(place)
     with hold(place) as lock:
         same = job.is_that_of(place)
-        if same and is_whole(place, read_manifest(place, TOKENIZED)):
+        if same and is_whole(place, artifacts.read_manifest(place, TOKENIZED)):
             return read_tokens(place)
         replace = overwrite or same  # a damaged corpus is mended by the call that made it
-        with build_folder(place, TOKENIZED, FILES, overwrite=replace, resumable=True, held=lock) as building:
+        with artifacts.build_folder(
+            place, TOKENIZED, FILES, overwrite=replace, resumable=True, held=lock
+        ) as building:
             _seed(building.folder, place)
             job.run(building.folder, workers, progress or silent)
-            if not read_manifest(building.folder, TOKENIZED)["tokens"]:
+            if not artifacts.read_manifest(building.folder, TOKENIZED)["tokens"]:
                 raise UnreadableSource("the corpus has no tokens at all; give one that has some")
     return read_tokens(place)
 
@@ -292,17 +283,17 @@ class _Job:
         if not is_tokenized(place):
             return False
         inputs = [input_key(one, self.reading) for one in self.readers]
-        return read_manifest(place, TOKENIZED).get("job") == self.digest(inputs)
+        return artifacts.read_manifest(place, TOKENIZED).get("job") == self.digest(inputs)
 
     def digest(self, inputs: Sequence[str]) -> str:
         """The digest of every input and of all settings."""
         fixed = None if self.vocabulary is None else self.vocabulary.definition
-        return digest_record([FORMAT, list(inputs), self.tokenizer, fixed, self.shard_tokens])
+        return artifacts.digest_record([FORMAT, list(inputs), self.tokenizer, fixed, self.shard_tokens])
 
     def run(self, place: Path, workers: int, progress: Advance = silent) -> None:
         """Write shards, records and the manifest into a folder that is all ours."""
         vocabulary, readers = self.vocabulary, self.readers
-        with explained(place):
+        with artifacts.explained(place):
             _prepare(place, len(readers), counted=vocabulary is None)
         with Workers(workers, progress) as pool:
             if vocabulary is None:
@@ -310,10 +301,12 @@ class _Job:
                 pool.run([WordsJob(index, reader, *counting) for index, reader in enumerate(readers)])
                 vocabulary, numbers = _merge_words(place, len(readers), self.tokenizer)
             else:
-                numbers = [digest_record([vocabulary.tokenizer, vocabulary.definition])] * len(readers)
+                numbers = [artifacts.digest_record([vocabulary.tokenizer, vocabulary.definition])] * len(
+                    readers
+                )
             words = None if vocabulary is None else vocabulary.to_record()
-            with explained(place):
-                digest = write_file(place / VOCABULARY, json_writer(words))["sha256"]
+            with artifacts.explained(place):
+                digest = artifacts.write_file(place / VOCABULARY, artifacts.json_writer(words))["sha256"]
             pool.run(
                 [
                     EncodeJob(index, reader, self.reading, place, numbers[index], digest, self.shard_tokens)
@@ -323,15 +316,15 @@ class _Job:
         records = [read_record(record_path(place, INPUTS, index)) for index in range(len(readers))]
         manifest = _manifest(place, records, vocabulary, self.reading)
         job = self.digest([record["input"] for record in records])
-        with explained(place):
-            write_sealed(place / MANIFEST, {**manifest, "job": job})
+        with artifacts.explained(place):
+            artifacts.write_sealed(place / artifacts.MANIFEST, {**manifest, "job": job})
 
 
 def _prepare(place: Path, n_inputs: int, *, counted: bool) -> None:
     """Make the folders; what is left of more inputs than there are now goes."""
     for folder in (place / WORDS, place / INPUTS):
         folder.mkdir(parents=True, exist_ok=True)
-    (place / MANIFEST).unlink(missing_ok=True)
+    (place / artifacts.MANIFEST).unlink(missing_ok=True)
     for path in [*place.glob("part-*"), *(place / WORDS).iterdir(), *(place / INPUTS).iterdir()]:
         gone = path.parent.name == WORDS and not counted
         number = path.name.removeprefix("part-")[:5]  # of the input that a shard or record belongs to
@@ -347,7 +340,7 @@ def _seed(folder: Path, place: Path) -> None:
     stock = take_stock(place) if place.is_dir() else None
     for file in [] if stock is None else stock.files:
         new = folder / file.relative_to(place)
-        if file.name != MANIFEST and not new.exists():
+        if file.name != artifacts.MANIFEST and not new.exists():
             new.parent.mkdir(exist_ok=True)
             link_or_copy(file, new)
 
