@@ -2,8 +2,9 @@
 
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union, cast
@@ -162,25 +163,18 @@ class Adder:
     ) -> Generator[tuple[Piece | Shards, Vocabulary | None, dict[str, Any], AddUp]]:
         """Whole documents, their vocabulary, what a manifest says of them, and what adds up over them."""
         reading = as_reading(options.get("reading"))
-        with workplace(work) as folder:
+        with (
+            tempfile.TemporaryDirectory(prefix="attomaton-")
+            if work is None
+            else nullcontext(given_path(work, "work"))
+        ) as name:
             self.progress("reading", 0, 0)
-            shards = folder / "tokens" if self.engine.on_disk else None
+            shards = Path(name, "tokens") if self.engine.on_disk else None
             tokenizer = options.get("tokenizer") or "word"
             read = read_documents(corpus, tokenizer=tokenizer, tokens=shards, reading=reading)
-            yield *read, self._over(read[0], folder)
-
-    def _over(self, corpus: Piece | Shards, work: Path) -> AddUp:
-        """What adds up over this corpus: whole documents in memory, or shards."""
-        if isinstance(corpus, Piece):
-            return lambda count: sum_pieces([corpus], count)
-        return make_engine(self.engine, corpus, Selection(), work=work, progress=self.progress).sums
-
-
-@contextmanager
-def workplace(work: str | PathLike[str] | None) -> Generator[Path]:
-    """Where an engine may work: the folder given, or one among the temporary files that goes at the end."""
-    if work is not None:
-        yield given_path(work, "work")
-        return
-    with tempfile.TemporaryDirectory(prefix="attomaton-") as folder:
-        yield Path(folder)
+            documents = read[0]
+            if isinstance(documents, Piece):
+                yield *read, partial(sum_pieces, [documents])
+                return
+            options_of: Any = {"work": Path(name), "progress": self.progress}
+            yield *read, make_engine(self.engine, documents, Selection(), **options_of).sums

@@ -314,10 +314,6 @@ class StoredComponents:
         return Components(nothing, open_arrow(self.path), empty_table(ORDER_SCHEMA))
 
 
-def no_components() -> None:
-    """Choices in whole contexts."""
-
-
 def store_arrow(path: Path, tables: Iterable[pa.Table]) -> dict[str, Any]:
     """Write tables of one schema as an Arrow file, which can be mapped into memory; its name and digest."""
     rows = iter(tables)

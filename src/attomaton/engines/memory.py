@@ -117,8 +117,7 @@ class MemoryEngine:
 
     def _samples(self) -> Samples:
         assert isinstance(self.corpus, Samples)  # noqa: S101  our own invariant
-        samples = trim(self.corpus, self.selection)
-        return samples if self.kept.all() else samples.take(self.kept[samples.queries])
+        return kept_samples(self.corpus, self.selection, self.kept)
 
     def _pieces(self) -> Iterator[Piece]:
         assert isinstance(self.corpus, Shards)  # noqa: S101  our own invariant
@@ -127,14 +126,13 @@ class MemoryEngine:
     def _edges_of_piece(self, piece: Piece) -> EdgeTable:
         links = link_repeats(piece, self.selection.reach, self.kept)
         counted = query_rows(links)
-        read = tuple(column(counted, name) for name in ("query", "realisable", "unrealisable"))
-        chunks = window_edges(piece, links, window=self.selection.reach, kept=self.kept, max_keys=MAX_KEYS)
-        nothing = make_edges(piece.n_tokens, _NOTHING, _NOTHING, *read)
-        tables = [
-            make_edges(piece.n_tokens, keys, support.astype(np.int64), *(_NOTHING,) * 3)
-            for keys, support in chunks
-        ]
-        return merge_edges([nothing, *tables])
+        counts = tuple(column(counted, name) for name in ("query", "realisable", "unrealisable"))
+        tables = [make_edges(piece.n_tokens, _NOTHING, _NOTHING, *counts)]
+        for keys, support in window_edges(
+            piece, links, window=self.selection.reach, kept=self.kept, max_keys=MAX_KEYS
+        ):
+            tables.append(make_edges(piece.n_tokens, keys, support.astype(np.int64), *(_NOTHING,) * 3))
+        return merge_edges(tables)
 
 
 _NOTHING: Int64 = np.empty(0, np.int64)
@@ -145,6 +143,12 @@ def trim(samples: Samples, selection: Selection) -> Samples:
     if selection.max_window is None:
         return samples
     return replace(samples, starts=np.maximum(samples.starts, samples.stops - selection.max_window))
+
+
+def kept_samples(samples: Samples, selection: Selection, kept: Bool) -> Samples:
+    """The trimmed samples of the kept queries."""
+    trimmed = trim(samples, selection)
+    return trimmed if kept.all() else trimmed.take(kept[trimmed.queries])
 
 
 def count_realisable(shards: Shards, window: int, kept: Bool) -> Int64:

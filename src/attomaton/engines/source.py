@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from attomaton.corpora.shards import TOKENS, Shards, holds_shards, is_tokenized,
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.encoders import find_splitter
 from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition
-from attomaton.engines.memory import PIECE_TOKENS, trim
+from attomaton.engines.memory import PIECE_TOKENS, kept_samples
 from attomaton.engines.selection import Selection
 from attomaton.engines.work import fingerprint
 
@@ -38,10 +38,7 @@ class Corpus:
 
     def samples(self, kept: Bool, selection: Selection) -> Samples | None:
         """The samples of the kept queries, where the corpus is in memory."""
-        if isinstance(self.tokens, Shards):
-            return None
-        samples = trim(self.tokens, selection)
-        return samples if kept.all() else samples.take(kept[samples.queries])
+        return None if isinstance(self.tokens, Shards) else kept_samples(self.tokens, selection, kept)
 
 
 def check_tokenizer(tokenizer: object) -> None:
@@ -93,23 +90,33 @@ def _read(
 ) -> tuple[Documents | Shards, Vocabulary | None, dict[str, Any]]:
     """A corpus in memory, or as shards, also if ``tokens`` says where; one without samples is refused."""
     folder = _folder_of(source, reading)
-    held = is_ids(source) or isinstance(source, Documents) or not isinstance(tokenizer, str)
-    if folder is None and (tokens is None or held):
+    in_memory = is_ids(source) or isinstance(source, Documents) or not isinstance(tokenizer, str)
+    if folder is None and (tokens is None or in_memory):
         read, about = read_given(source, tokenizer, reading)
         if tokens is None:
             return read, read.vocabulary, about
         size = _count_tokens(read)
         return Shards.write(tokens, read.ids, read.offsets, n_tokens=size), read.vocabulary, about
-    if folder is not None:
-        shards, vocabulary, about = _read_shards(folder)
-    else:
+    corpus, digests = None, None
+    if folder is None:  # tokenise first; a run that was cut short goes on where it was
         assert tokens is not None and isinstance(tokenizer, str)  # noqa: PT018, S101  our own invariant
-        shards, vocabulary, about = _write_shards(source, tokenizer, tokens, reading)
+        corpus = tokenize_into(tokens, source, tokenizer=tokenizer, reading=reading)
+    elif is_tokenized(folder):
+        corpus = read_tokens(folder)
+        digests = corpus.check_shards()
+    if corpus is None:
+        shards = Shards.from_folder(cast("Place", folder))
+    else:
+        shards = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens)
+    kind, name = "documents" if folder is None else "shards", name_of(path_of(source))
+    about: dict[str, Any] = {"kind": kind, "name": name, "sha256": fingerprint(shards, {}, digests)}
+    about |= {"tokenizer": printable(str(tokenizer))} if folder is None else {}
+    about |= tell_skipped(NOTHING_SKIPPED if corpus is None else corpus.skipped)
     n_documents = 0
     for piece in shards.pieces(PIECE_TOKENS, None):
         lengths = np.diff(piece.documents)
         if bool((lengths > 1).any()):
-            return shards, vocabulary, about
+            return shards, None if corpus is None else corpus.vocabulary, about
         n_documents += len(lengths)
     raise no_samples(source, about, n_documents)
 

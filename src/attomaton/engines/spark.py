@@ -158,12 +158,11 @@ class SparkEngine:
 
     def choice_parts(self, within: Components | Ties | None, borders: Int64) -> edge_parts.ChoiceParts:
         """The same, in Parquet files: part ``i`` of the queries ``borders[i] … borders[i + 1] − 1``."""
-        settings = {
-            "reach": self.selection.reach,
-            "kept": digest_arrays(self.kept),
-            "within": digest_ties(within),
-            "borders": borders.tolist(),
-        }
+        digest = within.fingerprint if isinstance(within, Ties) else None
+        if isinstance(within, Components):
+            digest = digest_arrays(*(column(within.nodes, name) for name in within.nodes.schema.names))
+        settings = {"reach": self.selection.reach, "kept": digest_arrays(self.kept)}
+        settings |= {"within": digest, "borders": borders.tolist()}
         with working_in(self.work) as work, explained(work):
             place = work / "choices"
             place.mkdir(exist_ok=True)
@@ -181,11 +180,10 @@ class SparkEngine:
     def _share(self, place: Path, within: Components | Ties | None) -> Callable[[], Components | None]:
         """Put ties into one file for all executors; an executor does it, if they are in files already."""
         if within is None:
-            return run.no_components
+            return type(None)  # called, it gives None: choices in whole contexts
         if isinstance(within, Ties):
-            asked = self.session.range(0, 1, 1, 1)
-            (told,) = self._collect("joining ties", map_batches(asked, run.JoinTies(within, place), run.TOLD))
-            name = told["name"]
+            task = map_batches(self.session.range(0, 1, 1, 1), run.JoinTies(within, place), run.TOLD)
+            name = self._collect("joining ties", task)[0]["name"]
         else:
             name = run.store_arrow(place / f"ties-{token_hex(6)}.arrow", [within.nodes])["name"]
         return run.StoredComponents(place / name, self.shards.n_tokens)
@@ -340,13 +338,6 @@ class SparkEngine:
     def _new_folder(self, kind: str) -> Path:
         with explained(self.work):
             return Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=prepare_work(self.work)))
-
-
-def digest_ties(within: Components | Ties | None) -> str | None:
-    """Of what choices are restricted to."""
-    if within is None or isinstance(within, Ties):
-        return None if within is None else within.fingerprint
-    return digest_arrays(*(column(within.nodes, name) for name in within.nodes.schema.names))
 
 
 def _read_notes(

@@ -129,11 +129,10 @@ class Workshop:
         return {"format": FORMAT, "parts": entries}
 
     def _process(self, task: Task, piece: Piece, stem: str) -> list[dict[str, Any]]:
-        entries: list[dict[str, Any]] = []
-        for number, (kind, table) in enumerate(task.process(piece)):
-            entry = write_part(self.folder / f"{stem}-{number}.parquet", table)
-            entries.append({**entry, "kind": kind})
-        return entries
+        return [
+            {**write_part(self.folder / f"{stem}-{number}.parquet", table), "kind": kind}
+            for number, (kind, table) in enumerate(task.process(piece))
+        ]
 
 
 def fingerprint(shards: Shards, settings: Mapping[str, Any], digests: Sequence[str] | None = None) -> str:
