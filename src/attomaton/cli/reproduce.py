@@ -42,10 +42,8 @@ def reproduce(
         else:
             output.print_line(" ".join(names))
         return
-    asked = [
-        read_settings(name, data=data, trials=trials, seed=seed, work=work)
-        for name in find_experiments(experiment)
-    ]
+    options: Any = {"data": data, "trials": trials, "seed": seed, "work": work}
+    experiments = [read_settings(name, **options) for name in find_experiments(experiment)]
     from attomaton.base.errors import needing
 
     with needing(experiment):
@@ -56,7 +54,7 @@ def reproduce(
     records: list[dict[str, Any]] = []
     failed = False
     began = time.perf_counter()
-    for settings in asked:
+    for settings in experiments:
         name = settings["name"]
         with output.resumable(work is not None), output.stages(quiet or as_json) as announce:
             announce(name)

@@ -22,14 +22,24 @@ from attomaton.base.progress import Progress, silent
 from attomaton.base.tables import Bool, Int64, column, rows_to_bytes
 from attomaton.corpora.documents import Piece
 from attomaton.corpora.shards import Shards
-from attomaton.engines.kept import Kept, Record, Stage, Ties, run_weighed
 from attomaton.engines.kernel import choices_of_piece, query_rows
 from attomaton.engines.memory import count_realisable
 from attomaton.engines.merging import Merger
 from attomaton.engines.parts import ChoiceParts, EdgeParts, QueryTable, map_queries, open_parts
 from attomaton.engines.selection import Selection
 from attomaton.engines.sums import MOST_ROWS, Counting, Sums, sum_in_parts
-from attomaton.engines.work import Task, Workshop, clear_drafts, fingerprint, working_in
+from attomaton.engines.work import (
+    Kept,
+    Record,
+    Stage,
+    Task,
+    Ties,
+    Workshop,
+    clear_drafts,
+    fingerprint,
+    run_weighed,
+    working_in,
+)
 from attomaton.graphs.choices import ChoiceTable, encode_choices
 from attomaton.graphs.components import Components
 from attomaton.graphs.windows import link_repeats, window_edges

@@ -22,7 +22,6 @@ from attomaton.base.tables import Bool, Float64, Int64, column, empty_table, exa
 from attomaton.corpora.documents import Piece, regroup
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.corpora.shards import Cuts
-from attomaton.engines.kept import Kept, Stage, Ties
 from attomaton.engines.kernel import choices_of_piece, query_rows
 from attomaton.engines.parts import (
     EdgeParts,
@@ -34,6 +33,7 @@ from attomaton.engines.parts import (
 )
 from attomaton.engines.selection import Selection
 from attomaton.engines.sums import MOST_ROWS, PIECE_TOKENS, Counting, Sums, add_rows, merge_sums, sum_in_parts
+from attomaton.engines.work import Kept, Stage, Ties
 from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA, encode_choices
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable

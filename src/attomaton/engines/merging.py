@@ -36,7 +36,6 @@ from attomaton.base.tables import (
     write_parquet,
 )
 from attomaton.corpora.samples import TOKEN_BITS
-from attomaton.engines.kept import Kept, Record, run_weighed
 from attomaton.engines.parts import (
     MANIFEST,
     QUERIES,
@@ -50,7 +49,7 @@ from attomaton.engines.parts import (
     write_edges,
 )
 from attomaton.engines.sums import Sums, merge_sums, sums_of
-from attomaton.engines.work import clear_drafts
+from attomaton.engines.work import Kept, Record, clear_drafts, run_weighed
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.grouping import sum_by_key
 from attomaton.graphs.parts import cut_parts

@@ -31,11 +31,10 @@ from attomaton.base.tables import Bool, Int64, column, empty_table, make_table, 
 from attomaton.corpora.shards import Cuts, Shards
 from attomaton.engines import executors as run, parts as edge_parts
 from attomaton.engines.executors import Slots, cut_slots
-from attomaton.engines.kept import Kept, Stage, Ties
 from attomaton.engines.selection import Selection
 from attomaton.engines.sparksession import explained_failure, map_batches, open_session
 from attomaton.engines.sums import Counting, Sums
-from attomaton.engines.work import clear_drafts, fingerprint, prepare_work, working_in
+from attomaton.engines.work import Kept, Stage, Ties, clear_drafts, fingerprint, prepare_work, working_in
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import QUERY_SCHEMA

@@ -22,8 +22,8 @@ from attomaton.base.progress import Progress, silent
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int64, column, make_table, read_parquet
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.engines.kept import Stage, Ties
 from attomaton.engines.parts import ChoiceParts, EdgeParts, count_values
+from attomaton.engines.work import Stage, Ties
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import NODE_SCHEMA, Components, find_components
 from attomaton.graphs.edges import QUERY_SCHEMA

@@ -152,27 +152,20 @@ def text_size(text: Text) -> int:
 
 
 class Reader(Protocol):
-    """One file, or one object in memory."""
+    """One file, or one object in memory.
+
+    ``source`` is what errors call it, ``name`` what it is called inside its corpus. ``has_columns`` says
+    whether ``column`` chooses a part of it, ``portable`` whether another process can read it.
+    """
 
     @property
-    def has_columns(self) -> bool:
-        """Whether ``column`` says which part of it is read."""
-        ...
-
+    def has_columns(self) -> bool: ...  # noqa: D102
     @property
-    def source(self) -> str:
-        """What it reads, as errors name it."""
-        ...
-
+    def source(self) -> str: ...  # noqa: D102
     @property
-    def name(self) -> str:
-        """What it is called inside its corpus."""
-        ...
-
+    def name(self) -> str: ...  # noqa: D102
     @property
-    def portable(self) -> bool:
-        """Whether another process can read it."""
-        ...
+    def portable(self) -> bool: ...  # noqa: D102
 
     def batches(self) -> Iterator[Batch]:
         """The documents in order, a few megabytes at a time."""

@@ -71,12 +71,8 @@ class File:
     @contextmanager
     def open_raw(self) -> Generator[BinaryIO]:
         """Its bytes as stored."""
-        if self.is_url:
-            with RemotePath(self.source).open() as file:
-                yield file
-        else:
-            with open_regular(self.source) as file:
-                yield file
+        with RemotePath(self.source).open() if self.is_url else open_regular(self.source) as file:
+            yield file
 
     def stored(self) -> int | None:
         """Its size as stored; None behind a URL."""
@@ -86,10 +82,7 @@ class File:
     def digest(self) -> str:
         """The SHA-256 of its bytes as stored."""
         with naming(self.source), self.open_raw() as file:
-            digest = hashlib.sha256()
-            while chunk := file.read(CHUNK):
-                digest.update(chunk)
-            return digest.hexdigest()
+            return hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
 
 
 @dataclass(frozen=True)

@@ -57,21 +57,17 @@ def refuse_records(beginning: bytes, source: str) -> None:
     """Refuse what is named as plain text, or not at all, and begins as JSON does: nobody means its signs."""
     lines = beginning.removeprefix(b"\xef\xbb\xbf").split(b"\n", 64)
     first = next((line.strip() for line in lines if line.strip()), b"")
-    if first in (b"{", b"[") or first.startswith((b'[{"', b'["', b'[ {"')) or _is_object(first):
+    found = first in (b"{", b"[") or first.startswith((b'[{"', b'["', b'[ {"'))
+    if not found and first.startswith(b"{"):
+        try:
+            found = isinstance(json.loads(first), dict)
+        except (ValueError, RecursionError):  # perhaps an object that is too long to be looked at
+            found = first.startswith(b'{"') and len(first) > BEGINNING // 2
+    if found:
         raise UnreadableSource(
             f"{source} begins with JSON; read it as such with format='jsonl' (or 'json'; --format on the "
             "command line), or as plain text with format='txt'"
         )
-
-
-def _is_object(line: bytes) -> bool:
-    """Whether a line is a JSON object, or the beginning of one that is too long to be looked at."""
-    if not line.startswith(b"{"):
-        return False
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return line.startswith(b'{"') and len(line) > BEGINNING // 2
 
 
 @dataclass(frozen=True)
@@ -104,11 +100,12 @@ class FastaReader(RecordReader):
 class _Record:
     """The lines of one record so far, or what is wrong with it."""
 
+    _size = 0
+    _error: UnreadableSource | None = None
+
     def __init__(self, source: str, row: int, reading: Reading) -> None:
         self._source, self._row, self._reading = source, row, reading
         self._lines: list[str] = []
-        self._size = 0
-        self._error: UnreadableSource | None = None
 
     def add(self, line: bytes | None, number: int) -> None:
         if self._error is not None or (line is not None and line.startswith(b";")):

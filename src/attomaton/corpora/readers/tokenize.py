@@ -272,8 +272,9 @@ class _Job:
 
     def refuse_inputs_in(self, place: Path) -> None:
         """Never write to the folder that holds an input."""
-        files = [one for one in self.readers if isinstance(one, FileReader) and not one.file.is_url]
-        for path in (one.source for one in files if place in Path(one.source).resolve().parents):
+        readers = [reader for reader in self.readers if isinstance(reader, FileReader)]
+        paths = [reader.source for reader in readers if not reader.file.is_url]
+        for path in (path for path in paths if place in Path(path).resolve().parents):
             raise UnwritablePlace(
                 f"{shown(place)} holds the corpus itself ({path}); give another folder for the shards"
             )
@@ -282,7 +283,7 @@ class _Job:
         """Whether a folder holds what this job writes."""
         if not is_tokenized(place):
             return False
-        inputs = [input_key(one, self.reading) for one in self.readers]
+        inputs = [input_key(reader, self.reading) for reader in self.readers]
         return artifacts.read_manifest(place, TOKENIZED).get("job") == self.digest(inputs)
 
     def digest(self, inputs: Sequence[str]) -> str:

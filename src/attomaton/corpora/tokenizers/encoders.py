@@ -30,11 +30,6 @@ def split_words(text: str) -> list[str]:
     return text.replace("\n", f" {EOS} ").split()
 
 
-def split_lower_words(text: str) -> list[str]:
-    r"""The words of the text in small letters; each line end is the token ``<eos>``."""
-    return split_words(text.lower())
-
-
 def split_punctuation(text: str) -> list[str]:
     r"""Words in small letters and signs by themselves; each line end is the token ``<eos>``.
 
@@ -61,11 +56,6 @@ def _is_sign(character: str) -> bool:
     return category(character)[0] in "PS"
 
 
-def split_bytes(text: str) -> list[str]:
-    r"""The bytes of the text in UTF-8."""
-    return [BYTES[byte] for byte in text.encode("utf-8")]
-
-
 def join_words(tokens: Sequence[str]) -> str:
     r"""Words with blanks between them and a line end for each ``<eos>``: :func:`split_words` undoes it."""
     text = " ".join("\n" if token == EOS else token for token in tokens)
@@ -74,10 +64,10 @@ def join_words(tokens: Sequence[str]) -> str:
 
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
     "word": split_words,
-    "word-lower": split_lower_words,
+    "word-lower": lambda text: split_words(text.lower()),
     "word-punct": split_punctuation,
     "character": list[str],
-    "byte": split_bytes,
+    "byte": lambda text: [BYTES[byte] for byte in text.encode("utf-8")],
 }
 """Name of a tokenizer → the function that splits a text into tokens."""
 
@@ -172,13 +162,11 @@ def show_bytes(token: bytes) -> str:
 
 def name_all(names: Mapping[int, str]) -> tuple[str, ...]:
     """A name for each id from 0 to the largest; ids without one, or with another's, are named by number."""
-    taken: set[str] = set()
-    named: list[str] = []
+    used: dict[str, int] = {}
     for index in range(max(names, default=-1) + 1):
         name = names.get(index)
-        named.append(f"<id {index}>" if name is None or name in taken else name)
-        taken.add(named[-1])
-    return tuple(named)
+        used[f"<id {index}>" if name is None or name in used else name] = index
+    return tuple(used)
 
 
 def _lengths_to_offsets(lengths: list[int]) -> Int64:

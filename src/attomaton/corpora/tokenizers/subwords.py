@@ -8,10 +8,15 @@ tiktoken; a ``tokenizer.json`` says itself which added tokens it finds in text.
 import base64
 import binascii
 import json
+import math
+import re
+import struct
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -19,7 +24,127 @@ from attomaton.base.errors import AttomatonError, UnreadableSource, UnsupportedO
 from attomaton.base.tables import Int32, Int64
 from attomaton.corpora.budgets import TOKEN_TEXT, TOKENIZER_BYTES, VOCABULARY, ids_most, open_regular, shown
 from attomaton.corpora.tokenizers.encoders import Encoder, name_all, ragged, show_bytes
-from attomaton.corpora.tokenizers.llama2c import LLAMA2C, Llama2cEncoder
+
+LLAMA2C = "llama2.c"
+FIRST_BYTE, BEGIN = 3, 1
+LEAST_SCORE = -1e10
+"""Pairs below are never merged."""
+
+RESTORE = "restore the file"
+_BYTE = re.compile(rb"<0x([0-9A-F]{2})>")
+
+
+class Llama2cEncoder:
+    """A tokenizer of llama2.c, from its file in base64.
+
+    A text begins with a blank, as llama2.c writes it; no begin token is added.
+    """
+
+    def __init__(self, definition: str) -> None:
+        try:
+            content = base64.b64decode(definition, validate=True)
+        except (ValueError, binascii.Error) as error:
+            raise UnreadableSource("not the definition of a llama2.c tokenizer; give another file") from error
+        self._tokens, self._scores = _parse(content)
+        self._ids: dict[bytes, int] = {}
+        for index, token in enumerate(self._tokens):
+            self._ids.setdefault(token, index)
+        if len(self._tokens) < FIRST_BYTE + 256 or b" " not in self._ids:
+            raise UnreadableSource(f"it has no token for a blank, or none for every byte; {RESTORE}")
+
+    def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
+        """The texts as ids."""
+        return ragged([self._merge(self._split(text)) for text in texts])
+
+    def tokens(self) -> tuple[str, ...]:
+        """The tokens as text; a byte that is no UTF-8 is shown like ``<0xE9>``."""
+        return name_all({index: show_bytes(token) for index, token in enumerate(self._tokens)})
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids in a row, without the blank that it began with."""
+        joined = b"".join(self._read(index) for index in ids)
+        return joined.removeprefix(b" ").decode("utf-8", errors="replace")
+
+    def _read(self, index: int) -> bytes:
+        token = self._tokens[index] if 0 <= index < len(self._tokens) else b""
+        byte = _BYTE.fullmatch(token) if FIRST_BYTE <= index < FIRST_BYTE + 256 else None
+        return token if byte is None else bytes([int(byte[1], 16)])
+
+    def _split(self, text: str) -> list[int]:
+        """Characters, or the bytes of those that are no token."""
+        found: list[int] = [self._ids[b" "]] if text else []
+        for character in text:
+            written = character.encode("utf-8", errors="replace")
+            known = self._ids.get(written)
+            found += [byte + FIRST_BYTE for byte in written] if known is None else [known]
+        return found
+
+    def _merge(self, ids: list[int]) -> list[int]:
+        """Merge the pair whose token has the best score, the first of equals, until none is left.
+
+        Pairs wait in a heap; one whose places have changed since is passed over.
+        """
+        after = [*range(1, len(ids)), None] if ids else []
+        before: list[int | None] = [None, *range(len(ids) - 1)]
+        there: list[int | None] = list(ids)
+
+        def pair(place: int | None) -> tuple[float, int, int, int, int] | None:
+            beside = None if place is None else after[place]
+            if place is None or beside is None:
+                return None
+            left, right = there[place], there[beside]
+            assert left is not None and right is not None  # noqa: S101, PT018  linked places hold a token
+            made = self._ids.get(self._tokens[left] + self._tokens[right])
+            return None if made is None else (-self._scores[made], place, made, left, right)
+
+        waiting = [one for one in map(pair, range(len(ids))) if one is not None]
+        heapify(waiting)
+        while waiting:
+            _, place, made, left, right = heappop(waiting)
+            beside = after[place]
+            if there[place] != left or beside is None or there[beside] != right:
+                continue
+            there[place], there[beside] = made, None
+            after[place], last = after[beside], after[beside]
+            if last is not None:
+                before[last] = place
+            for one in (pair(before[place]), pair(place)):
+                if one is not None:
+                    heappush(waiting, one)
+        return [one for one in there if one is not None]
+
+
+def _parse(content: bytes) -> tuple[list[bytes], list[float]]:
+    """The tokens and their scores."""
+    tokens: list[bytes] = []
+    scores: list[float] = []
+    place = 4
+    while place < len(content):
+        if place + 8 > len(content) or len(tokens) >= VOCABULARY:
+            raise UnreadableSource(f"it ends inside token {len(tokens)}, or has too many; {RESTORE}")
+        score, length = struct.unpack_from("<fi", content, place)
+        place += 8 + length
+        if not 0 <= length <= TOKEN_TEXT or place > len(content):
+            raise UnreadableSource(f"token {len(tokens)} is said to have {length} bytes; {RESTORE}")
+        if not math.isfinite(score) or score <= LEAST_SCORE:
+            raise UnreadableSource(f"token {len(tokens)} has the score {score}; {RESTORE}")
+        tokens.append(content[place - length : place])
+        scores.append(score)
+    return tokens, scores
+
+
+def encode_by_definition(encoder: Llama2cEncoder, text: str) -> list[int]:
+    """The same ids word for word: look at all pairs, merge the best, and again."""
+    ids = encoder._split(text)  # pyright: ignore[reportPrivateUsage]
+    known, tokens, scores = encoder._ids, encoder._tokens, encoder._scores  # pyright: ignore[reportPrivateUsage]
+    while True:
+        made = [known.get(tokens[left] + tokens[right]) for left, right in pairwise(ids)]
+        found = [(-scores[one], place, one) for place, one in enumerate(made) if one is not None]
+        if not found:
+            return ids
+        _, place, one = min(found)
+        ids[place : place + 2] = [one]
+
 
 LONGEST_WORD = 1000
 """Characters of a word that WordPiece may look at: it takes time with their square, and asks for 100."""
@@ -27,7 +152,6 @@ LONGEST_WORD = 1000
 GROWTH = 64
 """How many times longer the replacements of a tokenizer may make a text."""
 
-RESTORE = "restore the file"
 MEND = "restore the file, or give another"
 
 
@@ -334,7 +458,11 @@ class TiktokenEncoder:
     def __init__(self, definition: str) -> None:
         with needing("a .tiktoken file"):
             import tiktoken
-        name, content = _stored_ranks(definition)
+        try:
+            stored = json.loads(definition)
+            name, content = str(stored["scheme"]), str(stored["ranks"])
+        except (ValueError, RecursionError, TypeError, LookupError) as error:
+            raise UnreadableSource("not the definition of a ranks file; give another file") from error
         if name not in SCHEMES:
             raise UnsupportedOption(
                 f"a ranks file does not hold its splitting pattern, and none is known for "
@@ -372,12 +500,3 @@ class TiktokenEncoder:
         texts = {index: token.encode() for token, index in self._special.items()}
         texts.update({index: token for token, index in self._ranks.items()})
         return b"".join(texts.get(index, b"") for index in ids).decode("utf-8", errors="replace")
-
-
-def _stored_ranks(definition: str) -> tuple[str, str]:
-    """The name of the scheme and the ranks, from what a run has stored."""
-    try:
-        stored = json.loads(definition)
-        return str(stored["scheme"]), str(stored["ranks"])
-    except (ValueError, RecursionError, TypeError, LookupError) as error:
-        raise UnreadableSource("not the definition of a ranks file; give another file") from error
