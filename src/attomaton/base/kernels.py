@@ -351,7 +351,7 @@ def start_helpers(chains: Sequence[Sequence[str]]) -> None:
         environment = os.environ | {"ATTOMATON_COMPILE": "on", "OMP_NUM_THREADS": "1"}
         for chain in chains:
             command = [sys.executable, "-P", "-m", "attomaton.cli.warming", *chain]
-            streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+            streams: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
             try:
                 _state.helpers.append(subprocess.Popen(command, env=environment, **streams))  # noqa: S603  our names
             except OSError:  # no more processes: this program compiles by itself

@@ -127,7 +127,7 @@ def given_path(value: object, name: str) -> Path:
 
 def check_path(value: Any, name: str) -> str:
     """A path as text, which may be in any encoding but not empty."""
-    text: object = fspath(cast("PathLike[Any]", value)) if isinstance(value, str | PathLike) else ""
+    text: object = fspath(value) if isinstance(value, str | PathLike) else ""  # pyright: ignore[reportUnknownArgumentType]
     if not isinstance(text, str) or not text.strip() or "\0" in text:  # no path, or one in bytes
         shown = show(value)
         raise UnsupportedOption(f"{name} is {shown}; give a path, and '.' if the working directory is meant")

@@ -219,7 +219,7 @@ class RemoteFile(RangeReader):
         def open_file() -> Any:
             file = system.open(path, "rb", cache_type="none")
             details: Any = getattr(file, "details", None)
-            now = tag_of(details) if isinstance(details, dict) else None
+            now = tag_of(cast("dict[str, Any]", details)) if isinstance(details, dict) else None
             if None not in (now, tag) and now != tag:
                 raise replaced(url)
             return file

@@ -141,8 +141,10 @@ def has_tokens(path: Place) -> bool:
 
 def _open_parquet(path: Place) -> Any:
     def read() -> Any:
-        remote = isinstance(path, RemotePath)
-        file = _arrow.PythonFile(path.open("rb", ahead=FOOTER), "r") if remote else exact_file(path)
+        if isinstance(path, RemotePath):
+            file = _arrow.PythonFile(path.open("rb", ahead=FOOTER), "r")
+        else:
+            file = exact_file(path)
         return arrow_parquet().ParquetFile(file, pre_buffer=False)
 
     return _reading(path, read)

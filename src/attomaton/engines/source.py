@@ -135,28 +135,3 @@ def _folder_of(source: Any, reading: Reading) -> Place | None:
         return folder
     usual = reading.column in (None, TOKENS) and reading.format in (None, "parquet")
     return folder if written_kind(folder) is None and usual and holds_shards(folder) else None
-
-
-def _read_shards(folder: Place) -> tuple[Shards, Vocabulary | None, dict[str, Any]]:
-    """Shards that are there already, with their vocabulary if they were tokenised by us."""
-    vocabulary, digests, skipped = None, None, NOTHING_SKIPPED
-    if is_tokenized(folder):
-        corpus = read_tokens(folder)
-        shards, vocabulary = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens), corpus.vocabulary
-        digests, skipped = corpus.check_shards(), corpus.skipped
-    else:
-        shards = Shards.from_folder(folder)
-    digest = fingerprint(shards, {}, digests)
-    about = {"kind": "shards", "name": name_of(folder), "sha256": digest}
-    return shards, vocabulary, {**about, **tell_skipped(skipped)}
-
-
-def _write_shards(
-    source: Any, tokenizer: str, tokens: Path, reading: Reading
-) -> tuple[Shards, Vocabulary | None, dict[str, Any]]:
-    """Tokenise into shards first; a run that was cut short goes on where it was."""
-    corpus = tokenize_into(tokens, source, tokenizer=tokenizer, reading=reading)
-    shards = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens)
-    about = {"kind": "documents", "name": name_of(path_of(source)), "sha256": fingerprint(shards, {})}
-    about |= {"tokenizer": printable(tokenizer), **tell_skipped(corpus.skipped)}
-    return shards, corpus.vocabulary, about

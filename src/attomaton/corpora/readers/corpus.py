@@ -145,10 +145,13 @@ def _read_already(source: Any, reading: Reading) -> Documents | None:
     if isinstance(source, str | Path | RemotePath):
         place = source if isinstance(source, RemotePath) else check_path(source, "source")
         corpus = read_tokens(place) if is_tokenized(place) else None
-    if corpus is None and not isinstance(source, Documents):
+    if corpus is not None:
+        refuse_reading(reading, str(corpus.folder))
+        return corpus.documents()
+    if not isinstance(source, Documents):
         return None
-    refuse_reading(reading, "the corpus" if corpus is None else str(corpus.folder))
-    return source if corpus is None else corpus.documents()
+    refuse_reading(reading, "the corpus")
+    return source
 
 
 def bounded(reading: Reading, vocabulary: Vocabulary | None) -> Reading:

@@ -113,20 +113,20 @@ def _held(source: Any, reading: Reading) -> Reader:
         return tables.read_frame(source, reading)
     if is_ids(source) and len(source):
         return MemoryReader([source], reading)
-    if isinstance(source, np.ndarray) and cast("NDArray[Any]", source).ndim > 0:
-        array = cast("NDArray[Any]", source)
-        return MemoryReader(array.tolist() if array.dtype.kind in "OUT" else list(array), reading)
+    kind = cast("type[Any]", type(source))
+    if issubclass(kind, np.ndarray) and source.ndim > 0:
+        return MemoryReader(source.tolist() if source.dtype.kind in "OUT" else list(source), reading)
     if _is_listed(source):
-        return MemoryReader(cast("Sequence[Any]", source), reading)
-    cure = "; give list(…) of it" if isinstance(source, Iterable) else ""
-    if isinstance(source, BYTES):
+        return MemoryReader(source, reading)
+    cure = "; give list(…) of it" if issubclass(kind, Iterable) else ""
+    if issubclass(kind, BYTES):
         cure = "; decode it, and give the text in a list"
-    elif isinstance(source, Mapping):
+    elif issubclass(kind, Mapping):
         cure = "; give its texts as a list, or a list of records"
     elif hasattr(source, "read"):
         cure = "; give the path of the file"
     raise UnreadableSource(
-        f"a corpus is a path, a URL, a sequence of documents or a dataset, not {type(source).__name__}{cure}"
+        f"a corpus is a path, a URL, a sequence of documents or a dataset, not {kind.__name__}{cure}"
     )
 
 
