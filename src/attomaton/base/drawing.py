@@ -13,19 +13,13 @@ from typing import Any
 from attomaton.base.errors import UnreadableSource, needing
 from attomaton.base.printing import show_hidden
 
-STYLE = "attomaton.report.paper"
-"""The style's name for matplotlib."""
-
+STYLE = "attomaton.report.paper"  # the style's name for matplotlib
 ONE_COLUMN = 3.4
 TWO_COLUMNS = 7.0
 """Inches of a figure as wide as one column, or two."""
 
-FONT_SIZE, TITLE_SIZE = 6.5, 7.0
-"""Points of the style's text, and of captions."""
-
-MARGIN = 0.16
-"""Inches that a caption keeps from the edges, both together."""
-
+FONT_SIZE, TITLE_SIZE = 6.5, 7.0  # points of the style's text, and of captions
+MARGIN = 0.16  # inches that a caption keeps from the edges, both together
 HEIGHT = 1.35
 """Inches of one row of panels."""
 

@@ -40,17 +40,10 @@ LOAD_WORK = 100_000
 WORK_FOR_BYTE = 200
 """Entries that Python looks at in about the time in which one byte of Python's own code is compiled."""
 
-SECONDS_FOR_BYTE = 1e-3
-"""How long compiling one byte takes, for what users are told."""
-
-PATIENCE = 0.4
-"""Share of that time for which Python itself works on a kernel before it gives up."""
-
-SOON = 0.3
-"""Seconds of computing after which Python looks whether a kernel that it runs is on disk, compiled."""
-
-LONG = 2.0
-"""Seconds of compiling that a user is told of."""
+SECONDS_FOR_BYTE = 1e-3  # how long compiling one byte takes, for what users are told
+PATIENCE = 0.4  # share of that time for which Python itself works on a kernel before it gives up
+SOON = 0.3  # seconds of computing after which Python looks whether a kernel that it runs is on disk, compiled
+LONG = 2.0  # seconds of compiling that a user is told of
 
 
 class TooLong(Exception):

@@ -74,12 +74,8 @@ def read_cgroup_limit() -> int | None:
     return min(limits, default=None)
 
 
-SHARE = 0.6
-"""Of the machine's memory, unless told otherwise."""
-
-SMALLEST = 256_000_000
-"""Less than this is of no use: the engine itself and one piece of the corpus must fit."""
-
+SHARE = 0.6  # of the machine's memory, unless told otherwise
+SMALLEST = 256_000_000  # less than this is of no use: the engine itself and one piece of the corpus must fit
 _UNITS = {"": 1, "B": 1}
 for power, letter in enumerate("KMGT", 1):
     _UNITS.update({letter: 1000**power, f"{letter}B": 1000**power, f"{letter}IB": 1024**power})

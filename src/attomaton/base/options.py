@@ -18,21 +18,15 @@ from attomaton.base.errors import UnsupportedOption
 if TYPE_CHECKING:
     import numpy as np
 
-LARGEST = 2**63 - 1
-"""No whole number may be above this: compiled code and files hold 64 bits."""
-
+LARGEST = 2**63 - 1  # no whole number may be above this: compiled code and files hold 64 bits
 MOST_THREADS = 1024
 """Threads or processes: more than any machine has processors for, and few enough to be started."""
 
-MOST_STEPS = 10**12
-"""Steps of training, one by one: at a million a second, eleven days."""
-
+MOST_STEPS = 10**12  # steps of training, one by one: at a million a second, eleven days
 MOST_TRIALS = 1_000_000
 """Trials of an experiment: each draws a corpus of its own."""
 
-SHOWN = 60
-"""Characters of a wrong value that an error repeats."""
-
+SHOWN = 60  # characters of a wrong value that an error repeats
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a drive of Windows
 
 

@@ -17,12 +17,8 @@ from html import escape
 from io import StringIO
 from typing import Any
 
-SHOWN = 8
-"""Rows of a table that are shown."""
-
-TOKEN_LENGTH, TEXT_LENGTH = 40, 600
-"""Characters of a token, and of any other text, that are shown."""
-
+SHOWN = 8  # rows of a table that are shown
+TOKEN_LENGTH, TEXT_LENGTH = 40, 600  # characters of a token, and of any other text, that are shown
 LONGEST_WORD, KEPT, LONGEST_CELL = 4096, 200, 20_000
 """Characters of a word that a terminal shows whole (no path is longer), what it shows of a longer one, and
 the most of any text."""
@@ -61,17 +57,10 @@ def cut_long(text: str) -> str:
     return cut if len(cut) <= LONGEST_CELL else shorten(cut, LONGEST_CELL)
 
 
-WIDTH = 100
-"""Signs of a line that a drawn table fills at most."""
-
-FULL_BAR = 20
-"""Signs of a full bar in plain text."""
-
-MOST_ROWS = 200
-"""Rows of a table that a notebook shows."""
-
-UNBROKEN = 18
-"""Characters of a cell that stand in one line of a notebook."""
+WIDTH = 100  # signs of a line that a drawn table fills at most
+FULL_BAR = 20  # signs of a full bar in plain text
+MOST_ROWS = 200  # rows of a table that a notebook shows
+UNBROKEN = 18  # characters of a cell that stand in one line of a notebook
 
 
 @dataclass(frozen=True)

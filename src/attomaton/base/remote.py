@@ -248,9 +248,7 @@ def tag_of(details: dict[str, Any]) -> str | None:
     return str(tag).strip('"') if tag else None
 
 
-AHEAD = 1 << 20
-"""Bytes that are read at once where a file is read from one end to the other."""
-
+AHEAD = 1 << 20  # bytes that are read at once where a file is read from one end to the other
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::[A-Za-z][A-Za-z0-9+.-]+)*://")  # one letter is a drive
 _SHARED = ("s3://", "s3a://", "gs://", "gcs://")
 _WEB = frozenset(["http", "https"])
@@ -434,8 +432,7 @@ class RemotePath:
         persist(remove, self.url, writing=True)
 
 
-Place = Path | RemotePath
-"""Where a file or folder is: on this machine, or behind a URL."""
+Place = Path | RemotePath  # where a file or folder is: on this machine, or behind a URL
 
 
 def as_place(given: "str | PathLike[str] | RemotePath") -> Place:

@@ -22,9 +22,7 @@ from attomaton.engines.sparksession import JAVA
 MODULES = {"scikit-learn": "sklearn", "cvxpy-base": "cvxpy", "mkdocs-material": "material"}
 """Package → the module it is imported as, where the names differ by more than a hyphen."""
 
-FOR_DEVELOPERS = ("all", "dev")
-"""Extras that only gather others."""
-
+FOR_DEVELOPERS = ("all", "dev")  # extras that only gather others
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 

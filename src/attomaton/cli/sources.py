@@ -22,9 +22,7 @@ from attomaton.cli.values import source_argument, whole, words
 if TYPE_CHECKING:
     from attomaton.corpora.readers.batches import Reading
 
-MOST_MEGABYTES = 1 << 20
-"""Megabytes that one document may be allowed: a terabyte."""
-
+MOST_MEGABYTES = 1 << 20  # megabytes that one document may be allowed: a terabyte
 Corpus = Annotated[
     str,
     source_argument(

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from attomaton.training.steps import Step
 
 
-LARGEST = 250_000_000
-"""Numbers that the embedded contexts may take: 2 GB, of which training holds about two."""
+LARGEST = 250_000_000  # numbers that the embedded contexts may take: 2 GB, of which training holds about two
 
 
 @reads

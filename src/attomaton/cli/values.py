@@ -14,9 +14,7 @@ from attomaton.base.remote import as_place, is_url
 if TYPE_CHECKING:
     from attomaton.base.artifacts import FolderKind
 
-MOST_DIGITS = 4_000
-"""Python itself reads no longer numbers."""
-
+MOST_DIGITS = 4_000  # Python itself reads no longer numbers
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(nan|inf(inity)?)", re.IGNORECASE)
 

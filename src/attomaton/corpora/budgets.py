@@ -35,32 +35,21 @@ UNPACKED = 1 << 28
 """Bytes that rows of a table may unpack to at once, as its file declares them: 256 MB, or four of the longest
 documents that are asked for. Arrow holds about three times as much while it decodes."""
 
-UNPACKED_RATIO = 16
-"""How many times its size a row may unpack to: texts in use pack three- to tenfold."""
-
+UNPACKED_RATIO = 16  # how many times its size a row may unpack to: texts in use pack three- to tenfold
 FILE_RATIO = 1000
 """What a whole file unpacks to, for each of its bytes. Gzip does no more; texts in use reach 10, logs 100."""
 
-FILE_SLACK = 1 << 26
-"""Bytes that any file may unpack to, however small it is: 64 MB, as long as a document."""
-
+FILE_SLACK = 1 << 26  # bytes that any file may unpack to, however small it is: 64 MB, as long as a document
 DOCUMENT_SLACK = 1 << 20
 """Documents that any file may hold, however small it is; beyond, ``FILE_RATIO`` for each of its bytes."""
 
-FOOTER = 1 << 26
-"""Bytes of one text of a Parquet file's footer: 64 MB."""
-
-CONTAINER = 100_000
-"""Entries of one list of a Parquet file's footer: columns, row groups, pairs of metadata."""
-
+FOOTER = 1 << 26  # bytes of one text of a Parquet file's footer: 64 MB
+CONTAINER = 100_000  # entries of one list of a Parquet file's footer: columns, row groups, pairs of metadata
 JSON_VALUES = 1 << 22
 """Values of one line of JSON: four million, which take about half a gigabyte as Python's objects."""
 
-PIECE_ROWS = 1 << 16
-"""Rows of a table that are looked at together."""
-
-SHOWN = 80
-"""Characters of a name that an error repeats."""
+PIECE_ROWS = 1 << 16  # rows of a table that are looked at together
+SHOWN = 80  # characters of a name that an error repeats
 
 
 def unpacked_most(stored: int, max_bytes: int) -> int:
@@ -98,9 +87,7 @@ class Allowance:
             )
 
 
-STANDARD_INPUT = "-"
-"""The name of standard input as a corpus."""
-
+STANDARD_INPUT = "-"  # the name of standard input as a corpus
 KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",

@@ -24,11 +24,8 @@ from attomaton.base.tables import Int32, Int64, make_table
 
 SAMPLE_SCHEMA = pa.schema([("context", pa.large_list(pa.int32())), ("label", pa.int32())])
 
-TOKEN_BITS = 21
-"""Bits of a token id inside a packed key: (query, winner, loser) fits 63 bits."""
-
-MAX_TOKENS = 1 << TOKEN_BITS
-"""Largest vocabulary: 2,097,152 tokens."""
+TOKEN_BITS = 21  # bits of a token id inside a packed key: (query, winner, loser) fits 63 bits
+MAX_TOKENS = 1 << TOKEN_BITS  # largest vocabulary: 2,097,152 tokens
 
 
 class Sample(NamedTuple):

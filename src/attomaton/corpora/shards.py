@@ -28,8 +28,7 @@ from attomaton.corpora.documents import Documents, Piece, regroup
 from attomaton.corpora.samples import Skipped
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
-TOKENS = "tokens"
-"""The column that holds a document."""
+TOKENS = "tokens"  # the column that holds a document
 
 
 def piece_of(batch: pa.RecordBatch, n_tokens: int, *, place: str = "the batch", first_row: int = 0) -> Piece:
@@ -83,12 +82,10 @@ def flatten_lists(batch: pa.RecordBatch, *, place: str, first_row: int = 0) -> t
 
 
 _arrow: Any = pa
-ROWS_AT_ONCE = 1 << 14
-"""Rows that are read together, at most."""
+ROWS_AT_ONCE = 1 << 14  # rows that are read together, at most
 FOOTER = 1 << 16
 """Bytes that are read ahead of a shard behind a URL: what Arrow reads at the end of a file at first."""
-GROUP_TOKENS = 1 << 20
-"""Number of tokens at which a row group is closed."""
+GROUP_TOKENS = 1 << 20  # number of tokens at which a row group is closed
 SHARD_SCHEMA: pa.Schema = _arrow.schema(
     [
         _arrow.field(TOKENS, _arrow.list_(_arrow.int32()), nullable=False),
@@ -218,8 +215,7 @@ def write_shards(
     return written
 
 
-FOOTERS_AT_ONCE = 16
-"""Footers that are read side by side where each is a request to a store."""
+FOOTERS_AT_ONCE = 16  # footers that are read side by side where each is a request to a store
 
 
 @dataclass(frozen=True)

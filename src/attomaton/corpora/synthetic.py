@@ -16,8 +16,7 @@ from attomaton.base.options import real_number, settle, whole_number
 from attomaton.base.tables import Bool, Int64
 from attomaton.corpora.samples import MAX_TOKENS, Sample, Samples
 
-MOST_SAMPLES = 10**9
-"""Samples that may be drawn, one by one."""
+MOST_SAMPLES = 10**9  # samples that may be drawn, one by one
 
 
 @dataclass(frozen=True)

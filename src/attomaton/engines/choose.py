@@ -95,8 +95,7 @@ def as_engine(engine: object, corpus: object = None) -> Engine:
     return found
 
 
-BYTES_PER_TOKEN = 700
-"""Memory that the whole path takes in memory for a token of text, at window 32."""
+BYTES_PER_TOKEN = 700  # memory that the whole path takes in memory for a token of text, at window 32
 
 
 def _fits(corpus: Samples | Shards, memory: str | int | None) -> bool:

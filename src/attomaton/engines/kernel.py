@@ -15,8 +15,7 @@ from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, unpack_edges
 from attomaton.graphs.sets import find_tied
 from attomaton.graphs.windows import Links, link_repeats
 
-MAX_KEYS = 1 << 24
-"""Edges packed at once before they are counted: 128 MB."""
+MAX_KEYS = 1 << 24  # edges packed at once before they are counted: 128 MB
 
 
 def choices_of_piece(

@@ -60,8 +60,7 @@ _arrow: Any = pa
 COPIES = 7
 """How often a choice is held while a part of them is sorted here: quicker than by DuckDB, which spills."""
 
-BYTES_PER_ROW = 128
-"""What DuckDB and this process together hold for a row that is being sorted, generously."""
+BYTES_PER_ROW = 128  # what DuckDB and this process together hold for a row that is being sorted, generously
 
 
 class MergeStopped(Exception):

@@ -52,8 +52,7 @@ MANIFEST = "edges.json"
 QUERIES = "queries.parquet"
 FORMAT = 2
 
-SCANNED_ROWS = 1 << 20
-"""Rows of a file that is not read whole that are in memory at a time."""
+SCANNED_ROWS = 1 << 20  # rows of a file that is not read whole that are in memory at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -275,8 +274,7 @@ _arrow: Any = pa
 
 PLAIN = {"query": np.int32, "winner": np.int32, "count": np.int64}
 LISTS = ("tokens", "multiplicities")
-READ_ROWS = 1 << 17
-"""Choices that are read at a time."""
+READ_ROWS = 1 << 17  # choices that are read at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -24,9 +24,7 @@ MASTERS = re.compile(
 )
 """Where Spark can run."""
 
-LOGS: list[Path] = []
-"""What the sessions that are started here say."""
-
+LOGS: list[Path] = []  # what the sessions that are started here say
 SETTINGS: dict[str, Any] = {
     "spark.ui.showConsoleProgress": False,
     "spark.sql.execution.arrow.maxRecordsPerBatch": 1 << 17,

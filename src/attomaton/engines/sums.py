@@ -15,18 +15,10 @@ from attomaton.base.tables import Float64, Int64, column
 from attomaton.corpora.documents import Piece
 from attomaton.graphs.grouping import gather, sum_by_key
 
-BITS = 30
-"""Bits of each of the two integers behind the point."""
-
-LARGEST_TABLE = 1 << 27
-"""Keys up to which sums in memory are a plain table: all pairs of 11,585 tokens."""
-
-PIECE_TOKENS = 1 << 19
-"""Tokens read at once, but never less than a document."""
-
-MOST_ROWS = 1 << 22
-"""Sums of one kind that a part may have before another begins: 100 MB."""
-
+BITS = 30  # bits of each of the two integers behind the point
+LARGEST_TABLE = 1 << 27  # keys up to which sums in memory are a plain table: all pairs of 11,585 tokens
+PIECE_TOKENS = 1 << 19  # tokens read at once, but never less than a document
+MOST_ROWS = 1 << 22  # sums of one kind that a part may have before another begins: 100 MB
 COLUMNS = ("key", "high", "low")
 _arrow: Any = pa
 

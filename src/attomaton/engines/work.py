@@ -32,9 +32,7 @@ from attomaton.corpora.shards import Shards
 from attomaton.graphs.components import NODE_SCHEMA, Components
 from attomaton.graphs.parts import join, of_nodes, shift
 
-MARKER = "attomaton-work.txt"
-"""A folder with this file is one that we may work in."""
-
+MARKER = "attomaton-work.txt"  # a folder with this file is one that we may work in
 JOB_TOKENS = 1 << 22
 FORMAT = 1
 _arrow: Any = pa

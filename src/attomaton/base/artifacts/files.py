@@ -38,14 +38,9 @@ _REFUSES_LINKS: int = getattr(os, "O_NOFOLLOW", 0)
 _PLAINLY: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 """Do not wait for a pipe, hand nothing on to other programs, change no line ends."""
 
-OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")
-"""Whether a folder can be opened, which is how it is flushed."""
-
-REMOVES_OPEN = _fcntl is not None
-"""Whether a file can be removed while it is open."""
-
-FAR = 1 << 30
-"""The byte that is locked where locks are for bytes: nobody reads or writes there."""
+OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")  # whether a folder can be opened, which is how it is flushed
+REMOVES_OPEN = _fcntl is not None  # whether a file can be removed while it is open
+FAR = 1 << 30  # the byte that is locked where locks are for bytes: nobody reads or writes there
 
 
 def open_itself(path: Path, flags: int) -> int:
@@ -111,15 +106,11 @@ def remove_open(path: Path, file: FileIO) -> None:
 
 
 NOT_REPLACING, EXCHANGING = 1, 2
-HERE = -100
-"""Stands for the working directory in calls that take a folder."""
-
+HERE = -100  # stands for the working directory in calls that take a folder
 UNKNOWN = frozenset([errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM])
 """How a system says that it has no such call, or the file system that it cannot do this."""
 
-UNLINKABLE = UNKNOWN | {errno.EACCES, errno.EOPNOTSUPP}
-"""How a file system says that it has no hard links."""
-
+UNLINKABLE = UNKNOWN | {errno.EACCES, errno.EOPNOTSUPP}  # how a file system says that it has no hard links
 SPARE = ".old"
 """Ends the name that the old folder has between two renames, where names cannot be exchanged at once."""
 
@@ -200,8 +191,7 @@ def _system_call() -> Any:
         return None
 
 
-LONGEST = 255
-"""Bytes of a name."""
+LONGEST = 255  # bytes of a name
 
 
 def sibling(name: str, ending: str) -> str:
@@ -228,9 +218,7 @@ def few(names: Sequence[str]) -> str:
     return first if len(names) <= 3 else f"{first} and {len(names) - 3:,} more"
 
 
-DRAFT = ".draft"
-"""Ends the name of a file that is being written."""
-
+DRAFT = ".draft"  # ends the name of a file that is being written
 DRAFT_NAME = re.compile(r"\.[0-9a-f]{16}\.draft")
 """The whole name, as :func:`draft_name` gives it."""
 

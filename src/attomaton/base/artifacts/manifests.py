@@ -16,11 +16,8 @@ MANIFEST = "manifest.json"
 """The record of a folder that attomaton wrote: its kind, its files, and a digest of itself."""
 
 FORMAT = 2
-SEAL = "seal"
-"""The name under which a record holds its own digest."""
-
-LARGEST = 1 << 28
-"""Bytes of a record; a larger one is not ours."""
+SEAL = "seal"  # the name under which a record holds its own digest
+LARGEST = 1 << 28  # bytes of a record; a larger one is not ours
 
 
 def digest_record(record: Any) -> str:

@@ -44,14 +44,9 @@ from attomaton.base.errors import UnwritablePlace
 PARTIAL = "partial.json"
 """The record of a folder that is being built: its kind, the end of its name, and which files are ours."""
 
-INNER = TRAINING.name
-"""The one folder of ours that may stand in another: a training in a run."""
-
-SIDE_RECORDS = frozenset(["verdicts.json"])
-"""Sealed records that other commands leave in a run."""
-
-LOCK = ".attomaton-lock"
-"""Ends the name of a lock; one may stand in the folder that it guards."""
+INNER = TRAINING.name  # the one folder of ours that may stand in another: a training in a run
+SIDE_RECORDS = frozenset(["verdicts.json"])  # sealed records that other commands leave in a run
+LOCK = ".attomaton-lock"  # ends the name of a lock; one may stand in the folder that it guards
 
 
 @dataclass(frozen=True)
@@ -240,11 +235,8 @@ def tell_kept(folder: Path, names: list[str]) -> None:
 
 KIND = "lock of attomaton"
 SWAP = ".swap"
-PROCESSES = Path("/proc")
-"""Where a system lists its processes by number, if it does."""
-
-LONGEST = 24 * 3600
-"""Seconds after which a lock is stale where nobody can say whether its owner lives."""
+PROCESSES = Path("/proc")  # where a system lists its processes by number, if it does
+LONGEST = 24 * 3600  # seconds after which a lock is stale where nobody can say whether its owner lives
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,8 @@ from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.remote import Place, RangeReader
 from attomaton.base.tables import Int64, arrow_parquet, empty_table, exact_file, take_rows
 
-BLOCK = 1 << 17
-"""Bytes that have a digest of their own."""
-
-DIGITS = 16
-"""Hexadecimal digits that are kept of the SHA-256 of a block."""
-
+BLOCK = 1 << 17  # bytes that have a digest of their own
+DIGITS = 16  # hexadecimal digits that are kept of the SHA-256 of a block
 REPLACED = ", or replaced by another one after it was opened; load the run again, or write it again"
 """How a message ends about a file that is not what the manifest said when the run was opened."""
 
@@ -71,9 +67,7 @@ def _digest(blob: bytes) -> str:
 
 
 GROUP_ROWS = 1 << 16
-MOST_OPEN = 16
-"""Files of one table that are kept open."""
-
+MOST_OPEN = 16  # files of one table that are kept open
 _arrow: Any = pa
 
 

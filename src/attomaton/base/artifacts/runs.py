@@ -31,8 +31,7 @@ Stored = TypeVar("Stored")
 
 ARRAYS = "arrays.safetensors"
 PACKAGES = ("attomaton", "numpy", "scipy", "pyarrow", "numba")
-TRIES = 5
-"""How often a run is read anew that is replaced while it is read."""
+TRIES = 5  # how often a run is read anew that is replaced while it is read
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +44,7 @@ class Run:
     manifest: Mapping[str, Any]
     parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """Files that are there already, or are not read with the others: name → entry, with its blocks."""
-    place: Place | None = None
-    """Where it was read."""
+    place: Place | None = None  # where it was read
 
 
 def write_run(

@@ -21,8 +21,7 @@ from attomaton.base.artifacts.files import (
 from attomaton.base.artifacts.ownership import locked, refuse_inside
 from attomaton.base.errors import UnwritablePlace
 
-HEAD = 4096
-"""Bytes at the beginning of a text that tell whose it is."""
+HEAD = 4096  # bytes at the beginning of a text that tell whose it is
 
 
 def write_target(

@@ -13,9 +13,7 @@ from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32, Int64, Integers
 from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Skipped
 
-BATCH_BYTES = 1 << 20
-"""A batch of texts is closed when it holds this much: 1 MB, or one document."""
-
+BATCH_BYTES = 1 << 20  # a batch of texts is closed when it holds this much: 1 MB, or one document
 TOKEN_TYPES = ("uint16", "uint32", "int32", "int64")
 """Number types that a ``.bin`` stream may have, least byte first."""
 

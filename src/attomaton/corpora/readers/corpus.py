@@ -223,8 +223,7 @@ def match_documents(documents: Documents, vocabulary: Vocabulary) -> Documents:
     return replace(documents, ids=new[documents.ids], vocabulary=named)
 
 
-WINDOW = 32
-"""The longest context, in tokens, where none is asked for."""
+WINDOW = 32  # the longest context, in tokens, where none is asked for
 
 
 class ReadingOptions(TypedDict, total=False):

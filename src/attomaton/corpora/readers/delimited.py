@@ -17,11 +17,8 @@ from attomaton.corpora.readers.files import TableReader, decode, naming, suffix_
 from attomaton.corpora.readers.records import RecordReader
 
 _arrow: Any = pa
-NAMES = ("text", "content")
-"""Columns that are taken without being named, if only one of them is there."""
-SHOWN = 20
-"""Columns that an error lists."""
-
+NAMES = ("text", "content")  # columns that are taken without being named, if only one of them is there
+SHOWN = 20  # columns that an error lists
 _INSIDE = re.compile(r'[^"]*+(?:""[^"]*+)*+')
 _NAME = re.compile(r"[\w.-]+")
 _DECLARED = re.compile(r"sep=(.)")
@@ -74,8 +71,7 @@ class DelimitedReader(RecordReader, TableReader):
 class _Rows:
     """The lines of a table, numbered from 1 and with their ends, as rows; which column is read."""
 
-    lost = False
-    """Whether it cannot be said where the next row begins."""
+    lost = False  # whether it cannot be said where the next row begins
 
     def __init__(self, source: str, reading: Reading, suffix: str) -> None:
         self._source, self._reading = source, reading

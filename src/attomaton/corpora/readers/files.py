@@ -26,8 +26,7 @@ from attomaton.corpora.readers.batches import Reading
 _arrow: Any = pa
 PACKED = (".gz", ".zst")
 CHUNK = 1 << 20
-LARGEST_TABLE = 1 << 31
-"""Bytes of a table that is read whole, unpacked."""
+LARGEST_TABLE = 1 << 31  # bytes of a table that is read whole, unpacked
 
 
 @dataclass(frozen=True)

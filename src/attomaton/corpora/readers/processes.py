@@ -11,8 +11,7 @@ from typing import Any, Protocol, Self
 from attomaton.base.errors import AttomatonError, UnsupportedOption
 from attomaton.base.progress import Advance, silent
 
-SAFE_PATH = "PYTHONSAFEPATH"
-"""Where this is set, Python does not look for modules in the working directory."""
+SAFE_PATH = "PYTHONSAFEPATH"  # where this is set, Python does not look for modules in the working directory
 
 
 class Job(Protocol):
@@ -27,11 +26,8 @@ class JobStopped(AttomatonError):
     """Another job failed, so this one need not finish."""
 
 
-_starting = threading.Lock()
-"""Held where the environment is changed, so that threads give it back as it was."""
-
-_stop: Any = None
-"""In a worker: the event that says that the run is over."""
+_starting = threading.Lock()  # held where the environment is changed, so that threads give it back as it was
+_stop: Any = None  # in a worker: the event that says that the run is over
 
 
 def check_stop() -> None:

@@ -27,16 +27,11 @@ from attomaton.corpora.readers.batches import (
 )
 from attomaton.corpora.readers.files import CHUNK, FileReader, TableReader, advise, decode, naming, read_lines
 
-FIELD = "text"
-"""The field of a record that is read where none is named."""
-
-NOTHING: Integers = np.empty(0, np.int64)
-"""The empty list, which is one of tokens and one of ids."""
-
+FIELD = "text"  # the field of a record that is read where none is named
+NOTHING: Integers = np.empty(0, np.int64)  # the empty list, which is one of tokens and one of ids
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
-Document = Text | Integers
-"""A document as text, as the list of its tokens, or as ids."""
+Document = Text | Integers  # a document as text, as the list of its tokens, or as ids
 
 
 def field_of(record: Any, reading: Reading, place: str) -> Document:
@@ -183,9 +178,7 @@ def _checked_token(token: Any, number: int, place: str) -> str:
     return checked_text(token, place)
 
 
-NEAR = 64
-"""Characters before the end of what was read in which a mistake may only mean that more is to come."""
-
+NEAR = 64  # characters before the end of what was read in which a mistake may only mean that more is to come
 _SPACE = re.compile(r"[ \t\r\n]*+")
 _DECODER = json.JSONDecoder()
 

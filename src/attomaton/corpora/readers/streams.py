@@ -14,8 +14,7 @@ from attomaton.corpora.budgets import shown
 from attomaton.corpora.readers.batches import Reading, Skips, TokenBatch, bad_id, token_batch, too_long
 from attomaton.corpora.readers.files import FileReader, naming, suffix_of
 
-IDS = 1 << 20
-"""Ids that are read at a time."""
+IDS = 1 << 20  # ids that are read at a time
 VERSIONS = ((1, 0), (2, 0), (3, 0))
 """The versions of the header of an ``.npy`` array that are read."""
 ADVICE = "name the id that ends a document (separator)"

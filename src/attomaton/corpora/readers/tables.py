@@ -36,8 +36,7 @@ _types: Any = pa.types
 NAMES = ("text", "content", "tokens", "input_ids", "ids")
 """Columns that are taken without being named, if only one of them is there."""
 ADVICE = "split the document"
-FIELDS = 20
-"""Columns that an error lists."""
+FIELDS = 20  # columns that an error lists
 
 
 def find_column(schema: Any, reading: Reading, source: str) -> str:
@@ -187,8 +186,7 @@ def _tokens(array: Any, rows: Int64, source: str, reading: Reading, skips: Skips
 
 
 MAGIC = b"ARROW1"
-ROWS = 1000
-"""Rows that are read at once, where nothing speaks against it."""
+ROWS = 1000  # rows that are read at once, where nothing speaks against it
 
 
 def open_parquet(file: BinaryIO) -> Any:
@@ -321,8 +319,7 @@ class DatasetReader(HeldReader):
 
 
 FRAMES = ("DataFrame", "LazyFrame", "Series", "Index")
-HEAD = 100
-"""Rows of a pandas column that are looked at to see what it holds."""
+HEAD = 100  # rows of a pandas column that are looked at to see what it holds
 
 
 @dataclass(frozen=True, eq=False)

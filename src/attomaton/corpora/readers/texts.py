@@ -9,8 +9,7 @@ from attomaton.corpora.readers.batches import Reading, Skips, too_long
 from attomaton.corpora.readers.files import decode, naming, read_lines
 from attomaton.corpora.readers.records import RecordReader
 
-BEGINNING = 1 << 16
-"""Bytes of a file that are looked at to see whether it is plain text at all."""
+BEGINNING = 1 << 16  # bytes of a file that are looked at to see whether it is plain text at all
 
 
 @dataclass(frozen=True)

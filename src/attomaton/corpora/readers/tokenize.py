@@ -46,9 +46,7 @@ from attomaton.corpora.shards import (
 from attomaton.corpora.tokenizers.encoders import distinct_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
-WORDS, INPUTS = "words", "inputs"
-"""Folders of the records."""
-
+WORDS, INPUTS = "words", "inputs"  # folders of the records
 FILES = (VOCABULARY, "part-#####-#####.parquet", f"{WORDS}/**", f"{INPUTS}/**")
 """The files of a tokenised corpus: shards are numbered by input."""
 
@@ -176,8 +174,7 @@ def _write(path: Path, record: dict[str, Any]) -> None:
         artifacts.write_sealed(path, record)
 
 
-SHARD_TOKENS = 1 << 25
-"""About 50 MB of Parquet."""
+SHARD_TOKENS = 1 << 25  # about 50 MB of Parquet
 
 
 def tokenize_corpus(

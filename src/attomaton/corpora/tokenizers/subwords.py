@@ -27,9 +27,7 @@ from attomaton.corpora.tokenizers.encoders import Encoder, name_all, ragged, sho
 
 LLAMA2C = "llama2.c"
 FIRST_BYTE, BEGIN = 3, 1
-LEAST_SCORE = -1e10
-"""Pairs below are never merged."""
-
+LEAST_SCORE = -1e10  # pairs below are never merged
 RESTORE = "restore the file"
 _BYTE = re.compile(rb"<0x([0-9A-F]{2})>")
 
@@ -149,9 +147,7 @@ def encode_by_definition(encoder: Llama2cEncoder, text: str) -> list[int]:
 LONGEST_WORD = 1000
 """Characters of a word that WordPiece may look at: it takes time with their square, and asks for 100."""
 
-GROWTH = 64
-"""How many times longer the replacements of a tokenizer may make a text."""
-
+GROWTH = 64  # how many times longer the replacements of a tokenizer may make a text
 MEND = "restore the file, or give another"
 
 
