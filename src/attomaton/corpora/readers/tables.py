@@ -29,7 +29,7 @@ from attomaton.corpora.readers.batches import (
     too_long,
 )
 from attomaton.corpora.readers.files import FileReader, TableReader, naming
-from attomaton.corpora.readers.memory import MemoryReader
+from attomaton.corpora.readers.records import MemoryReader
 
 _arrow: Any = pa
 _types: Any = pa.types
