@@ -123,9 +123,9 @@ def drawable(text: str, most: int) -> str:
     >>> drawable("lighthouse", 6), drawable("a😀", 20)
     ('light…', 'a😀')
     """
-    known = _font().get_charmap()
+    characters = _font().get_charmap()
     shown = [
-        sign if sign.isprintable() and ord(sign) in known else f"U+{ord(sign):04X}"
+        sign if sign.isprintable() and ord(sign) in characters else f"U+{ord(sign):04X}"
         for sign in show_hidden(text[: most + 1])
     ]
     cut = False

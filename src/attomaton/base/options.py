@@ -84,8 +84,13 @@ def real_number(
     attomaton.base.errors.UnsupportedOption: step_size is nan; give a finite number above 0
     """
     number = _real(_scalar(value))
-    known = [("of at least", least, ge), ("above", above, gt), ("of at most", most, le), ("below", below, lt)]
-    limits = [(word, limit, holds) for word, limit, holds in known if limit is not None]
+    possible = [
+        ("of at least", least, ge),
+        ("above", above, gt),
+        ("of at most", most, le),
+        ("below", below, lt),
+    ]
+    limits = [(word, limit, holds) for word, limit, holds in possible if limit is not None]
     if number is None or not all(holds(number, limit) for _, limit, holds in limits):
         words = " and ".join(f"{word} {limit:g}" for word, limit, _ in limits)
         raise UnsupportedOption(f"{name} is {show(value)}; give a finite number {words}".rstrip())
@@ -139,7 +144,7 @@ def check_text(text: str, name: str) -> str:
     return text
 
 
-def make_rng(given: object) -> "np.random.Generator":
+def make_rng(seed: object) -> "np.random.Generator":
     """What draws: a generator as it is, a seed as the generator of it, None as one that nobody has seen.
 
     Examples
@@ -150,9 +155,9 @@ def make_rng(given: object) -> "np.random.Generator":
     """
     import numpy as np
 
-    if given is None or isinstance(given, np.random.Generator):
-        return np.random.default_rng(given)
-    return np.random.default_rng(whole_number(given, "the seed"))
+    if seed is None or isinstance(seed, np.random.Generator):
+        return np.random.default_rng(seed)
+    return np.random.default_rng(whole_number(seed, "the seed"))
 
 
 def named_part(
@@ -164,9 +169,9 @@ def named_part(
     able = all(callable(getattr(value, method, None)) for method in methods)
     if isinstance(value, str | type) or not able:
         names = ", ".join(map(repr, parts))
-        given = value.__name__ if isinstance(value, type) else show(value)
+        shown = value.__name__ if isinstance(value, type) else show(value)
         what = f"{'methods' if len(methods) > 1 else 'method'} {' and '.join(methods)}"
-        raise UnsupportedOption(f"{name} is {given}; give one of {names}, or an object with the {what}")
+        raise UnsupportedOption(f"{name} is {shown}; give one of {names}, or an object with the {what}")
     return value
 
 

@@ -145,7 +145,7 @@ class Chips:
     before: str = ""
 
     def __str__(self) -> str:
-        words = [f"[{shorten(one.text)}]" if one.weight else shorten(one.text) for one in self.chips]
+        words = [f"[{shorten(chip.text)}]" if chip.weight else shorten(chip.text) for chip in self.chips]
         return " ".join([self.before, *words] if self.before else words)
 
 

@@ -435,12 +435,12 @@ class RemotePath:
 Place = Path | RemotePath  # where a file or folder is: on this machine, or behind a URL
 
 
-def as_place(given: "str | PathLike[str] | RemotePath") -> Place:
+def as_place(path: "str | PathLike[str] | RemotePath") -> Place:
     """A URL as a :class:`RemotePath`, all else as a path."""
-    if isinstance(given, RemotePath):
-        return given
-    text = fspath(given)
-    return RemotePath(text) if isinstance(given, str) and is_url(text) else Path(text)
+    if isinstance(path, RemotePath):
+        return path
+    text = fspath(path)
+    return RemotePath(text) if isinstance(path, str) and is_url(text) else Path(text)
 
 
 def is_url(source: str) -> bool:
@@ -512,9 +512,9 @@ def _options(scheme: str) -> dict[str, Any]:
     import fsspec.config
 
     config: Any = fsspec.config
-    given: dict[str, Any] = config.conf.get(scheme, {})
+    configured: dict[str, Any] = config.conf.get(scheme, {})
     tries = {"retries": {"total_max_attempts": 1}}
-    return {**given, "config_kwargs": {**tries, **given.get("config_kwargs", {})}}
+    return {**configured, "config_kwargs": {**tries, **configured.get("config_kwargs", {})}}
 
 
 def _put(system: Any, path: str, content: bytes | Path) -> None:
@@ -525,9 +525,9 @@ def _put(system: Any, path: str, content: bytes | Path) -> None:
     else:
         system.pipe_file(path, content)
         size = len(content)
-    found = system.info(path).get("size")
-    if found != size:
-        raise ConnectionError(f"{found} of {size:,} bytes are there")
+    stored = system.info(path).get("size")
+    if stored != size:
+        raise ConnectionError(f"{stored} of {size:,} bytes are there")
 
 
 __all__ = ["Place", "RemotePath", "as_place", "is_url", "refuse_url"]

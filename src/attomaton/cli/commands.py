@@ -87,8 +87,8 @@ class OnDemand(UserDict[str, Any]):
 class Commands(TyperGroup):
     """All commands together, whose own flags are shown in the same way."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self.commands = OnDemand(EXAMPLES)
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -132,8 +132,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(show: bool) -> None:
+    if show:
         typer.echo(f"attomaton {__version__}")
         raise typer.Exit
 

@@ -76,8 +76,10 @@ def heads(
     _check_targets(out, figure, head)
     with stages(quiet or as_json) as announce, told_as_lines(SameWeights):
         announce("reading")
-        found = find_models(models, revision=revision, steps=steps)
-        watching = _Watching(found, read_for(found, corpus, how), settings, announce, useful=not no_utility)
+        model_steps = find_models(models, revision=revision, steps=steps)
+        watching = _Watching(
+            model_steps, read_for(model_steps, corpus, how), settings, announce, useful=not no_utility
+        )
         value = watching.audit(random, null) if chosen is None else watching.show(chosen, limit)
         _write(value, out, figure)
     if as_json:
@@ -224,21 +226,21 @@ def find_models(
     from attomaton.heads.opening import open_model
     from attomaton.heads.steps import ModelStep, expand, find_steps
 
-    found = list(sources) if revision is not None else expand(sources)
-    for missing in (name for name in found if revision is None and not Path(name).exists()):
+    names = list(sources) if revision is not None else expand(sources)
+    for missing in (name for name in names if revision is None and not Path(name).exists()):
         open_model(missing)  # says what is missing, before the corpus is read
-    if len(found) == 1 and steps is None:
-        return (ModelStep(0, found[0], partial(open_model, found[0], revision=revision)),)
+    if len(names) == 1 and steps is None:
+        return (ModelStep(0, names[0], partial(open_model, names[0], revision=revision)),)
     if revision is not None:
         raise UnsupportedOption("--revision is for one model of the hub; leave it out, or give one model")
-    return find_steps(found, most=steps)
+    return find_steps(names, most=steps)
 
 
 def read_for(models: "Sequence[ModelStep]", corpus: str, how: "How") -> "Documents":
     """The corpus as ids of the models: by the tokenizer asked for, by their own, or ids as they are."""
     from attomaton.corpora.readers.corpus import read_given
 
-    tokenizer: Any = how.tokenizer or own_tokenizer([one.name for one in models])
+    tokenizer: Any = how.tokenizer or own_tokenizer([model.name for model in models])
     read, _ = read_given(corpus, tokenizer or "word", how.reading)
     if tokenizer is None and read.vocabulary is not None:
         raise UnsupportedOption(
@@ -254,18 +256,18 @@ def own_tokenizer(names: Sequence[str]) -> Any:
     """The tokenizer that stands beside models, the same beside all; None where there is none."""
     from attomaton.base.artifacts import digest_file
 
-    found = {name: place for name in names if (place := _beside(name)) is not None}
-    digests = {name: digest_file(place) for name, place in found.items()}
+    files = {name: place for name in names if (place := _beside(name)) is not None}
+    digests = {name: digest_file(place) for name, place in files.items()}
     if len(set(digests.values())) > 1:
-        first = next(iter(found))
-        other = next(name for name in found if digests[name] != digests[first])
+        first = next(iter(files))
+        other = next(name for name in files if digests[name] != digests[first])
         raise MismatchedParts(
             f"the tokenizers of {first} and {other} differ, so that their ids are of other tokens; give "
             "models of one training, or the tokenizer of all with --tokenizer"
         )
-    if not found:
+    if not files:
         return None
-    place = next(iter(found.values()))
+    place = next(iter(files.values()))
     if place.name == "tokenizer.json":
         return str(place)
     from attomaton.automaton.automaton import Automaton
@@ -277,7 +279,7 @@ def _beside(name: str) -> Path | None:
     """The file that says which ids tokens have: tokenizer.json, or the vocabulary of a run of attomaton."""
     place = Path(name)
     run = place.absolute().parent.parent.parent if place.suffix == ".safetensors" else place
-    for one in (place / "tokenizer.json", run / "vocabulary.json"):
-        if one.is_file() and (one.name == "tokenizer.json" or (one.parent / "training").is_dir()):
-            return one
+    for file in (place / "tokenizer.json", run / "vocabulary.json"):
+        if file.is_file() and (file.name == "tokenizer.json" or (file.parent / "training").is_dir()):
+            return file
     return None

@@ -97,10 +97,10 @@ class Installation:
 
 def find_installation(*, probe: bool = False) -> Installation:
     """Look at what is installed; with ``probe``, import every package that is found."""
-    wanted = _read_requirements(importlib.metadata.requires("attomaton") or [])
+    requirements = _read_requirements(importlib.metadata.requires("attomaton") or [])
     by_extra = {
         extra: tuple(_find_package(name, versions, probe) for name, versions in packages.items())
-        for extra, packages in wanted.items()
+        for extra, packages in requirements.items()
     }
     return Installation(
         attomaton=importlib.import_module("attomaton").__version__,
@@ -118,25 +118,25 @@ def find_installation(*, probe: bool = False) -> Installation:
 
 def _read_requirements(lines: list[str]) -> dict[str, dict[str, str]]:
     """Extra ("" for the core) → package → the versions that will do."""
-    wanted: dict[str, dict[str, str]] = {}
+    requirements: dict[str, dict[str, str]] = {}
     for line in lines:
         requirement, _, marker = line.partition(";")
         match = re.match(r"\s*([\w.-]+)\s*(?:\[[^]]*\])?\s*(.*)", requirement)
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", marker)
         key = "" if extra is None else extra[1]
         if match is not None and match[1] != "attomaton" and key not in FOR_DEVELOPERS:
-            wanted.setdefault(key, {})[match[1]] = match[2].strip()
-    return wanted
+            requirements.setdefault(key, {})[match[1]] = match[2].strip()
+    return requirements
 
 
 def _find_package(name: str, wanted: str, probe: bool) -> Package:
     module = MODULES.get(name, name.replace("-", "_"))
     try:
         version = importlib.metadata.version(name)
-        found = importlib.util.find_spec(module) is not None
+        is_found = importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):  # PackageNotFoundError is an ImportError
         return Package(name, wanted, None, "missing")
-    if not found:
+    if not is_found:
         return Package(name, wanted, version, "missing")
     state = "too old" if _is_older(version, wanted) else "ready"
     if probe:

@@ -77,7 +77,9 @@ def reproduce(
 def _record(page: "Page", seconds: float) -> dict[str, Any]:
     from attomaton.claims.verdicts import as_record
 
-    verdicts = {} if page.verdicts is None else {"verdicts": [as_record(one) for one in page.verdicts]}
+    verdicts = (
+        {} if page.verdicts is None else {"verdicts": [as_record(verdict) for verdict in page.verdicts]}
+    )
     return {"experiment": page.name, **page.record, "seconds": seconds, **verdicts}
 
 

@@ -96,11 +96,11 @@ def check_folder(folder: Path | None, kind: "FolderKind", *, overwrite: bool = T
         check_replaceable(find_place(folder), kind, overwrite=overwrite)
 
 
-def read_queries(given: str | None) -> list[str] | int | None:
+def read_queries(text: str | None) -> list[str] | int | None:
     """What ``--queries`` says: tokens, or how many."""
-    if given is None or not (given.isascii() and given.isdecimal()):
-        return None if given is None else given.split()
-    return options.whole_number(read_number(given), "--queries", least=1)
+    if text is None or not (text.isascii() and text.isdecimal()):
+        return None if text is None else text.split()
+    return options.whole_number(read_number(text), "--queries", least=1)
 
 
 def read_number(text: Any) -> Any:

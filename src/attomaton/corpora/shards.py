@@ -126,7 +126,7 @@ def _groups_of(file: Any) -> Int64:
     for number in range(len(counted)):
         group = footer.row_group(number)
         columns = (group.column(place) for place in range(footer.num_columns))
-        values = sum(one.num_values for one in columns if one.path_in_schema.split(".")[0] == TOKENS)
+        values = sum(column.num_values for column in columns if column.path_in_schema.split(".")[0] == TOKENS)
         counted[number] = group.num_rows, values
     return counted
 

@@ -277,11 +277,11 @@ def has_cycle(samples: Samples) -> bool:
 
 
 def _draw_until(
-    wanted: Callable[[Samples], bool], rng: np.random.Generator, n_tokens: int, n_samples: int, window: int
+    accepts: Callable[[Samples], bool], rng: np.random.Generator, n_tokens: int, n_samples: int, window: int
 ) -> Samples:
     for _ in range(10_000):
         samples = draw_random(rng, n_tokens=n_tokens, n_samples=n_samples, window=window)
-        if wanted(samples):
+        if accepts(samples):
             return samples
     raise InvalidSamples(
         f"10,000 draws of {n_samples} samples over {n_tokens} tokens gave none of the kind asked for; "

@@ -85,14 +85,14 @@ class Engine:
 
 def as_engine(engine: object, corpus: object = None) -> Engine:
     """The engine that a user names or gives; said at once if it cannot work with this corpus or is absent."""
-    found = engine if isinstance(engine, Engine) else Engine(cast("str", engine))
-    if found.on_disk and isinstance(corpus, Samples):
+    chosen = engine if isinstance(engine, Engine) else Engine(cast("str", engine))
+    if chosen.on_disk and isinstance(corpus, Samples):
         raise UnsupportedOption(
-            f"the engine {found.name} reads text and shards, not ready-made samples; choose memory"
+            f"the engine {chosen.name} reads text and shards, not ready-made samples; choose memory"
         )
-    if found.name == "spark":
+    if chosen.name == "spark":
         check_spark()
-    return found
+    return chosen
 
 
 BYTES_PER_TOKEN = 700  # memory that the whole path takes in memory for a token of text, at window 32

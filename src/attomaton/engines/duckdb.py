@@ -129,9 +129,9 @@ class DuckDBEngine:
         components = within.load() if isinstance(within, Ties) else within
 
         def process(piece: Piece) -> Iterator[tuple[str, pa.Table]]:
-            found = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
-            rows = rows_to_bytes(*encode_choices(found))
-            yield "choices", _arrow.table({"query": found["query"], "row": rows, "count": found["count"]})
+            choices = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
+            rows = rows_to_bytes(*encode_choices(choices))
+            yield "choices", _arrow.table({"query": choices["query"], "row": rows, "count": choices["count"]})
 
         inside = None
         if components is not None:

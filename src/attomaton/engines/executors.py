@@ -157,10 +157,10 @@ class PackChoices(TaskKernel):
         """Run on a partition."""
         components = self.components()
         for piece in self.pieces(batches):
-            found = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
-            slot = self.slots.find(found["query"], found["winner"]).astype(np.int32)
-            rows = rows_to_bytes(*encode_choices(found)).cast(pa.binary())
-            yield from batches_of(_arrow.table({"slot": slot, "key": rows, "count": found["count"]}))
+            choices = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
+            slot = self.slots.find(choices["query"], choices["winner"]).astype(np.int32)
+            rows = rows_to_bytes(*encode_choices(choices)).cast(pa.binary())
+            yield from batches_of(_arrow.table({"slot": slot, "key": rows, "count": choices["count"]}))
 
 
 @dataclass(frozen=True)

@@ -140,20 +140,20 @@ class EdgeParts:
         """The edges of the queries ``first … stop − 1``; of files only the row groups that hold some."""
         low, high = np.searchsorted(self.borders, [first, stop - 1], side="right") - 1
         near = self.pieces[max(low, 0) : high + 1] if first < stop else ()
-        found = [slice_queries(_read_near(piece, first, stop), first, stop) for piece in near]
-        return pa.concat_tables([empty_table(EDGE_SCHEMA), *found]).combine_chunks()
+        tables = [slice_queries(_read_near(piece, first, stop), first, stop) for piece in near]
+        return pa.concat_tables([empty_table(EDGE_SCHEMA), *tables]).combine_chunks()
 
     def digest(self) -> str:
         """The SHA-256 of all rows and of the samples by query, however they are cut into parts."""
         whole = hashlib.sha256()
         columns = {name: hashlib.sha256() for name in EDGE_SCHEMA.names}
         for table in self:
-            for name, one in columns.items():
-                one.update(np.ascontiguousarray(column(table, name)).data)
+            for name, digest in columns.items():
+                digest.update(np.ascontiguousarray(column(table, name)).data)
         for name in self.queries.schema.names:
             columns[f"queries.{name}"] = hashlib.sha256(np.ascontiguousarray(column(self.queries, name)).data)
-        for name, one in columns.items():
-            whole.update(f"{name} {one.hexdigest()}".encode())
+        for name, digest in columns.items():
+            whole.update(f"{name} {digest.hexdigest()}".encode())
         return whole.hexdigest()
 
 
@@ -238,8 +238,8 @@ def count_rows(file: Path) -> int:
 def scan_rows(file: Path, schema: pa.Schema, rows: int | None = None) -> Iterator[pa.Table]:
     """The rows of a Parquet file, so many or fewer at a time, :data:`SCANNED_ROWS` if it is not said."""
     try:
-        with exact_file(file) as opened, arrow_parquet().ParquetFile(opened, pre_buffer=False) as found:
-            for batch in found.iter_batches(rows or SCANNED_ROWS, use_threads=False):
+        with exact_file(file) as opened, arrow_parquet().ParquetFile(opened, pre_buffer=False) as parquet:
+            for batch in parquet.iter_batches(rows or SCANNED_ROWS, use_threads=False):
                 table: Any = pa.Table.from_batches([batch])
                 yield table.cast(schema)
     except ValueError as error:  # Arrow's errors are such
@@ -265,7 +265,7 @@ def _read_near(piece: Path | pa.Table, first: int, stop: int) -> pa.Table:
             raise CorruptRun(f"{piece} has other columns than edges; delete {piece.parent} and run again")
         query = file.schema_arrow.get_field_index("query")
         footers = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
-        limits = {at: one.column(query).statistics for at, one in enumerate(footers) if one.num_rows}
+        limits = {at: footer.column(query).statistics for at, footer in enumerate(footers) if footer.num_rows}
         near = [group for group, limit in limits.items() if limit.max >= first and limit.min < stop]
         return file.read_row_groups(near, use_threads=False)
 
@@ -350,25 +350,25 @@ def count_values(piece: Path | pa.Table, name: str) -> int:
     about = arrow_parquet().read_metadata(exact_file(piece))
     groups = (about.row_group(number) for number in range(about.num_row_groups))
     columns = (group.column(place) for group in groups for place in range(group.num_columns))
-    return sum(one.num_values for one in columns if one.path_in_schema.split(".")[0] == name)
+    return sum(values.num_values for values in columns if values.path_in_schema.split(".")[0] == name)
 
 
 def sum_choices(batches: Iterable[tuple[Any, Int64]]) -> Iterator[pa.Table]:
     """Sorted batches of encoded choices with counts → choices with summed counts; a run may cross batches."""
     last: Any = _arrow.array([], pa.large_binary())
-    held: Int64 = np.empty(0, np.int64)
+    last_sum: Int64 = np.empty(0, np.int64)
     for batch, counts in batches:
         rows: Any = _arrow.concat_arrays([last, batch.cast(pa.large_binary())])
-        counts = np.concatenate([held, counts])
+        counts = np.concatenate([last_sum, counts])
         differs: Any = arrow_compute().not_equal(rows.slice(1), rows.slice(0, len(rows) - 1))
         first = np.flatnonzero(np.concatenate([[True], differs.to_numpy(zero_copy_only=False)]))
         sums: Int64 = np.add.reduceat(counts, first, dtype=np.int64)
         distinct: Any = rows.take(_arrow.array(first))
-        last, held = distinct.slice(len(first) - 1), sums[-1:]
+        last, last_sum = distinct.slice(len(first) - 1), sums[-1:]
         if len(first) > 1:
             yield unpack_choices(_arrow.chunked_array([distinct.slice(0, len(first) - 1)]), sums[:-1]).rows
-    if len(held):
-        yield unpack_choices(_arrow.chunked_array([last]), held).rows
+    if len(last_sum):
+        yield unpack_choices(_arrow.chunked_array([last]), last_sum).rows
 
 
 def write_choices(file: Path, batches: Iterable[tuple[Any, Int64]]) -> dict[str, Any]:
@@ -413,8 +413,8 @@ def map_queries(
     def run(limits: tuple[int, int]) -> pa.Table:
         return function(*(rows_between(table, *limits) for table in tables))
 
-    found = dict(zip(ranges, share_out(run, ranges, max(1, threads)), strict=True))
-    results: Sequence[Any] = [found[limits] for limits in sorted(found)]
+    by_range = dict(zip(ranges, share_out(run, ranges, max(1, threads)), strict=True))
+    results: Sequence[Any] = [by_range[limits] for limits in sorted(by_range)]
     return pa.concat_tables(results)
 
 

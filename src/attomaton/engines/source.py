@@ -56,8 +56,8 @@ def refuse_input_in(out: Path, source: Any) -> None:
     path = path_of(source)
     if path is None or isinstance(path, RemotePath):
         return
-    place, given = Path(os.path.realpath(out)), Path(os.path.realpath(path))
-    if place in given.parents or (place == given and place.is_dir()):
+    place, input_path = Path(os.path.realpath(out)), Path(os.path.realpath(path))
+    if place in input_path.parents or (place == input_path and place.is_dir()):
         raise UnwritablePlace(f"{out} holds the corpus itself ({path}); give another folder for the run")
 
 

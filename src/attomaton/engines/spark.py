@@ -249,13 +249,13 @@ class SparkEngine:
         counted = self._map_documents(count, "query int, realisable long, unrealisable long")
         by_query = counted.groupBy("query").sum("realisable", "unrealisable")
         place = self._new_folder("samples")
-        told = self._collect("samples", map_batches(by_query.coalesce(1), run.StoreRows(place), run.TOLD))
-        if not told:
+        stored = self._collect("samples", map_batches(by_query.coalesce(1), run.StoreRows(place), run.TOLD))
+        if not stored:
             return empty_table(QUERY_SCHEMA)
-        rows: Any = run.open_arrow(place / told[0]["name"])
-        found = rows.sort_by("query")
-        columns = zip(QUERY_SCHEMA.names, found.schema.names, strict=True)
-        return make_table(QUERY_SCHEMA, {name: column(found, summed) for name, summed in columns})
+        rows: Any = run.open_arrow(place / stored[0]["name"])
+        ordered = rows.sort_by("query")
+        columns = zip(QUERY_SCHEMA.names, ordered.schema.names, strict=True)
+        return make_table(QUERY_SCHEMA, {name: column(ordered, summed) for name, summed in columns})
 
     @cached_property
     def _borders(self) -> Int64:
@@ -281,8 +281,8 @@ class SparkEngine:
         slots = pack.slots
         rows = self._map_documents(pack, PACKED[kind])
         merged = rows.repartitionById(len(slots), "slot").select("key", "count")
-        told = self._collect(kind, map_batches(merged.sortWithinPartitions("key"), write, run.TOLD))
-        entries = _read_notes(told, len(slots), place, write_rows)
+        notes = self._collect(kind, map_batches(merged.sortWithinPartitions("key"), write, run.TOLD))
+        entries = _read_notes(notes, len(slots), place, write_rows)
         first = np.flatnonzero(np.diff(slots.parts, prepend=-1))
         by_part = [entries[start:stop] for start, stop in pairwise([*first.tolist(), len(slots)])]
         large = [part for part in by_part if len(part) > 1]
@@ -290,8 +290,8 @@ class SparkEngine:
             return entries
         files = [[place / entry["name"] for entry in part] for part in large]
         numbers = self.session.range(0, len(files), 1, len(files))
-        told = self._collect(kind, map_batches(numbers, run.JoinFiles(files, kind, place), run.TOLD))
-        joined = iter(_read_notes(told, len(files), place, write_rows))
+        notes = self._collect(kind, map_batches(numbers, run.JoinFiles(files, kind, place), run.TOLD))
+        joined = iter(_read_notes(notes, len(files), place, write_rows))
         return [next(joined) if len(part) > 1 else part[0] for part in by_part]
 
     @cached_property
@@ -312,14 +312,14 @@ class SparkEngine:
     def _digest_files(self, stage: str, paths: Sequence[Place]) -> list[str]:
         """The digest of each file, made on the executors; an empty one if it is not there."""
         numbers = self.session.range(0, len(paths), 1, len(paths))
-        found = self._collect(stage, map_batches(numbers, run.DigestFiles(paths), run.TOLD))
-        return [row["sha256"] for row in sorted(found, key=lambda row: row["part"])]
+        digests = self._collect(stage, map_batches(numbers, run.DigestFiles(paths), run.TOLD))
+        return [row["sha256"] for row in sorted(digests, key=lambda row: row["part"])]
 
     def _are_whole(self, folder: Path, files: Mapping[str, Any]) -> bool:
         """Whether files are as they were written; the executors read them."""
         listed = list_digests(folder, files)
-        found = self._digest_files("checking files", [folder / name for name in listed])
-        return found == list(listed.values())
+        digests = self._digest_files("checking files", [folder / name for name in listed])
+        return digests == list(listed.values())
 
     def _check_files(self, folder: Path, files: Mapping[str, Any], *, again: str) -> None:
         if not self._are_whole(folder, files):
@@ -340,10 +340,13 @@ class SparkEngine:
 
 
 def _read_notes(
-    told: list[dict[str, Any]], n_files: int, place: Path, write: Callable[[Path, list[Any]], dict[str, Any]]
+    entries: list[dict[str, Any]],
+    n_files: int,
+    place: Path,
+    write: Callable[[Path, list[Any]], dict[str, Any]],
 ) -> list[dict[str, Any]]:
     """The entries of files in order; Spark leaves out those without any row, which are written here."""
-    noted = {one["part"]: one["note"] for one in told}
+    noted = {entry["part"]: entry["note"] for entry in entries}
     return [
         _found(read_sealed(place / noted[number]), place)
         if number in noted

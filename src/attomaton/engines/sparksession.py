@@ -38,9 +38,9 @@ def open_session(master: str | None, threads: int | None, memory: str | int | No
     builder = _pyspark().sql.SparkSession.builder
     running = _pyspark().sql.SparkSession.getActiveSession()
     if running is not None:
-        found = running.sparkContext.master
-        if master not in (None, found):
-            raise UnsupportedOption(f"a Spark session on {found} runs already; stop it, or use it as it is")
+        current = running.sparkContext.master
+        if master not in (None, current):
+            raise UnsupportedOption(f"a Spark session on {current} runs already; stop it, or use it as it is")
         return _prepared(running)
     master = master or f"local[{threads or '*'}]"
     settings = dict(SETTINGS)
@@ -52,8 +52,8 @@ def open_session(master: str | None, threads: int | None, memory: str | int | No
         with _own_spark(), _logging():
             return _prepared(builder.master(master).appName("attomaton").config(map=settings).getOrCreate())
     except _pyspark().sql.utils.PySparkRuntimeError as error:
-        said = LOGS[-1].read_text("utf-8", "replace").split("\n")[:2]
-        raise MissingExtra(f"Java did not start ({' '.join([str(error), *said]).strip()}); {JAVA}") from error
+        log = LOGS[-1].read_text("utf-8", "replace").split("\n")[:2]
+        raise MissingExtra(f"Java did not start ({' '.join([str(error), *log]).strip()}); {JAVA}") from error
 
 
 def check_spark() -> None:

@@ -143,8 +143,10 @@ def fingerprint(shards: Shards, settings: Mapping[str, Any], digests: Sequence[s
 
     A shard behind a URL stands there with its size and the tag of its content, where the store gives one.
     """
-    known = [artifacts.identify_file(path) for path in shards.paths] if digests is None else list(digests)
-    return artifacts.digest_record([known, shards.n_tokens, dict(settings)])
+    identities = (
+        [artifacts.identify_file(path) for path in shards.paths] if digests is None else list(digests)
+    )
+    return artifacts.digest_record([identities, shards.n_tokens, dict(settings)])
 
 
 def write_part(path: Path, table: pa.Table) -> dict[str, Any]:
@@ -269,8 +271,8 @@ class Kept:
 
     def run(self, number: int, work: Callable[[int], Record]) -> Record:
         """The record of a part: an earlier one if its files are whole, or what ``work`` makes now."""
-        found = self.take_up(number)
-        return self.write(number, work(number)) if found is None else found
+        earlier = self.take_up(number)
+        return self.write(number, work(number)) if earlier is None else earlier
 
     def write(self, number: int, record: Record) -> Record:
         """Record a finished part, whose files are written already."""
@@ -323,7 +325,7 @@ def run_weighed(
     others end, and the error is raised.
     """
     done: dict[int, Record] = {}
-    told = 0
+    finished = 0
     heavy = [number for number, weight in enumerate(weights) if weight > most]
     light = [number for number, weight in enumerate(weights) if weight <= most]
     for numbers, at_once in ((heavy, 1), (light, threads)):
@@ -332,8 +334,8 @@ def run_weighed(
             waiting: list[tuple[int, Future[Record]]] = [(one, pool.submit(work, one)) for one in numbers]
             for number, future in waiting:
                 done[number] = future.result()
-                told += weights[number]
-                tell(told)
+                finished += weights[number]
+                tell(finished)
         except BaseException:
             stop.set()
             raise

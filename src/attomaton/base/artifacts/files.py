@@ -153,20 +153,20 @@ def replace_file(draft: Path, place: Path) -> bool:
     return False
 
 
-def exchange(one: Path, other: Path, spare: Path) -> None:
+def exchange(path: Path, other: Path, spare: Path) -> None:
     """Give two files or folders each other's names.
 
     Where that takes several steps, the other one has the name ``spare`` between them.
     """
-    if _rename(one, other, EXCHANGING):
+    if _rename(path, other, EXCHANGING):
         return
     other.rename(spare)
     try:
-        one.rename(other)
+        path.rename(other)
     except OSError:
         spare.rename(other)
         raise
-    spare.rename(one)
+    spare.rename(path)
 
 
 def _rename(source: Path, target: Path, how: int) -> bool:

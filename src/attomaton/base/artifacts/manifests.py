@@ -154,19 +154,19 @@ def read_manifest(place: Place, kind: FolderKind = RUN) -> dict[str, Any]:
         raise CorruptRun(f"{path} cannot be read ({error}); write the run again") from error
     if not isinstance(manifest, dict):
         raise CorruptRun(f"{path} holds no manifest; write the run again")
-    found: dict[str, Any] = dict(manifest)  # pyright: ignore[reportUnknownArgumentType]
-    if found.get("format") != FORMAT:
+    record: dict[str, Any] = dict(manifest)  # pyright: ignore[reportUnknownArgumentType]
+    if record.get("format") != FORMAT:
         raise CorruptRun(
-            f"{place} is of format {found.get('format')}, not {FORMAT}; write it again with this version"
+            f"{place} is of format {record.get('format')}, not {FORMAT}; write it again with this version"
         )
-    if not is_sealed(found):
+    if not is_sealed(record):
         raise CorruptRun(f"{path} was altered after it was written; write the run again")
-    if found.get("kind") != kind.name:
+    if record.get("kind") != kind.name:
         raise CorruptRun(
-            f"{place} is of the kind {found.get('kind')!r}, not {kind.name!r}; give another folder"
+            f"{place} is of the kind {record.get('kind')!r}, not {kind.name!r}; give another folder"
         )
-    del found[SEAL]
-    return found
+    del record[SEAL]
+    return record
 
 
 def list_digests(folder: Place, files: Any) -> dict[str, str]:

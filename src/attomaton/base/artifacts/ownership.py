@@ -72,8 +72,8 @@ class Stock:
     @property
     def missing(self) -> bool:
         """Whether a listed file is not there: a writer was killed while it moved them in."""
-        found = {path.relative_to(self.folders[-1]).as_posix() for path in self.files}
-        return not listed_names(self.manifest) <= found
+        present = {path.relative_to(self.folders[-1]).as_posix() for path in self.files}
+        return not listed_names(self.manifest) <= present
 
 
 def take_stock(folder: Path) -> Stock | None:
@@ -88,20 +88,20 @@ def take_stock(folder: Path) -> Stock | None:
 
 def listed_names(manifest: Mapping[str, Any]) -> set[str]:
     """The names in a manifest, relative to its folder."""
-    found: set[str] = set()
+    listed: set[str] = set()
     for part in ("files", "records"):
         names = manifest.get(part, ())
         if isinstance(names, Mapping | list | tuple):
-            found.update(map(str, cast("Iterable[object]", names)))
-    return found
+            listed.update(map(str, cast("Iterable[object]", names)))
+    return listed
 
 
 def _sort(folder: Path, listed: set[str], stock: Stock) -> None:
     """Everything in a folder, told apart."""
     with os.scandir(folder) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
+        ordered = sorted(entries, key=lambda entry: entry.name)
     manifest: list[Path] = []
-    for entry in found:
+    for entry in ordered:
         path = Path(entry.path)
         inner = {name.split("/", 1)[1] for name in listed if name.startswith(f"{entry.name}/")}
         if entry.is_file(follow_symlinks=False):
@@ -198,14 +198,14 @@ def _owned_names(record: Mapping[str, Any]) -> re.Pattern[str]:
     Its record lists them. ``#`` in a name stands for one digit; a name that ends in ``/**`` is that of a
     folder with everything in it.
     """
-    found = [re.escape(PARTIAL), re.escape(MANIFEST), rf"(.*/)?{DRAFT_NAME.pattern}"]
+    patterns = [re.escape(PARTIAL), re.escape(MANIFEST), rf"(.*/)?{DRAFT_NAME.pattern}"]
     for name in listed_names(record):
         inner = name.removesuffix("/**")
         parts = re.escape(inner).replace(r"\#", "[0-9]").split("/")
-        found += ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
+        patterns += ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
         if name != inner:
-            found.append(f"{'/'.join(parts)}/.*")
-    return re.compile("|".join(found))
+            patterns.append(f"{'/'.join(parts)}/.*")
+    return re.compile("|".join(patterns))
 
 
 def _remove_last(folder: Path, spare: Path) -> None:

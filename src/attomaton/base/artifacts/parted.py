@@ -172,14 +172,14 @@ class PartedTable:
         """The rows of these queries, which rise."""
         part = np.searchsorted(self.borders, queries, side="right") - 1
         starts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(part)]
-        found = [
+        tables = [
             self._read_of_part(int(part[first]), queries[first:last])
             for first, last in pairwise(starts)
             if first < last
         ]
-        if not found:
+        if not tables:
             return empty_table(self.schema)
-        whole: Any = pa.concat_tables(found)
+        whole: Any = pa.concat_tables(tables)
         return whole.combine_chunks()
 
     def scan(self, query: int) -> Iterator[pa.Table]:

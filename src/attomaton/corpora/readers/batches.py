@@ -203,8 +203,8 @@ class Skips:
 
     def take(self) -> Skipped:
         """What was skipped since the last call."""
-        taken, self._skipped = self._skipped, Skipped()
-        return taken
+        skipped, self._skipped = self._skipped, Skipped()
+        return skipped
 
 
 def checked_text(text: str, place: str) -> str:

@@ -284,9 +284,9 @@ def keep_standard_input() -> StandardInput:
         with suppress(OSError):  # what could not be written is not written now
             kept.close()
         raise
-    made = StandardInput(NAME, NAME, kept)
-    weakref.finalize(made, kept.close)
-    return made
+    file = StandardInput(NAME, NAME, kept)
+    weakref.finalize(file, kept.close)
+    return file
 
 
 class _View(RangeReader):

@@ -165,10 +165,12 @@ def _values_of(text: str) -> int:
     return text.count("[") + text.count("{") + text.count(",")
 
 
-def _batch(held: Sequence[Document], rows: Sequence[int], skips: Skips, *, ids: bool) -> Batch:
+def _batch(documents: Sequence[Document], rows: Sequence[int], skips: Skips, *, ids: bool) -> Batch:
     if ids:  # an empty list has no kind of its own
-        return token_batch([np.asarray(one, np.int64) for one in held], rows, skips)
-    texts: list[Text] = [one.tolist() if isinstance(one, np.ndarray) else one for one in held]
+        return token_batch([np.asarray(document, np.int64) for document in documents], rows, skips)
+    texts: list[Text] = [
+        document.tolist() if isinstance(document, np.ndarray) else document for document in documents
+    ]
     return TextBatch(texts, np.array(rows, np.int64), skips.take())
 
 
@@ -283,8 +285,8 @@ class _Values:
     def _peek(self) -> str:
         """The next character that is no white space; empty at the end."""
         while True:
-            found = _SPACE.match(self._text, self._at)
-            self._at = self._at if found is None else found.end()
+            space = _SPACE.match(self._text, self._at)
+            self._at = self._at if space is None else space.end()
             if self._at < len(self._text) or self._ended:
                 return self._text[self._at : self._at + 1]
             self._read()

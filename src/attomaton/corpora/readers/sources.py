@@ -139,7 +139,7 @@ def is_ids(source: Any) -> bool:
         array = cast("NDArray[Any]", source)
         return array.ndim == 1 and array.dtype.kind not in "OUTS"
     listed = isinstance(source, Sequence) and not isinstance(source, str | bytes)
-    return listed and all(isinstance(one, int | np.integer) for one in cast("Sequence[Any]", source)[:1])
+    return listed and all(isinstance(item, int | np.integer) for item in cast("Sequence[Any]", source)[:1])
 
 
 def reader_of(file: File, reading: Reading) -> Reader:
@@ -147,8 +147,8 @@ def reader_of(file: File, reading: Reading) -> Reader:
     suffix = suffix_of(file, reading)
     make = READERS.get(suffix) if suffix else TextReader
     if make is None and reading.format is not None:
-        known = ", ".join(ending.removeprefix(".") for ending in READERS)
-        raise UnsupportedOption(f"there is no format {shown(reading.format)!r}; choose one of {known}")
+        formats = ", ".join(ending.removeprefix(".") for ending in READERS)
+        raise UnsupportedOption(f"there is no format {shown(reading.format)!r}; choose one of {formats}")
     if make is None:
         raise UnreadableSource(
             f"{shorten(file.source)} has an ending that no reader knows; say what it is with format "
@@ -256,7 +256,7 @@ def _find_behind_url(url: str) -> list[File]:
     folder = RemotePath(url)
     system, path = folder.system()
     if WILD.intersection(path):
-        paths = persist(lambda: [str(one) for one in system.glob(path) if system.isfile(one)], url)
+        paths = persist(lambda: [str(name) for name in system.glob(path) if system.isfile(name)], url)
     elif system.isdir(path) if folder.is_web else folder.is_dir():
         if is_tokenized(folder):
             return [File(str(shard), shard.name) for shard in read_tokens(folder).verify().shards]
@@ -264,8 +264,8 @@ def _find_behind_url(url: str) -> list[File]:
         if kind is not None:
             raise _no_corpus(url, kind)
         within = PurePosixPath(path)
-        found: list[str] = persist(lambda: [str(one) for one in system.find(path)], url)
-        paths = [place for place in found if _counts(PurePosixPath(place).relative_to(within))]
+        names: list[str] = persist(lambda: [str(name) for name in system.find(path)], url)
+        paths = [place for place in names if _counts(PurePosixPath(place).relative_to(within))]
     else:
         paths = [path]
     if not paths:

@@ -46,8 +46,8 @@ class StreamReader(FileReader):
 
     def _read(self, file: BinaryIO, dtype: "np.dtype[Any]", position: int) -> Integers:
         blob = bytearray()
-        wanted = IDS * dtype.itemsize
-        while len(blob) < wanted and (piece := file.read(wanted - len(blob))):
+        size_at_once = IDS * dtype.itemsize
+        while len(blob) < size_at_once and (piece := file.read(size_at_once - len(blob))):
             blob += piece
         if len(blob) % dtype.itemsize:
             size = position * dtype.itemsize + len(blob)

@@ -56,13 +56,13 @@ def refuse_records(beginning: bytes, source: str) -> None:
     """Refuse what is named as plain text, or not at all, and begins as JSON does: nobody means its signs."""
     lines = beginning.removeprefix(b"\xef\xbb\xbf").split(b"\n", 64)
     first = next((line.strip() for line in lines if line.strip()), b"")
-    found = first in (b"{", b"[") or first.startswith((b'[{"', b'["', b'[ {"'))
-    if not found and first.startswith(b"{"):
+    is_json = first in (b"{", b"[") or first.startswith((b'[{"', b'["', b'[ {"'))
+    if not is_json and first.startswith(b"{"):
         try:
-            found = isinstance(json.loads(first), dict)
+            is_json = isinstance(json.loads(first), dict)
         except (ValueError, RecursionError):  # perhaps an object that is too long to be looked at
-            found = first.startswith(b'{"') and len(first) > BEGINNING // 2
-    if found:
+            is_json = first.startswith(b'{"') and len(first) > BEGINNING // 2
+    if is_json:
         raise UnreadableSource(
             f"{source} begins with JSON; read it as such with format='jsonl' (or 'json'; --format on the "
             "command line), or as plain text with format='txt'"

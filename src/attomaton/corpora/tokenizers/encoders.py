@@ -44,10 +44,10 @@ def split_punctuation(text: str) -> list[str]:
 _SIGN = re.compile(r"[^\w\s]")
 
 
-def _set_apart(found: re.Match[str]) -> str:
-    sign = found[0]
-    inner = sign in "'’" and found.string[found.start() - 1 : found.start()].isalnum()
-    inner = inner and found.string[found.end() : found.end() + 1].isalnum()
+def _set_apart(match: re.Match[str]) -> str:
+    sign = match[0]
+    inner = sign in "'’" and match.string[match.start() - 1 : match.start()].isalnum()
+    inner = inner and match.string[match.end() : match.end() + 1].isalnum()
     return sign if inner or not _is_sign(sign) else f" {sign} "
 
 
@@ -125,7 +125,7 @@ class ByteEncoder:
         """The texts as ids."""
         encoded = [text.encode("utf-8") for text in texts]
         ids = np.frombuffer(b"".join(encoded), np.uint8).astype(np.int32)
-        return _lengths_to_offsets([len(one) for one in encoded]), ids
+        return _lengths_to_offsets([len(text_bytes) for text_bytes in encoded]), ids
 
 
 def split_all(texts: Sequence[str | Sequence[str]], tokenizer: str) -> list[Sequence[str]]:

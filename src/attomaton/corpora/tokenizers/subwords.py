@@ -70,12 +70,12 @@ class Llama2cEncoder:
 
     def _split(self, text: str) -> list[int]:
         """Characters, or the bytes of those that are no token."""
-        found: list[int] = [self._ids[b" "]] if text else []
+        ids: list[int] = [self._ids[b" "]] if text else []
         for character in text:
             written = character.encode("utf-8", errors="replace")
-            known = self._ids.get(written)
-            found += [byte + FIRST_BYTE for byte in written] if known is None else [known]
-        return found
+            number = self._ids.get(written)
+            ids += [byte + FIRST_BYTE for byte in written] if number is None else [number]
+        return ids
 
     def _merge(self, ids: list[int]) -> list[int]:
         """Merge the pair whose token has the best score, the first of equals, until none is left.
@@ -92,24 +92,24 @@ class Llama2cEncoder:
                 return None
             left, right = there[place], there[beside]
             assert left is not None and right is not None  # noqa: S101, PT018  linked places hold a token
-            made = self._ids.get(self._tokens[left] + self._tokens[right])
-            return None if made is None else (-self._scores[made], place, made, left, right)
+            merged = self._ids.get(self._tokens[left] + self._tokens[right])
+            return None if merged is None else (-self._scores[merged], place, merged, left, right)
 
-        waiting = [one for one in map(pair, range(len(ids))) if one is not None]
+        waiting = [entry for entry in map(pair, range(len(ids))) if entry is not None]
         heapify(waiting)
         while waiting:
-            _, place, made, left, right = heappop(waiting)
+            _, place, merged, left, right = heappop(waiting)
             beside = after[place]
             if there[place] != left or beside is None or there[beside] != right:
                 continue
-            there[place], there[beside] = made, None
+            there[place], there[beside] = merged, None
             after[place], last = after[beside], after[beside]
             if last is not None:
                 before[last] = place
-            for one in (pair(before[place]), pair(place)):
-                if one is not None:
-                    heappush(waiting, one)
-        return [one for one in there if one is not None]
+            for entry in (pair(before[place]), pair(place)):
+                if entry is not None:
+                    heappush(waiting, entry)
+        return [entry for entry in there if entry is not None]
 
 
 def _parse(content: bytes) -> tuple[list[bytes], list[float]]:
@@ -134,14 +134,16 @@ def _parse(content: bytes) -> tuple[list[bytes], list[float]]:
 def encode_by_definition(encoder: Llama2cEncoder, text: str) -> list[int]:
     """The same ids word for word: look at all pairs, merge the best, and again."""
     ids = encoder._split(text)  # pyright: ignore[reportPrivateUsage]
-    known, tokens, scores = encoder._ids, encoder._tokens, encoder._scores  # pyright: ignore[reportPrivateUsage]
+    numbers, tokens, scores = encoder._ids, encoder._tokens, encoder._scores  # pyright: ignore[reportPrivateUsage]
     while True:
-        made = [known.get(tokens[left] + tokens[right]) for left, right in pairwise(ids)]
-        found = [(-scores[one], place, one) for place, one in enumerate(made) if one is not None]
-        if not found:
+        merged = [numbers.get(tokens[left] + tokens[right]) for left, right in pairwise(ids)]
+        candidates = [
+            (-scores[token], place, token) for place, token in enumerate(merged) if token is not None
+        ]
+        if not candidates:
             return ids
-        _, place, one = min(found)
-        ids[place : place + 2] = [one]
+        _, place, token = min(candidates)
+        ids[place : place + 2] = [token]
 
 
 LONGEST_WORD = 1000
@@ -258,8 +260,8 @@ def _growth(part: Any) -> float:
     """How many times longer a text may become by what replaces, prepends or strips parts of it."""
     if isinstance(part, list):
         product = 1.0
-        for one in cast("list[Any]", part):
-            product *= _growth(one)
+        for inner_part in cast("list[Any]", part):
+            product *= _growth(inner_part)
         return product
     if not isinstance(part, dict):
         return 1.0
@@ -280,10 +282,10 @@ def _object(value: Any, what: str) -> Mapping[str, Any]:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    record = dict(pairs)
+    if len(record) < len(pairs):
         raise ValueError("an object says one name twice")
-    return made
+    return record
 
 
 def _wrong(what: str) -> UnreadableSource:
@@ -428,8 +430,8 @@ class HuggingFaceEncoder:
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
         """The texts as ids."""
         with running("the tokenizer has no ids for a part of the text"):
-            found = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-            lists = [one.ids for one in found]
+            encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+            lists = [encoding.ids for encoding in encodings]
         largest = max((max(ids) for ids in lists if ids), default=0)
         if largest >= max(1, self._n_tokens):
             raise UnreadableSource(
@@ -472,9 +474,9 @@ class TiktokenEncoder:
                 f"{len(self._ranks):,} ranks, but {name} has {scheme.n_ranks:,}; restore the file"
             )
         self._special = dict(scheme.special)
-        taken = set(self._ranks.values()) & set(self._special.values())
-        if taken:
-            raise UnreadableSource(f"the rank {min(taken)} is that of a special token; restore the file")
+        shared = set(self._ranks.values()) & set(self._special.values())
+        if shared:
+            raise UnreadableSource(f"the rank {min(shared)} is that of a special token; restore the file")
         with running("not a ranks file"):
             self._encoding = tiktoken.Encoding(
                 name, pat_str=scheme.pattern, mergeable_ranks=self._ranks, special_tokens=self._special

@@ -90,8 +90,8 @@ class Vocabulary:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Vocabulary":
         """The vocabulary that :meth:`to_record` described."""
-        tokens, tokenizer, definition = (record.get(one) for one in ("tokens", "tokenizer", "definition"))
-        whole = isinstance(tokens, list) and all(isinstance(one, str) for one in cast("list[Any]", tokens))
+        tokens, tokenizer, definition = (record.get(name) for name in ("tokens", "tokenizer", "definition"))
+        whole = isinstance(tokens, list) and all(isinstance(name, str) for name in cast("list[Any]", tokens))
         if not whole or not isinstance(tokenizer, str) or not isinstance(definition, str | None):
             raise CorruptRun(
                 "this is no vocabulary: a list of tokens or its tokenizer is missing; write it again"
