@@ -100,7 +100,7 @@ def as_reading(reading: object) -> Reading:
     if reading is None:
         return Reading()
     if not isinstance(reading, Reading):
-        raise UnsupportedOption(f"reading is {type(reading).__name__}; give attomaton.corpora.Reading(…)")
+        raise UnsupportedOption(f"reading is {type(reading).__name__}; give attomaton.Reading(…)")
     return reading
 
 
