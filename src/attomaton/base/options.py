@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from errno import ELOOP
 from numbers import Real
 from operator import ge, gt, index, le, lt
-from os import PathLike, fspath
+from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -126,7 +126,7 @@ def given_path(value: object, name: str) -> Path:
 
 def check_path(value: Any, name: str) -> str:
     """A path as text, which may be in any encoding but not empty."""
-    text: object = fspath(value) if isinstance(value, str | PathLike) else ""  # pyright: ignore[reportUnknownArgumentType]
+    text: Any = fspath(value) if hasattr(value, "__fspath__") else value
     if not isinstance(text, str) or not text.strip() or "\0" in text:  # no path, or one in bytes
         shown = show(value)
         raise UnsupportedOption(f"{name} is {shown}; give a path, and '.' if the working directory is meant")
