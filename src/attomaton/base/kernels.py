@@ -325,7 +325,7 @@ def has_kept(dispatcher: Any) -> bool | None:
 
 @dataclass
 class _CompileState:
-    helpers: "list[subprocess.Popen[bytes]]" = field(default_factory=list["subprocess.Popen[bytes]"])
+    helpers: "list[subprocess.Popen[Any]]" = field(default_factory=list["subprocess.Popen[Any]"])
     tell: Callable[[str], object] | None = None
     told: bool = False
 

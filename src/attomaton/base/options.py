@@ -126,7 +126,7 @@ def given_path(value: object, name: str) -> Path:
 
 def check_path(value: Any, name: str) -> str:
     """A path as text, which may be in any encoding but not empty."""
-    text: Any = fspath(value) if hasattr(value, "__fspath__") else value
+    text = cast("object", fspath(value) if hasattr(value, "__fspath__") else value)
     if not isinstance(text, str) or not text.strip() or "\0" in text:  # no path, or one in bytes
         shown = show(value)
         raise UnsupportedOption(f"{name} is {shown}; give a path, and '.' if the working directory is meant")
