@@ -47,7 +47,7 @@ class DelimitedReader(RecordReader, TableReader):
 
     def _documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
         """The documents; rows are the numbers of the lines in which they begin, from 1."""
-        rows = _Rows(self.source, self.reading, suffix_of(self.file, self.reading))
+        rows = _DelimitedRows(self.source, self.reading, suffix_of(self.file, self.reading))
         with naming(self.source, lambda: f", after line {rows.number},"), self.file.open() as file:
             rows.open(file)
             for line in rows.lines:
@@ -68,7 +68,7 @@ class DelimitedReader(RecordReader, TableReader):
                     yield number, cell
 
 
-class _Rows:
+class _DelimitedRows:
     """The lines of a table, numbered from 1 and with their ends, as rows; which column is read."""
 
     lost = False  # whether it cannot be said where the next row begins
