@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 import attomaton as at
 from attomaton.automaton.scoring import fit_epsilon
 from attomaton.automaton.shrinkage import choose_strength
+from attomaton.base.machine import parse_memory
 from attomaton.engines.choose import Engine
-from attomaton.engines.limits import parse_memory
 from attomaton.engines.selection import Selection
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.solvers.hard.factored.solve import solve_factored

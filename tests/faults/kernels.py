@@ -24,9 +24,9 @@ import attomaton_experiments
 from attomaton.automaton.repetition.odds import draw_counts
 from attomaton.automaton.rules import answer_bags
 from attomaton.base.errors import AttomatonError
-from attomaton.base.kernels.kernel import Inner, Kernel
+from attomaton.base.kernels import Inner, Kernel
 from attomaton.base.tables import column, ragged_column
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.engines.kernel import choices_of_piece
 from attomaton.engines.selection import Selection
 from attomaton.graphs.bags import count_all_tokens

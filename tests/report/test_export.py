@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import attomaton as at
-from attomaton.base.display import show_hidden
 from attomaton.base.errors import UnknownToken, UnsupportedOption, UnwritablePlace
+from attomaton.base.printing import show_hidden
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.report import export, graphml
 from attomaton.report.csv_tables import write_csv

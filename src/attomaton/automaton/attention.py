@@ -16,7 +16,7 @@ from attomaton.automaton.explanation import ContextView, Explanation
 from attomaton.automaton.generation import MOST_GENERATED, Generation, GrowingContext
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.scoring import Score, mix_uniform, score_prediction
-from attomaton.base.display import BLUE, ORANGE, shorten
+from attomaton.base.printing import BLUE, ORANGE, shorten
 from attomaton.base.drawing import GREY, drawable, house_axes, measure_text, wrap_caption
 from attomaton.base.errors import TokenOutOfRange, UnknownToken, UnsupportedOption
 from attomaton.base.options import LARGEST, make_rng, whole_number
@@ -30,7 +30,7 @@ from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.graphs.bags import Bags, count_all_tokens, count_tokens
 
 if TYPE_CHECKING:
-    from attomaton.corpora.readers.given import ReadingOptions
+    from attomaton.corpora.readers.corpus import ReadingOptions
 
 
 MOST_ROWS = 20
@@ -374,7 +374,7 @@ class Attention(ABC):
             raise UnsupportedOption(
                 f"the tokenizer is that of this vocabulary ({self.vocabulary.tokenizer}); leave it out"
             )
-        from attomaton.corpora.readers.given import read_ids, read_named
+        from attomaton.corpora.readers.corpus import read_ids, read_named
 
         options = {"window": self.window or WINDOW, **options}
         if self.vocabulary is None:

@@ -28,7 +28,7 @@ from attomaton.base.remote import as_place
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers import read_corpus
 from attomaton.corpora.readers.batches import Reading, as_reading
-from attomaton.corpora.readers.given import path_of
+from attomaton.corpora.readers.corpus import path_of
 from attomaton.corpora.readers.sources import is_run
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import TokenizedCorpus

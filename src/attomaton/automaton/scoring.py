@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton.prediction import BatchPrediction
-from attomaton.base.display import SHOWN
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number, whole_number
-from attomaton.base.printing import Block, Grid
+from attomaton.base.printing import SHOWN, Block, Grid
 from attomaton.base.ragged import largest_of, occurs, run_starts
 from attomaton.base.tables import Float64, table_of
 from attomaton.graphs.bags import Bags

@@ -8,7 +8,7 @@ from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.explanation import Rule
 from attomaton.base.errors import AttomatonError
 from attomaton.corpora.prompts import Names, read_context
-from attomaton.corpora.tokenizers.splitting import EOS
+from attomaton.corpora.tokenizers.encoders import EOS
 
 N_TRIED = 200
 """Contexts of the corpus that are tried, spread over all of it."""

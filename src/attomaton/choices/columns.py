@@ -16,7 +16,7 @@ from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import show
 from attomaton.base.tables import Int64
 from attomaton.choices.numbering import check_size, number_hashable
-from attomaton.corpora.readers.frames import library_of
+from attomaton.corpora.readers.tables import library_of
 from attomaton.graphs.grouping import distinct_keys, find_keys
 
 _arrow: Any = pa

@@ -14,12 +14,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from attomaton.base.display import shorten
 from attomaton.base.drawing import house_axes
 from attomaton.base.errors import UnknownToken, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import show
-from attomaton.base.printing import Block, Listing
+from attomaton.base.printing import Block, Listing, shorten
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.solvers.soft.certify import SCORES_WITHIN
 

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
-from attomaton.base.display import shorten
-from attomaton.base.printing import Block, Listing, Signal
+from attomaton.base.printing import Block, Listing, Signal, shorten
 from attomaton.choices.standings import Standings, item_column, rows_of_table
 from attomaton.solvers.soft.certify import SCORES_WITHIN
 

@@ -12,12 +12,11 @@ import pyarrow as pa
 
 from attomaton.base.artifacts import MANIFEST, digest_file, explained, read_sealed, write_sealed
 from attomaton.base.artifacts.folders import hold
-from attomaton.base.artifacts.seals import FORMAT
-from attomaton.base.display import GREEN, ORANGE
+from attomaton.base.artifacts.manifests import FORMAT
 from attomaton.base.drawing import GREY, TWO_COLUMNS, house_axes
 from attomaton.base.errors import CorruptRun, UnwritablePlace
 from attomaton.base.frames import Tabular
-from attomaton.base.printing import Block, Grid, Signal
+from attomaton.base.printing import GREEN, ORANGE, Block, Grid, Signal
 from attomaton.base.tables import make_table
 
 ROW, BESIDES = 0.17, 0.6

@@ -70,11 +70,11 @@ class Selection:
             raise UnsupportedOption(
                 "queries are given as text but the source has no vocabulary; give token ids"
             )
-        found = [
+        ids = [
             int(vocabulary.lookup([query])[0]) if vocabulary and isinstance(query, str) else query
             for query in self.queries
         ]
-        return replace(self, queries=tuple(cast("list[int]", found)))
+        return replace(self, queries=tuple(cast("list[int]", ids)))
 
     @property
     def longest(self) -> int:
@@ -116,21 +116,21 @@ class Selection:
         return {**asdict(self), "window": self.longest}
 
 
-def _check_queries(given: object) -> tuple[int | str, ...] | int | None:
+def _check_queries(value: object) -> tuple[int | str, ...] | int | None:
     """Queries as a tuple of ids and tokens, or how many are kept."""
-    queries = cast("Any", given)
-    if given is None:
+    queries = cast("Any", value)
+    if value is None:
         return None
-    if isinstance(given, str | bytes):
-        raise UnsupportedOption(f"queries is the text {show(given)}; give a list of tokens or token ids")
-    if isinstance(given, int | float | np.number):
+    if isinstance(value, str | bytes):
+        raise UnsupportedOption(f"queries is the text {show(value)}; give a list of tokens or token ids")
+    if isinstance(value, int | float | np.number):
         return whole_number(queries, "queries", least=1)
-    if not isinstance(given, Iterable) or (isinstance(given, np.ndarray) and not np.ndim(queries)):
+    if not isinstance(value, Iterable) or (isinstance(value, np.ndarray) and not np.ndim(queries)):
         raise UnsupportedOption(f"queries is {show(queries)}; give tokens or token ids, or how many queries")
     listed: list[Any] = list(queries)
     if not listed:
         raise UnsupportedOption("queries is empty; give tokens or token ids, or None for all queries")
-    return tuple(one if isinstance(one, str) else whole_number(one, "a query") for one in listed)
+    return tuple(query if isinstance(query, str) else whole_number(query, "a query") for query in listed)
 
 
 def hash_share(n_tokens: int) -> Float64:

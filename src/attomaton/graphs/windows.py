@@ -15,7 +15,7 @@ from attomaton.base.borders import check_int32, check_int64, check_lengths
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.kernels import compiled, compiled_within
 from attomaton.base.tables import Bool, Int32, Int64, Integers
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
 
 

@@ -55,7 +55,7 @@ def compile_beside(n_positions: int) -> None:
     """
     if n_positions < LARGE or count_processors() == 1:
         return
-    from attomaton.base.kernels.ahead import start_helpers
+    from attomaton.base.kernels import start_helpers
     from attomaton.solvers.hard.placement import solve_parts
 
     if is_kept(solve_parts) is False:

@@ -33,6 +33,7 @@ from attomaton.base.artifacts import (
     write_file,
     write_sealed,
 )
+from attomaton.base.artifacts.files import shown
 from attomaton.base.artifacts.folders import (
     check_kind,
     check_replaceable,
@@ -41,10 +42,8 @@ from attomaton.base.artifacts.folders import (
     find_place,
     hold,
 )
-from attomaton.base.artifacts.locks import Lock
-from attomaton.base.artifacts.naming import shown
-from attomaton.base.artifacts.ownership import PARTIAL, is_partial, take_stock
-from attomaton.base.artifacts.seals import FORMAT
+from attomaton.base.artifacts.manifests import FORMAT
+from attomaton.base.artifacts.ownership import PARTIAL, Lock, is_partial, take_stock
 from attomaton.base.borders import check_floats, check_int64
 from attomaton.base.errors import CorruptRun, MismatchedParts, UnwritablePlace
 from attomaton.base.options import given_path, whole_number

@@ -21,7 +21,7 @@ from attomaton.base.errors import (
 )
 from attomaton.base.options import MOST_STEPS, MOST_TRIALS, real_number, settle, show, whole_number
 from attomaton.base.tables import Float64
-from attomaton.corpora.readers.given import ReadingOptions, check_options, read_samples
+from attomaton.corpora.readers.corpus import ReadingOptions, check_options, read_samples
 from attomaton.corpora.samples import Samples
 from attomaton.training.callbacks import Callback
 from attomaton.training.checkpoints import (

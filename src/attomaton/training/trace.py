@@ -13,12 +13,11 @@ import pyarrow as pa
 from attomaton.base.artifacts import read_arrays, save_arrays
 from attomaton.base.artifacts.arrays import MEND
 from attomaton.base.borders import check_floats, check_ids, check_int64, check_rising, keep_checked
-from attomaton.base.display import BLUE
 from attomaton.base.drawing import HEIGHT, house_axes
 from attomaton.base.errors import CorruptRun, MismatchedParts, UnknownToken, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import given_path
-from attomaton.base.printing import Block, Grid
+from attomaton.base.printing import BLUE, Block, Grid
 from attomaton.base.solutions import LARGEST
 from attomaton.base.tables import Float64, Int64, table_of
 from attomaton.corpora.samples import Samples

@@ -33,7 +33,7 @@ from attomaton.automaton.repetition.odds import (
 )
 from attomaton.base.artifacts import FolderKind, Run, load_run, write_run
 from attomaton.base.borders import check_ids, check_int32, check_int64
-from attomaton.base.display import BLUE, GREEN, ORANGE
+from attomaton.base.printing import BLUE, GREEN, ORANGE
 from attomaton.base.drawing import GREY, drawable, house_axes
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.frames import Tabular

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.display import BLUE, GREEN, ORANGE
 from attomaton.base.drawing import GREY, LIGHT, TWO_COLUMNS, colour_map, drawable, house_axes
+from attomaton.base.printing import BLUE, GREEN, ORANGE
 from attomaton.base.tables import Bool, Float64
 
 COLOURS = (GREY, BLUE, ORANGE, GREEN, "#8a5cb8", "#b0892e", "#3a9aa8", "#e08fb4", "#222222", "#9fc131")

@@ -10,7 +10,7 @@ import numpy as np
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.explanation import Rule
 from attomaton.automaton.prediction import TIE
-from attomaton.base.display import cut_long
+from attomaton.base.printing import cut_long
 from attomaton.base.tables import Int64
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.report.page.packing import FIELDS, Packer, differences

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.base.borders import check_floats
-from attomaton.base.kernels import compiled
-from attomaton.base.kernels.summation import add_precisely
+from attomaton.base.kernels import add_precisely, compiled
 from attomaton.base.ragged import centre, largest_of, sum_at
 from attomaton.base.tables import Float64, Int64
 from attomaton.solvers.hard.exact import check_exactly

@@ -17,8 +17,7 @@ import math
 import numpy as np
 
 from attomaton.base.borders import check_floats
-from attomaton.base.kernels import announced, compiled, compiled_within, copy_into
-from attomaton.base.kernels.summation import add_precisely
+from attomaton.base.kernels import add_precisely, announced, compiled, compiled_within, copy_into
 from attomaton.base.tables import Float64
 from attomaton.solvers.soft.groups import Groups, find_part, make_room, share_groups, sort_by_group
 from attomaton.solvers.soft.likelihood import LuceProblem, Slopes

@@ -9,7 +9,7 @@ import numpy as np
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.base.progress import as_stages
-from attomaton.corpora.readers.given import ReadingOptions, check_options
+from attomaton.corpora.readers.corpus import ReadingOptions, check_options
 from attomaton.corpora.samples import WINDOW, Samples, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token

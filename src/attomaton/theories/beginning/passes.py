@@ -26,7 +26,7 @@ from scipy import sparse
 from attomaton.base.artifacts import digest_arrays
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Float64, Int32, Int64, column
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.engines.sums import split_numbers
 
 

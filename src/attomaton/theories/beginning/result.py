@@ -20,7 +20,7 @@ from attomaton.base.borders import (
     check_offsets,
     check_size,
 )
-from attomaton.base.display import SHOWN
+from attomaton.base.printing import SHOWN
 from attomaton.base.errors import UnknownToken
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number

@@ -12,7 +12,7 @@ from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.base.progress import silent
 from attomaton.base.tables import Float64, Int64
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.engines.sums import AddUp, sum_pieces
 from attomaton.theories.beginning.passes import (
     DENSE_TOKENS,

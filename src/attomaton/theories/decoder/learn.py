@@ -13,8 +13,8 @@ from attomaton.base.options import show, whole_number
 from attomaton.base.progress import as_stages
 from attomaton.base.ragged import rows_of
 from attomaton.base.tables import Int64
-from attomaton.corpora.pieces import Piece
-from attomaton.corpora.readers.given import ReadingOptions, check_options
+from attomaton.corpora.documents import Piece
+from attomaton.corpora.readers.corpus import ReadingOptions, check_options
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards
 from attomaton.corpora.tokenizers import Vocabulary
@@ -106,7 +106,7 @@ def add_supports(
 
 
 class DecoderOptions(ReadingOptions, total=False):
-    """How a source becomes documents: :class:`~attomaton.corpora.readers.given.ReadingOptions` less a window.
+    """How a source becomes documents: :class:`~attomaton.corpora.readers.corpus.ReadingOptions` less a window.
 
     With ``most_frequent`` only so many tokens, the most frequent, keep their names; all others become one.
 

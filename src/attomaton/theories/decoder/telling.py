@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.display import SHOWN
+from attomaton.base.printing import SHOWN
 from attomaton.base.errors import EmptyContext
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid, Printed

@@ -18,7 +18,7 @@ from attomaton.base.options import given_path, real_number, whole_number
 from attomaton.base.printing import Block, Grid, Signal
 from attomaton.base.progress import silent
 from attomaton.base.tables import Float64, Int64, make_table, write_parquet
-from attomaton.corpora.readers.given import ReadingOptions, check_options, read_named
+from attomaton.corpora.readers.corpus import ReadingOptions, check_options, read_named
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
