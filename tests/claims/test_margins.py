@@ -14,8 +14,7 @@ from attomaton.claims.verdicts import VerdictStatus
 from attomaton.training.loop import train
 from attomaton.training.models.attention import AttentionModel
 from attomaton.training.models.embeddings import Orthonormal, RandomUnit
-from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
-from attomaton.training.steps import Adam, Decay, GradientDescent
+from attomaton.training.steps import Adam, Decay, GradientDescent, Muon, SignDescent, SpectralDescent
 from tests.drawn import components_of, embeddings_for
 from tests.strategies import sample_sets
 

@@ -15,7 +15,7 @@ from attomaton.theories.beginning.course import ForecastCourse
 from attomaton.theories.beginning.result import Beginning
 from attomaton.theories.beginning.statistics import find_statistics
 from attomaton.theories.beginning.theorem import WEIGHTS, TheoremBounds
-from attomaton.training.deep_trace import DeepTrace
+from attomaton.training.trace import DeepTrace
 
 SCHEMA = pa.schema(
     [

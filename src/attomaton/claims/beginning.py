@@ -14,8 +14,8 @@ from attomaton.base.tables import Float64
 from attomaton.claims.agreement import TURNED, Agreement, Near, compare_beginning
 from attomaton.claims.verdicts import Claim, Judgement, Verdict, Verdicts, VerdictStatus
 from attomaton.theories.beginning.theorem import WEIGHTS, Coefficients
-from attomaton.training.deep_trace import DeepTrace
 from attomaton.training.steps import GradientDescent
+from attomaton.training.trace import DeepTrace
 
 NEAR = 0.98
 """The least cos(W, Q̄) of every layer while the loss has hardly fallen."""

@@ -17,8 +17,7 @@ from attomaton.claims.measures import check_automata, unless_orthonormal
 from attomaton.graphs.components import Components
 from attomaton.solvers.hard.factored.certify import measure_norm
 from attomaton.solvers.norms.solve import solve_normed
-from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
-from attomaton.training.steps import Adam, GradientDescent, Step
+from attomaton.training.steps import Adam, GradientDescent, Muon, SignDescent, SpectralDescent, Step
 from attomaton.training.trace import Trace
 
 Norm = Literal["frobenius", "max", "spectral"]

@@ -44,8 +44,7 @@ from attomaton.claims.way import compute_way, look_ahead
 from attomaton.solvers.hard.factored.certify import measure_norm
 from attomaton.solvers.hard.solve import Kind
 from attomaton.training.models.heads import Tied
-from attomaton.training.steepest import SignDescent, SpectralDescent
-from attomaton.training.steps import Adam, GradientDescent
+from attomaton.training.steps import Adam, GradientDescent, SignDescent, SpectralDescent
 
 
 def list_paces(step_size: float, schedule: Callable[[int], float] | None, first: int, last: int) -> Float64:

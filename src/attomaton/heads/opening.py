@@ -25,9 +25,8 @@ from attomaton.heads.reading.files import named, parse_json
 from attomaton.heads.reading.folders import HUB_ID, read_folder, read_hub
 from attomaton.heads.transformer import Transformer
 from attomaton.training.checkpoints import CHECKPOINTS, TRACE, TRAINING, read_checkpoint, read_trace
-from attomaton.training.deep_trace import DeepTrace
-from attomaton.training.loop import combine
-from attomaton.training.trace import Trace
+from attomaton.training.models.attention import combine
+from attomaton.training.trace import DeepTrace, Trace
 
 MOST_BYTES = 1 << 28
 """Bytes of such a file: 256 MB. The only one in use has half a megabyte."""

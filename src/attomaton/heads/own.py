@@ -14,10 +14,9 @@ from attomaton.heads.contexts import check_contexts, check_head, check_tokens, k
 from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched
 from attomaton.heads.parts import AttentionMaps, FeedForward, Layer, Linear
 from attomaton.heads.transformer import Transformer
-from attomaton.training.deep_trace import DeepTrace
 from attomaton.training.models.deep import DeepModel
 from attomaton.training.models.heads import Tied, TokenId, Untied
-from attomaton.training.trace import Trace
+from attomaton.training.trace import DeepTrace, Trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +213,7 @@ def watch_deep(
     model : DeepModel
         Its parts.
     numbers : float64 array, shape (n_numbers,)
-        All its weights in a row, as :class:`~attomaton.training.deep_trace.DeepTrace` has them.
+        All its weights in a row, as :class:`~attomaton.training.trace.DeepTrace` has them.
     n_tokens : int
         Size of the vocabulary.
     window : int

@@ -15,8 +15,7 @@ from attomaton.training.models.deep import DeepModel
 from attomaton.training.models.embeddings import EMBEDDINGS
 from attomaton.training.models.heads import HEADS
 from attomaton.training.models.losses import LOSSES
-from attomaton.training.steepest import STEPS
-from attomaton.training.steps import Decay
+from attomaton.training.steps import STEPS, Decay
 
 PACKAGES = ("attomaton", "numpy", "torch")
 """Other versions of these may round differently."""

@@ -142,6 +142,20 @@ class Trials:
         """softmax(X W x̄) for W of shape (b, d, d), shape (b, n, t)."""
         return self._attend(weights).permute(1, 2, 0)
 
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self.keys.device
+
+    def evaluate(self, parameters: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Tensor]:
+        """∇L by W, or by K and Q, and the mean losses, shape (b,)."""
+        gradient, losses = self.gradient(combine(parameters))
+        return split(parameters, gradient), losses
+
+    def recorded(self, parameters: Sequence[Tensor]) -> Tensor:
+        """W, shape (b, d, d)."""
+        return combine(parameters)
+
     def loss(self, weights: Tensor) -> Tensor:
         """The mean loss of each trial, shape (b,)."""
         right, _ = self.model.head.read(self._attend(weights), self.prepared)
@@ -207,6 +221,19 @@ class Trials:
             return torch.bmm(flat, self._features[1]).reshape(b, d, d)
         pulled = (pressed.permute(1, 2, 0)[..., None, :] @ self.keys)[..., 0, :]
         return pulled.transpose(1, 2) @ self.keys[:, :, -1]
+
+
+def combine(parameters: Sequence[Tensor]) -> Tensor:
+    """W, shape (b, d, d): itself, or K Qᵀ."""
+    return parameters[0] if len(parameters) == 1 else parameters[0] @ parameters[1].transpose(1, 2)
+
+
+def split(parameters: Sequence[Tensor], gradient: Tensor) -> tuple[Tensor, ...]:
+    """The gradient by the parameters, from that by W."""
+    if len(parameters) == 1:
+        return (gradient,)
+    keys, queries = parameters
+    return gradient @ queries, gradient.transpose(1, 2) @ keys
 
 
 def lay_out(model: AttentionModel, samples: Sequence[Samples], tables: Sequence[Float64]) -> Trials:

@@ -128,7 +128,7 @@ class DeepModel:
         Parameters
         ----------
         numbers : float64 array, shape (n_trials, n_numbers)
-            As :attr:`DeepTrace.numbers <attomaton.training.deep.DeepTrace>` has them.
+            As :attr:`DeepTrace.numbers <attomaton.training.loop.DeepTrace>` has them.
         n_tokens, window : int
             Sizes of the vocabulary and of the longest context.
 
@@ -181,6 +181,15 @@ class DeepTrials:
     n_tokens: int
 
     @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self.tokens.device
+
+    def recorded(self, parameters: Sequence[Tensor]) -> Tensor:
+        """All parameters one after the other, shape (n_trials, n_numbers)."""
+        return torch.cat([one.flatten(1) for one in parameters], dim=1)
+
+    @property
     def window(self) -> int:
         """The longest context."""
         return self.tokens.shape[2] - 1
@@ -191,7 +200,7 @@ class DeepTrials:
         places = torch.arange(self.window, device=self.tokens.device)
         return places[:, None] - places
 
-    def gradient(self, parameters: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Tensor]:
+    def evaluate(self, parameters: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Tensor]:
         """∇L by each parameter, and the mean losses, shape (n_trials,); block by block of sequences."""
         trials, count, _ = self.tokens.shape
         size = max(BLOCK // (trials * self.window * self.n_tokens), 1)
