@@ -416,7 +416,7 @@ def _corpora_of_trials(samples: Any, trials: int | None, options: _Options) -> l
     reading = cast("ReadingOptions", {name: value for name, value in options.items() if name != "step_size"})
     check_options(reading)
     listed = isinstance(samples, list | tuple)
-    corpora = list(cast("Sequence[Any]", samples)) if listed else [None]
+    corpora: list[Any] = list(cast("Sequence[Any]", samples)) if listed else [None]
     if not all(isinstance(corpus, Samples) for corpus in corpora):
         n_trials = 1 if trials is None else whole_number(trials, "trials", least=1, most=MOST_TRIALS)
         return [read_samples(samples, **reading)] * n_trials

@@ -23,6 +23,7 @@ from attomaton.base import (
     whole_number,
     write_arrays,
 )
+from attomaton_experiments.descent import descend
 from attomaton_experiments.head_study.small import SmallConfig, SmallModel
 
 _torch: Any = torch  # its types leave some functions partly unknown
@@ -84,18 +85,17 @@ class SmallTraining:
     def run(self, text: Integers) -> "TrainedCourse":
         """Train on a text and keep the weights at the marks and at the end."""
         model = SmallModel(self.config, seed=self.seed)
-        optimiser: Any = torch.optim.Adam(model.parameters(), lr=self.rate)
-        kept: dict[int, Weights] = {}
-        for step, batch in enumerate(self.batches(text)):
-            if step in self.marks:
+        kept = {0: _weights(model)} if 0 in self.marks else {}
+        for step, _ in descend(
+            torch.optim.Adam(model.parameters(), lr=self.rate),
+            self.batches(text),
+            lambda batch: self.mean_loss(model, batch),
+            layer=model,
+            rate=lambda step: self.rate * max(0.1, 1 - step / self.steps),
+        ):
+            if step in (*self.marks, self.steps):
                 kept[step] = _weights(model)
-            for group in optimiser.param_groups:
-                group["lr"] = self.rate * max(0.1, 1 - step / self.steps)
-            optimiser.zero_grad()
-            loss: Any = self.mean_loss(model, batch)
-            loss.backward()
-            optimiser.step()
-        return TrainedCourse(self, {**kept, self.steps: _weights(model)})
+        return TrainedCourse(self, kept)
 
     def batches(self, text: Integers) -> Iterator[Tensor]:
         """The windows of every step, shape (batch_size, longest + 1)."""
