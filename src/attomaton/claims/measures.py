@@ -340,9 +340,9 @@ def check_automata(trace: Trace, automata: Sequence[Automaton]) -> None:
 def cyclic_axes(trace: Trace, components: Sequence[Components]) -> Float64:
     """Orthonormal axes of the cyclic subspace of every trial, shape (n_trials, most, dim²), zeros after."""
     found = [_axes(*pair) for pair in zip(components, trace.embeddings, strict=True)]
-    axes = np.zeros((len(found), max(len(one) for one in found), trace.embeddings.shape[2] ** 2))
-    for trial, one in enumerate(found):
-        axes[trial, : len(one)] = one
+    axes = np.zeros((len(found), max(map(len, found)), trace.embeddings.shape[2] ** 2))
+    for trial, own in enumerate(found):
+        axes[trial, : len(own)] = own
     return axes
 
 

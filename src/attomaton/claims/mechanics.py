@@ -1,19 +1,22 @@
 """The claims of "Mechanics of Next Token Prediction with Self-Attention", the third term and margins, judged.
 
-A theorem speaks of the limit; a run ends. So each claim about a limit is held against a bound that is fixed
-by the data, W(0) and the step size, or follows from the first half of the run (:mod:`attomaton.claims.way`).
-A run that is too short for its bound to tell anything is not judged.
+A theorem speaks of the limit; a run ends. So each claim about a limit is tested against a bound that is fixed
+by the data, W(0) and the step size, or follows from the first half of the run
+(:mod:`attomaton.claims.approach`). A run that is too short for its bound to tell anything is not judged.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.sparse import csc_array
 
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.tables import column
-from attomaton.claims.angles import judge_local, judge_path, need_decided, need_path
+from attomaton.base.tables import Bool, Float64, Int64, column
 from attomaton.claims.approach import (
+    find_worst,
+    follow_trial,
     judge_composition,
     judge_convexity,
     judge_direction,
@@ -21,6 +24,7 @@ from attomaton.claims.approach import (
     judge_norm,
     judge_retrieval,
     judge_strictness,
+    look_ahead,
     need_few_dimensions,
     need_growth,
     need_near_direction,
@@ -43,25 +47,20 @@ from attomaton.claims.evidence import (
     need_start,
     need_steps,
     need_ties,
+    step_size_of,
 )
-from attomaton.claims.forecast import (
-    count_to_late,
-    judge_fast_forward,
-    judge_third_term,
-    need_data_alone,
-    need_followed,
-    need_late_records,
-    need_steady_head,
-    need_told,
-)
-from attomaton.claims.measures import check_automata, solve_trials
-from attomaton.claims.steepest import MARGIN_CLAIMS
+from attomaton.claims.local import judge_local, judge_path, need_decided, need_path
+from attomaton.claims.margins import MARGIN_CLAIMS
+from attomaton.claims.measures import check_automata, dense, solve_trial, solve_trials
 from attomaton.claims.verdicts import Claim, Judgement, Verdicts
-from attomaton.claims.way import look_ahead
 from attomaton.graphs.edges import extract_edges
 from attomaton.graphs.reduction import find_ends
 from attomaton.solvers.hard.solve import Kind
+from attomaton.training.models.heads import Tied
 from attomaton.training.trace import Trace
+from attomaton.trajectory.expansion import Expansion, expand
+from attomaton.trajectory.sharpness import EDGE
+from attomaton.trajectory.stability import bound_any_sharpness
 
 
 def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
@@ -113,6 +112,186 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
     check_automata(trace, automata)
     evidence = Evidence(trace, tuple(automata))
     return Verdicts(claim.check(evidence) for claim in CLAIMS)
+
+
+LATE = 1_000
+"""From this step on fast-forward is held against the run."""
+
+RECORDS = 20
+"""Number of records, spread evenly, at which a run is compared with its forecast."""
+
+CLOSELY = 0.5
+"""An error of half ‖W_svm‖ is what W moves while steps grow 1.6-fold; larger ones tell nothing of a step."""
+
+ROUNDING = 1e-12
+"""What a tensor program may round, relative to ‖W‖."""
+
+
+def expand_trial(trace: Trace, automaton: Automaton, trial: int) -> Expansion:
+    """The expansion of one trial from its own W(0)."""
+    start, table = trace.weights[0, trial], trace.embeddings[trial]
+    sparse = isinstance(automaton.hard.weights, csc_array)
+    if sparse and start.any():
+        automaton, sparse = solve_trial(trace.samples[trial], table), False
+    return expand(
+        automaton,
+        trace.samples[trial],
+        step_size=step_size_of(trace),
+        embeddings=None if sparse else table,
+        start=start if start.any() else None,
+    )
+
+
+def predict_trace(trace: Trace, automata: tuple[Automaton, ...], records: Int64) -> Trace:
+    """The run as the expansion predicts it at these records, from data, W(0) and the norms reached.
+
+    Normalised descent runs along the path of plain flow, W = level·W_svm + W_fin + R in the span of the edges
+    and W(0) outside of it. How fast depends on the steps, so the level is what the norm of W leaves for it;
+    NaN while W is too short.
+    """
+    weights = np.empty((len(records), *trace.weights.shape[1:]))
+    for trial, automaton in enumerate(automata):
+        rest = dense(expand_trial(trace, automaton, trial).weights_along(0.0))
+        direction = dense(automaton.hard.weights)
+        norms = np.linalg.norm(trace.weights[records, trial], axis=(1, 2))
+        levels = find_levels(direction, rest, norms)
+        weights[:, trial] = levels[:, None, None] * direction + rest
+    unknown = np.full((len(records), trace.n_trials), np.nan)
+    return replace(trace, steps=trace.steps[records], weights=weights, losses=unknown)
+
+
+def find_levels(direction: Float64, rest: Float64, norms: Float64) -> Float64:
+    """The level at which level·direction + rest has these norms, or NaN."""
+    size, along, square = (float(np.sum(one)) for one in (direction**2, rest * direction, rest**2))
+    if size == 0:
+        return np.full(len(norms), np.nan)
+    root = (along / size) ** 2 - (square - norms**2) / size
+    return np.sqrt(np.where(root >= 0, root, np.nan)) - along / size
+
+
+@dataclass(frozen=True, eq=False)
+class Misses:
+    """How far runs are from what was computed for them, in units of the error that it reports.
+
+    Attributes
+    ----------
+    told : bool array, shape (n_trials,)
+        The trials for which something was computed, closely enough to tell its step from another.
+    share : float64 array, shape (n_trials,)
+        ‖W − computed‖ over the reported error, the largest of the records; infinite if W is not finite.
+    """
+
+    told: Bool
+    share: Float64
+
+    def judge(self, what: str) -> Judgement:
+        """Within the error in every trial that something was told of."""
+        worst = find_worst(self.share, self.told)
+        value = float(self.share[worst])
+        within = int((self.told & (self.share <= 1)).sum())
+        meaning = f"{what} (trial {worst}); {within} of {int(self.told.sum())} trials are within theirs"
+        return Judgement(value, 1.0, value <= 1.0, meaning)
+
+
+def _enough(evidence: Evidence, trial: int, error: float) -> bool:
+    """Whether an error is less than W moves while the steps grow by a factor √e."""
+    return error <= CLOSELY * float(np.linalg.norm(evidence.directions[trial]))
+
+
+def expand_once(evidence: Evidence, trial: int) -> Expansion:
+    """The expansion of one trial, computed the first time it is asked for."""
+    key = (expand_trial, trial)
+    if key not in evidence.of_data:
+        evidence.of_data[key] = expand_trial(evidence.trace, evidence.automata[trial], trial)
+    return evidence.of_data[key]
+
+
+def find_misses(evidence: Evidence) -> Misses:
+    """The end of the run against the expansion; not where data alone do not tell, or nothing precedes."""
+    trace, last = evidence.trace, float(evidence.trace.steps[-1])
+    told, share = np.zeros(trace.n_trials, bool), np.full(trace.n_trials, np.inf)
+    for trial in np.flatnonzero(evidence.directed).tolist():
+        expansion = expand_once(evidence, trial)
+        if not expansion.caveat:
+            error = expansion.error_at(last)
+            told[trial] = _enough(evidence, trial, error)
+            away = np.linalg.norm(trace.weights[-1, trial] - dense(expansion.weights_at(last)))
+            share[trial] = np.nan_to_num(away, nan=np.inf) / max(error, np.finfo(float).tiny)
+    return Misses(told, share)
+
+
+def need_data_alone(evidence: Evidence) -> str:
+    """Some trial's third term follows from data alone."""
+    trials = np.flatnonzero(evidence.directed).tolist()
+    caveats = [expand_once(evidence, trial).caveat for trial in trials]
+    return "" if "" in caveats else f"no trial's third term follows from data alone: {caveats[0]}"
+
+
+def need_told(evidence: Evidence) -> str:
+    """The expansion of some trial is close by the end."""
+    told = "the expansion is not close yet by the end in any trial"
+    return "" if evidence.once(find_misses).told.any() else told
+
+
+def judge_third_term(evidence: Evidence) -> Judgement:
+    """W(t) is where the expansion predicts it, within its own error."""
+    return evidence.once(find_misses).judge("‖W − predicted‖ at the end over the error the expansion reports")
+
+
+def need_late_records(evidence: Evidence) -> str:
+    """Something was recorded late enough."""
+    return "" if evidence.trace.steps[-1] >= LATE else f"training ended before step {LATE:,}"
+
+
+def count_to_late(evidence: Evidence, *_: object) -> int:
+    """The steps to the first that is late enough."""
+    return LATE - int(evidence.trace.steps[-1])
+
+
+def need_steady_head(evidence: Evidence) -> str:
+    """Roundings of the head do not grow: a tied head has more of them than the reading of token ids.
+
+    They grow where the loss is more curved on the way than the step allows, though it is not in the limit.
+    """
+    trace = evidence.trace
+    if not isinstance(trace.model.head, Tied):
+        return ""
+    steepest = max(bound_any_sharpness(table) for table in trace.embeddings)
+    if evidence.step_size * steepest < EDGE:
+        return ""
+    return "the head is tied, and its roundings may grow while the loss is more curved than the step allows"
+
+
+def follow_run(evidence: Evidence) -> Misses:
+    """Late records against fast-forward from the same W(0)."""
+    trace = evidence.trace
+    late = np.flatnonzero(trace.steps >= LATE)
+    late = late[np.unique(np.linspace(0, len(late) - 1, RECORDS if len(late) else 0).astype(int))]
+    told, share = np.zeros(trace.n_trials, bool), np.zeros(trace.n_trials)
+    for trial in np.flatnonzero(evidence.directed).tolist():
+        forward = follow_trial(evidence, trial)
+        told[trial] = _enough(evidence, trial, forward.error_at(float(trace.steps[-1])))
+        if not told[trial]:
+            continue
+        for record in late.tolist():
+            step, weights = float(trace.steps[record]), trace.weights[record, trial]
+            computed = dense(forward.weights_at(step))
+            away = np.nan_to_num(np.linalg.norm(weights - computed), nan=np.inf)
+            allowed = forward.error_at(step) + ROUNDING * float(np.linalg.norm(computed))
+            share[trial] = max(share[trial], away / allowed)
+    return Misses(told, share)
+
+
+def need_followed(evidence: Evidence) -> str:
+    """Fast-forward knows where some trial should be."""
+    told = "fast-forward does not know where any trial should be at the end"
+    return "" if evidence.once(follow_run).told.any() else told
+
+
+def judge_fast_forward(evidence: Evidence) -> Judgement:
+    """From the same W(0), fast-forward has the weights of the run at every late record."""
+    what = f"largest ‖W − computed‖ from step {LATE:,} on, over the error that fast-forward reports"
+    return evidence.once(follow_run).judge(what)
 
 
 def _need_priorities(evidence: Evidence) -> str:
