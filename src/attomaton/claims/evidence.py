@@ -161,7 +161,11 @@ def find_lost_digits(evidence: Evidence) -> tuple[str, Float64, float]:
     broken = ~np.isfinite(evidence.trace.weights).all(axis=(0, 2, 3))
     least = DIGITS_TIED if isinstance(evidence.trace.model.head, Tied) else DIGITS
     if broken.any():
-        return f"the weights of trial {int(broken.argmax())} are not finite", np.ones(len(broken)), least
+        return (
+            f"the weights of trial {int(broken.argmax())} are not finite",
+            np.ones(evidence.trace.n_trials),
+            least,
+        )
     return "", np.where(evidence.directed, evidence.curves.missed[-1], 1.0), least
 
 

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.options import real_number
+from attomaton.base.tables import Int64
 from attomaton.heads.parts import AttentionMaps, Layer, Linear
 from attomaton.heads.transformer import Transformer
 
@@ -80,6 +81,14 @@ def from_arrays(
     )
     decode = Linear(torch.as_tensor(given["decoder"]))
     return Transformer(name, heads, heads, torch.as_tensor(table), made, decode, dtype=torch.float64)
+
+
+def example_audit() -> tuple[Transformer, list[Int64]]:
+    """A model of one layer with two heads, and 24 documents of 30 tokens, all drawn: for examples."""
+    rng = np.random.default_rng(0)
+    query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
+    model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
+    return model, [rng.integers(0, 6, 30) for _ in range(24)]
 
 
 def _side_by_side(maps: Any) -> Linear:

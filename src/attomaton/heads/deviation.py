@@ -8,8 +8,7 @@ from torch import Tensor
 
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.tables import Integers
-from attomaton.heads.contexts import check_contexts
-from attomaton.heads.model import HeadModel
+from attomaton.heads.model import HeadModel, check_contexts
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,6 @@ def compare_logits(model: HeadModel, original: Any, contexts: Integers | Tensor)
         without gradients, and put into evaluation mode while it is, if it has modes.
     contexts : int array, shape (n, length)
         Token ids.
-
-    Returns
-    -------
-    Deviation
 
     Examples
     --------

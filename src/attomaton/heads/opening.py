@@ -3,7 +3,7 @@
 import base64
 import binascii
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
@@ -31,7 +31,7 @@ from attomaton.training.trace import DeepTrace, Trace
 MOST_BYTES = 1 << 28
 """Bytes of such a file: 256 MB. The only one in use has half a megabyte."""
 
-SIZES = {"n_layer": "n_layer", "n_head": "n_head", "n_embd": "n_embd", "vocab_size": "vocab_size"}
+SIZES = ("n_layer", "n_head", "n_embd", "vocab_size")
 
 
 def read_mingpt(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32) -> Transformer:
@@ -42,20 +42,16 @@ def read_mingpt(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32
         if len(text) > MOST_BYTES:
             raise UnreadableModel(f"it has more than {MOST_BYTES:,} bytes")
         whole = parse_json(text, "it")
-        found = cast("dict[str, Any]", whole) if isinstance(whole, dict) else {}
-        given = found.pop("config", None)
-        config = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-        said = {ours: config.get(theirs) for ours, theirs in SIZES.items()}
-        said |= {"n_positions": config.get("block_size"), "tie_word_embeddings": False, "model_type": "gpt2"}
-        settings = parse_settings(said)
-        tensors = {name: _parse_tensor(name, one) for name, one in found.items()}
-        return build_model(settings, _turned(tensors), str(place), dtype)
-
-
-def _turned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Maps as GPT-2 stores them, (n_in, n_out); embeddings and the decoder are stored alike in both."""
-    inner = {name for name in tensors if ".h." in name and name.endswith(".weight")}
-    return {name: one.T if name in inner and one.ndim == 2 else one for name, one in tensors.items()}
+        tensors = cast("dict[str, Any]", whole) if isinstance(whole, dict) else {}
+        record = tensors.pop("config", None)
+        config = cast("dict[str, Any]", record) if isinstance(record, dict) else {}
+        sizes = {name: config.get(name) for name in SIZES} | {"n_positions": config.get("block_size")}
+        settings = parse_settings({**sizes, "tie_word_embeddings": False, "model_type": "gpt2"})
+        parsed = {name: _parse_tensor(name, tensor) for name, tensor in tensors.items()}
+        for name, tensor in parsed.items():
+            if ".h." in name and name.endswith(".weight") and tensor.ndim == 2:
+                parsed[name] = tensor.T
+        return build_model(settings, parsed, str(place), dtype)
 
 
 def _parse_tensor(name: str, given: Any) -> Tensor:
@@ -104,7 +100,7 @@ def open_checkpoint(
             f"{file} is one file; give a folder with config.json and safetensors files, or a checkpoint "
             "RUN/training/checkpoints/STEP.safetensors of attomaton"
         )
-    trace, checkpoint = read(run_of(place)), read_checkpoint(place)
+    trace, checkpoint = read(place.parents[2]), read_checkpoint(place)
     parameters = [torch.as_tensor(one) for one in checkpoint.parameters]
     if not parameters:
         raise CorruptRun(f"{file} holds no parameters; restore it, or train again")
@@ -116,11 +112,6 @@ def open_checkpoint(
             f"the parameters of {file} do not fit together; restore it, or train again"
         ) from error
     return watch_weights(trace, cast("Float64", weights.numpy()), step=checkpoint.step)
-
-
-def run_of(checkpoint: Path) -> Path:
-    """The run folder that a checkpoint stands in."""
-    return checkpoint.parent.parent.parent
 
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -142,10 +133,6 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str = "float3
         commit was read.
     dtype : str
         ``"float32"`` or ``"float64"``; attomaton's own models always compute in doubles.
-
-    Returns
-    -------
-    HeadModel
 
     Examples
     --------

@@ -10,8 +10,17 @@ from torch import Tensor
 
 from attomaton.base.options import LARGEST, whole_number
 from attomaton.base.tables import Float64, Integers
-from attomaton.heads.contexts import check_contexts, check_head, check_tokens, keep_shape
-from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched
+from attomaton.heads.model import (
+    Head,
+    ModelShape,
+    OutputEdit,
+    PatternEdit,
+    Watched,
+    check_contexts,
+    check_head,
+    check_tokens,
+    keep_shape,
+)
 from attomaton.heads.parts import AttentionMaps, Layer, Linear, Norm, Rotary, in_dtype
 
 

@@ -24,8 +24,7 @@ from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int32, table_of
 from attomaton.heads.audit.jackknife import Estimates, Resampled
 from attomaton.heads.audit.rows import cut_documents, list_documents
-from attomaton.heads.contexts import check_heads
-from attomaton.heads.model import Head, HeadModel, OutputEdit, PatternEdit
+from attomaton.heads.model import Head, HeadModel, PatternEdit, check_heads
 
 MOST_EXACT = 6
 """Heads whose Shapley values are computed from all their sets; more are drawn in orders."""
@@ -106,27 +105,19 @@ class Means:
     patterns: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
 
-    def edit_patterns(self, heads: Sequence[Head]) -> PatternEdit:
-        """Give these heads their mean patterns."""
-        return _exchange(heads, self.patterns)
+    def edits(self, heads: Sequence[Head], kind: str) -> dict[str, PatternEdit]:
+        """What ``watch`` takes to give these heads their mean patterns, or mean outputs."""
+        means = self.patterns if kind == "pattern" else self.outputs
 
-    def edit_outputs(self, heads: Sequence[Head]) -> OutputEdit:
-        """Let these heads give their mean outputs."""
-        return _exchange(heads, self.outputs)
+        def edit(layer: int, own: Tensor) -> Tensor:
+            numbers = [head.number for head in heads if head.layer == layer]
+            if not numbers:
+                return own
+            changed = own.clone()
+            changed[:, numbers] = means[layer][numbers].to(own.dtype)
+            return changed
 
-
-def _exchange(heads: Sequence[Head], means: Sequence[Tensor]) -> PatternEdit:
-    """What gives these heads their means, of patterns or of outputs alike; all other heads keep their own."""
-
-    def edit(layer: int, given: Tensor) -> Tensor:
-        mine = [head.number for head in heads if head.layer == layer]
-        if not mine:
-            return given
-        changed = given.clone()
-        changed[:, mine] = means[layer][mine].to(given.dtype)
-        return changed
-
-    return edit
+        return {"edit_patterns" if kind == "pattern" else "edit_outputs": edit} if heads else {}
 
 
 def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "lag") -> Means:
@@ -267,11 +258,9 @@ def replace_heads(
 
     Examples
     --------
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
-    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
-    >>> contexts = LabelledContexts.of(rng.integers(0, 6, (9, 9)), length=8, n_tokens=6)
+    >>> from attomaton.heads.arrays import example_audit
+    >>> model, documents = example_audit()
+    >>> contexts = LabelledContexts.of(documents, length=8, n_tokens=6)
     >>> replace_heads(model, contexts).names
     ['0.0', '0.1']
     """
@@ -305,17 +294,10 @@ def run_edited(
     model: HeadModel, contexts: LabelledContexts, means: Means, heads: Sequence[Head], kind: str
 ) -> tuple[Float64, Float64]:
     """Loss and accuracy of each context at the positions that count, with some heads changed, shapes (n,)."""
-    edits: dict[str, Any] = {}
-    if heads:
-        edits = (
-            {"edit_patterns": means.edit_patterns(heads)}
-            if kind == "pattern"
-            else {"edit_outputs": means.edit_outputs(heads)}
-        )
     scored: Tensor = _torch.from_numpy(contexts.scored)
     losses, hits = list[Tensor](), list[Tensor]()
     for tokens in contexts.batches(model):
-        logits = model.watch(tokens[:, :-1], **edits).logits.detach()[:, scored].double()
+        logits = model.watch(tokens[:, :-1], **means.edits(heads, kind)).logits.detach()[:, scored].double()
         labels = tokens[:, 1:][:, scored]
         losses.append(-torch.log_softmax(logits, -1).gather(-1, labels[..., None])[..., 0].mean(1))
         hits.append((logits.argmax(-1) == labels).double().mean(1))
@@ -395,11 +377,9 @@ def share_out(
 
     Examples
     --------
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
-    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
-    >>> contexts = LabelledContexts.of(rng.integers(0, 6, (9, 9)), length=8, n_tokens=6)
+    >>> from attomaton.heads.arrays import example_audit
+    >>> model, documents = example_audit()
+    >>> contexts = LabelledContexts.of(documents, length=8, n_tokens=6)
     >>> share_out(model, contexts, model.shape.heads).pattern.shape
     (2,)
     """

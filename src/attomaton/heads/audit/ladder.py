@@ -18,12 +18,159 @@ from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Advance, silent
-from attomaton.base.tables import Bool, Float64, table_of
+from attomaton.base.tables import Bool, Float64, Int32, table_of
 from attomaton.heads.audit.explanations import Rung
-from attomaton.heads.audit.fitting import Design, divergence, fit_head
 from attomaton.heads.audit.jackknife import Chance, Estimates, Resampled, above_chance
-from attomaton.heads.audit.rows import Rows
+from attomaton.heads.audit.rows import NOTHING, Rows
 from attomaton.heads.model import Head
+
+TINY = 1e-6
+"""Ridge of offsets and scales, which only chooses among equals, and keeps what runs away within bounds."""
+
+ENOUGH = 1e-8
+"""The largest entry of the gradient that is left, of a loss in nats, for a head that is a nat from uniform.
+
+It is far below ``TINY``, which alone holds the offsets of places that a sharp head never looked at, and less
+by the root where a head is nearer to uniform, so that the share is found as exactly.
+"""
+
+LOSS_ROUNDING = 1e-14
+"""What a loss may rise by rounding."""
+
+MOST_STEPS = 60
+MOST_TURNS = 60
+"""Newton steps of a fit, and turns of the conjugate gradients of each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """What attention rows of one head are explained by.
+
+    Attributes
+    ----------
+    profile : bool
+        Whether every lag has an offset of its own.
+    tokens : int32 array, shape (n_rows, window), optional
+        The tokens, where every token has an effect of its own.
+    n_tokens : int
+        Size of the vocabulary.
+    features : float64 array, shape (n_features, n_rows, window)
+        The scores of rungs.
+    ridge : float
+        Of the tokens' effects.
+    """
+
+    profile: bool
+    tokens: Int32 | None
+    n_tokens: int
+    features: Float64
+    ridge: float = 1e-3
+
+    @property
+    def borders(self) -> tuple[int, int]:
+        """Where offsets end and effects end, among the coefficients; the scales β stand behind."""
+        lags = self.features.shape[2] if self.profile else 0
+        return lags, lags + (0 if self.tokens is None else self.n_tokens)
+
+    @property
+    def size(self) -> int:
+        """How many coefficients there are."""
+        return self.borders[1] + len(self.features)
+
+    @property
+    def penalty(self) -> Float64:
+        """The ridge of each coefficient, shape (size,)."""
+        lags, tokens = self.borders
+        penalty = np.full(self.size, TINY)
+        penalty[lags:tokens] = 2.0 * self.ridge
+        return penalty
+
+    def scores(self, coefficients: Float64) -> Float64:
+        """The scores of all places, shape (n_rows, window)."""
+        lags, tokens = self.borders
+        total = np.zeros(self.features.shape[1:])
+        if lags:
+            total += coefficients[:lags]
+        if self.tokens is not None:
+            total += coefficients[lags:tokens][self.tokens]
+        for scale, feature in zip(coefficients[tokens:], self.features, strict=True):
+            total += scale * feature
+        return total
+
+    def collect(self, weights: Float64) -> Float64:
+        """The adjoint of :meth:`scores`: sums of place weights by coefficient, shape (size,)."""
+        parts = [weights.sum(0)] if self.profile else []
+        if self.tokens is not None:
+            parts.append(np.bincount(self.tokens.ravel(), weights.ravel(), minlength=self.n_tokens))
+        parts.append(np.einsum("fnw,nw->f", self.features, weights))
+        return np.concatenate(parts)
+
+    def squares(self, weights: Float64) -> Float64:
+        """Sums of place weights times squared entries, by coefficient, shape (size,)."""
+        own = self.collect(weights)
+        own[self.borders[1] :] = np.einsum("fnw,fnw,nw->f", self.features, self.features, weights)
+        return own
+
+
+def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -> Float64:
+    """The coefficients that explain attention rows of shape (n_rows, window) best, shape (size,).
+
+    The loss is convex: mean cross-entropy in nats plus half the penalties. Damped Newton steps, by conjugate
+    gradients on the curvature of the loss; it ends when no entry of the gradient is above ``ENOUGH``
+    times the root of the mean KL(attention ‖ uniform).
+    """
+    penalty, n = design.penalty, len(attention)
+    found = np.zeros(design.size) if start is None else start.copy()
+    logs = log_softmax(design.scores(found), axis=-1)
+    value = -np.vdot(attention, logs) / n + 0.5 * np.vdot(penalty, found**2)
+    flat = np.full((1, attention.shape[1]), -np.log(attention.shape[1]))
+    enough = ENOUGH * np.sqrt(np.clip(divergence(attention, flat).mean(), 1e-12, 1.0))
+    for _ in range(MOST_STEPS):
+        chances = np.exp(logs)
+        gradient = design.collect((chances - attention) / n) + penalty * found
+        if np.abs(gradient).max(initial=0.0) <= enough:
+            break
+        step = _newton_step(design, chances, penalty, gradient)
+        slope, size = np.vdot(gradient, step), 1.0
+        while True:
+            tried = found + size * step
+            logs = log_softmax(design.scores(tried), axis=-1)
+            new = -np.vdot(attention, logs) / n + 0.5 * np.vdot(penalty, tried**2)
+            if new <= value + 1e-4 * size * slope + LOSS_ROUNDING or size < 1e-6:
+                break
+            size *= 0.5
+        found, value = tried, new
+    return found
+
+
+def _newton_step(design: Design, chances: Float64, penalty: Float64, gradient: Float64) -> Float64:
+    """−H⁻¹ g by conjugate gradients with the diagonal of H as preconditioner."""
+    n = len(chances)
+    diagonal = design.squares(chances / n) + penalty
+    step, left = np.zeros(len(gradient)), -gradient
+    scaled = left / diagonal
+    way, product = scaled.copy(), np.vdot(left, scaled)
+    enough = min(0.1, np.sqrt(product)) * np.sqrt(product)
+    for _ in range(MOST_TURNS):
+        along = design.scores(way)
+        along -= np.einsum("nw,nw->n", chances, along)[:, None]
+        bent = design.collect(chances * along / n) + penalty * way
+        size = product / np.vdot(way, bent)
+        step += size * way
+        left = left - size * bent
+        scaled = left / diagonal
+        product, old = np.vdot(left, scaled), product
+        if np.sqrt(product) <= enough:
+            break
+        way = scaled + (product / old) * way
+    return step
+
+
+def divergence(attention: Float64, logs: Float64) -> Float64:
+    """KL(attention ‖ exp(logs)) of each row, in nats, shape (n_rows,)."""
+    own = np.where(attention > 0, attention * np.log(np.maximum(attention, NOTHING)), 0.0)
+    return (own - attention * logs).sum(-1)
+
 
 UNIFORM = 1e-12
 """KL(attention ‖ uniform) in nats, on average over rows, up to which a head attends uniformly."""
@@ -229,23 +376,19 @@ def climb(
     progress : callable, optional
         Called with how many heads are done, and how many there are.
 
-    Returns
-    -------
-    Ladder
-
     Examples
     --------
     >>> from attomaton.heads.audit.rows import watch_rows
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
-    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
-    >>> rows = watch_rows(model, [rng.integers(0, 6, 30) for _ in range(24)], window=8)
+    >>> from attomaton.heads.arrays import example_audit
+    >>> model, documents = example_audit()
+    >>> rows = watch_rows(model, documents, window=8)
     >>> fitted, scored = rows.take(rows.documents < 12), rows.take(rows.documents >= 12)
     >>> climb(fitted, scored, [Position(), KeyToken()])
     Ladder(2 heads, 2 rungs, nested)
     """
-    names = check_rungs(rungs)
+    names = tuple(rung.name for rung in rungs)
+    if not names or len(set(names)) < len(names):
+        raise UnsupportedOption(f"a ladder needs rungs with different names, not {list(names)}")
     if fitted.heads != scored.heads or fitted.window != scored.window:
         raise MismatchedParts("the rows to fit on and those to score are of other heads or windows")
     drawn = Resampled.over(scored.documents)
@@ -262,21 +405,10 @@ def climb(
         progress(place + 1, n_heads)
     everywhere = uniform.mean(0) <= UNIFORM
     uniform[:, everywhere] = left[:, :, everywhere] = 1.0  # of such heads every rung explains nothing
-    shares = [_rest(drawn.ratio(one, uniform)) for one in left]
+    ratios = [drawn.ratio(rung, uniform) for rung in left]
+    shares = [Estimates(1.0 - ratio.value, 1.0 - ratio.without) for ratio in ratios]
     added = [one.minus(shares[at - 1]) if nested and at else one for at, one in enumerate(shares)]
     return Ladder(scored.heads, names, nested, tuple(shares), tuple(added), scales)
-
-
-def _rest(ratio: Estimates) -> Estimates:
-    return Estimates(1.0 - ratio.value, 1.0 - ratio.without)
-
-
-def check_rungs(rungs: Sequence[Step]) -> tuple[str, ...]:
-    """The names of the rungs, which must differ."""
-    names = tuple(rung.name for rung in rungs)
-    if not names or len(set(names)) < len(names):
-        raise UnsupportedOption(f"a ladder needs rungs with different names, not {list(names)}")
-    return names
 
 
 @dataclass(frozen=True, eq=False)

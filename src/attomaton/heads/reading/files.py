@@ -22,24 +22,23 @@ HEADER_BYTES = 100_000_000
 MOST_AXES = 8
 """Axes of a tensor; weights of transformers have one or two."""
 
-SIZES = {
-    "BOOL": 1,
-    "U8": 1,
-    "I8": 1,
-    "F8_E4M3": 1,
-    "F8_E5M2": 1,
-    "I16": 2,
-    "U16": 2,
-    "F16": 2,
-    "BF16": 2,
-    "I32": 4,
-    "U32": 4,
-    "F32": 4,
-    "I64": 8,
-    "U64": 8,
-    "F64": 8,
+TYPES = {
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F32": torch.float32,
+    "F64": torch.float64,
+    "BOOL": torch.bool,
+    "U8": torch.uint8,
+    "I8": torch.int8,
+    "I16": torch.int16,
+    "I32": torch.int32,
+    "I64": torch.int64,
 }
-"""Types that a file may hold → bytes of a number. Which of them are read is said in ``files``."""
+"""Types that are read. Whole numbers are masks that old files carry; weights are one of the first four."""
+
+SIZES = {name: dtype.itemsize for name, dtype in TYPES.items()}
+SIZES |= {"F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "U32": 4, "U64": 8}
+"""Types that a file may hold → bytes of a number."""
 
 
 class Entry(NamedTuple):
@@ -57,7 +56,11 @@ def parse_header(text: bytes, n_data: int) -> dict[str, Entry]:
     if not isinstance(whole, dict) or not text.startswith(b"{"):
         raise UnreadableModel("the header is no JSON object")
     found = cast("dict[str, Any]", whole)
-    _check_metadata(found.pop("__metadata__", {}))
+    metadata: Any = found.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(
+        isinstance(one, str) for one in cast("Any", metadata).values()
+    ):
+        raise UnreadableModel("its __metadata__ is no object of texts")
     entries = {name: _parse_entry(name, entry) for name, entry in found.items()}
     reached = 0
     for name, entry in sorted(entries.items(), key=lambda one: (one[1].begin, one[1].end)):
@@ -95,12 +98,6 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _check_metadata(given: Any) -> None:
-    texts = cast("Mapping[Any, Any]", given) if isinstance(given, dict) else {None: None}
-    if not all(isinstance(one, str) for one in texts.values()):
-        raise UnreadableModel("its __metadata__ is no object of texts")
-
-
 def _parse_entry(name: str, given: Any) -> Entry:
     entry = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
     if entry.keys() != {"dtype", "shape", "data_offsets"}:
@@ -132,20 +129,6 @@ def _whole_numbers(given: Any, what: str, most: int) -> tuple[int, ...]:
     return tuple(int(one) for one in numbers)
 
 
-TYPES = {
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "F32": torch.float32,
-    "F64": torch.float64,
-    "BOOL": torch.bool,
-    "U8": torch.uint8,
-    "I8": torch.int8,
-    "I16": torch.int16,
-    "I32": torch.int32,
-    "I64": torch.int64,
-}
-"""Types that are read. Whole numbers are masks that old files carry; weights are one of the first four."""
-
 CONFIG_BYTES = 1 << 24
 """Bytes of a config.json or of an index: 16 MB. The largest index in use has about one."""
 
@@ -175,9 +158,7 @@ def map_file(path: Path) -> dict[str, Tensor]:
 
 def _view(held: mmap.mmap, dtype: torch.dtype, shape: tuple[int, ...], begin: int) -> Tensor:
     """The numbers where they lie; those that do not lie on a border of their size are copied."""
-    count = 1
-    for size in shape:
-        count *= size
+    count = math.prod(shape)
     if not count:
         return torch.zeros(shape, dtype=dtype)
     width = dtype.itemsize

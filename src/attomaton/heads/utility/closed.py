@@ -27,8 +27,7 @@ from attomaton.base.solutions import score_table
 from attomaton.base.tables import Float64, Int64, Integers, table_of
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import count_all_tokens
-from attomaton.heads.contexts import check_heads
-from attomaton.heads.model import Head, HeadModel
+from attomaton.heads.model import Head, HeadModel, check_heads
 from attomaton.heads.utility.measured import STRENGTH, UtilityTable, make_table
 
 FEW = 512

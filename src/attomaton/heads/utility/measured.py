@@ -23,8 +23,7 @@ from attomaton.base.options import real_number, whole_number
 from attomaton.base.solutions import score_table
 from attomaton.base.tables import Bool, Float64, Int64, Integers, column, table_of
 from attomaton.graphs.grouping import find_rows
-from attomaton.heads.contexts import check_contexts, check_heads
-from attomaton.heads.model import Head, HeadModel
+from attomaton.heads.model import Head, HeadModel, check_contexts, check_heads
 
 Baseline = Literal["uniform", "position"]
 """How a head attends where utility is measured: uniformly, or by its mean pattern."""
