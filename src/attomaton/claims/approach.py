@@ -60,16 +60,8 @@ ROUNDED = 1e-12
 class Way:
     """Where the trials should be from half of the steps on.
 
-    Attributes
-    ----------
-    curves : Curves
-        Of the computed weights, shape (n_times, n_trials) each; the first time is half of the steps.
-    weights : float64 array, shape (n_times, n_trials, dim, dim)
-        W.
-    error : float64 array, shape (n_trials,)
-        A bound on ‖error‖ of the computed weights; infinite where the way is not known.
-    reason : str
-        Why it is not known, of the first such trial.
+    ``curves`` and ``weights`` (n_times, n_trials, dim, dim) are computed, ``error`` (n_trials,) bounds
+    the error of the weights, infinite where the way is not known, and ``reason`` says why the first is not.
     """
 
     curves: Curves
@@ -440,12 +432,7 @@ ROUNDING = 1e-12
 class Curvature:
     """Smallest eigenvalues of the Hessian at random points, relative to its largest.
 
-    Attributes
-    ----------
-    least : float64 array, shape (n_points,)
-        In all directions.
-    least_cyclic : float64 array, shape (n_cyclic_points,)
-        Within the cyclic subspace, at the points of trials that have one.
+    ``least`` in all directions, ``least_cyclic`` within the cyclic subspace of trials that have one.
     """
 
     least: Float64

@@ -67,16 +67,7 @@ class TrialContexts:
         return self.apart_from(components, self.bags.samples.labels)
 
     def apart_from(self, components: Components, tokens: Integers) -> Bool:
-        """Which pairs are not in the component of their sample's token, shape (n_pairs,).
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
-        >>> components = at.find_components(at.extract_edges(samples))
-        >>> read_contexts(samples, np.eye(3)).apart_from(components, np.array([0, 2])).tolist()
-        [False, False, True, True, True, False]
-        """
+        """Which pairs are not in the component of their sample's token, shape (n_pairs,)."""
         queries = self.bags.samples.queries
         own, _ = components.rows(queries, tokens)
         rows, known = components.rows(queries[self.bags.sample], self.bags.token)

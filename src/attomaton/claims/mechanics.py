@@ -171,14 +171,10 @@ def find_levels(direction: Float64, rest: Float64, norms: Float64) -> Float64:
 
 @dataclass(frozen=True, eq=False)
 class Misses:
-    """How far runs are from what was computed for them, in units of the error that it reports.
+    """How far runs are from what was computed for them, shape (n_trials,) each.
 
-    Attributes
-    ----------
-    told : bool array, shape (n_trials,)
-        The trials for which something was computed, closely enough to tell its step from another.
-    share : float64 array, shape (n_trials,)
-        ‖W − computed‖ over the reported error, the largest of the records; infinite if W is not finite.
+    ``told`` are the trials for which something was computed closely enough, ``share`` is the largest
+    ‖W − computed‖ of any record over the reported error.
     """
 
     told: Bool

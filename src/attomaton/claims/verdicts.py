@@ -197,16 +197,7 @@ class Verdicts(Tabular, list[Verdict]):
         return [summary, Grid("Verdicts", headers, rows)] if rows else ["No claim was judged."]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw how far each claim's number is from its bound; returns the matplotlib axes.
-
-        Examples
-        --------
-        >>> verdicts = Verdicts([Verdict("norm grows", VerdictStatus.HOLDS, 1.3, 1.0, "‖W‖ at the end")])
-        >>> import matplotlib as mpl
-        >>> mpl.use("agg")
-        >>> verdicts.plot().get_title(loc="left")
-        '1 holds'
-        """
+        """Draw how far each claim's number is from its bound; returns the matplotlib axes."""
         with house_axes(ax, height=ROW * max(len(self), 1) + BESIDES, width=0.75 * TWO_COLUMNS) as axes:
             axes.axvline(1.0, color="black", linewidth=0.6)
             for row, verdict in enumerate(self):
@@ -261,21 +252,11 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Claim(Generic[Evidence]):
-    """A theorem with its assumptions.
+    """A theorem with its assumptions, each of which says what the evidence lacks, or nothing.
 
-    Attributes
-    ----------
-    name : str
-        What it is called in verdicts.
-    assumptions : tuple of callable
-        Each looks at the evidence and says what is missing, or nothing.
-    judge : callable
-        What holds the evidence against the claim, whatever the assumptions.
-    ready : tuple of callable
-        Each looks at the evidence and says why the run must be longer before it is judged, or nothing.
-    forecast : callable
-        Given the evidence and what tells whether other evidence is ready, about how many more steps the run
-        needs, or why no number can be given.
+    ``judge`` tests the evidence whatever the assumptions; ``ready`` say why a run must be longer before it is
+    judged; ``forecast`` takes the evidence and what tells whether other evidence is ready, and says about how
+    many more steps the run needs, or why no number can be given.
     """
 
     name: str

@@ -166,15 +166,6 @@ class Transformer:
         -------
         Tensor, shape (n_tokens, n_heads, width), and Tensor, shape (n_tokens, n_groups, width)
             Of ``dtype``. The queries are scaled and turned by the lag; heads share keys as values.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from attomaton.heads.arrays import from_arrays
-        >>> ones = np.ones((1, 1, 2, 2))
-        >>> queries, keys = from_arrays(np.eye(3, 2), ones, ones, ones, ones).project_tokens(0)
-        >>> tuple(queries.shape), tuple(keys.shape)
-        ((3, 1, 2), (3, 1, 2))
         """
         check_head(Head(layer, 0), self.shape)
         tokens = torch.arange(len(self.embedding))

@@ -288,7 +288,10 @@ def read_checkpoint(file: Path, previous: str | None = None) -> Checkpoint:
     if not file.stem.isdecimal() or len(file.stem) > 18:
         raise CorruptRun(f"{file} is not named after a step; move it elsewhere, or train without resume")
     step = int(file.stem)
-    if about.get("step") != str(step) or previous not in (None, about.get("previous")):
+    other = about.get("step") != str(step)
+    if other and previous is None:
+        raise CorruptRun(f"{file} is no checkpoint of the step that it is named after; restore it")
+    if other or previous not in (None, about.get("previous")):
         raise CorruptRun(
             f"{file} does not follow the checkpoint before it: one was deleted or replaced; restore it, "
             "or train again without resume"

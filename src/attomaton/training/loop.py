@@ -101,13 +101,7 @@ class Watch:
         settle(self, every=None if self.every is None else whole_number(self.every, "every", least=1))
 
     def interval(self, steps: int) -> int:
-        """Steps from one record to the next in a run of ``steps`` steps.
-
-        Examples
-        --------
-        >>> Watch().interval(4000), Watch(every=7).interval(4000)
-        (20, 7)
-        """
+        """Steps from one record to the next in a run of ``steps`` steps."""
         return max(steps // 200, 1) if self.every is None else self.every
 
 

@@ -91,15 +91,10 @@ class LabelledContexts:
 
 @dataclass(frozen=True, eq=False)
 class Means:
-    """The mean pattern and the mean output of every head.
+    """The mean pattern (n_heads, length, length) and mean output of every head, by layer.
 
-    Attributes
-    ----------
-    patterns : tuple of Tensor, each of shape (n_heads, length, length)
-        For each layer. By lag: the mean attention on the first token, and for all other places a profile by
-        lag; by place: the mean of each entry.
-    outputs : tuple of Tensor, each of shape (n_heads, length, width) or (n_heads, 1, width)
-        By place, or over all places.
+    By lag a pattern is the mean attention on the first token and a profile for all other places; by place it
+    is the mean of each entry. Outputs have shape (n_heads, length or 1, width).
     """
 
     patterns: tuple[Tensor, ...]

@@ -25,12 +25,7 @@ SMALLEST = 1e-300
 class Resampled:
     """Documents, to be left out one by one: the same for every head and every measure.
 
-    Attributes
-    ----------
-    document : int64 array, shape (n_rows,)
-        The place of each row's document among the distinct ones.
-    n_documents : int
-        How many there are.
+    ``document`` is the place of each row's document among the distinct ones.
     """
 
     document: Int64

@@ -46,18 +46,8 @@ MOST_TURNS = 60
 class Design:
     """What attention rows of one head are explained by.
 
-    Attributes
-    ----------
-    profile : bool
-        Whether every lag has an offset of its own.
-    tokens : int32 array, shape (n_rows, window), optional
-        The tokens, where every token has an effect of its own.
-    n_tokens : int
-        Size of the vocabulary.
-    features : float64 array, shape (n_features, n_rows, window)
-        The scores of rungs.
-    ridge : float
-        Of the tokens' effects.
+    An offset for every lag (``profile``), an effect of every token where ``tokens`` (n_rows, window) are
+    given, held back by ``ridge``, and the scores of rungs, ``features`` (n_features, n_rows, window).
     """
 
     profile: bool

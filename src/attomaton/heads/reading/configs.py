@@ -20,30 +20,10 @@ LARGEST = 1 << 20
 class Settings:
     """What a configuration says that changes what a model computes.
 
-    Attributes
-    ----------
-    family : str
-        One of ``FAMILIES``.
-    n_layers, n_heads, n_groups : int
-        Layers, heads of each, and keys that they share.
-    dim, width, inner : int
-        Widths of the residual stream, of a head, and of the feed-forward part.
-    n_tokens, longest : int
-        Vocabulary, and longest context.
-    eps : float
-        Of the norms.
-    activation : str
-        One of ``ACTIVATIONS``.
-    tied : bool
-        Whether the decoder is the embedding.
-    rotary : Rotary, optional
-        Positions as turns.
-    parallel : bool
-        Whether attention and feed-forward part read the same stream.
-    biased, feed_biased : bool
-        Whether the maps of attention and of the feed-forward part have biases.
-    scaled, scaled_by_layer : bool
-        GPT-2: whether scores are divided by √width, and also by the layer's number from one.
+    ``dim``, ``width`` and ``inner`` are the widths of the residual stream, of a head, and of the feed-forward
+    part; heads share the keys of ``n_groups``. ``tied``: the decoder is the embedding. ``parallel``: both
+    parts of a layer read the same stream. ``scaled`` and ``scaled_by_layer``, of GPT-2: scores are
+    divided by √width, and by the layer's number from one.
     """
 
     family: str

@@ -118,12 +118,8 @@ def count_pairs(samples: Samples) -> PairCounts:
 class MeanField:
     """A model in which every head gives the mean of its values over a text.
 
-    Attributes
-    ----------
-    values : list of float64 array, each of shape (n_tokens, n_heads, head width)
-        What each layer's heads give where they look at each token alone.
-    slopes : list of float64 array, each of shape (n_tokens, n_heads, head width)
-        −∂/∂output of the cross-entropy with P(·|k), a row for each query k; 0 for queries never seen.
+    Of each layer, shape (n_tokens, n_heads, head width): what heads give where they look at each token alone,
+    and −∂/∂output of the cross-entropy with P(·|k) for each query k, 0 for queries never seen.
     """
 
     values: list[Float64]

@@ -93,12 +93,8 @@ class UtilityTable:
 class Gains:
     """Utility at every position of some contexts, centred.
 
-    Attributes
-    ----------
-    rows : int64 array, shape (n, length + 1)
-        The contexts, and the label of the last position.
-    values : dict of Head to float64 array, shape (n, length, length)
-        Rows are queries, columns keys; 0 for later keys.
+    ``rows`` (n, length + 1) are contexts with the label of the last position; ``values`` (n, length, length)
+    of each head have queries as rows and keys as columns, 0 for later keys.
     """
 
     rows: Int64

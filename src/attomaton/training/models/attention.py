@@ -87,22 +87,10 @@ class AttentionModel:
 class Trials:
     """The realisable samples of all trials as tensors, short contexts filled up on the left.
 
-    Shapes: trials b, samples n, positions t, tokens k, dimensions d.
-
-    Attributes
-    ----------
-    model : AttentionModel
-        The layer.
-    table : Tensor, shape (b, k, d)
-        Embeddings.
-    keys : Tensor, shape (b, n, t, d)
-        Embedded contexts; the query stands last.
-    there : Tensor of bool, shape (b, n, t)
-        Which positions are filled.
-    weight : Tensor, shape (b, n)
-        1/n for each sample of a trial with n of them, 0 where there is none.
-    prepared : tuple of Tensor
-        What the head needs.
+    Shapes: trials b, samples n, positions t, tokens k, dimensions d. ``table`` (b, k, d) are embeddings,
+    ``keys`` (b, n, t, d) embedded contexts, the query last, ``there`` (b, n, t) which positions are filled,
+    ``weight`` (b, n) 1/n for each sample of a trial with n of them and 0 where there is none, and
+    ``prepared`` what the head needs.
     """
 
     model: AttentionModel

@@ -100,11 +100,6 @@ class DeepModel:
         """The shape of each parameter, in their order: layer by layer, and W_O last.
 
         A layer has W, P and V of each head, and the two factors of its feed-forward part.
-
-        Examples
-        --------
-        >>> DeepModel(hidden=4).shapes(n_tokens=5, window=3)
-        [(5, 5), (1, 3), (5, 5), (5, 4), (4, 5), (5, 5)]
         """
         square = (n_tokens, n_tokens)
         head = [square, (1, window), square] if self.positions else [square, square]
@@ -112,13 +107,7 @@ class DeepModel:
         return [*(head * self.n_heads + fed) * self.n_layers, square]
 
     def draw_start(self, n_tokens: int, window: int, rng: np.random.Generator) -> list[Float64]:
-        """The parameters at the start, in the order of :meth:`shapes`.
-
-        Examples
-        --------
-        >>> [one.shape for one in DeepModel(start=0.1).draw_start(5, 3, np.random.default_rng(0))]
-        [(5, 5), (1, 3), (5, 5), (5, 5)]
-        """
+        """The parameters at the start, in the order of :meth:`shapes`."""
         shapes = self.shapes(n_tokens, window)
         return [rng.normal(0.0, self.start, shape) if self.start else np.zeros(shape) for shape in shapes]
 
@@ -131,11 +120,6 @@ class DeepModel:
             As :attr:`DeepTrace.numbers <attomaton.training.loop.DeepTrace>` has them.
         n_tokens, window : int
             Sizes of the vocabulary and of the longest context.
-
-        Examples
-        --------
-        >>> DeepModel(positions=False).unpack(np.zeros((1, 12)), n_tokens=2, window=3).attention.shape
-        (1, 1, 1, 2, 2)
         """
         shapes = self.shapes(n_tokens, window)
         ends = np.cumsum([rows * columns for rows, columns in shapes])
@@ -166,14 +150,8 @@ class DeepModel:
 class DeepTrials:
     """The sequences of all trials as tensors; each trial has its own, all of one shape.
 
-    Attributes
-    ----------
-    model : DeepModel
-        What is trained.
-    tokens : Tensor of int64, shape (n_trials, n_sequences, window + 1)
-        Every token but the last of a sequence is a query, and every one but the first a label.
-    n_tokens : int
-        Size of the vocabulary.
+    In ``tokens`` (n_trials, n_sequences, window + 1) every token but the last of a sequence is a query, and
+    every one but the first a label.
     """
 
     model: DeepModel
