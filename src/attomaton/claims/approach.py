@@ -291,8 +291,8 @@ def bound_direction(evidence: Evidence) -> ApproachBounds:
 
 def need_near_direction(evidence: Evidence) -> str:
     """Some trial should be near W_svm by half of the steps."""
-    told = f"by half of the steps the computed way has no correlation of {NEAR} with W_svm in any trial"
-    return evidence.once(bound_direction).missing(told)
+    reason = f"by half of the steps the computed way has no correlation of {NEAR} with W_svm in any trial"
+    return evidence.once(bound_direction).missing(reason)
 
 
 def judge_direction(evidence: Evidence) -> Judgement:
@@ -360,11 +360,11 @@ def need_short_steps(evidence: Evidence) -> str:
 
 def need_near_finite(evidence: Evidence) -> str:
     """What is left of the way to W_fin is small enough to tell something."""
-    told = (
+    reason = (
         "by half of the steps the computed way is so far from its limit in every trial that attention is off "
         f"by more than {TOLD}"
     )
-    return evidence.once(bound_finite).missing(told)
+    return evidence.once(bound_finite).missing(reason)
 
 
 def judge_finite(evidence: Evidence) -> Judgement:
@@ -403,8 +403,8 @@ def bound_missed(evidence: Evidence) -> ApproachBounds:
 
 def need_near_retrieval(evidence: Evidence) -> str:
     """Some trial should have most attention where it belongs by half of the steps."""
-    told = f"by half of the steps the computed way leaves more than {MISSED} of the attention elsewhere"
-    return evidence.once(bound_missed).missing(told)
+    reason = f"by half of the steps the computed way leaves more than {MISSED} of the attention elsewhere"
+    return evidence.once(bound_missed).missing(reason)
 
 
 def judge_retrieval(evidence: Evidence) -> Judgement:

@@ -122,7 +122,7 @@ class Agreement(Tabular):
         columns: dict[str, list[Any]] = {name: [] for name in SCHEMA.names}
         for name, near in self.near.items():
             record, trial, layer, head = (axis.ravel() for axis in np.indices(near.cosine.shape))
-            told = np.array([getattr(one, name) for one in self.bounds])
+            told = np.array([getattr(bound, name) for bound in self.bounds])
             measured = {kind: getattr(near, kind).ravel() for kind in ("cosine", "size", "error")}
             places = {"step": self.trace.steps[record], "trial": trial, "layer": layer, "head": head}
             parts = {**places, **measured, "weights": [WEIGHTS[name]] * record.size, "bound": told[record]}
@@ -200,7 +200,7 @@ def compare_beginning(
         for one in trace.sequences:
             if one.tobytes() not in known:
                 known[one.tobytes()] = begin_from(one, trace.n_tokens)
-        beginnings = [known[one.tobytes()] for one in trace.sequences]
+        beginnings = [known[sequence.tobytes()] for sequence in trace.sequences]
     told = [beginnings] * trace.n_trials if isinstance(beginnings, Beginning) else list(beginnings)
     sizes = {(one.statistics.window, one.statistics.n_tokens) for one in told}
     if len(told) != trace.n_trials or sizes != {(trace.window, trace.n_tokens)}:
@@ -324,8 +324,10 @@ def _need_attention_only(agreement: Agreement) -> str:
 
 def _need_zero_start(agreement: Agreement) -> str:
     start = agreement.trace.model.start
-    told = f"the weights start Gaussian with deviation {start:g}, and the bounds are held against zero starts"
-    return told if start else ""
+    reason = (
+        f"the weights start Gaussian with deviation {start:g}, and the bounds are held against zero starts"
+    )
+    return reason if start else ""
 
 
 def _need_promise(agreement: Agreement) -> str:
@@ -408,8 +410,8 @@ def _median(steps: Float64) -> str:
 
 def _need_two_layers(agreement: Agreement) -> str:
     layers = agreement.trace.model.n_layers
-    told = f"a course follows what one layer reads of another, and {layers} layers read through each other"
-    return told if layers > 2 else ""
+    reason = f"a course follows what one layer reads of another, and {layers} layers read through each other"
+    return reason if layers > 2 else ""
 
 
 def judge_course(agreement: Agreement, near: Near) -> Verdict:

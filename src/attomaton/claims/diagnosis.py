@@ -121,7 +121,7 @@ def _crowded(evidence: Evidence) -> str:
 
 
 def _left_out(trace: Trace) -> str:
-    tables = [extract_edges(samples) for samples in {id(one): one for one in trace.samples}.values()]
+    tables = [extract_edges(samples) for samples in {id(corpus): corpus for corpus in trace.samples}.values()]
     left, kept = sum(t.n_unrealisable for t in tables), sum(t.n_samples for t in tables)
     if left <= kept:
         return ""

@@ -172,7 +172,7 @@ def correlate_ranks(group: Int64, first: Float64, second: Float64, n_groups: int
     """Spearman's correlation inside each group, shape (n_groups,); equal values share a rank."""
     ranks = [_ranks(group, one) for one in (first, second)]
     sizes = np.bincount(group, minlength=n_groups)
-    apart = [one - (np.bincount(group, one, n_groups) / sizes)[group] for one in ranks]
+    apart = [rank - (np.bincount(group, rank, n_groups) / sizes)[group] for rank in ranks]
     products = [
         np.bincount(group, one * other, n_groups)
         for one, other in ((apart[0], apart[1]), (apart[0], apart[0]), (apart[1], apart[1]))

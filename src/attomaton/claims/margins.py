@@ -384,8 +384,8 @@ def need_short_paces(evidence: Evidence, norm: Norm) -> str:
 
 def need_reached(evidence: Evidence, norm: Norm) -> str:
     """Some trial is far enough at half of the steps that something can be asked of its end."""
-    told = "by half of the steps no margin is large enough to ask one of the end, or it falls for a while"
-    missing = evidence.once(bound_margin, norm).missing(told)
+    reason = "by half of the steps no margin is large enough to ask one of the end, or it falls for a while"
+    missing = evidence.once(bound_margin, norm).missing(reason)
     return missing + describe_share(evidence, norm) if missing else ""
 
 

@@ -83,7 +83,7 @@ class TrialContexts:
         if len(self.table) <= SMALL_VOCABULARY:
             return (self.table @ weights @ self.table.T)[:, token, query]
         asked = self.table[query]
-        return np.stack([np.sum((self.table @ one)[token] * asked, axis=1) for one in weights])
+        return np.stack([np.sum((self.table @ weight)[token] * asked, axis=1) for weight in weights])
 
 
 def read_contexts(samples: Samples, table: Float64) -> TrialContexts:

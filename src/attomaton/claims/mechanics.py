@@ -11,28 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse import csc_array
 
+import attomaton.claims.approach as approach
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.tables import Bool, Float64, Int64, column
-from attomaton.claims.approach import (
-    find_worst,
-    follow_trial,
-    judge_composition,
-    judge_convexity,
-    judge_direction,
-    judge_finite,
-    judge_norm,
-    judge_retrieval,
-    judge_strictness,
-    look_ahead,
-    need_few_dimensions,
-    need_growth,
-    need_near_direction,
-    need_near_finite,
-    need_near_retrieval,
-    need_short_steps,
-    need_way,
-)
 from attomaton.claims.evidence import (
     Evidence,
     need_descent,
@@ -105,7 +87,7 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
     margin-spectral not_applicable
     """
     if isinstance(automata, Automaton):
-        for samples in {id(one): one for one in trace.samples}.values():
+        for samples in {id(corpus): corpus for corpus in trace.samples}.values():
             if not extract_edges(samples).rows.equals(automata.components.edges.rows):
                 raise MismatchedParts("the automaton was not learned from the samples of this run")
         automata = solve_trials(trace)
@@ -182,7 +164,7 @@ class Misses:
 
     def judge(self, what: str) -> Judgement:
         """Within the error in every trial that something was told of."""
-        worst = find_worst(self.share, self.told)
+        worst = approach.find_worst(self.share, self.told)
         value = float(self.share[worst])
         within = int((self.told & (self.share <= 1)).sum())
         meaning = f"{what} (trial {worst}); {within} of {int(self.told.sum())} trials are within theirs"
@@ -225,8 +207,8 @@ def need_data_alone(evidence: Evidence) -> str:
 
 def need_told(evidence: Evidence) -> str:
     """The expansion of some trial is close by the end."""
-    told = "the expansion is not close yet by the end in any trial"
-    return "" if evidence.once(find_misses).told.any() else told
+    reason = "the expansion is not close yet by the end in any trial"
+    return "" if evidence.once(find_misses).told.any() else reason
 
 
 def judge_third_term(evidence: Evidence) -> Judgement:
@@ -265,7 +247,7 @@ def follow_run(evidence: Evidence) -> Misses:
     late = late[np.unique(np.linspace(0, len(late) - 1, RECORDS if len(late) else 0).astype(int))]
     told, share = np.zeros(trace.n_trials, bool), np.zeros(trace.n_trials)
     for trial in np.flatnonzero(evidence.directed).tolist():
-        forward = follow_trial(evidence, trial)
+        forward = approach.follow_trial(evidence, trial)
         told[trial] = _enough(evidence, trial, forward.error_at(float(trace.steps[-1])))
         if not told[trial]:
             continue
@@ -280,8 +262,8 @@ def follow_run(evidence: Evidence) -> Misses:
 
 def need_followed(evidence: Evidence) -> str:
     """Fast-forward knows where some trial should be."""
-    told = "fast-forward does not know where any trial should be at the end"
-    return "" if evidence.once(follow_run).told.any() else told
+    reason = "fast-forward does not know where any trial should be at the end"
+    return "" if evidence.once(follow_run).told.any() else reason
 
 
 def judge_fast_forward(evidence: Evidence) -> Judgement:
@@ -309,10 +291,10 @@ def judge_feasibility(evidence: Evidence) -> Judgement:
     return Judgement(least, 1 - 1e-6, least >= 1 - 1e-6, "smallest margin of any priority")
 
 
-_CONVEX = (need_log_loss, need_mass_head, need_few_dimensions)
+_CONVEX = (need_log_loss, need_mass_head, approach.need_few_dimensions)
 _RUN = (need_log_loss, need_mass_head, need_descent, need_start, need_stable_step, need_digits)
-_GLOBAL = (*_RUN, need_direction, need_records, need_way)
-_FINITE = (*_RUN, need_ties, need_records, need_way, need_short_steps)
+_GLOBAL = (*_RUN, need_direction, need_records, approach.need_way)
+_FINITE = (*_RUN, need_ties, need_records, approach.need_way, approach.need_short_steps)
 _LOCAL = (need_descent, need_start, need_stable_step, need_digits, need_records)
 _PLAIN = (need_plain_descent, *_RUN, need_direction)
 
@@ -324,19 +306,19 @@ def _limit(
     near: Callable[[Evidence], str],
 ) -> Claim[Evidence]:
     """A claim about a limit, judged once the run is near."""
-    return Claim(name, assumptions, judge, (need_steps, near), look_ahead)
+    return Claim(name, assumptions, judge, (need_steps, near), approach.look_ahead)
 
 
 CLAIMS = (
     Claim("feasible", (need_independence, _need_priorities), judge_feasibility),
-    Claim("convex", _CONVEX, judge_convexity),
-    Claim("strictly convex inside", (*_CONVEX, need_ties), judge_strictness),
-    _limit("norm grows", _GLOBAL, judge_norm, need_growth),
-    _limit("direction", _GLOBAL, judge_direction, need_near_direction),
-    _limit("finite part", _FINITE, judge_finite, need_near_finite),
+    Claim("convex", _CONVEX, approach.judge_convexity),
+    Claim("strictly convex inside", (*_CONVEX, need_ties), approach.judge_strictness),
+    _limit("norm grows", _GLOBAL, approach.judge_norm, approach.need_growth),
+    _limit("direction", _GLOBAL, approach.judge_direction, approach.need_near_direction),
+    _limit("finite part", _FINITE, approach.judge_finite, approach.need_near_finite),
     Claim("regularisation path", (need_mass_head, need_direction, need_path), judge_path),
-    _limit("hard retrieval", _GLOBAL, judge_retrieval, need_near_retrieval),
-    _limit("soft composition", _FINITE, judge_composition, need_near_finite),
+    _limit("hard retrieval", _GLOBAL, approach.judge_retrieval, approach.need_near_retrieval),
+    _limit("soft composition", _FINITE, approach.judge_composition, approach.need_near_finite),
     _limit("local direction", _LOCAL, judge_local, need_decided),
     _limit("third term", (*_PLAIN, need_records, need_data_alone), judge_third_term, need_told),
     Claim(

@@ -11,7 +11,7 @@ from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.rules import RULES, answer_bags
 from attomaton.automaton.scoring import EQUAL, Score, score_prediction
 from attomaton.base.ragged import largest_of, run_starts, shares_of, softmax_runs
-from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.base.tables import Float64, Int64
 from attomaton.graphs.bags import Bags
 
 
@@ -111,7 +111,7 @@ class Retrieval:
             The attention mass of each distinct token of each context (:func:`attend`).
         """
         top = self._share_top(masses)
-        chosen = self._retrieved
+        chosen = self.prediction.probabilities > 0
         parts = {
             "retrieved": self._sums(top * chosen),
             "mass": self._sums(masses * chosen),
@@ -139,15 +139,7 @@ class Retrieval:
         return shares_of(sample, top, size)
 
     def _sums(self, values: Float64) -> Float64:
-        return np.add.reduceat(values, self._starts)
-
-    @cached_property
-    def _starts(self) -> Int64:
-        return run_starts(self.bags.sample)
-
-    @cached_property
-    def _retrieved(self) -> Bool:
-        return self.prediction.probabilities > 0
+        return np.add.reduceat(values, run_starts(self.bags.sample))
 
     @cached_property
     def _favourite(self) -> Float64:

@@ -55,6 +55,9 @@ def read_lens(model: Any, *, name: str = "TransformerLens", dtype: torch.dtype |
     if kind not in ("standard", "rotary"):
         raise UnreadableModel(f"its positions are {shown(repr(kind))}; supported are 'standard' and 'rotary'")
     places = weights.take("pos_embed.W_pos") if kind == "standard" else None
+    rotary = None
+    if kind == "rotary":
+        rotary = Rotary(int(getattr(cfg, "rotary_dim", None) or cfg.d_head), float(cfg.rotary_base))
     layers = tuple(_layer(cfg, weights, number) for number in range(cfg.n_layers))
     made = Transformer(
         name,
@@ -65,7 +68,7 @@ def read_lens(model: Any, *, name: str = "TransformerLens", dtype: torch.dtype |
         Linear(weights.take("unembed.W_U"), weights.get("unembed.b_U")),
         _norm(cfg, weights, "ln_final", "final"),
         places,
-        _rotary(cfg) if kind == "rotary" else None,
+        rotary,
         bool(getattr(cfg, "parallel_attn_mlp", False)),
         int(cfg.n_ctx),
         torch.float32 if dtype is None else dtype,
@@ -103,11 +106,6 @@ class _Weights:
             if found is not None:
                 return found
         raise UnreadableModel(f"there is no tensor {names[-1]!r} in its state_dict")
-
-
-def _rotary(cfg: Any) -> Rotary:
-    width: Any = getattr(cfg, "rotary_dim", None) or cfg.d_head
-    return Rotary(int(width), float(cfg.rotary_base))
 
 
 def _check_logits(model: Any, made: Transformer) -> None:

@@ -208,7 +208,7 @@ def check_head(head: Head, shape: ModelShape) -> Head:
 
 def check_heads(heads: Iterable[Head], shape: ModelShape) -> list[Head]:
     """The heads, if the model has them and each is there once."""
-    found = [check_head(one, shape) for one in heads]
+    found = [check_head(head, shape) for head in heads]
     twice = [one for place, one in enumerate(found) if one in found[:place]]
     if twice:
         raise MismatchedParts(f"head {twice[0]} is there twice; give each head once")

@@ -60,7 +60,7 @@ def _parse_tensor(name: str, given: Any) -> Tensor:
     sizes: list[Any] = cast("list[Any]", shape) if isinstance(shape, list) else [None]
     if not isinstance(data, str) or entry.get("dtype") != "torch.float32":
         raise UnreadableModel(f"{shown(name)!r} is no tensor of torch.float32")
-    if len(sizes) > 4 or not all(type(one) is int and 0 <= one < 1 << 31 for one in sizes):
+    if len(sizes) > 4 or not all(type(size) is int and 0 <= size < 1 << 31 for size in sizes):
         raise UnreadableModel(f"the shape of {shown(name)!r} is not a list of sizes")
     try:
         numbers = bytearray(base64.b64decode(data, validate=True))
@@ -101,12 +101,16 @@ def open_checkpoint(
             "RUN/training/checkpoints/STEP.safetensors of attomaton"
         )
     trace, checkpoint = read(place.parents[2]), read_checkpoint(place)
-    parameters = [torch.as_tensor(one) for one in checkpoint.parameters]
+    parameters = [torch.as_tensor(parameter) for parameter in checkpoint.parameters]
     if not parameters:
         raise CorruptRun(f"{file} holds no parameters; restore it, or train again")
     try:
         deep = isinstance(trace, DeepTrace)
-        weights = torch.cat([one.flatten(1) for one in parameters], 1) if deep else combine(tuple(parameters))
+        weights = (
+            torch.cat([parameter.flatten(1) for parameter in parameters], 1)
+            if deep
+            else combine(tuple(parameters))
+        )
     except (RuntimeError, IndexError, ValueError) as error:
         raise CorruptRun(
             f"the parameters of {file} do not fit together; restore it, or train again"

@@ -1,7 +1,7 @@
 """attomaton's own trained models, watched like any other: the theory's layer, and deep attention."""
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -145,11 +145,8 @@ def watch_trace(
     ModelShape(n_layers=2, n_heads=1, n_tokens=2, longest=3)
     """
     step = int(trace.steps[-1]) if step is None else whole_number(step, "step")
-    recorded = trace.at(step)  # an error, if this step was not recorded
-    if isinstance(trace, DeepTrace):
-        numbers = trace.numbers[int(np.flatnonzero(trace.steps == step)[0])]
-        return watch_weights(trace, numbers, step=step, trial=trial)
-    return watch_weights(trace, cast("Float64", recorded), step=step, trial=trial)
+    recorded = trace.numbers if isinstance(trace, DeepTrace) else trace.weights
+    return watch_weights(trace, recorded[trace.row_of(step)], step=step, trial=trial)
 
 
 def watch_weights(
@@ -162,12 +159,12 @@ def watch_weights(
         raise MismatchedParts(
             f"weights have shape {np.shape(weights)}, and those of this run {wanted}; give weights of one run"
         )
-    said = f"trial {trial} at step {step:,}"
+    moment = f"trial {trial} at step {step:,}"
     if isinstance(trace, DeepTrace):
         n_tokens, window = trace.n_tokens, trace.window
-        return watch_deep(trace.model, weights[trial], n_tokens, window=window, name=f"DeepModel, {said}")
+        return watch_deep(trace.model, weights[trial], n_tokens, window=window, name=f"DeepModel, {moment}")
     table = trace.embeddings[trial]
-    return watch_layer(table, weights[trial], trace.model.head, name=f"AttentionModel, {said}")
+    return watch_layer(table, weights[trial], trace.model.head, name=f"AttentionModel, {moment}")
 
 
 def watch_layer(

@@ -111,7 +111,7 @@ class _Paced:
 
     def begin(self, parameters: Parameters) -> Parameters:
         """The state before the first step: zero, and nothing without momentum."""
-        return tuple(torch.zeros_like(one) for one in parameters) if self.momentum else ()
+        return tuple(torch.zeros_like(parameter) for parameter in parameters) if self.momentum else ()
 
     def _average(self, gradients: Parameters, state: Parameters) -> Parameters:
         """momentum · mean + (1 − momentum) · gradient; without momentum the gradients."""
@@ -163,7 +163,7 @@ class GradientDescent(_Paced):
         """New parameters and running sums."""
         pace = _find_pace(self, step)
         if self.normalized:
-            raised = [one * RAISED[one.dtype] for one in gradients]
+            raised = [gradient * RAISED[gradient.dtype] for gradient in gradients]
             norm = sum((one * one).sum((1, 2), keepdim=True) for one in raised) ** 0.5
             gradients = tuple(one / norm for one in raised)
         if self.momentum:
@@ -246,7 +246,7 @@ class Adam:
         """New parameters and running means; without ε, those of gradients raised by ``RAISED``."""
         size, (slow, slower) = len(parameters), self.betas
         if not self.epsilon:
-            gradients = tuple(one * RAISED[one.dtype] for one in gradients)
+            gradients = tuple(gradient * RAISED[gradient.dtype] for gradient in gradients)
         means = [slow * old + (1 - slow) * new for old, new in zip(state[:size], gradients, strict=True)]
         squares = [
             slower * old + (1 - slower) * new * new for old, new in zip(state[size:], gradients, strict=True)
@@ -378,7 +378,7 @@ class Muon(_Paced):
 
     def begin(self, parameters: Parameters) -> Parameters:
         """The running means, zero."""
-        return tuple(torch.zeros_like(one) for one in parameters)
+        return tuple(torch.zeros_like(parameter) for parameter in parameters)
 
     def move(
         self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
@@ -433,15 +433,15 @@ def _move_native(
     matrices: Tensor, gradients: Tensor, means: Tensor, pace: float, muon: Muon
 ) -> tuple[Tensor, Tensor]:
     """One step of ``torch.optim.Muon`` for every matrix of a batch."""
-    kinds = [torch.nn.Parameter(one.clone()) for one in matrices]
+    kinds = [torch.nn.Parameter(matrix.clone()) for matrix in matrices]
     options = {"momentum": muon.momentum, "nesterov": muon.nesterov, "weight_decay": 0.0}
     taken: Any = cast("Any", torch.optim).Muon(kinds, lr=pace, **options)
     for one, gradient, mean in zip(kinds, gradients, means, strict=True):
         one.grad = gradient.clone()
         taken.state[one]["momentum_buffer"] = mean.clone()
     taken.step()
-    kept = [taken.state[one]["momentum_buffer"] for one in kinds]
-    return torch.stack([one.detach() for one in kinds]), torch.stack(kept)
+    kept = [taken.state[kind]["momentum_buffer"] for kind in kinds]
+    return torch.stack([kind.detach() for kind in kinds]), torch.stack(kept)
 
 
 STEPS = (GradientDescent, Adam, SignDescent, SpectralDescent, Muon)

@@ -83,7 +83,8 @@ class _Recorded(Tabular):
         check_ids(steps[:1], int(steps[-1]) + 1, "the first step")
         return steps
 
-    def _row(self, step: int) -> int:
+    def row_of(self, step: int) -> int:
+        """The place of a step among the records, if it was recorded."""
         row = np.flatnonzero(self.steps == step)
         if not len(row):
             raise UnknownToken(f"step {step} was not recorded; trace.steps lists the records")
@@ -291,7 +292,7 @@ class Trace(_Recorded):
 
     def at(self, step: int) -> Float64:
         """W of all trials after ``step`` steps, shape (n_trials, dim, dim), if it was recorded."""
-        return self.weights[self._row(step)]
+        return self.weights[self.row_of(step)]
 
     def pack(self) -> tuple[dict[str, Any], dict[str, str]]:
         """Arrays and texts to write; corpora that several trials share are among them once."""
@@ -407,7 +408,7 @@ class DeepTrace(_Recorded):
 
     def at(self, step: int) -> DeepWeights:
         """W, P, V and W_O of all trials after ``step`` steps, if that was recorded."""
-        return self.model.unpack(self.numbers[self._row(step)], n_tokens=self.n_tokens, window=self.window)
+        return self.model.unpack(self.numbers[self.row_of(step)], n_tokens=self.n_tokens, window=self.window)
 
     def _norms(self) -> Float64:
         return np.linalg.norm(self.numbers, axis=2)

@@ -145,7 +145,7 @@ def _train_some(
     shapes = ((len(reduced.used), reduced.classes.n_tokens), reduced.shapes[1])
     weights = tuple(_draw_start(shape, reduced.classes.n_tokens, setup, generators) for shape in shapes)
     paces = [torch.as_tensor(rates[:, part, None, None], dtype=torch.float32) for part in (0, 1)]
-    still = tuple(torch.zeros_like(one) for one in weights)  # a step from 0 is the movement itself
+    still = tuple(torch.zeros_like(weight) for weight in weights)  # a step from 0 is the movement itself
     state = setup.optimiser.begin(weights)
     kept = set(_recorded(setup))
     losses: list[Float64] = []

@@ -136,13 +136,13 @@ def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "la
 
     for tokens in contexts.batches(model):
         patterns = model.watch(tokens[:, :-1], edit_outputs=collect).patterns
-        totals = [one.detach().double().sum(0) for one in patterns]
+        totals = [pattern.detach().double().sum(0) for pattern in patterns]
         sums = [old + new for old, new in zip(sums, totals, strict=True)] if sums else totals
     n = len(contexts.tokens)
     means, outputs = [one / n for one in sums], [one / n for one in given]
     if by == "place":
         return Means(tuple(means), tuple(outputs))
-    return Means(tuple(map(_by_lag, means)), tuple(one.mean(1, keepdim=True) for one in outputs))
+    return Means(tuple(map(_by_lag, means)), tuple(output.mean(1, keepdim=True) for output in outputs))
 
 
 def _by_lag(mean: Tensor) -> Tensor:

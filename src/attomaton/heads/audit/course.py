@@ -9,7 +9,7 @@ from glob import glob, has_magic
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -209,17 +209,17 @@ class HeadCourse(Tabular):
     @property
     def shares(self) -> Float64:
         """Explained shares, nested, shape (n_steps, n_rungs, n_heads)."""
-        return np.array([one.ladder.shares for one in self.audits])
+        return np.array([audit.ladder.shares for audit in self.audits])
 
     @property
     def excess(self) -> Float64:
         """Excess label mass, shape (n_steps, n_heads)."""
-        return np.array([one.seeking.excess.value for one in self.audits])
+        return np.array([audit.seeking.excess.value for audit in self.audits])
 
     @property
     def z(self) -> Float64:
         """z of label seeking, each step against its own random heads, shape (n_steps, n_heads)."""
-        return np.array([one.seeking.z for one in self.audits])
+        return np.array([audit.seeking.z for audit in self.audits])
 
     def _table(self) -> pa.Table:
         """One row for each step and head: step, model, and the columns of ``HeadAudit.table``."""
@@ -349,14 +349,14 @@ def audit_course(
     climbed: tuple[Step | OfModel, ...] = ()
     audits: list[HeadAudit] = []
     for number, one in enumerate(ordered):
-        said = f"step {one.step:,} ({number + 1} of {len(ordered)})"
-        tell(f"reading {said}")
+        stage = f"step {one.step:,} ({number + 1} of {len(ordered)})"
+        tell(f"reading {stage}")
         model = one.open()
         if first is None:
             first = one.name, model.shape
             *_, climbed = prepare(model, documents, rungs, how)
         check_alike(first, (one.name, model.shape))
-        told = _within(tell, said)
+        told = _within(tell, stage)
         audits.append(
             audit_heads(model, documents, rungs=climbed, random=random, null=null, how=how, progress=told)
         )
@@ -417,10 +417,11 @@ def _within(tell: Stages, said: str) -> Stages:
 def _as_step(model: Any, step: int | None) -> ModelStep:
     if isinstance(model, ModelStep):
         return model if step is None else replace(model, step=step)
-    named = str(cast("Any", model)) if isinstance(model, str | PathLike) else ""
+    source: Any = model
+    named = str(source) if isinstance(model, str | PathLike) else ""
     if step is None and not named:
         raise UnsupportedOption(
             f"a {type(model).__name__} does not say which step it is of; give steps, one for each model"
         )
-    name = named or str(getattr(model, "name", type(model).__name__))
+    name = named or str(getattr(source, "name", type(source).__name__))
     return ModelStep(step_of(name) if step is None else step, name, partial(open_model, model))

@@ -324,11 +324,12 @@ def usefulness(tables: Sequence[UtilityTable], *, name: str = "utility") -> Tabl
     """
     query, token = (column(tables[0].scores, part) for part in ("query", "token"))
     if any(
-        one.scores.select(["query", "token"]) != tables[0].scores.select(["query", "token"]) for one in tables
+        table.scores.select(["query", "token"]) != tables[0].scores.select(["query", "token"])
+        for table in tables
     ):
         raise MismatchedParts(f"the tables of {name!r} hold other pairs; measure them on the same text")
-    values = np.array([column(one.scores, "score") for one in tables])
-    return Table(name, query, token, values, np.array([one.background for one in tables]))
+    values = np.array([column(table.scores, "score") for table in tables])
+    return Table(name, query, token, values, np.array([table.background for table in tables]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -351,7 +351,7 @@ def audit_heads(
     beside = [rung for rung in others if rung.name not in names]
     scored, ladder, alone, seeking = measure(model, own, whole=True)
     by_chance = [
-        measure(one, own if null == "intact" else settle_rungs(steps, one)) for one in controls
+        measure(control, own if null == "intact" else settle_rungs(steps, control)) for control in controls
     ]  # beside the model's own heads nothing is more or less useful
     ladder = ladder.against([one[1] for one in by_chance]) if by_chance else ladder
     seeking = seeking.against([one[3] for one in by_chance]) if by_chance else seeking

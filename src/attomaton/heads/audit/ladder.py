@@ -416,17 +416,17 @@ class Features:
     @classmethod
     def of(cls, rungs: Sequence[Step], rows: Rows) -> "Features":
         """Ask every rung for its scores."""
-        told = [None if isinstance(one, Position | KeyToken) else check_scores(one, rows) for one in rungs]
+        told = [None if isinstance(rung, Position | KeyToken) else check_scores(rung, rows) for rung in rungs]
         return cls(rows, tuple(rungs), tuple(told))
 
     def design(self, used: Sequence[int], place: int, spreads: Float64) -> Design:
         """The design of one head from some rungs, their scores divided by ``spreads``."""
         kinds = [self.rungs[one] for one in used]
-        keys = [one for one in kinds if isinstance(one, KeyToken)]
+        keys = [kind for kind in kinds if isinstance(kind, KeyToken)]
         scores = [self.of_head(one, place) / spreads[one] for one in used if self.scores[one] is not None]
         features = np.array(scores) if scores else np.empty((0, *self.rows.tokens.shape))
         return Design(
-            any(isinstance(one, Position) for one in kinds),
+            any(isinstance(kind, Position) for kind in kinds),
             self.rows.tokens if keys else None,
             self.rows.n_tokens,
             features,

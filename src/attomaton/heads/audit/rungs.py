@@ -173,7 +173,7 @@ def cut_windows(documents: Sequence[Int64], length: int) -> Int64:
 
 def settle_rungs(rungs: Sequence[Step | OfModel], model: HeadModel) -> tuple[Step, ...]:
     """The rungs for one model: those of its own are made."""
-    return tuple(one.of(model) if isinstance(one, OfModel) else one for one in rungs)
+    return tuple(rung.of(model) if isinstance(rung, OfModel) else rung for rung in rungs)
 
 
 Rungs = Sequence[Step | OfModel] | Callable[[Sequence[Any]], Sequence[Step | OfModel]] | None

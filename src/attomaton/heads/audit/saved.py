@@ -92,7 +92,8 @@ def read_saved(path: str | PathLike[str]) -> tuple[pa.Table, About]:
     place, advice = Path(path), "give a file that attomaton heads --out wrote"
     try:
         blob = place.read_bytes() if place.stat().st_size <= MOST_BYTES else b""
-        if not blob or _count_rows(blob) > MOST_ROWS:
+        source: Any = pa.BufferReader(blob)
+        if not blob or arrow_parquet().ParquetFile(source).metadata.num_rows > MOST_ROWS:
             raise ValueError
         table: Any = read_parquet(blob)
     except (OSError, ValueError, pa.ArrowException) as error:
@@ -105,12 +106,6 @@ def read_saved(path: str | PathLike[str]) -> tuple[pa.Table, About]:
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise UnreadableSource(f"{path} holds no audit of heads ({error}); {advice}") from error
     return table, about
-
-
-def _count_rows(blob: bytes) -> int:
-    """How many rows a Parquet file says that it has."""
-    source: Any = pa.BufferReader(blob)
-    return int(arrow_parquet().ParquetFile(source).metadata.num_rows)
 
 
 def _about(record: Any) -> About:
@@ -139,7 +134,7 @@ def _check_columns(table: Any, about: About) -> None:
         *NUMBERS,
         *steps,
         *rises,
-        *(f"{kind} {one}" for kind in ("explained", "z") for one in about.rungs),
+        *(f"{kind} {rung}" for kind in ("explained", "z") for rung in about.rungs),
     ]
     for name in (*TEXTS, *wanted, "seeks"):
         if name not in kinds:

@@ -215,22 +215,16 @@ class Seeking(Tabular):
             )
             for at in order
         ]
-        return [
-            repr(self),
-            Grid(
-                "",
-                [
-                    "head",
-                    "mass",
-                    "over profile",
-                    "excess",
-                    "z over documents",
-                    "z over random heads",
-                    "seeks",
-                ],
-                rows,
-            ),
+        headers = [
+            "head",
+            "mass",
+            "over profile",
+            "excess",
+            "z over documents",
+            "z over random heads",
+            "seeks",
         ]
+        return [repr(self), Grid("", columns, rows)]
 
 
 def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
@@ -271,7 +265,8 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
     weight = (frequency[matched] / (frequency[matched] + frequency[rows.labels]))[:, None]
     habits, drawn = Habits.of(fitted), Resampled.over(scored.documents)
     drawn = replace(drawn, document=drawn.document[kept])
-    mass, apart = _masses(rows, label), np.empty((len(rows), len(rows.heads)))
+    mass = np.einsum("nhw,nw->nh", rows.attention, label.astype(np.float32)).astype(np.float64)
+    apart = np.empty((len(rows), len(rows.heads)))
     for head in range(len(rows.heads)):
         beyond = rows.attention[:, head] - habits.expect(rows, head)
         apart[:, head] = (beyond * label).sum(1) - (beyond * other).sum(1)
@@ -283,11 +278,6 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
         len(rows),
         n_documents,
     )
-
-
-def _masses(rows: Rows, places: Bool) -> Float64:
-    """The attention on some places of each row, shape (n_rows, n_heads)."""
-    return np.einsum("nhw,nw->nh", rows.attention, places.astype(np.float32)).astype(np.float64)
 
 
 def match_tokens(rows: Rows, counts: TokenCounts) -> Int32:

@@ -124,7 +124,7 @@ def _gpt2_layer(settings: Settings, weights: NamedTensors, stem: str, number: in
     whole = linear("attn.c_attn", dim, 3 * dim)
     assert whole.bias is not None  # noqa: S101  made above
     thirds = [slice(first, first + dim) for first in (0, dim, 2 * dim)]
-    query, key, value = (Linear(whole.weight[:, one], whole.bias[one]) for one in thirds)
+    query, key, value = (Linear(whole.weight[:, third], whole.bias[third]) for third in thirds)
     scale = (settings.width**-0.5 if settings.scaled else 1.0) / (
         number + 1 if settings.scaled_by_layer else 1
     )

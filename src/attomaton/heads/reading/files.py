@@ -36,8 +36,8 @@ TYPES = {
 }
 """Types that are read. Whole numbers are masks that old files carry; weights are one of the first four."""
 
-SIZES = {name: dtype.itemsize for name, dtype in TYPES.items()}
-SIZES |= {"F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "U32": 4, "U64": 8}
+UNREAD = {"F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "U32": 4, "U64": 8}
+SIZES = {name: dtype.itemsize for name, dtype in TYPES.items()} | UNREAD
 """Types that a file may hold → bytes of a number."""
 
 
@@ -124,9 +124,9 @@ def _parse_entry(name: str, given: Any) -> Entry:
 
 def _whole_numbers(given: Any, what: str, most: int) -> tuple[int, ...]:
     numbers: list[Any] = cast("list[Any]", given) if isinstance(given, list) else [None]
-    if len(numbers) > most or not all(type(one) is int and 0 <= one < 1 << 48 for one in numbers):
+    if len(numbers) > most or not all(type(number) is int and 0 <= number < 1 << 48 for number in numbers):
         raise UnreadableModel(f"{what} is not a list of at most {most} whole numbers from 0 to {2**48 - 1:,}")
-    return tuple(int(one) for one in numbers)
+    return tuple(int(number) for number in numbers)
 
 
 CONFIG_BYTES = 1 << 24
@@ -148,11 +148,15 @@ def map_file(path: Path) -> dict[str, Tensor]:
                 f"{HEADER_BYTES:,} at most"
             )
         entries = parse_header(stream.read(length), size - 8 - length)
+        for name, entry in entries.items():
+            if entry.dtype in UNREAD:
+                raise UnreadableModel(
+                    f"tensor {shown(name)!r} has the dtype {entry.dtype}; weights are F16, BF16, F32 or F64"
+                )
         held = mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_COPY)
         return {
             name: _view(held, TYPES[entry.dtype], entry.shape, 8 + length + entry.begin)
             for name, entry in entries.items()
-            if entry.dtype in TYPES or _refuse_dtype(name, entry.dtype)
         }
 
 
@@ -168,12 +172,6 @@ def _view(held: mmap.mmap, dtype: torch.dtype, shape: tuple[int, ...], begin: in
         warnings.simplefilter("ignore")
         flat = torch.frombuffer(source, dtype=dtype, count=count, offset=begin if aligned else 0)
     return flat.reshape(shape)
-
-
-def _refuse_dtype(name: str, dtype: str) -> bool:
-    raise UnreadableModel(
-        f"tensor {shown(name)!r} has the dtype {dtype}; weights are read as F16, BF16, F32 or F64"
-    )
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -207,7 +205,7 @@ def parse_index(found: Mapping[str, Any], place: Path) -> dict[str, str]:
     """Tensor → file of an index, if all files are safetensors files beside it."""
     given = found.get("weight_map")
     files = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-    wrong = [one for one in files.values() if not _is_plain(one)]
+    wrong = [file for file in files.values() if not _is_plain(file)]
     if not files or wrong:
         said = f": it names {shown(str(wrong[0]))!r}" if wrong else ""
         raise UnreadableModel(

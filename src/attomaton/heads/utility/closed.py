@@ -148,8 +148,8 @@ def find_mean_field(model: HeadModel, counts: PairCounts, *, repeated: int = 1) 
     for part in _parts(model, repeated):
         alone = _LonePass(counts.length, means)
         slopes.append(alone.slopes(model, part, repeated, counts.labels))
-    joined = [torch.cat([one[layer] for one in slopes]) for layer in range(model.shape.n_layers)]
-    return MeanField([one.double().numpy() for one in values], [one.double().numpy() for one in joined])
+    joined = [torch.cat([slope[layer] for slope in slopes]) for layer in range(model.shape.n_layers)]
+    return MeanField([value.double().numpy() for value in values], [one.double().numpy() for one in joined])
 
 
 def find_closed_utility(

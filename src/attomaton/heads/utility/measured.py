@@ -209,7 +209,7 @@ def find_mean_patterns(model: HeadModel, contexts: Integers) -> list[Tensor]:
     few = min(FEW, model.shape.batch_of(np.shape(contexts)[1]))
     for start in range(0, len(contexts), few):
         patterns = model.watch(np.asarray(contexts[start : start + few])).patterns
-        sums = [one.detach().sum(0) for one in patterns]
+        sums = [pattern.detach().sum(0) for pattern in patterns]
         total = [old + new for old, new in zip(total, sums, strict=True)] if total else sums
     return [one / len(contexts) for one in total]
 

@@ -165,7 +165,7 @@ class DeepTrials:
 
     def recorded(self, parameters: Sequence[Tensor]) -> Tensor:
         """All parameters one after the other, shape (n_trials, n_numbers)."""
-        return torch.cat([one.flatten(1) for one in parameters], dim=1)
+        return torch.cat([parameter.flatten(1) for parameter in parameters], dim=1)
 
     @property
     def window(self) -> int:
@@ -186,7 +186,7 @@ class DeepTrials:
         summed: tuple[Tensor, ...] = ()
         for first in range(0, count, size):
             with torch.enable_grad():
-                leaves = tuple(one.detach().requires_grad_() for one in parameters)
+                leaves = tuple(parameter.detach().requires_grad_() for parameter in parameters)
                 losses = self._losses(leaves, self.tokens[:, first : first + size]) / (count * self.window)
                 parts = torch.autograd.grad(losses.sum(), leaves)
             summed = tuple(one + part for one, part in zip(summed, parts, strict=True)) if summed else parts
@@ -249,7 +249,7 @@ def _look_up_rows(values: Tensor, tokens: Tensor) -> Tensor:
 def lay_out_sequences(model: DeepModel, sequences: Sequence[Integers], n_tokens: int) -> DeepTrials:
     """The sequences of each trial, arrays of shape (n_sequences, window + 1), as tensors."""
     tables = [_check_sequences(one, f"the sequences of trial {trial}") for trial, one in enumerate(sequences)]
-    if len({one.shape for one in tables}) != 1:
+    if len({table.shape for table in tables}) != 1:
         raise InvalidSamples("the trials have sequences of different shapes; cut all to one, or train apart")
     for trial, one in enumerate(tables):
         if one.max() >= n_tokens:
