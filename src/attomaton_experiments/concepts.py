@@ -68,8 +68,6 @@ class Concepts(Tabular):
         Right singular vectors: which contexts ask for it.
     supports : Supports
         What it was found from.
-    vocabulary : Vocabulary, optional
-        What names the tokens.
 
     Examples
     --------

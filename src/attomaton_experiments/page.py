@@ -20,8 +20,6 @@ class Page:
 
     Attributes
     ----------
-    name : str
-        What it is called.
     paragraphs : tuple of str
         The page in Markdown.
     printed : tuple of str or Grid

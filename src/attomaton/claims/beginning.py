@@ -70,8 +70,6 @@ class Agreement(Tabular):
 
     Attributes
     ----------
-    trace : DeepTrace
-        The run.
     beginnings : tuple of Beginning
         What each trial's corpus forecasts.
     near : dict of str to Near
@@ -140,8 +138,6 @@ def find_crossings(steps: Int64, values: Float64, level: float) -> Float64:
         Where the curves were measured.
     values : float64 array, shape (n_records, …)
         The curves; NaN is neither above nor below.
-    level : float
-        The level.
 
     Returns
     -------
@@ -182,8 +178,6 @@ def compare_beginning(
 
     Parameters
     ----------
-    trace : DeepTrace
-        The run.
     beginnings : Beginning or sequence of Beginning, optional
         What the corpus of all trials, or that of each, forecasts; computed from the sequences of the trace
         if not given.
@@ -217,8 +211,6 @@ def compare_course(trace: DeepTrace, courses: ForecastCourse | Sequence[Forecast
 
     Parameters
     ----------
-    trace : DeepTrace
-        The run.
     courses : ForecastCourse or sequence of Course
         That of all trials, or of each (:func:`~attomaton.theories.beginning.course.follow_course`).
 

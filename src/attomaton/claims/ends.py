@@ -54,8 +54,6 @@ class Ends(Tabular):
         them has all tokens at one place.
     first, last : int64 arrays, shape (n,)
         The token that each end puts highest, the smallest id among equals.
-    vocabulary : Vocabulary, optional
-        What names the tokens.
 
     Examples
     --------

@@ -73,8 +73,6 @@ class Margins:
     ----------
     norm : str
         "frobenius", "max" or "spectral".
-    steps : int64 array, shape (n_records,)
-        The steps of the records.
     margin : float64 array, shape (n_records, n_trials)
         The smallest score difference of any priority; infinite in trials that have none.
     size : float64 array, shape (n_records, n_trials)
@@ -114,8 +112,6 @@ def measure_margins(trace: Trace, automata: Sequence[Automaton], norm: Norm) -> 
 
     Parameters
     ----------
-    trace : Trace
-        The run.
     automata : sequence of Automaton
         Those of its trials (:func:`~attomaton.claims.measures.solve_trials`).
     norm : "frobenius", "max" or "spectral"

@@ -54,8 +54,6 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
         What the samples of the trials say (:func:`~attomaton.claims.measures.solve_trials`), one for each.
         A single automaton must be of the corpus that all trials were trained on; it is solved again with the
         embeddings of each.
-    trace : Trace
-        The run.
 
     Returns
     -------

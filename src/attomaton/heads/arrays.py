@@ -38,8 +38,6 @@ def from_arrays(
         To the logits; without it the embedding, transposed.
     scale : float, optional
         1/√width if not given.
-    name : str
-        What the model is called.
 
     Returns
     -------

@@ -49,8 +49,6 @@ def compare_logits(model: HeadModel, original: Any, contexts: Integers | Tensor)
 
     Parameters
     ----------
-    model : HeadModel
-        Ours.
     original : callable or HeadModel
         A ``transformers`` model, a TransformerLens model, or any function of a tensor of token ids, shape
         (n, length), that gives logits or a value with ``.logits``, shape (n, length, n_tokens). It is called

@@ -47,8 +47,6 @@ class ModelShape:
     ----------
     n_layers, n_heads : int
         Layers, and heads of each.
-    n_tokens : int
-        Size of the vocabulary.
     longest : int, optional
         The longest context that the model takes. None means any.
 

@@ -37,8 +37,6 @@ class TheoryLayer:
 
     Attributes
     ----------
-    name : str
-        What it is called.
     embeddings : Tensor, shape (n_tokens, dim)
         E.
     weights : Tensor, shape (dim, dim)
@@ -181,8 +179,6 @@ def watch_layer(
     head : optional
         ``TokenId()``, ``Tied()`` or ``Untied()`` of :mod:`attomaton.training.models.heads`; the first if not
         given.
-    name : str
-        What it is called.
 
     Examples
     --------
@@ -220,12 +216,8 @@ def watch_deep(
         Its parts.
     numbers : float64 array, shape (n_numbers,)
         All its weights in a row, as :class:`~attomaton.training.trace.DeepTrace` has them.
-    n_tokens : int
-        Size of the vocabulary.
     window : int
         The longest context.
-    name : str
-        What it is called.
 
     Examples
     --------

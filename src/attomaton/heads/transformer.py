@@ -30,8 +30,6 @@ class Transformer:
 
     Attributes
     ----------
-    name : str
-        What users call it.
     n_heads, n_groups : int
         Heads of a layer, and the keys and values that they share.
     embedding : Tensor, shape (n_tokens, dim)
@@ -128,8 +126,6 @@ class Transformer:
 
         Parameters
         ----------
-        head : Head
-            Which.
         queries, keys : int arrays, shapes (n_queries,) and (n_keys,)
             Tokens.
         lag : int

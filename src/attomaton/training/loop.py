@@ -135,12 +135,8 @@ def train(
     step : Step or float
         ``GradientDescent(step_size, normalized=…, momentum=…)`` or ``Adam(step_size)``; a number is the step
         size of plain gradient descent, and ``step_size=0.5`` says the same.
-    steps : int
-        Number of steps.
     trials : int, optional
         Number of trials for one corpus. None means one, or one for each of the samples given.
-    seed : int
-        Random seed.
     watch : Watch, optional
         After how many steps to record (``Watch(every=10)``), callbacks, and a condition to stop early. None
         means 200 records and nothing else.
@@ -216,8 +212,6 @@ def train_deep(
     step : Step or float
         ``GradientDescent(step_size, …)``, ``Adam(step_size)`` or another step; a number is the step size of
         plain gradient descent.
-    steps : int
-        Number of steps.
     n_tokens : int, optional
         Size of the vocabulary; one more than the largest token if not given.
     watch : Watch, optional

@@ -132,8 +132,6 @@ class GradientDescent(_Paced):
 
     Attributes
     ----------
-    step_size : float
-        η.
     normalized : bool
         Divide the gradient of each trial by its norm (over all its parameters).
     momentum : float
@@ -202,8 +200,6 @@ class Adam:
 
     Attributes
     ----------
-    step_size : float
-        η.
     betas : tuple of two floats
         How much of the running means of the gradient and of its square is kept at each step.
     epsilon : float
@@ -349,8 +345,6 @@ class Muon(_Paced):
 
     Attributes
     ----------
-    step_size : float
-        η.
     momentum : float
         How much of the running mean is kept at each step.
     nesterov : bool

@@ -38,8 +38,6 @@ class SmallTraining:
 
     Attributes
     ----------
-    config : SmallConfig
-        What is trained.
     steps, batch_size : int
         Steps, and windows of ``config.longest`` tokens in each.
     rate : float
@@ -118,8 +116,6 @@ class TrainedCourse:
 
     Attributes
     ----------
-    training : SmallTraining
-        How it was trained.
     kept : dict of int to Weights
         The weights by step.
 

@@ -63,8 +63,6 @@ class Places:
     ----------
     query, token : Tensor of int64, shape (n_pairs,)
         The query and the token of each pair.
-    n_tokens : int
-        Size of the vocabulary.
 
     Examples
     --------

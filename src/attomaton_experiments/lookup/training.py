@@ -28,8 +28,6 @@ class LookupRecord:
 
     Attributes
     ----------
-    step : int
-        Steps taken.
     epochs : float
         How often each sample was read, on average.
     seconds : float

@@ -50,8 +50,6 @@ class TransformerPlan:
         Largest learning rate of Adam, and the share of inputs and outputs that are dropped.
     save_every : float
         Seconds between checkpoints.
-    seed : int
-        Random seed.
     """
 
     seconds: float = 3600.0

@@ -39,8 +39,6 @@ class AttentionRecord:
 
     Attributes
     ----------
-    step : int
-        Steps taken.
     loss : float
         Mean of −ln p(next token).
     entropy : float64 array, shape (window,)
@@ -83,8 +81,6 @@ class LanguageTraining:
 
     Attributes
     ----------
-    model : LanguageModel
-        What to train.
     rate : float
         Learning rate of all parameters but those of ``fast``.
     fast_rate : float

@@ -111,8 +111,6 @@ def train_classes(
         The corpus.
     rates : array, shape (n_trials, 2)
         η_Y and η_Z of each trial.
-    setup : Setup
-        How to train.
     seed : int
         Trial i draws by the i-th child of this seed, whatever else is trained beside it.
     progress : callable

@@ -238,8 +238,6 @@ def replace_heads(
 
     Parameters
     ----------
-    model : HeadModel
-        The model.
     contexts : LabelledContexts
         Where its loss is measured.
     sets : sequence of Head or of sequences of Head, optional
@@ -305,8 +303,6 @@ class Shapley(Tabular):
 
     Attributes
     ----------
-    heads : tuple of Head
-        The set.
     pattern, ablation : float64 array, shape (n_heads,)
         Each head's share in nats; they add up to the effect of the whole set.
     pattern_error, ablation_error : float64 array, shape (n_heads,)
@@ -355,8 +351,6 @@ def share_out(
 
     Parameters
     ----------
-    model : HeadModel
-        The model.
     contexts : LabelledContexts
         Where its loss is measured, and means are taken.
     heads : sequence of Head
@@ -365,8 +359,6 @@ def share_out(
         ``"lag"`` or ``"place"``, as in :func:`measure_means`.
     orders : int
         How many orders are drawn of more than six heads.
-    seed : int
-        What draws them.
     progress : callable, optional
         Called with how many sets are measured, and how many there are at most.
 

@@ -32,16 +32,12 @@ class HeadContexts(Tabular):
 
     Attributes
     ----------
-    head : Head
-        The head.
     rows : Rows
         The contexts, of this head alone.
     names : tuple of str
         The rungs, nested.
     fitted : float64 array, shape (n_rungs, n_rows, window)
         The attention that each rung, on those before it, says.
-    vocabulary : Vocabulary, optional
-        What names the tokens.
 
     Examples
     --------
@@ -119,16 +115,8 @@ def show_head(
     ----------
     model, documents
         As for :func:`~attomaton.heads.audit.heads.audit_heads`.
-    head : Head
-        Which.
     rungs, how
         As for :func:`~attomaton.heads.audit.heads.audit_heads`.
-    n : int
-        How many contexts.
-    vocabulary : Vocabulary, optional
-        What names the tokens.
-    progress : Stages, optional
-        Told what is done.
 
     Examples
     --------

@@ -45,8 +45,6 @@ class ModelStep:
 
     Attributes
     ----------
-    step : int
-        The step.
     name : str
         Where the model is, as users name it.
     open : callable
@@ -318,10 +316,6 @@ def audit_course(
         How many times random heads are drawn for each model, to hold that model's against.
     null : str
         Which, as for ``audit_heads``.
-    how : Audit, optional
-        Sizes and the seed.
-    progress : Stages, optional
-        Told what is done.
 
     Returns
     -------

@@ -158,8 +158,6 @@ class Frequency:
     ----------
     counts : TokenCounts
         What the documents to fit on hold.
-    name : str
-        What tables call it.
 
     Examples
     --------
@@ -184,8 +182,6 @@ class Bigram:
     ----------
     counts : TokenCounts
         What the documents to fit on hold.
-    name : str
-        What tables call it.
 
     Examples
     --------
@@ -212,8 +208,6 @@ class PMI:
     ----------
     counts : TokenCounts
         What the documents to fit on hold.
-    name : str
-        What tables call it.
 
     Examples
     --------
@@ -245,8 +239,6 @@ class Table:
 
     Attributes
     ----------
-    name : str
-        What tables call it.
     query, token : integers, shape (n_pairs,)
         The pairs.
     values : float64 array, shape (n_pairs,) or (n_heads, n_pairs)
@@ -338,8 +330,6 @@ class AttentionRung:
 
     Attributes
     ----------
-    name : str
-        What tables call it.
     attention : Attention
         What answers the last ``window`` tokens of each context.
     floor : float, optional

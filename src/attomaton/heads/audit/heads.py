@@ -52,8 +52,6 @@ class Audit:
         The share of the documents that explanations are fitted on; the others are scored.
     length : int
         Tokens of the contexts of causal value; 0 leaves causal value out.
-    seed : int
-        What draws.
 
     Examples
     --------
@@ -141,8 +139,6 @@ class HeadAudit(Tabular):
     ----------
     model : str
         What the model is called.
-    heads : tuple of Head
-        The heads.
     ladder, alone : Ladder
         Explained shares, nested, and each rung alone.
     seeking : Seeking
@@ -316,10 +312,6 @@ def audit_heads(
         (:func:`~attomaton.heads.audit.randomised.rotate_beside`). ``"rotated"``: they read what random heads
         wrote (:func:`~attomaton.heads.audit.randomised.rotate_heads`), so that deep in a model they vary
         less.
-    how : Audit, optional
-        Sizes and the seed.
-    progress : Stages, optional
-        Told what is done.
 
     Examples
     --------

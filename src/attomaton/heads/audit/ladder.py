@@ -190,8 +190,6 @@ class KeyToken:
     ----------
     ridge : float
         How hard effects are held back: it times their squares is added to the loss, in nats a row.
-    name : str
-        What tables call it.
 
     Examples
     --------
@@ -227,8 +225,6 @@ class Ladder(Tabular):
 
     Attributes
     ----------
-    heads : tuple of Head
-        The heads.
     names : tuple of str
         The rungs, in order.
     nested : bool

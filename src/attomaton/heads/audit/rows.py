@@ -41,8 +41,6 @@ class Rows:
         The token at each place, and the token before it.
     labels, documents, positions : int32 array, shape (n_rows,)
         The token that comes next, the number of the document, and the place of the query in its context.
-    n_tokens : int
-        Size of the vocabulary.
 
     Examples
     --------

@@ -71,8 +71,6 @@ class Measured:
     ----------
     windows : int64 array, shape (n, length + 1)
         Windows of text; the first of them are used, as many as ``MOST_PAIRS`` allows.
-    name : str
-        What tables call it.
 
     Examples
     --------
@@ -103,8 +101,6 @@ class Closed:
     ----------
     samples : Samples
         The text, cut into contexts.
-    name : str
-        What tables call it.
 
     Examples
     --------
@@ -137,10 +133,6 @@ def useful_rungs(
 
     Parameters
     ----------
-    documents : sequence of integer sequences
-        Token ids.
-    n_tokens : int
-        Size of the vocabulary.
     window : int
         The longest context of the closed form; measured are windows of twice as many tokens.
 
@@ -199,10 +191,6 @@ def learned_rungs(
 
     Parameters
     ----------
-    documents : sequence of integer sequences
-        Token ids.
-    n_tokens : int
-        Size of the vocabulary.
     window : int
         The longest context.
     strength : float, optional

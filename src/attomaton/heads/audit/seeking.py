@@ -120,8 +120,6 @@ class Seeking(Tabular):
 
     Attributes
     ----------
-    heads : tuple of Head
-        The heads.
     mass : Estimates
         The attention on the label's places.
     over_profile : Estimates
@@ -215,16 +213,9 @@ class Seeking(Tabular):
             )
             for at in order
         ]
-        headers = [
-            "head",
-            "mass",
-            "over profile",
-            "excess",
-            "z over documents",
-            "z over random heads",
-            "seeks",
-        ]
-        return [repr(self), Grid("", columns, rows)]
+        z = ["z over documents", "z over random heads"]
+        headers = ["head", "mass", "over profile", "excess", *z, "seeks"]
+        return [repr(self), Grid("", headers, rows)]
 
 
 def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:

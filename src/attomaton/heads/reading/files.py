@@ -1,78 +1,42 @@
 """Safetensors files mapped into memory: weights are read from the disk as they are used."""
 
 import json
-import math
-import mmap
-import warnings
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from os import fstat
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
-import torch
+import safetensors
 from torch import Tensor
 
 from attomaton.base.errors import UnreadableModel, UnreadableSource
 from attomaton.corpora.budgets import open_regular, shown
 
-HEADER_BYTES = 100_000_000
-"""The longest header that the format allows."""
-
-MOST_AXES = 8
-"""Axes of a tensor; weights of transformers have one or two."""
-
-TYPES = {
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "F32": torch.float32,
-    "F64": torch.float64,
-    "BOOL": torch.bool,
-    "U8": torch.uint8,
-    "I8": torch.int8,
-    "I16": torch.int16,
-    "I32": torch.int32,
-    "I64": torch.int64,
-}
+READ = ("F16", "BF16", "F32", "F64", "BOOL", "U8", "I8", "I16", "I32", "I64")
 """Types that are read. Whole numbers are masks that old files carry; weights are one of the first four."""
 
-UNREAD = {"F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "U32": 4, "U64": 8}
-SIZES = {name: dtype.itemsize for name, dtype in TYPES.items()} | UNREAD
-"""Types that a file may hold → bytes of a number."""
+CONFIG_BYTES = 1 << 24
+"""Bytes of a config.json or of an index: 16 MB. The largest index in use has about one."""
+
+RESTORE = "restore the file, or give another model"
+
+_open: Any = safetensors.safe_open
 
 
-class Entry(NamedTuple):
-    """One tensor: its type, its shape, and where its bytes begin and end after the header."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    begin: int
-    end: int
-
-
-def parse_header(text: bytes, n_data: int) -> dict[str, Entry]:
-    """The tensors of a header, if they fill ``n_data`` bytes without gap or overlap."""
-    whole = parse_json(text, "the header")
-    if not isinstance(whole, dict) or not text.startswith(b"{"):
-        raise UnreadableModel("the header is no JSON object")
-    found = cast("dict[str, Any]", whole)
-    metadata: Any = found.pop("__metadata__", {})
-    if not isinstance(metadata, dict) or not all(
-        isinstance(one, str) for one in cast("Any", metadata).values()
-    ):
-        raise UnreadableModel("its __metadata__ is no object of texts")
-    entries = {name: _parse_entry(name, entry) for name, entry in found.items()}
-    reached = 0
-    for name, entry in sorted(entries.items(), key=lambda one: (one[1].begin, one[1].end)):
-        if entry.begin != reached:
-            kind = "overlaps the one before it" if entry.begin < reached else "leaves a gap before it"
-            raise UnreadableModel(
-                f"tensor {shown(name)!r} begins at byte {entry.begin}, not {reached}: it {kind}"
-            )
-        reached = entry.end
-    if reached != n_data:
-        raise UnreadableModel(f"its tensors end at byte {reached:,}, and the file has {n_data:,} of them")
-    return entries
+def map_file(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file by name, mapped into memory: numbers are read as they are used."""
+    with named(path, "is no safetensors file"), open_regular(path):
+        try:
+            with _open(str(path), "pt") as file:
+                for name in file.keys():  # noqa: SIM118  no mapping
+                    dtype = file.get_slice(name).get_dtype()
+                    if dtype not in READ:
+                        raise UnreadableModel(
+                            f"tensor {shown(name)!r} has the dtype {dtype}; weights are F16, BF16, F32 or F64"
+                        )
+                return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except safetensors.SafetensorError as error:
+            raise UnreadableModel(shown(str(error))) from error
 
 
 def parse_json(text: bytes, what: str) -> Any:
@@ -96,82 +60,6 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
-
-
-def _parse_entry(name: str, given: Any) -> Entry:
-    entry = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-    if entry.keys() != {"dtype", "shape", "data_offsets"}:
-        raise UnreadableModel(f"tensor {shown(name)!r} has not just a dtype, a shape and data_offsets")
-    dtype = entry["dtype"]
-    if not isinstance(dtype, str) or dtype not in SIZES:
-        raise UnreadableModel(
-            f"tensor {shown(name)!r} has the dtype {shown(str(dtype))!r}; known are {', '.join(SIZES)}"
-        )
-    shape = _whole_numbers(entry["shape"], f"the shape of {shown(name)!r}", MOST_AXES)
-    if math.prod(max(one, 1) for one in shape) >= 1 << 48:  # which empty tensors of other sizes may have
-        raise UnreadableModel(f"tensor {shown(name)!r} has shape {list(shape)}, as no weights have")
-    offsets = _whole_numbers(entry["data_offsets"], f"data_offsets of {shown(name)!r}", 2)
-    if len(offsets) != 2 or offsets[0] > offsets[1]:
-        raise UnreadableModel(f"data_offsets of {shown(name)!r} are not a begin and an end")
-    size = math.prod(shape) * SIZES[dtype]
-    if size != offsets[1] - offsets[0]:
-        raise UnreadableModel(
-            f"tensor {shown(name)!r} has shape {list(shape)} of {dtype}, hence {size} bytes, and is said to "
-            f"have {offsets[1] - offsets[0]}"
-        )
-    return Entry(dtype, shape, *offsets)
-
-
-def _whole_numbers(given: Any, what: str, most: int) -> tuple[int, ...]:
-    numbers: list[Any] = cast("list[Any]", given) if isinstance(given, list) else [None]
-    if len(numbers) > most or not all(type(number) is int and 0 <= number < 1 << 48 for number in numbers):
-        raise UnreadableModel(f"{what} is not a list of at most {most} whole numbers from 0 to {2**48 - 1:,}")
-    return tuple(int(number) for number in numbers)
-
-
-CONFIG_BYTES = 1 << 24
-"""Bytes of a config.json or of an index: 16 MB. The largest index in use has about one."""
-
-RESTORE = "restore the file, or give another model"
-
-
-def map_file(path: Path) -> dict[str, Tensor]:
-    r"""The tensors of a safetensors file by name, mapped into memory, once all that it says is checked."""
-    with named(path, "is no safetensors file"), open_regular(path) as stream:
-        size = fstat(stream.fileno()).st_size
-        if size < 10:
-            raise UnreadableModel(f"it has {size} bytes")
-        length = int.from_bytes(stream.read(8), "little")
-        if length > min(HEADER_BYTES, size - 8):
-            raise UnreadableModel(
-                f"it says that its header has {length:,} bytes, and it has {size:,} itself; a header has "
-                f"{HEADER_BYTES:,} at most"
-            )
-        entries = parse_header(stream.read(length), size - 8 - length)
-        for name, entry in entries.items():
-            if entry.dtype in UNREAD:
-                raise UnreadableModel(
-                    f"tensor {shown(name)!r} has the dtype {entry.dtype}; weights are F16, BF16, F32 or F64"
-                )
-        held = mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_COPY)
-        return {
-            name: _view(held, TYPES[entry.dtype], entry.shape, 8 + length + entry.begin)
-            for name, entry in entries.items()
-        }
-
-
-def _view(held: mmap.mmap, dtype: torch.dtype, shape: tuple[int, ...], begin: int) -> Tensor:
-    """The numbers where they lie; those that do not lie on a border of their size are copied."""
-    count = math.prod(shape)
-    if not count:
-        return torch.zeros(shape, dtype=dtype)
-    width = dtype.itemsize
-    aligned = begin % width == 0
-    source: Any = held if aligned else bytearray(held[begin : begin + count * width])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        flat = torch.frombuffer(source, dtype=dtype, count=count, offset=begin if aligned else 0)
-    return flat.reshape(shape)
 
 
 def read_json(path: Path) -> dict[str, Any]:

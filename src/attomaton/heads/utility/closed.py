@@ -164,8 +164,6 @@ def find_closed_utility(
 
     Parameters
     ----------
-    model : HeadModel
-        The trained model.
     counts : PairCounts
         Of the text that it was trained on.
     repeated : int
