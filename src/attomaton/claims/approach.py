@@ -284,9 +284,9 @@ def bound_direction(evidence: Evidence) -> ApproachBounds:
     way, reach = _reach(evidence)
     tangent, level = find_tangents(way.weights, _safe_directions(evidence))
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        asked = np.where(level[0] > 0, tangent[0] + reach / level[0], np.inf)
+        bound = np.where(level[0] > 0, tangent[0] + reach / level[0], np.inf)
     closing = tangent[-1] <= tangent[0] + SETTLED
-    return ApproachBounds(asked, evidence.directed & way.known & closing & (asked <= tangent_of(NEAR)))
+    return ApproachBounds(bound, evidence.directed & way.known & closing & (bound <= tangent_of(NEAR)))
 
 
 def need_near_direction(evidence: Evidence) -> str:
@@ -316,9 +316,9 @@ def bound_growth(evidence: Evidence) -> ApproachBounds:
     way, _ = _reach(evidence)
     norm, normalized = way.curves.norm, evidence.normalized
     growth = norm[-1] / np.maximum(norm[0], np.finfo(float).tiny)
-    asked = np.ones_like(growth) if normalized else 1.0 + 0.5 * (growth - 1.0)
+    bound = np.ones_like(growth) if normalized else 1.0 + 0.5 * (growth - 1.0)
     grows = norm[-1] - norm[0] > 4.0 * way.error
-    return ApproachBounds(asked, evidence.directed & way.known & (grows | normalized) & (norm[-1] >= norm[0]))
+    return ApproachBounds(bound, evidence.directed & way.known & (grows | normalized) & (norm[-1] >= norm[0]))
 
 
 def need_growth(evidence: Evidence) -> str:
@@ -330,8 +330,8 @@ def judge_norm(evidence: Evidence) -> Judgement:
     """‖W‖ grows in the second half of training."""
     bounds, norm = evidence.once(bound_growth), evidence.curves.norm
     growth = norm[-1] / np.maximum(norm[evidence.middle], np.finfo(float).tiny)
-    asked = "any growth" if evidence.normalized else "half of the growth that was computed"
-    meaning = f"‖W‖ at the end over that at half the steps ({{}}); bound: {asked}"
+    bound = "any growth" if evidence.normalized else "half of the growth that was computed"
+    meaning = f"‖W‖ at the end over that at half the steps ({{}}); bound: {bound}"
     return bounds.judge(growth, bounds.asked, growth > bounds.asked, bounds.asked - growth, meaning)
 
 
@@ -341,10 +341,10 @@ def bound_finite(evidence: Evidence) -> ApproachBounds:
     What is below the best components must have lost its attention: else W_fin is near by chance only.
     """
     way, reach = _reach(evidence)
-    asked = way.curves.finite_distance.max(axis=0) + reach
+    bound = way.curves.finite_distance.max(axis=0) + reach
     late = ~evidence.directed | (way.curves.missed[0] <= MISSED)
-    told = 0.5 * _longest(evidence) * asked <= TOLD
-    return ApproachBounds(asked, ~evidence.acyclic & way.known & late & told)
+    telling = 0.5 * _longest(evidence) * bound <= TOLD
+    return ApproachBounds(bound, ~evidence.acyclic & way.known & late & telling)
 
 
 def need_short_steps(evidence: Evidence) -> str:
@@ -386,9 +386,9 @@ def judge_composition(evidence: Evidence) -> Judgement:
         both = both / contexts.sums(both)[:, contexts.bags.sample]
         apart[trial] = 0.5 * contexts.sums(np.abs(both[0] - both[1])).max()
     bounds = evidence.once(bound_finite)
-    asked = 0.5 * _longest(evidence) * bounds.asked
+    bound = 0.5 * _longest(evidence) * bounds.asked
     meaning = "largest difference from the Luce odds in any context ({})"
-    return bounds.judge(apart, asked, apart <= asked, apart / asked, meaning)
+    return bounds.judge(apart, bound, apart <= bound, apart / bound, meaning)
 
 
 def bound_missed(evidence: Evidence) -> ApproachBounds:
@@ -396,9 +396,9 @@ def bound_missed(evidence: Evidence) -> ApproachBounds:
     way, reach = _reach(evidence)
     missed = way.curves.missed
     with np.errstate(over="ignore"):
-        asked = missed[0] * np.exp(2.0 * _longest(evidence) * reach)
+        bound = missed[0] * np.exp(2.0 * _longest(evidence) * reach)
     falling = missed[-1] <= missed[0]
-    return ApproachBounds(asked, evidence.directed & way.known & falling & (asked <= MISSED))
+    return ApproachBounds(bound, evidence.directed & way.known & falling & (bound <= MISSED))
 
 
 def need_near_retrieval(evidence: Evidence) -> str:

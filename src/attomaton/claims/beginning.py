@@ -120,10 +120,10 @@ class Agreement(Tabular):
         columns: dict[str, list[Any]] = {name: [] for name in SCHEMA.names}
         for name, near in self.near.items():
             record, trial, layer, head = (axis.ravel() for axis in np.indices(near.cosine.shape))
-            told = np.array([getattr(bound, name) for bound in self.bounds])
+            bounds = np.array([getattr(bound, name) for bound in self.bounds])
             measured = {kind: getattr(near, kind).ravel() for kind in ("cosine", "size", "error")}
             places = {"step": self.trace.steps[record], "trial": trial, "layer": layer, "head": head}
-            parts = {**places, **measured, "weights": [WEIGHTS[name]] * record.size, "bound": told[record]}
+            parts = {**places, **measured, "weights": [WEIGHTS[name]] * record.size, "bound": bounds[record]}
             for column, part in parts.items():
                 columns[column].extend(part)
         return make_table(SCHEMA, columns)
@@ -190,20 +190,20 @@ def compare_beginning(
     [[[1.0]]]
     """
     if beginnings is None:
-        known: dict[bytes, Beginning] = {}
+        distinct: dict[bytes, Beginning] = {}
         for one in trace.sequences:
-            if one.tobytes() not in known:
-                known[one.tobytes()] = begin_from(one, trace.n_tokens)
-        beginnings = [known[sequence.tobytes()] for sequence in trace.sequences]
-    told = [beginnings] * trace.n_trials if isinstance(beginnings, Beginning) else list(beginnings)
-    sizes = {(one.statistics.window, one.statistics.n_tokens) for one in told}
-    if len(told) != trace.n_trials or sizes != {(trace.window, trace.n_tokens)}:
+            if one.tobytes() not in distinct:
+                distinct[one.tobytes()] = begin_from(one, trace.n_tokens)
+        beginnings = [distinct[sequence.tobytes()] for sequence in trace.sequences]
+    forecasts = [beginnings] * trace.n_trials if isinstance(beginnings, Beginning) else list(beginnings)
+    sizes = {(one.statistics.window, one.statistics.n_tokens) for one in forecasts}
+    if len(forecasts) != trace.n_trials or sizes != {(trace.window, trace.n_tokens)}:
         raise MismatchedParts(
             f"the run has {trace.n_trials} trials of sequences of {trace.window} tokens out of "
             f"{trace.n_tokens}, and the forecasts are of other sizes; give one Beginning of that corpus"
         )
-    at = {step: [one.weights_at(step, trace.step_size) for one in told] for step in trace.steps.tolist()}
-    return Agreement(trace, tuple(told), _measure_all(trace, at))
+    at = {step: [one.weights_at(step, trace.step_size) for one in forecasts] for step in trace.steps.tolist()}
+    return Agreement(trace, tuple(forecasts), _measure_all(trace, at))
 
 
 def compare_course(trace: DeepTrace, courses: ForecastCourse | Sequence[ForecastCourse]) -> dict[str, Near]:
@@ -229,35 +229,37 @@ def compare_course(trace: DeepTrace, courses: ForecastCourse | Sequence[Forecast
     >>> near["attention"].cosine[-1].min() > 0.99
     np.True_
     """
-    told = [courses] * trace.n_trials if isinstance(courses, ForecastCourse) else list(courses)
+    forecasts = [courses] * trace.n_trials if isinstance(courses, ForecastCourse) else list(courses)
     shape = (trace.model.n_layers, trace.n_tokens, trace.n_tokens)
-    fits = all(one.step_size == trace.step_size and one.weights[0].attention.shape == shape for one in told)
-    if len(told) != trace.n_trials or not fits:
+    fits = all(
+        one.step_size == trace.step_size and one.weights[0].attention.shape == shape for one in forecasts
+    )
+    if len(forecasts) != trace.n_trials or not fits:
         raise MismatchedParts("the courses are of another number of trials, size or step; follow them anew")
-    return _measure_all(trace, {step: [one.at(step) for one in told] for step in trace.steps.tolist()})
+    return _measure_all(trace, {step: [one.at(step) for one in forecasts] for step in trace.steps.tolist()})
 
 
-def _measure_all(trace: DeepTrace, told: Mapping[int, Sequence[Any]]) -> dict[str, Near]:
+def _measure_all(trace: DeepTrace, forecasts: Mapping[int, Sequence[Any]]) -> dict[str, Near]:
     """Cosine, size and error at all records, of weights that are told by step and trial."""
-    weights = {step: trace.at(step) for step in told}
+    weights = {step: trace.at(step) for step in forecasts}
     near: dict[str, Near] = {}
     for name in WEIGHTS:
         rows = [
-            _measure(getattr(weights[step], name), [getattr(one, name) for one in told[step]], name)
-            for step in told
+            _measure(getattr(weights[step], name), [getattr(one, name) for one in forecasts[step]], name)
+            for step in forecasts
         ]
         near[name] = Near(*(np.stack(kind) for kind in zip(*rows, strict=True)))
     return near
 
 
-def _measure(weights: Float64, told: Sequence[Float64], name: str) -> tuple[Float64, Float64, Float64]:
+def _measure(weights: Float64, forecasts: Sequence[Float64], name: str) -> tuple[Float64, Float64, Float64]:
     """Cosine, size and error, shape (n_trials, L, H); the forecast is of each layer, or the same for all."""
     n_trials = len(weights)
     flat = weights.reshape(n_trials, *((1, 1) if name == "output" else weights.shape[1:3]), -1)
-    forecast = np.stack(told).reshape(n_trials, -1, 1, flat.shape[3])
-    held, norm = np.linalg.norm(flat, axis=3), np.linalg.norm(forecast, axis=3)
+    forecast = np.stack(forecasts).reshape(n_trials, -1, 1, flat.shape[3])
+    length, norm = np.linalg.norm(flat, axis=3), np.linalg.norm(forecast, axis=3)
     with np.errstate(invalid="ignore", divide="ignore"):
-        cosine, size = (flat * forecast).sum(3) / (held * norm), held / norm
+        cosine, size = (flat * forecast).sum(3) / (length * norm), length / norm
     return cosine, size, np.linalg.norm(flat - forecast, axis=3)
 
 
@@ -396,8 +398,8 @@ def _judge_turn(agreement: Agreement) -> Judgement:
 
 
 def _median(steps: Float64) -> str:
-    found = steps[np.isfinite(steps)]
-    return f"{np.median(found):.1f}" if len(found) == len(steps) else f"{len(found)} of {len(steps)} turn"
+    finite = steps[np.isfinite(steps)]
+    return f"{np.median(finite):.1f}" if len(finite) == len(steps) else f"{len(finite)} of {len(steps)} turn"
 
 
 def _need_two_layers(agreement: Agreement) -> str:
@@ -427,14 +429,14 @@ def judge_course(agreement: Agreement, near: Near) -> Verdict:
     needs = (_need_plain_descent, _need_attention_only, _need_zero_start, _need_two_layers)
     missing = next(filter(None, (need(agreement) for need in needs)), "")
     name = "beginning-course"
-    told = np.isfinite(near.cosine).all(axis=(2, 3)) & (agreement.fallen <= FOLLOWED)
-    if missing or not told.any(axis=0).all():
+    early = np.isfinite(near.cosine).all(axis=(2, 3)) & (agreement.fallen <= FOLLOWED)
+    if missing or not early.any(axis=0).all():
         reason = missing or "W has not moved by a record at which the loss has fallen by at most 40 %"
         return Verdict(name, VerdictStatus.NOT_APPLICABLE, None, None, reason)
     cosines = near.cosine.min(axis=(2, 3))
-    last = len(told) - 1 - told[::-1].argmax(axis=0)
+    last = len(early) - 1 - early[::-1].argmax(axis=0)
     end = float(cosines[last, np.arange(len(last))].min())
-    step, least = agreement.trace.steps[last.max()], cosines[told].min()
+    step, least = agreement.trace.steps[last.max()], cosines[early].min()
     meaning = (
         f"cosine of W and its course, of the worst layer, at step {step:,}, the last record with a loss that "
         f"has fallen by at most 40 %; on the way it was {least:.2f} or more"

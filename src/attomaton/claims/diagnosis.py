@@ -30,7 +30,7 @@ def diagnose(trace: Trace, automata: Sequence[Automaton]) -> list[str]:
     'the loss has hardly fallen in 1 of 1 trials'
     """
     evidence = Evidence(trace, tuple(automata))
-    found = [
+    causes = [
         _not_finite(trace),
         _too_large_steps(trace),
         _too_small_steps(evidence),
@@ -38,7 +38,7 @@ def diagnose(trace: Trace, automata: Sequence[Automaton]) -> list[str]:
         _crowded(evidence),
         _left_out(trace),
     ]
-    return [line for line in found if line]
+    return [line for line in causes if line]
 
 
 def _not_finite(trace: Trace) -> str:

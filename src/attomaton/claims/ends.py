@@ -139,22 +139,22 @@ def compare_ends(automaton: Automaton, beginning: Beginning) -> Ends:
     >>> compare_ends(at.learn([text], window=4), at.begin([text], window=4))
     Ends(0 queries: 0 keep, 0 turn)
     """
-    told = beginning.statistics
-    if automaton.components.edges.n_tokens != told.n_tokens:
+    statistics = beginning.statistics
+    if automaton.components.edges.n_tokens != statistics.n_tokens:
         raise MismatchedParts(
             f"the automaton has {automaton.components.edges.n_tokens:,} tokens and the beginning "
-            f"{told.n_tokens:,}; take both from one corpus with the same tokens"
+            f"{statistics.n_tokens:,}; take both from one corpus with the same tokens"
         )
     scores = automaton.hard.scores
     queries, tokens = (np.asarray(column(scores, name)).astype(np.int64) for name in ("query", "token"))
     lasting = np.round(np.asarray(column(scores, "score"), np.float64), 9)
-    gains = _look_up(told.looks, queries, tokens)
-    kept = np.flatnonzero(np.isfinite(gains))
-    kept = kept[np.lexsort((tokens[kept], queries[kept]))]
-    tokens, gains, lasting = tokens[kept], gains[kept], lasting[kept]
-    names, group, sizes = np.unique(queries[kept], return_inverse=True, return_counts=True)
+    gains = _look_up(statistics.looks, queries, tokens)
+    rows = np.flatnonzero(np.isfinite(gains))
+    rows = rows[np.lexsort((tokens[rows], queries[rows]))]
+    tokens, gains, lasting = tokens[rows], gains[rows], lasting[rows]
+    names, group, sizes = np.unique(queries[rows], return_inverse=True, return_counts=True)
     enough = sizes >= FEWEST
-    counts = np.asarray(told.counts.sum(axis=1)).ravel().astype(np.int64)
+    counts = np.asarray(statistics.counts.sum(axis=1)).ravel().astype(np.int64)
     return Ends(
         names[enough],
         sizes[enough],
@@ -202,5 +202,5 @@ def _look_up(looks: Any, queries: Int64, tokens: Int64) -> Float64:
     """Q̄ at these pairs; NaN where a pair does not occur in it."""
     there = looks.copy()
     there.data = np.ones_like(there.data)
-    gains, known = (np.asarray(table[queries, tokens]).ravel() for table in (looks, there))
-    return np.where(known > 0, gains, np.nan)
+    gains, present = (np.asarray(table[queries, tokens]).ravel() for table in (looks, there))
+    return np.where(present > 0, gains, np.nan)

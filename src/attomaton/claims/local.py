@@ -152,8 +152,8 @@ def selected_edges(contexts: TrialContexts, mass: Float64) -> EdgeTable:
     beside = sizes[bags.sample[winner]]
     loser = ranges_of(first[bags.sample[winner]], beside)
     winner = np.repeat(winner, beside)
-    kept = (winner != loser) & ((mass[loser] > SELECTED) | (mass[loser] <= UNDECIDED))
-    winner, loser = winner[kept], loser[kept]
+    clear = (winner != loser) & ((mass[loser] > SELECTED) | (mass[loser] <= UNDECIDED))
+    winner, loser = winner[clear], loser[clear]
     queries = bags.samples.queries
     keys, support = count_keys(
         pack_edges(queries[bags.sample[winner]], bags.token[winner], bags.token[loser])
@@ -219,13 +219,13 @@ class Angles:
 
 def judge_local(evidence: Evidence) -> Judgement:
     """W/‖W‖ → the direction of the tokens that the model selects."""
-    found = evidence.once(_find_local)
+    angles = evidence.once(_find_local)
     what = (
         f"correlation of W with the Graph-SVM of the selected tokens at the end ({{}}); bound: as for the "
         f"direction, or with other losses and heads {CLOSER:.0%} of the tangent of the angle when W was half "
         "as far as at half of the steps; {} of {} trials reach theirs"
     )
-    return found.judge(what)
+    return angles.judge(what)
 
 
 def _local_directions(evidence: Evidence) -> Float64:
@@ -248,8 +248,8 @@ def _find_local(evidence: Evidence) -> Angles:
         among = among & bounds.among & _alike(evidence.once(_local_directions), evidence.directions)
         return Angles(tangent[-1], np.zeros(len(among)), bounds.asked, among)
     before = np.abs(level[: middle + 1] - level[middle] / 2).argmin(axis=0)
-    asked = np.maximum(CLOSER * tangent[before, np.arange(len(before))], SETTLED)
-    return Angles(tangent[-1], tangent[middle], asked, among)
+    bound = np.maximum(CLOSER * tangent[before, np.arange(len(before))], SETTLED)
+    return Angles(tangent[-1], tangent[middle], bound, among)
 
 
 def _alike(one: Float64, other: Float64) -> Bool:
@@ -269,9 +269,9 @@ def _decided(evidence: Evidence) -> Bool:
     settled = np.zeros(trace.n_trials, bool)
     for trial, contexts in enumerate(evidence.target.contexts):
         before, after = contexts.masses(trace.weights[[evidence.middle, -1], trial])
-        kept = after >= KEEPS * before
+        keeps = after >= KEEPS * before
         clear = (after > SELECTED) | (after <= UNDECIDED)
-        settled[trial] = bool((clear & (kept == (after > SELECTED)))[after > 0].all())
+        settled[trial] = bool((clear & (keeps == (after > SELECTED)))[after > 0].all())
     first, half = trace.weights[0], trace.weights[evidence.middle]
     moved = np.linalg.norm(half - first, axis=(1, 2)) >= FORGOTTEN * np.linalg.norm(first, axis=(1, 2))
     directions = find_local_directions(trace, evidence.middle)
@@ -310,8 +310,8 @@ def _follow_path(evidence: Evidence) -> Angles:
         radii=LEVELS[:, None] * np.linalg.norm(along, axis=(1, 2)),
     )
     tangent, _ = find_tangents(path.weights, along)
-    asked = np.maximum(CLOSER * tangent[-2], SETTLED)
-    return Angles(tangent[-1], tangent[-2], asked, np.ones(len(chosen), bool))
+    bound = np.maximum(CLOSER * tangent[-2], SETTLED)
+    return Angles(tangent[-1], tangent[-2], bound, np.ones(len(chosen), bool))
 
 
 def _on_path(evidence: Evidence) -> Bool:

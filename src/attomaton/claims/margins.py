@@ -148,12 +148,12 @@ def find_best(automaton: Automaton, table: Float64, norm: Norm) -> float:
     if norm == "frobenius":
         squared = automaton.hard.certificate.upper
         return 1.0 / np.sqrt(squared) if squared > 0 else np.nan
-    given = unless_orthonormal(table)
-    closed = norm == "max" and given is None
+    embeddings = unless_orthonormal(table)
+    closed = norm == "max" and embeddings is None
     if (not closed and max(table.shape) > MOST_DIMENSIONS) or not components.order.num_rows:
         return np.nan
     try:
-        return solve_normed(components, norm=norm, embeddings=given).expect().best_margin
+        return solve_normed(components, norm=norm, embeddings=embeddings).expect().best_margin
     except UncertifiedSolution:
         return np.nan
 
@@ -185,8 +185,8 @@ def find_reach(components: Components, table: Float64, norm: Norm) -> float:
     """
     query, winner, loser = find_strict(components)
     order = 1 if norm == "max" else 2
-    left = np.linalg.norm(table[winner] - table[loser], order, axis=1)
-    return float((left * np.linalg.norm(table[query], order, axis=1)).max(initial=0.0))
+    lengths = np.linalg.norm(table[winner] - table[loser], order, axis=1)
+    return float((lengths * np.linalg.norm(table[query], order, axis=1)).max(initial=0.0))
 
 
 def list_paces(step_size: float, schedule: Callable[[int], float] | None, first: int, last: int) -> Float64:
@@ -203,8 +203,8 @@ def bound_share(
     gains = find_gains(paces, best=best, reach=reach)
     if not len(paces) or gains.min() < 0 or not 0 < surprise < np.inf:
         return -np.inf
-    kept = -np.expm1(-surprise) / surprise  # κ: least G over L
-    log_surprise = np.log(surprise) - kept * float(gains.sum())
+    least_share = -np.expm1(-surprise) / surprise  # κ: least G over L
+    log_surprise = np.log(surprise) - least_share * float(gains.sum())
     # the largest single loss is at most the summed one, and e^loss − 1 ≥ e^−margin / odds
     value = np.exp(log_surprise)  # may be too small to be added to 1
     margin = -(log_surprise if value < 1e-8 else np.log(np.expm1(value))) - np.log(odds)
@@ -247,10 +247,10 @@ def is_proved(evidence: Evidence) -> bool:
 def describe_share(evidence: Evidence, norm: Norm) -> str:
     """What was measured, for a claim that does not apply; nothing if that is not known."""
     share = evidence.once(find_margins, norm).share[-1]
-    known = evidence.directed & np.isfinite(share)
-    if not known.any():
+    measured = evidence.directed & np.isfinite(share)
+    if not measured.any():
         return ""
-    least, trials = float(share[known].min()), int(known.sum())
+    least, trials = float(share[measured].min()), int(measured.sum())
     return f"; measured: {least:.3f} of the best margin in the {norm} norm (the least of {trials} trials)"
 
 
@@ -314,11 +314,11 @@ def need_small_epsilon(evidence: Evidence, norm: Norm) -> str:
     step = evidence.trace.step
     if not isinstance(step, Adam) or not step.epsilon:
         return ""
-    left = float(np.where(evidence.directed, evidence.curves.missed[-1], 1.0).min())
-    if step.epsilon <= SMALL * left:
+    missed = float(np.where(evidence.directed, evidence.curves.missed[-1], 1.0).min())
+    if step.epsilon <= SMALL * missed:
         return ""
     return (
-        f"ε = {step.epsilon:g} is not small beside gradients at the end, where {left:.0e} of the attention "
+        f"ε = {step.epsilon:g} is not small beside gradients at the end, where {missed:.0e} of the attention "
         f"is left to move: give epsilon=0{describe_share(evidence, norm)}"
     )
 
@@ -407,34 +407,36 @@ def forecast_margin(evidence: Evidence, is_ready: Callable[[Evidence], bool], no
 
 def bound_margin(evidence: Evidence, norm: Norm) -> ApproachBounds:
     """The share of the best margin that is asked of each trial."""
-    asked = _ask(evidence, norm, evidence.middle, int(evidence.trace.steps[-1]))
-    among = asked > 0
+    bound = _ask(evidence, norm, evidence.middle, int(evidence.trace.steps[-1]))
+    among = bound > 0
     if not is_proved(evidence) and not isinstance(evidence.trace.step, GradientDescent):
         share = evidence.once(find_margins, norm).share[-1]
-        among &= ~((share > 0) & (share < asked))  # a share may fall for long before it rises to its limit
-    return ApproachBounds(asked, among)
+        among &= ~((share > 0) & (share < bound))  # a share may fall for long before it rises to its limit
+    return ApproachBounds(bound, among)
 
 
 def _ask(evidence: Evidence, norm: Norm, record: int, steps: int) -> Float64:
     """The share that is asked of each trial after so many steps, from where it was at a record."""
     margins = evidence.once(find_margins, norm)
-    asked = np.full(evidence.trace.n_trials, -np.inf)
+    bounds = np.full(evidence.trace.n_trials, -np.inf)
     for trial in np.flatnonzero(find_ordered(evidence) & np.isfinite(margins.best)):
         if is_proved(evidence):
-            asked[trial] = _prove(evidence, margins, int(trial), record, steps) - ROUNDING
+            bounds[trial] = _prove(evidence, margins, int(trial), record, steps) - ROUNDING
         elif isinstance(evidence.trace.step, GradientDescent):
-            asked[trial] = _expect(evidence, margins, int(trial)) - ROUNDING
+            bounds[trial] = _expect(evidence, margins, int(trial)) - ROUNDING
         else:
-            asked[trial] = margins.share[record, trial] - WOBBLE
-    return asked
+            bounds[trial] = margins.share[record, trial] - WOBBLE
+    return bounds
 
 
 def _prove(evidence: Evidence, margins: Margins, trial: int, record: int, steps: int) -> float:
     """What steepest descent must reach after so many steps, from where it was at a record."""
     trace = evidence.trace
     contexts = evidence.target.contexts[trial]
-    count, left = len(contexts.bags.samples), float(evidence.curves.missed[record, trial])
-    surprise = -np.log1p(-count * left) if count * left < 0.5 else count * float(trace.losses[record, trial])
+    count, missed = len(contexts.bags.samples), float(evidence.curves.missed[record, trial])
+    surprise = (
+        -np.log1p(-count * missed) if count * missed < 0.5 else count * float(trace.losses[record, trial])
+    )
     step = trace.step
     paces = list_paces(
         float(cast("Any", step).step_size),

@@ -70,9 +70,9 @@ class TrialContexts:
         """Which pairs are not in the component of their sample's token, shape (n_pairs,)."""
         queries = self.bags.samples.queries
         own, _ = components.rows(queries, tokens)
-        rows, known = components.rows(queries[self.bags.sample], self.bags.token)
+        rows, present = components.rows(queries[self.bags.sample], self.bags.token)
         component = components.component_of_node
-        return ~known | (component[rows] != component[own][self.bags.sample])
+        return ~present | (component[rows] != component[own][self.bags.sample])
 
     def sums(self, values: Float64) -> Float64:
         """Sums over the pairs of each sample, shape (…, n_samples)."""
@@ -82,8 +82,8 @@ class TrialContexts:
         token, query = self.bags.token, self.bags.samples.queries[self.bags.sample]
         if len(self.table) <= SMALL_VOCABULARY:
             return (self.table @ weights @ self.table.T)[:, token, query]
-        asked = self.table[query]
-        return np.stack([np.sum((self.table @ weight)[token] * asked, axis=1) for weight in weights])
+        queries = self.table[query]
+        return np.stack([np.sum((self.table @ weight)[token] * queries, axis=1) for weight in weights])
 
 
 def read_contexts(samples: Samples, table: Float64) -> TrialContexts:
@@ -193,9 +193,9 @@ def solve_trials(trace: Trace) -> list[Automaton]:
     return [solve_trial(samples, unless_orthonormal(table)) for samples, table in pairs]
 
 
-def solve_trial(samples: Samples, given: Float64 | None) -> Automaton:
+def solve_trial(samples: Samples, embeddings: Float64 | None) -> Automaton:
     """The automaton of one trial; None means orthonormal embeddings."""
-    solved = solve_samples(samples, embeddings=given)
+    solved = solve_samples(samples, embeddings=embeddings)
     return Automaton(solved.components, solved.hard, solved.soft, samples=samples)
 
 
@@ -328,9 +328,9 @@ def check_automata(trace: Trace, automata: Sequence[Automaton]) -> None:
 
 def cyclic_axes(trace: Trace, components: Sequence[Components]) -> Float64:
     """Orthonormal axes of the cyclic subspace of every trial, shape (n_trials, most, dim²), zeros after."""
-    found = [_axes(*pair) for pair in zip(components, trace.embeddings, strict=True)]
-    axes = np.zeros((len(found), max(map(len, found)), trace.embeddings.shape[2] ** 2))
-    for trial, own in enumerate(found):
+    by_trial = [_axes(*pair) for pair in zip(components, trace.embeddings, strict=True)]
+    axes = np.zeros((len(by_trial), max(map(len, by_trial)), trace.embeddings.shape[2] ** 2))
+    for trial, own in enumerate(by_trial):
         axes[trial, : len(own)] = own
     return axes
 

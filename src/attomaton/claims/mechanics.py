@@ -185,15 +185,15 @@ def expand_once(evidence: Evidence, trial: int) -> Expansion:
 def find_misses(evidence: Evidence) -> Misses:
     """The end of the run against the expansion; not where data alone do not tell, or nothing precedes."""
     trace, last = evidence.trace, float(evidence.trace.steps[-1])
-    told, share = np.zeros(trace.n_trials, bool), np.full(trace.n_trials, np.inf)
+    close, share = np.zeros(trace.n_trials, bool), np.full(trace.n_trials, np.inf)
     for trial in np.flatnonzero(evidence.directed).tolist():
         expansion = expand_once(evidence, trial)
         if not expansion.caveat:
             error = expansion.error_at(last)
-            told[trial] = _enough(evidence, trial, error)
+            close[trial] = _enough(evidence, trial, error)
             away = np.linalg.norm(trace.weights[-1, trial] - dense(expansion.weights_at(last)))
             share[trial] = np.nan_to_num(away, nan=np.inf) / max(error, np.finfo(float).tiny)
-    return Misses(told, share)
+    return Misses(close, share)
 
 
 def need_data_alone(evidence: Evidence) -> str:
@@ -243,11 +243,11 @@ def follow_run(evidence: Evidence) -> Misses:
     trace = evidence.trace
     late = np.flatnonzero(trace.steps >= LATE)
     late = late[np.unique(np.linspace(0, len(late) - 1, RECORDS if len(late) else 0).astype(int))]
-    told, share = np.zeros(trace.n_trials, bool), np.zeros(trace.n_trials)
+    close, share = np.zeros(trace.n_trials, bool), np.zeros(trace.n_trials)
     for trial in np.flatnonzero(evidence.directed).tolist():
         forward = approach.follow_trial(evidence, trial)
-        told[trial] = _enough(evidence, trial, forward.error_at(float(trace.steps[-1])))
-        if not told[trial]:
+        close[trial] = _enough(evidence, trial, forward.error_at(float(trace.steps[-1])))
+        if not close[trial]:
             continue
         for record in late.tolist():
             step, weights = float(trace.steps[record]), trace.weights[record, trial]
@@ -255,7 +255,7 @@ def follow_run(evidence: Evidence) -> Misses:
             away = np.nan_to_num(np.linalg.norm(weights - computed), nan=np.inf)
             allowed = forward.error_at(step) + ROUNDING * float(np.linalg.norm(computed))
             share[trial] = max(share[trial], away / allowed)
-    return Misses(told, share)
+    return Misses(close, share)
 
 
 def need_followed(evidence: Evidence) -> str:

@@ -155,44 +155,44 @@ class HeadModel(Protocol):
 def check_contexts(tokens: Integers | Tensor, shape: ModelShape) -> Tensor:
     """Contexts of one length as a tensor of int64, shape (n, length), if the model takes them."""
     try:
-        given: Any = tokens.detach().cpu().numpy() if isinstance(tokens, Tensor) else np.asarray(tokens)
+        ids: Any = tokens.detach().cpu().numpy() if isinstance(tokens, Tensor) else np.asarray(tokens)
     except ValueError:  # lists of unequal lengths
-        given = np.empty(0)
-    if given.ndim != 2 or not np.issubdtype(given.dtype, np.integer) or not given.size:
+        ids = np.empty(0)
+    if ids.ndim != 2 or not np.issubdtype(ids.dtype, np.integer) or not ids.size:
         raise InvalidSamples(
             f"contexts are {show(tokens)}; give whole numbers, shape (n, length), one token or more each"
         )
-    if shape.longest is not None and given.shape[1] > shape.longest:
+    if shape.longest is not None and ids.shape[1] > shape.longest:
         raise InvalidSamples(
-            f"contexts have {given.shape[1]:,} tokens, and the model takes {shape.longest:,}; cut them"
+            f"contexts have {ids.shape[1]:,} tokens, and the model takes {shape.longest:,}; cut them"
         )
-    out = np.argwhere((given < 0) | (given >= shape.n_tokens))
+    out = np.argwhere((ids < 0) | (ids >= shape.n_tokens))
     if len(out):
         row, place = (int(one) for one in out[0])
         raise TokenOutOfRange(
-            f"token {given[row, place]} at place {place} of context {row} is not in 0 … "
+            f"token {ids[row, place]} at place {place} of context {row} is not in 0 … "
             f"{shape.n_tokens - 1}; give ids of the model's own tokenizer"
         )
-    return torch.as_tensor(given.astype(np.int64))
+    return torch.as_tensor(ids.astype(np.int64))
 
 
 def check_tokens(tokens: Integers | Sequence[int], shape: ModelShape) -> Tensor:
     """Token ids in a row as a tensor of int64, shape (n,)."""
-    given = np.asarray(tokens)
-    if given.ndim != 1 or (given.size and not np.issubdtype(given.dtype, np.integer)):
+    ids = np.asarray(tokens)
+    if ids.ndim != 1 or (ids.size and not np.issubdtype(ids.dtype, np.integer)):
         raise InvalidSamples(f"tokens are {show(tokens)}; give whole numbers, shape (n,)")
-    if given.size and not 0 <= given.min() <= given.max() < shape.n_tokens:
-        wrong = int(given.min() if given.min() < 0 else given.max())
+    if ids.size and not 0 <= ids.min() <= ids.max() < shape.n_tokens:
+        wrong = int(ids.min() if ids.min() < 0 else ids.max())
         raise TokenOutOfRange(
             f"token {wrong} is not in 0 … {shape.n_tokens - 1}; give ids of the model's own tokenizer"
         )
-    return torch.as_tensor(given.astype(np.int64))
+    return torch.as_tensor(ids.astype(np.int64))
 
 
 def check_head(head: Head, shape: ModelShape) -> Head:
     """The head, if the model has it."""
-    given = cast("Any", head)
-    pair: tuple[Any, ...] = tuple(cast("tuple[Any, ...]", given)) if isinstance(given, tuple | list) else ()
+    source = cast("Any", head)
+    pair: tuple[Any, ...] = tuple(cast("tuple[Any, ...]", source)) if isinstance(source, tuple | list) else ()
     if len(pair) != 2 or not all(isinstance(one, int | np.integer) for one in pair):
         raise MismatchedParts(f"{show(head)} is no head; give Head(layer, number)")
     layer, number = pair
@@ -206,18 +206,18 @@ def check_head(head: Head, shape: ModelShape) -> Head:
 
 def check_heads(heads: Iterable[Head], shape: ModelShape) -> list[Head]:
     """The heads, if the model has them and each is there once."""
-    found = [check_head(head, shape) for head in heads]
-    twice = [one for place, one in enumerate(found) if one in found[:place]]
+    checked = [check_head(head, shape) for head in heads]
+    twice = [one for place, one in enumerate(checked) if one in checked[:place]]
     if twice:
         raise MismatchedParts(f"head {twice[0]} is there twice; give each head once")
-    return found
+    return checked
 
 
-def keep_shape(edited: Tensor, given: Tensor, what: str) -> Tensor:
+def keep_shape(edited: Tensor, original: Tensor, what: str) -> Tensor:
     """What an edit returned, if it has the shape of what it was given."""
-    if edited.shape != given.shape:
+    if edited.shape != original.shape:
         raise MismatchedParts(
-            f"{what} returned shape {tuple(edited.shape)} for shape {tuple(given.shape)}; "
+            f"{what} returned shape {tuple(edited.shape)} for shape {tuple(original.shape)}; "
             "return the same shape"
         )
-    return edited.to(given.dtype)
+    return edited.to(original.dtype)

@@ -54,8 +54,8 @@ def read_mingpt(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32
         return build_model(settings, parsed, str(place), dtype)
 
 
-def _parse_tensor(name: str, given: Any) -> Tensor:
-    entry = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+def _parse_tensor(name: str, record: Any) -> Tensor:
+    entry = cast("dict[str, Any]", record) if isinstance(record, dict) else {}
     shape, data = entry.get("shape"), entry.get("data")
     sizes: list[Any] = cast("list[Any]", shape) if isinstance(shape, list) else [None]
     if not isinstance(data, str) or entry.get("dtype") != "torch.float32":
@@ -84,8 +84,8 @@ def read_run(folder: str | PathLike[str]) -> Trace | DeepTrace:
     training = Path(folder) / TRAINING
     if not (training / TRACE).is_file():
         return read_trace(folder if isinstance(folder, str) else Path(folder))  # it says what is missing
-    asked = read_manifest(training, KIND).get("asked")
-    model = cast("dict[str, object]", asked).get("model") if isinstance(asked, dict) else None
+    settings = read_manifest(training, KIND).get("asked")
+    model = cast("dict[str, object]", settings).get("model") if isinstance(settings, dict) else None
     kind = cast("dict[str, object]", model).get("kind") if isinstance(model, dict) else None
     return DeepTrace.load(training / TRACE) if kind == "DeepModel" else read_trace(Path(folder))
 
@@ -184,15 +184,17 @@ def read_object(model: Any, *, dtype: torch.dtype = torch.float32) -> Transforme
         ...
     attomaton.base.errors.UnreadableModel: model_type is 't5'; gpt2, gpt_neox, llama, mistral, qwen2 are read
     """
-    given: Any = model.config
-    settings = parse_settings(cast("dict[str, Any]", given if isinstance(given, dict) else given.to_dict()))
+    config: Any = model.config
+    settings = parse_settings(
+        cast("dict[str, Any]", config if isinstance(config, dict) else config.to_dict())
+    )
     tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
     return build_model(settings, tensors, type(model).__name__, dtype)
 
 
-def _open_place(place: Path, given: str, revision: str | None, dtype: torch.dtype) -> HeadModel:
+def _open_place(place: Path, source: str, revision: str | None, dtype: torch.dtype) -> HeadModel:
     if revision is not None:
-        return read_hub(given, revision, dtype=dtype)
+        return read_hub(source, revision, dtype=dtype)
     if is_run(place):
         return watch_trace(read_run(place))
     if place.is_dir():
@@ -201,10 +203,10 @@ def _open_place(place: Path, given: str, revision: str | None, dtype: torch.dtyp
         return open_checkpoint(place)
     if place.suffix == ".json" and place.exists():
         return read_mingpt(place, dtype=dtype)
-    if HUB_ID.fullmatch(given) and not place.exists():
+    if HUB_ID.fullmatch(source) and not place.exists():
         raise UnreadableModel(
-            f"there is no folder {given}; give one, or, for a model of the hub, also a revision: best its "
+            f"there is no folder {source}; give one, or, for a model of the hub, also a revision: best its "
             "commit, 40 digits"
         )
     what = "is a file" if place.exists() else "does not exist"
-    raise UnreadableModel(f"{shown(given)} {what}; give a folder with config.json and safetensors files")
+    raise UnreadableModel(f"{shown(source)} {what}; give a folder with config.json and safetensors files")

@@ -91,16 +91,16 @@ class TheoryLayer:
         used = pattern
         if edit_patterns is not None:
             used = keep_shape(edit_patterns(0, pattern), pattern, "edit_patterns")
-        given = used @ self.decoder[ids][:, None]
+        outputs = used @ self.decoder[ids][:, None]
         if edit_outputs is not None:
-            given = keep_shape(edit_outputs(0, given), given, "edit_outputs")
-        return Watched(self._logits(given[:, 0]), (pattern,))
+            outputs = keep_shape(edit_outputs(0, outputs), outputs, "edit_outputs")
+        return Watched(self._logits(outputs[:, 0]), (pattern,))
 
     def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:  # noqa: ARG002
         """E_keys W E_queriesᵀ, shape (n_keys, n_queries); there are no positions."""
         check_head(head, self.shape)
-        asked, offered = (self.embeddings[check_tokens(one, self.shape)] for one in (queries, keys))
-        return (offered @ self.weights @ asked.T).numpy()
+        of_queries, of_keys = (self.embeddings[check_tokens(one, self.shape)] for one in (queries, keys))
+        return (of_keys @ self.weights @ of_queries.T).numpy()
 
     def project_tokens(self, layer: int, *, lag: int = 0) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         """Queries E Wᵀ and keys E, shape (n_tokens, 1, dim) each."""
@@ -113,11 +113,11 @@ class TheoryLayer:
         written = self.decoder[check_tokens(tokens, self.shape)]
         return (written if self.temperature is None else written / self.temperature).numpy()
 
-    def _logits(self, given: Tensor) -> Tensor:
+    def _logits(self, masses: Tensor) -> Tensor:
         if self.temperature is not None:
-            return given / self.temperature
-        there = given > 0
-        return torch.where(there, torch.where(there, given, 1.0).log(), -torch.inf)
+            return masses / self.temperature
+        there = masses > 0
+        return torch.where(there, torch.where(there, masses, 1.0).log(), -torch.inf)
 
 
 def watch_trace(
@@ -152,10 +152,10 @@ def watch_weights(
 ) -> "TheoryLayer | Transformer":
     """A training run of attomaton with these weights, as a model whose heads can be watched."""
     trial = whole_number(trial, "trial", most=trace.n_trials - 1)
-    wanted = (trace.numbers if isinstance(trace, DeepTrace) else trace.weights).shape[1:]
-    if np.shape(weights) != wanted:
+    shape = (trace.numbers if isinstance(trace, DeepTrace) else trace.weights).shape[1:]
+    if np.shape(weights) != shape:
         raise MismatchedParts(
-            f"weights have shape {np.shape(weights)}, and those of this run {wanted}; give weights of one run"
+            f"weights have shape {np.shape(weights)}, and those of this run {shape}; give weights of one run"
         )
     moment = f"trial {trial} at step {step:,}"
     if isinstance(trace, DeepTrace):
@@ -225,7 +225,7 @@ def watch_deep(
     ModelShape(n_layers=1, n_heads=2, n_tokens=2, longest=3)
     """
     shapes = model.shapes(n_tokens, window)
-    held = model.unpack(np.asarray(numbers, np.float64)[None], n_tokens=n_tokens, window=window)
+    parameters = model.unpack(np.asarray(numbers, np.float64)[None], n_tokens=n_tokens, window=window)
     ends = np.cumsum([rows * columns for rows, columns in shapes])
     parts = [part.reshape(shape) for part, shape in zip(np.split(numbers, ends[:-1]), shapes, strict=True)]
     every = (len(shapes) - 1) // model.n_layers
@@ -233,11 +233,11 @@ def watch_deep(
     alike = Linear(same.repeat(1, model.n_heads))
 
     def layer(number: int) -> Layer:
-        asked, read = (
+        query, read = (
             Linear(torch.as_tensor(np.concatenate(list(one[0, number]), axis=1)))
-            for one in (held.attention, held.values)
+            for one in (parameters.attention, parameters.values)
         )
-        lags = torch.as_tensor(held.positions[0, number]) if model.positions else None
+        lags = torch.as_tensor(parameters.positions[0, number]) if model.positions else None
         feed = None
         if model.hidden is not None:
             into, out = (
@@ -245,10 +245,10 @@ def watch_deep(
             )
             feed = FeedForward(Linear(into), Linear(out), "relu")
         output = Linear(same.repeat(model.n_heads, 1))
-        return Layer(AttentionMaps(asked, alike, read, output, 1.0, lags), feed=feed)
+        return Layer(AttentionMaps(query, alike, read, output, 1.0, lags), feed=feed)
 
     layers = tuple(layer(number) for number in range(model.n_layers))
     longest = window if model.positions else None
-    decoder = Linear(torch.as_tensor(held.output[0]))
+    decoder = Linear(torch.as_tensor(parameters.output[0]))
     heads = model.n_heads
     return Transformer(name, heads, heads, same, layers, decoder, longest=longest, dtype=torch.float64)

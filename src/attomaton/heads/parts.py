@@ -236,6 +236,6 @@ def in_dtype(part: Part, dtype: torch.dtype) -> Part:
         return cast("Part", part.to(dtype))
     if not is_dataclass(part) or isinstance(part, type):
         return part
-    held: dict[str, Any] = {one.name: getattr(part, one.name) for one in fields(part)}
+    values: dict[str, Any] = {one.name: getattr(part, one.name) for one in fields(part)}
     whole: Any = part
-    return replace(whole, **{name: in_dtype(value, dtype) for name, value in held.items()})
+    return replace(whole, **{name: in_dtype(value, dtype) for name, value in values.items()})

@@ -71,8 +71,8 @@ def find_frame(batch: Trials) -> TrialFrame:
     _, sizes, axes = _linalg.svd(moves, full_matrices=False)
     rank = (sizes > NEGLIGIBLE * sizes[:, :1]).sum(1)
     most = int(rank.max())
-    kept = torch.arange(most)[None] < rank[:, None]
-    return TrialFrame(batch, axes[:, :most] * kept[..., None], torch.zeros(b, d, d, dtype=moves.dtype))
+    spanned = torch.arange(most)[None] < rank[:, None]
+    return TrialFrame(batch, axes[:, :most] * spanned[..., None], torch.zeros(b, d, d, dtype=moves.dtype))
 
 
 def _distinct_moves(batch: Trials, trial: int) -> Tensor:

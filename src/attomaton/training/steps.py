@@ -396,8 +396,8 @@ def flatten_spectrum(matrices: Tensor) -> Tensor:
     largest = matrices.abs().amax((1, 2), keepdim=True)
     parts: Any = cast("Any", torch.linalg).svd(_unit(matrices, largest), full_matrices=False)
     left, values, right = cast("tuple[Tensor, Tensor, Tensor]", tuple(parts))
-    kept = (values > NEGLIGIBLE * values[:, :1]).to(matrices.dtype)
-    return (left * kept[:, None]) @ right
+    positive = (values > NEGLIGIBLE * values[:, :1]).to(matrices.dtype)
+    return (left * positive[:, None]) @ right
 
 
 def near_spectrum(matrices: Tensor) -> Tensor:
@@ -429,13 +429,13 @@ def _move_native(
     """One step of ``torch.optim.Muon`` for every matrix of a batch."""
     kinds = [torch.nn.Parameter(matrix.clone()) for matrix in matrices]
     options = {"momentum": muon.momentum, "nesterov": muon.nesterov, "weight_decay": 0.0}
-    taken: Any = cast("Any", torch.optim).Muon(kinds, lr=pace, **options)
+    optimiser: Any = cast("Any", torch.optim).Muon(kinds, lr=pace, **options)
     for one, gradient, mean in zip(kinds, gradients, means, strict=True):
         one.grad = gradient.clone()
-        taken.state[one]["momentum_buffer"] = mean.clone()
-    taken.step()
-    kept = [taken.state[kind]["momentum_buffer"] for kind in kinds]
-    return torch.stack([kind.detach() for kind in kinds]), torch.stack(kept)
+        optimiser.state[one]["momentum_buffer"] = mean.clone()
+    optimiser.step()
+    buffers = [optimiser.state[kind]["momentum_buffer"] for kind in kinds]
+    return torch.stack([kind.detach() for kind in kinds]), torch.stack(buffers)
 
 
 STEPS = (GradientDescent, Adam, SignDescent, SpectralDescent, Muon)

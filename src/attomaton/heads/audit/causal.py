@@ -124,14 +124,14 @@ def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "la
     if by not in BY:
         raise UnsupportedOption(f"means are by lag or by place, not {by!r}")
     sums: list[Tensor] = []
-    given: list[Tensor] = []
+    output_sums: list[Tensor] = []
 
     def collect(layer: int, outputs: Tensor) -> Tensor:
         total = outputs.detach().double().sum(0)
-        if len(given) <= layer:
-            given.append(total)
+        if len(output_sums) <= layer:
+            output_sums.append(total)
         else:
-            given[layer] += total
+            output_sums[layer] += total
         return outputs
 
     for tokens in contexts.batches(model):
@@ -139,7 +139,7 @@ def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "la
         totals = [pattern.detach().double().sum(0) for pattern in patterns]
         sums = [old + new for old, new in zip(sums, totals, strict=True)] if sums else totals
     n = len(contexts.tokens)
-    means, outputs = [one / n for one in sums], [one / n for one in given]
+    means, outputs = [one / n for one in sums], [one / n for one in output_sums]
     if by == "place":
         return Means(tuple(means), tuple(outputs))
     return Means(tuple(map(_by_lag, means)), tuple(output.mean(1, keepdim=True) for output in outputs))
@@ -258,22 +258,22 @@ def replace_heads(
     ['0.0', '0.1']
     """
     alone = [(head,) for head in model.shape.heads]
-    given = alone if sets is None else [(one,) if isinstance(one, Head) else one for one in sets]
-    asked = [tuple(check_heads(one, model.shape)) for one in given]
+    groups = alone if sets is None else [(one,) if isinstance(one, Head) else one for one in sets]
+    checked = [tuple(check_heads(one, model.shape)) for one in groups]
     if means_from is not None and means_from.tokens.shape[1] != contexts.tokens.shape[1]:
         raise MismatchedParts("the contexts of the means have another length; cut both to the same")
     means = measure_means(model, contexts if means_from is None else means_from, by=by)
     whole, right = run_edited(model, contexts, means, (), "pattern")
-    rises = {kind: np.empty((len(whole), len(asked))) for kind in KINDS}
-    drops = {kind: np.empty(len(asked)) for kind in KINDS}
-    for at, heads in enumerate(asked):
+    rises = {kind: np.empty((len(whole), len(checked))) for kind in KINDS}
+    drops = {kind: np.empty(len(checked)) for kind in KINDS}
+    for at, heads in enumerate(checked):
         for kind in KINDS:
             loss, hits = run_edited(model, contexts, means, heads, kind)
             rises[kind][:, at], drops[kind][at] = loss - whole, right.mean() - hits.mean()
-        progress(at + 1, len(asked))
+        progress(at + 1, len(checked))
     drawn = Resampled.over(np.arange(len(whole)))
     return Causal(
-        tuple(asked),
+        tuple(checked),
         float(whole.mean()),
         float(right.mean()),
         drawn.mean(rises["pattern"]),
@@ -370,29 +370,29 @@ def share_out(
     >>> share_out(model, contexts, model.shape.heads).pattern.shape
     (2,)
     """
-    asked = tuple(check_heads(heads, model.shape))
+    checked = tuple(check_heads(heads, model.shape))
     means = measure_means(model, contexts, by=by)
-    known: dict[tuple[str, frozenset[Head]], float] = {}
-    exact = len(asked) <= MOST_EXACT
-    total = 2 * (2 ** len(asked) if exact else len(asked) * whole_number(orders, "orders", least=2))
+    losses: dict[tuple[str, frozenset[Head]], float] = {}
+    exact = len(checked) <= MOST_EXACT
+    total = 2 * (2 ** len(checked) if exact else len(checked) * whole_number(orders, "orders", least=2))
 
     def value(kind: str, changed: frozenset[Head]) -> float:
-        if (kind, changed) not in known:
-            known[kind, changed] = float(run_edited(model, contexts, means, sorted(changed), kind)[0].mean())
-            progress(min(len(known), total), total)
-        return known[kind, changed]
+        if (kind, changed) not in losses:
+            losses[kind, changed] = float(run_edited(model, contexts, means, sorted(changed), kind)[0].mean())
+            progress(min(len(losses), total), total)
+        return losses[kind, changed]
 
     shares = list[Float64]()
     errors = list[Float64]()
     for kind in KINDS:
         if exact:
-            shares.append(np.array([_share(asked, head, partial(value, kind)) for head in asked]))
-            errors.append(np.zeros(len(asked)))
+            shares.append(np.array([_share(checked, head, partial(value, kind)) for head in checked]))
+            errors.append(np.zeros(len(checked)))
             continue
-        gains = _draw_orders(asked, orders, make_rng(seed), partial(value, kind))
+        gains = _draw_orders(checked, orders, make_rng(seed), partial(value, kind))
         shares.append(gains.mean(0))
         errors.append(gains.std(0, ddof=1) / np.sqrt(orders))
-    return Shapley(asked, *shares, *errors)
+    return Shapley(checked, *shares, *errors)
 
 
 def _share(heads: tuple[Head, ...], head: Head, value: Callable[[frozenset[Head]], float]) -> float:
@@ -402,8 +402,8 @@ def _share(heads: tuple[Head, ...], head: Head, value: Callable[[frozenset[Head]
     for size in range(n):
         weight = factorial(size) * factorial(n - size - 1) / factorial(n)
         for chosen in combinations(others, size):
-            held = frozenset(chosen)
-            total += weight * (value(held | {head}) - value(held))
+            changed = frozenset(chosen)
+            total += weight * (value(changed | {head}) - value(changed))
     return total
 
 
@@ -416,9 +416,9 @@ def _draw_orders(
     """What each head adds in each of some drawn orders, shape (orders, n_heads)."""
     gains = np.empty((orders, len(heads)))
     for row in gains:
-        held: frozenset[Head] = frozenset()
+        changed: frozenset[Head] = frozenset()
         order: list[int] = rng.permutation(len(heads)).tolist()
         for at in order:
-            row[at] = value(held | {heads[at]}) - value(held)
-            held |= {heads[at]}
+            row[at] = value(changed | {heads[at]}) - value(changed)
+            changed |= {heads[at]}
     return gains

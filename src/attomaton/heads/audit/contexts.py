@@ -137,10 +137,10 @@ def show_head(
     rows = replace(rows, heads=(head,), **arrays)
     fitted, scored = (rows.take(np.isin(rows.documents, part)) for part in (fit_on, score_on))
     own = [of_head(one, model, head) for one in settle_rungs(steps, model)]
-    told = list(climb_head(Features.of(own, fitted), Features.of(own, scored), 0))
-    taken = _most_apart(scored, told[0], whole_number(n, "n", least=1))
-    weights = np.array([np.exp(one.logs[taken]) for one in told])
-    return HeadContexts(head, scored.take(taken), tuple(one.name for one in told), weights, vocabulary)
+    fits = list(climb_head(Features.of(own, fitted), Features.of(own, scored), 0))
+    chosen = _most_apart(scored, fits[0], whole_number(n, "n", least=1))
+    weights = np.array([np.exp(one.logs[chosen]) for one in fits])
+    return HeadContexts(head, scored.take(chosen), tuple(one.name for one in fits), weights, vocabulary)
 
 
 def of_head(rung: Step, model: HeadModel, head: Head) -> Step:
@@ -148,12 +148,12 @@ def of_head(rung: Step, model: HeadModel, head: Head) -> Step:
     if not isinstance(rung, Table):
         return rung
     place, many = model.shape.heads.index(head), len(model.shape.heads)
-    kept = {
+    parts = {
         name: one[place : place + 1]
         for name, one in (("values", rung.values), ("background", rung.background))
         if one.ndim == 2 and len(one) == many
     }
-    return replace(rung, **kept)
+    return replace(rung, **parts)
 
 
 def _most_apart(rows: Rows, first: Fitted, n: int) -> Any:

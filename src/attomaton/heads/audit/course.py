@@ -86,16 +86,16 @@ def find_steps(sources: Sequence[str], *, most: int | None = None) -> tuple[Mode
     number, such as checkpoint-100
     """
     read = cache(read_run)
-    found: list[ModelStep] = []
+    models: list[ModelStep] = []
     for source in expand(sources):
-        found += _steps_of(source, read, whole=most is not None)
-    found = sort_steps(found)
-    return tuple(found) if most is None else spread(found, most)
+        models += _steps_of(source, read, whole=most is not None)
+    models = sort_steps(models)
+    return tuple(models) if most is None else spread(models, most)
 
 
-def sort_steps(found: Iterable[ModelStep]) -> list[ModelStep]:
+def sort_steps(models: Iterable[ModelStep]) -> list[ModelStep]:
     """Models by their steps, if no two are of the same."""
-    ordered = sorted(found, key=lambda one: one.step)
+    ordered = sorted(models, key=lambda one: one.step)
     for one, other in pairwise(ordered):
         if one.step == other.step:
             raise MismatchedParts(
@@ -106,16 +106,16 @@ def sort_steps(found: Iterable[ModelStep]) -> list[ModelStep]:
 
 def expand(sources: Sequence[str]) -> list[str]:
     """The sources, with what stands there in place of each glob."""
-    found: list[str] = []
+    paths: list[str] = []
     for source in sources:
         if not has_magic(source) or Path(source).exists():
-            found.append(source)
+            paths.append(source)
             continue
         there = sorted(glob(source))  # noqa: PTH207  an absolute glob is one of a user's
         if not there:
             raise UnreadableModel(f"nothing stands at {source}; give folders of models, or a glob of them")
-        found += there
-    return found
+        paths += there
+    return paths
 
 
 def step_of(source: str) -> int:
@@ -129,13 +129,13 @@ def step_of(source: str) -> int:
     return int(numbers[0])
 
 
-def spread(found: Sequence[ModelStep], most: int) -> tuple[ModelStep, ...]:
+def spread(models: Sequence[ModelStep], most: int) -> tuple[ModelStep, ...]:
     """At most so many of the steps, spread evenly over them, first and last among them; of one, the last."""
     most = whole_number(most, "most", least=1)
-    if len(found) <= most:
-        return tuple(found)
-    places = [len(found) - 1] if most == 1 else np.linspace(0, len(found) - 1, most).round().astype(int)
-    return tuple(found[int(place)] for place in places)
+    if len(models) <= most:
+        return tuple(models)
+    places = [len(models) - 1] if most == 1 else np.linspace(0, len(models) - 1, most).round().astype(int)
+    return tuple(models[int(place)] for place in places)
 
 
 def _steps_of(source: str, read: Callable[[Path], Any], *, whole: bool) -> list[ModelStep]:
@@ -143,8 +143,8 @@ def _steps_of(source: str, read: Callable[[Path], Any], *, whole: bool) -> list[
     place = Path(source)
     if is_run(place):
         trace = read(place)
-        taken = trace.steps.tolist() if whole else [int(trace.steps[-1])]
-        return [ModelStep(step, source, partial(watch_trace, trace, step=step)) for step in taken]
+        steps = trace.steps.tolist() if whole else [int(trace.steps[-1])]
+        return [ModelStep(step, source, partial(watch_trace, trace, step=step)) for step in steps]
     step = step_of(source)
     if place.suffix == ".safetensors":
         return [ModelStep(step, source, partial(open_checkpoint, place, read=read))]
@@ -242,12 +242,12 @@ class HeadCourse(Tabular):
         return draw_course(self.steps, names, self.rungs, self.shares, self.excess, ax)
 
     def _blocks(self) -> list[Block]:
-        told = sorted({int(at) for at in np.linspace(0, len(self.steps) - 1, PRINTED).round()})
-        steps = [f"step {self.steps[at]:,}" for at in told]
+        columns = sorted({int(at) for at in np.linspace(0, len(self.steps) - 1, PRINTED).round()})
+        steps = [f"step {self.steps[at]:,}" for at in columns]
         shares, excess, z, last = self.shares, self.excess, self.z, self.audits[-1]
 
         def grid(title: str, cell: Callable[[int, int], str]) -> Grid:
-            rows = [(str(head), *(cell(at, one) for at in told)) for one, head in enumerate(self.heads)]
+            rows = [(str(head), *(cell(at, one) for at in columns)) for one, head in enumerate(self.heads)]
             return Grid(title, ["head", *steps], rows)
 
         blocks: list[Block] = [
@@ -350,9 +350,9 @@ def audit_course(
             first = one.name, model.shape
             *_, climbed = prepare(model, documents, rungs, how)
         check_alike(first, (one.name, model.shape))
-        told = _within(tell, stage)
+        stages = _within(tell, stage)
         audits.append(
-            audit_heads(model, documents, rungs=climbed, random=random, null=null, how=how, progress=told)
+            audit_heads(model, documents, rungs=climbed, random=random, null=null, how=how, progress=stages)
         )
         _warn_of_copies(ordered, audits)
     return HeadCourse(tuple(one.step for one in ordered), tuple(audits))
@@ -380,30 +380,30 @@ def order_steps(models: Sequence[Any], steps: Sequence[int] | None) -> list[Mode
         raise MismatchedParts(
             f"there are {len(models)} models and {len(steps)} steps; give a step for each model"
         )
-    given = [None] * len(models) if steps is None else [whole_number(step, "steps") for step in steps]
-    return sort_steps(map(_as_step, models, given))
+    numbers = [None] * len(models) if steps is None else [whole_number(step, "steps") for step in steps]
+    return sort_steps(map(_as_step, models, numbers))
 
 
 def check_alike(first: tuple[str, ModelShape], other: tuple[str, ModelShape]) -> None:
     """Refuse a model of another shape than the first, and say what differs."""
-    said = {
+    sentences = {
         "n_layers": "{} has {} layers and {} {}",
         "n_heads": "{} has {} heads in each layer and {} {}",
         "n_tokens": "{} knows {} tokens and {} {}",
         "longest": "{} takes contexts of {} tokens at most and {} {}",
     }
-    for name, words in said.items():
+    for name, words in sentences.items():
         one, two = (getattr(shape, name) for _, shape in (first, other))
         if one != two:
-            told = words.format(first[0], "any number of" if one is None else one, other[0], two)
-            raise MismatchedParts(f"{told}; give models of one training")
+            difference = words.format(first[0], "any number of" if one is None else one, other[0], two)
+            raise MismatchedParts(f"{difference}; give models of one training")
 
 
-def _within(tell: Stages, said: str) -> Stages:
+def _within(tell: Stages, step: str) -> Stages:
     """What names stages with their step before them."""
 
     def begin(stage: str) -> None:
-        tell.begin(f"{said}: {stage}")
+        tell.begin(f"{step}: {stage}")
 
     return replace(tell, begin=begin)
 
@@ -411,7 +411,7 @@ def _within(tell: Stages, said: str) -> Stages:
 def _as_step(model: Any, step: int | None) -> ModelStep:
     if isinstance(model, ModelStep):
         return model if step is None else replace(model, step=step)
-    source: Any = model
+    source = cast("object", model)
     named = str(source) if isinstance(model, str | PathLike) else ""
     if step is None and not named:
         raise UnsupportedOption(

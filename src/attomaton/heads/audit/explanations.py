@@ -145,9 +145,9 @@ class TokenCounts:
 
     def of_pairs(self, first: Integers, second: Integers) -> Int64:
         """How often ``second`` follows ``first``, in the shape of ``second``."""
-        wanted = pack_pairs(np.broadcast_to(first, second.shape).ravel(), second.ravel())
-        found, there = find_rows(self.keys, wanted)
-        return np.where(there, self.pairs[found] if len(self.pairs) else 0, 0).reshape(second.shape)
+        pairs = pack_pairs(np.broadcast_to(first, second.shape).ravel(), second.ravel())
+        rows, there = find_rows(self.keys, pairs)
+        return np.where(there, self.pairs[rows] if len(self.pairs) else 0, 0).reshape(second.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,13 +273,13 @@ class Table:
     def scores(self, rows: Rows) -> Float64:
         """The score of each place, shape (n_rows, window), or (n_rows, n_heads, window)."""
         keys, order = self._sorted
-        wanted = pack_pairs(np.repeat(rows.queries, rows.window), rows.tokens.ravel())
-        found, there = find_rows(keys, wanted)
+        pairs = pack_pairs(np.repeat(rows.queries, rows.window), rows.tokens.ravel())
+        places, there = find_rows(keys, pairs)
         values = np.atleast_2d(self.values)
         scores = np.atleast_2d(self.background)[:, rows.tokens.ravel()].astype(np.float64)
         scores = np.repeat(scores, len(values), 0) if len(scores) < len(values) else scores
         if there.any():
-            scores[:, there] = values[:, order[found[there]]]
+            scores[:, there] = values[:, order[places[there]]]
         by_head = scores.reshape(len(scores), *rows.tokens.shape).swapaxes(0, 1)
         return by_head if self.values.ndim == 2 or self.background.ndim == 2 else by_head[:, 0]
 
@@ -363,7 +363,7 @@ class AttentionRung:
         )
         bags = predicted.bags
         each = predicted.probabilities / bags.multiplicity
-        wanted = pack_pairs(np.repeat(np.arange(n), window), rows.tokens.ravel())
-        found, _ = find_rows(pack_pairs(bags.sample, bags.token), wanted)
-        weights = each[found].reshape(n, window)
+        pairs = pack_pairs(np.repeat(np.arange(n), window), rows.tokens.ravel())
+        places, _ = find_rows(pack_pairs(bags.sample, bags.token), pairs)
+        weights = each[places].reshape(n, window)
         return np.log(np.maximum((1.0 - floor) * weights + floor / window, NOTHING))

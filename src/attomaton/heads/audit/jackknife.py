@@ -177,8 +177,8 @@ class Chance:
             raise InvalidSamples("chance is told from random heads; measure at least one random model")
         return cls(
             tuple(head for heads, _ in measured for head in heads),
-            np.concatenate([told.value for _, told in measured]),
-            np.concatenate([told.error for _, told in measured]),
+            np.concatenate([estimates.value for _, estimates in measured]),
+            np.concatenate([estimates.error for _, estimates in measured]),
         )
 
     def z(self, heads: Sequence[Head], told: Estimates) -> Float64:

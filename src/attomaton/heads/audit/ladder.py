@@ -110,36 +110,36 @@ def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -
     times the root of the mean KL(attention ‖ uniform).
     """
     penalty, n = design.penalty, len(attention)
-    found = np.zeros(design.size) if start is None else start.copy()
-    logs = log_softmax(design.scores(found), axis=-1)
-    value = -np.vdot(attention, logs) / n + 0.5 * np.vdot(penalty, found**2)
+    coefficients = np.zeros(design.size) if start is None else start.copy()
+    logs = log_softmax(design.scores(coefficients), axis=-1)
+    value = -np.vdot(attention, logs) / n + 0.5 * np.vdot(penalty, coefficients**2)
     flat = np.full((1, attention.shape[1]), -np.log(attention.shape[1]))
     enough = ENOUGH * np.sqrt(np.clip(divergence(attention, flat).mean(), 1e-12, 1.0))
     for _ in range(MOST_STEPS):
         chances = np.exp(logs)
-        gradient = design.collect((chances - attention) / n) + penalty * found
+        gradient = design.collect((chances - attention) / n) + penalty * coefficients
         if np.abs(gradient).max(initial=0.0) <= enough:
             break
         step = _newton_step(design, chances, penalty, gradient)
         slope, size = np.vdot(gradient, step), 1.0
         while True:
-            tried = found + size * step
+            tried = coefficients + size * step
             logs = log_softmax(design.scores(tried), axis=-1)
             new = -np.vdot(attention, logs) / n + 0.5 * np.vdot(penalty, tried**2)
             if new <= value + 1e-4 * size * slope + LOSS_ROUNDING or size < 1e-6:
                 break
             size *= 0.5
-        found, value = tried, new
-    return found
+        coefficients, value = tried, new
+    return coefficients
 
 
 def _newton_step(design: Design, chances: Float64, penalty: Float64, gradient: Float64) -> Float64:
     """−H⁻¹ g by conjugate gradients with the diagonal of H as preconditioner."""
     n = len(chances)
     diagonal = design.squares(chances / n) + penalty
-    step, left = np.zeros(len(gradient)), -gradient
-    scaled = left / diagonal
-    way, product = scaled.copy(), np.vdot(left, scaled)
+    step, residual = np.zeros(len(gradient)), -gradient
+    scaled = residual / diagonal
+    way, product = scaled.copy(), np.vdot(residual, scaled)
     enough = min(0.1, np.sqrt(product)) * np.sqrt(product)
     for _ in range(MOST_TURNS):
         along = design.scores(way)
@@ -147,9 +147,9 @@ def _newton_step(design: Design, chances: Float64, penalty: Float64, gradient: F
         bent = design.collect(chances * along / n) + penalty * way
         size = product / np.vdot(way, bent)
         step += size * way
-        left = left - size * bent
-        scaled = left / diagonal
-        product, old = np.vdot(left, scaled), product
+        residual = residual - size * bent
+        scaled = residual / diagonal
+        product, old = np.vdot(residual, scaled), product
         if np.sqrt(product) <= enough:
             break
         way = scaled + (product / old) * way
@@ -287,8 +287,8 @@ class Ladder(Tabular):
         """
         if not self.chance:
             return np.array([one.z for one in self.added])
-        told = [self._signed(number) for number in range(len(self.names))]
-        return np.array([one.z(self.heads, own) for one, own in zip(self.chance, told, strict=True)])
+        signed = [self._signed(number) for number in range(len(self.names))]
+        return np.array([one.z(self.heads, own) for one, own in zip(self.chance, signed, strict=True)])
 
     @property
     def holds(self) -> Bool:
@@ -320,10 +320,10 @@ class Ladder(Tabular):
             "head": [str(head) for head in self.heads] * len(self.names),
             "rung": np.repeat(np.array(self.names, dtype=object), n).tolist(),
         }
-        for prefix, told in (("", self.explained), ("added_", self.added)):
-            columns["added" if prefix else "explained"] = np.concatenate([one.value for one in told])
-            columns[f"{prefix}low"] = np.concatenate([one.low for one in told])
-            columns[f"{prefix}high"] = np.concatenate([one.high for one in told])
+        for prefix, estimates in (("", self.explained), ("added_", self.added)):
+            columns["added" if prefix else "explained"] = np.concatenate([one.value for one in estimates])
+            columns[f"{prefix}low"] = np.concatenate([one.low for one in estimates])
+            columns[f"{prefix}high"] = np.concatenate([one.high for one in estimates])
         columns["z_documents"] = np.concatenate([one.z for one in self.added])
         return table_of(
             {**columns, "z": self.z.ravel(), "holds": holds.ravel(), "scale": self.scales.ravel()}
@@ -378,20 +378,23 @@ def climb(
     if fitted.heads != scored.heads or fitted.window != scored.window:
         raise MismatchedParts("the rows to fit on and those to score are of other heads or windows")
     drawn = Resampled.over(scored.documents)
-    known = [Features.of(rungs, rows) for rows in (fitted, scored)]
+    features = [Features.of(rungs, rows) for rows in (fitted, scored)]
     n_heads = len(scored.heads)
-    left, scales = np.empty((len(rungs), len(scored), n_heads)), np.empty((len(rungs), n_heads))
+    unexplained, scales = np.empty((len(rungs), len(scored), n_heads)), np.empty((len(rungs), n_heads))
     uniform = np.empty((len(scored), n_heads))
     flat = np.full((1, scored.window), -np.log(scored.window))
     for place in range(n_heads):
-        seen = scored.of_head(place)
-        uniform[:, place] = divergence(seen, flat)
-        for number, step in enumerate(climb_head(known[0], known[1], place, nested=nested)):
-            left[number, :, place], scales[number, place] = divergence(seen, step.logs), step.scale
+        attention = scored.of_head(place)
+        uniform[:, place] = divergence(attention, flat)
+        for number, step in enumerate(climb_head(features[0], features[1], place, nested=nested)):
+            unexplained[number, :, place], scales[number, place] = (
+                divergence(attention, step.logs),
+                step.scale,
+            )
         progress(place + 1, n_heads)
     everywhere = uniform.mean(0) <= UNIFORM
-    uniform[:, everywhere] = left[:, :, everywhere] = 1.0  # of such heads every rung explains nothing
-    ratios = [drawn.ratio(rung, uniform) for rung in left]
+    uniform[:, everywhere] = unexplained[:, :, everywhere] = 1.0  # of such heads every rung explains nothing
+    ratios = [drawn.ratio(rung, uniform) for rung in unexplained]
     shares = [Estimates(1.0 - ratio.value, 1.0 - ratio.without) for ratio in ratios]
     added = [one.minus(shares[at - 1]) if nested and at else one for at, one in enumerate(shares)]
     return Ladder(scored.heads, names, nested, tuple(shares), tuple(added), scales)
@@ -412,8 +415,10 @@ class Features:
     @classmethod
     def of(cls, rungs: Sequence[Step], rows: Rows) -> "Features":
         """Ask every rung for its scores."""
-        told = [None if isinstance(rung, Position | KeyToken) else check_scores(rung, rows) for rung in rungs]
-        return cls(rows, tuple(rungs), tuple(told))
+        scores = [
+            None if isinstance(rung, Position | KeyToken) else check_scores(rung, rows) for rung in rungs
+        ]
+        return cls(rows, tuple(rungs), tuple(scores))
 
     def design(self, used: Sequence[int], place: int, spreads: Float64) -> Design:
         """The design of one head from some rungs, their scores divided by ``spreads``."""
@@ -438,14 +443,14 @@ class Features:
 
     def spreads(self, place: int) -> Float64:
         """The deviation of each rung's scores inside rows, shape (n_rungs,); 1 where there is none."""
-        found = np.ones(len(self.rungs))
+        deviations = np.ones(len(self.rungs))
         for number, scores in enumerate(self.scores):
             if scores is not None:
                 own = self.of_head(number, place)
                 centred: Float64 = own - own.mean(1, keepdims=True)
                 spread = float(np.sqrt(np.mean(centred**2)))
-                found[number] = spread if spread > 0 else 1.0
-        return found
+                deviations[number] = spread if spread > 0 else 1.0
+        return deviations
 
 
 def check_scores(rung: Rung, rows: Rows) -> Float64:

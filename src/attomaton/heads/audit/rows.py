@@ -190,8 +190,8 @@ def list_documents(documents: Any) -> list[Any]:
             f"the documents are a {type(cast('Any', documents)).__name__}; give a list with the token ids of "
             "each document"
         )
-    given = cast("Any", documents)
-    return list(given.to_pylist() if hasattr(given, "to_pylist") else given)
+    source = cast("Any", documents)
+    return list(source.to_pylist() if hasattr(source, "to_pylist") else source)
 
 
 def cut_documents(documents: Iterable[Any], longest: int, *, n_tokens: int) -> list[Int32]:
@@ -217,14 +217,14 @@ def cut_documents(documents: Iterable[Any], longest: int, *, n_tokens: int) -> l
     return cut
 
 
-def _longest(model: HeadModel, asked: int, window: int) -> int:
+def _longest(model: HeadModel, longest: int, window: int) -> int:
     most = model.shape.longest
     if most is not None and most <= window:
         raise UnsupportedOption(
             f"{model.name} takes contexts of {most:,} tokens, and rows of {window} places need "
             f"{window + 1}; take a window of {most - 1} or less"
         )
-    return asked if most is None else min(asked, most)
+    return longest if most is None else min(longest, most)
 
 
 def check_parts(
@@ -252,8 +252,8 @@ def check_parts(
 
 def check_copies(fitted: Sequence[Int32], scored: Sequence[Int32]) -> None:
     """Raise if more than half of the documents to score stand among those to fit on: nothing is held back."""
-    known = {ids.tobytes() for ids in fitted}
-    copies = sum(ids.tobytes() in known for ids in scored)
+    contents = {ids.tobytes() for ids in fitted}
+    copies = sum(ids.tobytes() in contents for ids in scored)
     if 2 * copies > len(scored):
         raise InvalidSamples(
             f"{copies} of the {len(scored)} documents to score are copies of documents to fit on, so that "
@@ -285,9 +285,9 @@ def _watch_batch(
         at = places[number]
         behind = at[:, None] - np.arange(window)
         by_layer = [layer[row].detach()[:, at].float().cpu().numpy() for layer in patterns]
-        seen = np.concatenate(by_layer).transpose(1, 0, 2)  # (n_at, n_heads, length)
-        parts["attention"].append(np.take_along_axis(seen, behind[:, None], 2))
-        parts["first"].append(seen[:, :, 0])
+        attention = np.concatenate(by_layer).transpose(1, 0, 2)  # (n_at, n_heads, length)
+        parts["attention"].append(np.take_along_axis(attention, behind[:, None], 2))
+        parts["first"].append(attention[:, :, 0])
         parts["tokens"].append(ids[behind])
         parts["before"].append(ids[behind - 1])
         parts["labels"].append(ids[at + 1])

@@ -67,26 +67,26 @@ class Habits:
     @classmethod
     def of(cls, rows: Rows) -> "Habits":
         """From the rows of some documents."""
-        wanted = _pack(rows)
-        keys, place = np.unique(wanted, return_inverse=True)
+        packed = _pack(rows)
+        keys, place = np.unique(packed, return_inverse=True)
         place, token = place.ravel(), rows.tokens.ravel()
         of_key = np.empty(len(keys), np.int64)
         of_key[place] = token
         profile, strength = rows.profile, STRENGTH / rows.window
         tokens, pairs = np.empty((len(profile), rows.n_tokens)), np.empty((len(profile), len(keys)))
         for head, own in enumerate(profile):
-            given, usual = rows.attention[:, head].ravel(), np.tile(own, len(rows))
-            one, base = (np.bincount(token, part, rows.n_tokens) for part in (given, usual))
+            attention, usual = rows.attention[:, head].ravel(), np.tile(own, len(rows))
+            one, base = (np.bincount(token, part, rows.n_tokens) for part in (attention, usual))
             tokens[head] = (one + strength) / (base + strength)
-            one, base = (np.bincount(place, part, len(keys)) for part in (given, usual))
+            one, base = (np.bincount(place, part, len(keys)) for part in (attention, usual))
             pairs[head] = (one + strength * tokens[head][of_key]) / (base + strength)
         return cls(profile, tokens, keys, pairs)
 
     def expect(self, rows: Rows, head: int) -> Float64:
         """What one head gives to each place by habit, shape (n_rows, window); every row sums to 1."""
-        found, there = find_rows(self.keys, _pack(rows))
+        places, there = find_rows(self.keys, _pack(rows))
         factors = self.tokens[head][rows.tokens.ravel()]
-        factors[there] = self.pairs[head][found[there]]
+        factors[there] = self.pairs[head][places[there]]
         expected = self.profile[head] * factors.reshape(rows.tokens.shape)
         return expected / expected.sum(1, keepdims=True)
 
@@ -98,14 +98,14 @@ def _pack(rows: Rows) -> Int64:
 def expect_by_definition(fitted: Rows, row: Rows, head: int) -> Float64:
     """The same for the first of some rows, place by place."""
     profile, strength = fitted.profile[head], STRENGTH / fitted.window
-    given = fitted.attention[:, head].astype(np.float64)
-    usual = np.broadcast_to(profile, given.shape)
+    attention = fitted.attention[:, head].astype(np.float64)
+    usual = np.broadcast_to(profile, attention.shape)
     expected = np.empty(fitted.window)
     for place, token in enumerate(row.tokens[0].tolist()):
         mine = fitted.tokens == token
-        factor = (given[mine].sum() + strength) / (usual[mine].sum() + strength)
+        factor = (attention[mine].sum() + strength) / (usual[mine].sum() + strength)
         both = mine & (fitted.queries == row.queries[0])[:, None]
-        factor = (given[both].sum() + strength * factor) / (usual[both].sum() + strength)
+        factor = (attention[both].sum() + strength * factor) / (usual[both].sum() + strength)
         expected[place] = profile[place] * factor
     return expected / expected.sum()
 

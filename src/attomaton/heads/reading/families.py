@@ -35,19 +35,19 @@ class NamedTensors:
         """A tensor of this shape, whose numbers are finite floats."""
         if name not in self._tensors:
             raise UnreadableModel(f"there is no tensor {name!r}, which its configuration asks for")
-        found = self._tensors[name].detach()
+        tensor = self._tensors[name].detach()
         self._left.discard(name)
-        if tuple(found.shape) != shape:
+        if tuple(tensor.shape) != shape:
             raise UnreadableModel(
-                f"tensor {name!r} has shape {list(found.shape)}, and the configuration asks for {list(shape)}"
+                f"tensor {name!r} has shape {list(tensor.shape)}, and the configuration asks for {list(shape)}"
             )
-        if not found.dtype.is_floating_point:
-            raise UnreadableModel(f"tensor {name!r} holds {found.dtype}; weights are floats")
-        flat = found.reshape(-1)
+        if not tensor.dtype.is_floating_point:
+            raise UnreadableModel(f"tensor {name!r} holds {tensor.dtype}; weights are floats")
+        flat = tensor.reshape(-1)
         for first in range(0, len(flat), CHUNK):
             if not bool(torch.isfinite(flat[first : first + CHUNK]).all()):
                 raise UnreadableModel(f"tensor {name!r} holds numbers that are not finite")
-        return found
+        return tensor
 
     def linear(self, name: str, n_in: int, n_out: int, *, biased: bool) -> Linear:
         """A map stored as PyTorch stores them, shape (n_out, n_in)."""
@@ -73,11 +73,11 @@ class NamedTensors:
 
     def finish(self) -> None:
         """Raise if a tensor was not used: the model would be another than the one that was trained."""
-        left = sorted(name for name in self._left if not BUFFERS.search(name))
-        if left:
+        unused = sorted(name for name in self._left if not BUFFERS.search(name))
+        if unused:
             raise UnreadableModel(
-                f"tensor {shown(left[0])!r} has no place in a model of this configuration "
-                f"({len(left)} such tensors)"
+                f"tensor {shown(unused[0])!r} has no place in a model of this configuration "
+                f"({len(unused)} such tensors)"
             )
 
 

@@ -50,12 +50,12 @@ def parse_json(text: bytes, what: str) -> Any:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen = set[str]()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        names = set[str]()
+        twice = next(name for name, _ in pairs if name in names or names.add(name))
         raise ValueError(f"{shown(twice)!r} is there twice")
-    return found
+    return record
 
 
 def _no_constant(name: str) -> Any:
@@ -68,36 +68,36 @@ def read_json(path: Path) -> dict[str, Any]:
         text = stream.read(CONFIG_BYTES + 1)
         if len(text) > CONFIG_BYTES:
             raise UnreadableModel(f"it has more than {CONFIG_BYTES:,} bytes, as no configuration has")
-        found = parse_json(text, "it")
-        if not isinstance(found, dict):
+        record = parse_json(text, "it")
+        if not isinstance(record, dict):
             raise UnreadableModel("it is no JSON object")
-        return cast("dict[str, Any]", found)
+        return cast("dict[str, Any]", record)
 
 
 def map_shards(folder: Path, weight_map: Mapping[str, str]) -> dict[str, Tensor]:
     """The tensors of several files, by an index that says which file holds which; both must agree."""
     tensors: dict[str, Tensor] = {}
     for name in sorted(set(weight_map.values())):
-        found = map_file(folder / name)
-        wanted = {tensor for tensor, file in weight_map.items() if file == name}
-        if found.keys() != wanted:
-            wrong = shown(min(found.keys() ^ wanted))
+        shard = map_file(folder / name)
+        listed = {tensor for tensor, file in weight_map.items() if file == name}
+        if shard.keys() != listed:
+            wrong = shown(min(shard.keys() ^ listed))
             raise UnreadableModel(
                 f"{folder / name} and the index of its folder do not agree about tensor {wrong!r}; {RESTORE}"
             )
-        tensors.update(found)
+        tensors.update(shard)
     return tensors
 
 
-def parse_index(found: Mapping[str, Any], place: Path) -> dict[str, str]:
+def parse_index(index: Mapping[str, Any], place: Path) -> dict[str, str]:
     """Tensor → file of an index, if all files are safetensors files beside it."""
-    given = found.get("weight_map")
-    files = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    weight_map = index.get("weight_map")
+    files = cast("dict[str, Any]", weight_map) if isinstance(weight_map, dict) else {}
     wrong = [file for file in files.values() if not _is_plain(file)]
     if not files or wrong:
-        said = f": it names {shown(str(wrong[0]))!r}" if wrong else ""
+        named = f": it names {shown(str(wrong[0]))!r}" if wrong else ""
         raise UnreadableModel(
-            f"{place} has no weight_map of tensors and safetensors files beside it{said}; {RESTORE}"
+            f"{place} has no weight_map of tensors and safetensors files beside it{named}; {RESTORE}"
         )
     return files
 

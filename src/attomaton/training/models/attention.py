@@ -198,8 +198,8 @@ class Trials:
         if self._features is not None:
             flat = torch.bmm(weights.reshape(b, 1, -1), self._features[0])
             return flat.reshape(b, t, n).transpose(0, 1)
-        asked = self.keys[:, :, -1] @ weights.transpose(1, 2)
-        return (self.keys @ asked[..., None])[..., 0].permute(2, 0, 1)
+        queries = self.keys[:, :, -1] @ weights.transpose(1, 2)
+        return (self.keys @ queries[..., None])[..., 0].permute(2, 0, 1)
 
     def _collect(self, pressed: Tensor) -> Tensor:
         """Σ pressed_t x_t x̄ᵀ, shape (b, d, d), from (t, b, n)."""
@@ -226,15 +226,15 @@ def split(parameters: Sequence[Tensor], gradient: Tensor) -> tuple[Tensor, ...]:
 
 def lay_out(model: AttentionModel, samples: Sequence[Samples], tables: Sequence[Float64]) -> Trials:
     """The trials as tensors of doubles; each has its own samples and embeddings."""
-    kept = [some.take(find_realisable(some)) for some in samples]
-    if not all(len(some) for some in kept):
+    realisable = [some.take(find_realisable(some)) for some in samples]
+    if not all(len(some) for some in realisable):
         raise InvalidSamples(
             "a trial has no realisable sample, so there is nothing to train on; leave it out"
         )
-    n, t = max(len(some) for some in kept), max(int(some.lengths.max()) for some in kept)
-    ids, labels = np.zeros((len(kept), n, t), np.int64), np.zeros((len(kept), n), np.int64)
-    there, weight = np.zeros((len(kept), n, t), bool), np.zeros((len(kept), n))
-    for trial, some in enumerate(kept):
+    n, t = max(len(some) for some in realisable), max(int(some.lengths.max()) for some in realisable)
+    ids, labels = np.zeros((len(realisable), n, t), np.int64), np.zeros((len(realisable), n), np.int64)
+    there, weight = np.zeros((len(realisable), n, t), bool), np.zeros((len(realisable), n))
+    for trial, some in enumerate(realisable):
         back = np.arange(t, 0, -1)
         place = some.stops[:, None] - back
         filled = back <= some.lengths[:, None]
@@ -244,12 +244,12 @@ def lay_out(model: AttentionModel, samples: Sequence[Samples], tables: Sequence[
     there[..., -1] = True
     device = model.device
     table = torch.as_tensor(np.stack(tables), dtype=torch.float64, device=device)
-    place, found = torch.as_tensor(ids, device=device), torch.as_tensor(there, device=device)
+    place, filled_places = torch.as_tensor(ids, device=device), torch.as_tensor(there, device=device)
     chosen = torch.as_tensor(labels, device=device)
     keys = torch.take_along_dim(table[:, None], place[..., None], dim=2)
-    hit = (place == chosen[..., None]) & found
+    hit = (place == chosen[..., None]) & filled_places
     prepared = model.head.prepare(keys, hit, table, chosen)
-    return Trials(model, table, keys, found, torch.as_tensor(weight, device=device), prepared)
+    return Trials(model, table, keys, filled_places, torch.as_tensor(weight, device=device), prepared)
 
 
 def measure_curvatures(

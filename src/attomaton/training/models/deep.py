@@ -195,28 +195,30 @@ class DeepTrials:
 
     def _losses(self, parameters: Sequence[Tensor], tokens: Tensor) -> Tensor:
         """The sum over positions of −ln p(label) of each trial, shape (n_trials,)."""
-        held = self.run(parameters, tokens[:, :, :-1])
-        logits = _times(held, parameters[-1])
+        stream = self.run(parameters, tokens[:, :, :-1])
+        logits = _times(stream, parameters[-1])
         right = logits.gather(3, tokens[:, :, 1:, None])[..., 0]
         return (logits.logsumexp(3) - right).sum((1, 2))
 
     def run(self, parameters: Sequence[Tensor], tokens: Tensor) -> Tensor:
         """What the last layer holds, shape (n_trials, n, t, n_tokens), for tokens (n_trials, n, t)."""
-        held = torch.nn.functional.one_hot(tokens, self.n_tokens).to(parameters[0].dtype)
+        stream = torch.nn.functional.one_hot(tokens, self.n_tokens).to(parameters[0].dtype)
         rest, first = list(parameters), True
         for _ in range(self.model.n_layers):
-            written = held
+            written = stream
             for _ in range(self.model.n_heads):
                 weights = rest.pop(0)
                 lags = rest.pop(0) if self.model.positions else None
                 values = rest.pop(0)
-                asked = _look_up(weights, tokens) if first else _times(held, weights) @ held.transpose(2, 3)
-                read = _look_up_rows(values, tokens) if first else _times(held, values)
-                written = written + self._attend(asked, lags) @ read
+                scores = (
+                    _look_up(weights, tokens) if first else _times(stream, weights) @ stream.transpose(2, 3)
+                )
+                read = _look_up_rows(values, tokens) if first else _times(stream, values)
+                written = written + self._attend(scores, lags) @ read
             if self.model.hidden is not None:
                 written = written + _times(torch.relu(_times(written, rest.pop(0))), rest.pop(0))
-            held, first = written, False
-        return held
+            stream, first = written, False
+        return stream
 
     def _attend(self, scores: Tensor, lags: Tensor | None) -> Tensor:
         """softmax over the keys up to the query, shape (n_trials, n, t, t)."""
@@ -226,10 +228,10 @@ class DeepTrials:
         return torch.softmax(scores.masked_fill(behind < 0, -torch.inf), 3)
 
 
-def _times(held: Tensor, matrix: Tensor) -> Tensor:
+def _times(stream: Tensor, matrix: Tensor) -> Tensor:
     """Each row of (b, n, t, k) times the trial's matrix (b, k, m)."""
-    b, n, t, k = held.shape
-    return (held.reshape(b, n * t, k) @ matrix).reshape(b, n, t, -1)
+    b, n, t, k = stream.shape
+    return (stream.reshape(b, n * t, k) @ matrix).reshape(b, n, t, -1)
 
 
 def _look_up(weights: Tensor, tokens: Tensor) -> Tensor:
@@ -260,10 +262,12 @@ def lay_out_sequences(model: DeepModel, sequences: Sequence[Integers], n_tokens:
     return DeepTrials(model, torch.as_tensor(np.stack(tables), device=model.device), n_tokens)
 
 
-def _check_sequences(given: object, name: str) -> Int64:
-    table = np.asarray(given)
+def _check_sequences(sequences: object, name: str) -> Int64:
+    table = np.asarray(sequences)
     if table.ndim != 2 or not np.issubdtype(table.dtype, np.integer) or min(table.shape, default=0) < 1:
-        raise InvalidSamples(f"{name} are {show(given)}; give whole numbers, shape (n_sequences, window + 1)")
+        raise InvalidSamples(
+            f"{name} are {show(sequences)}; give whole numbers, shape (n_sequences, window + 1)"
+        )
     if table.shape[1] < 2:
         raise InvalidSamples(f"{name} have {table.shape[1]} token each; give 2 at least, a query and a label")
     if table.min() < 0:

@@ -178,8 +178,8 @@ def _read_linear(attention: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     Values are taken relative to those of the positions with most attention: where these hold nearly all, what
     the others pull is then a sum of small numbers and not a difference of large ones.
     """
-    held = (attention == attention.amax(0)).to(values.dtype)
-    most = (values * held).sum(0) / held.sum(0)
+    largest = (attention == attention.amax(0)).to(values.dtype)
+    most = (values * largest).sum(0) / largest.sum(0)
     share = attention * (values - most)
     mean = share.sum(0)
     return mean + most, share - attention * mean
