@@ -124,11 +124,8 @@ def measure_margins(trace: Trace, automata: Sequence[Automaton], norm: Norm) -> 
     >>> from attomaton.training.models.embeddings import Orthonormal
     >>> samples = at.Samples.from_lists([[0, 1]], [0])
     >>> trace = at.train(samples, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=10)
-    >>> for norm in ("frobenius", "max", "spectral"):  # one priority: every W of the run is the best
-    ...     print(norm, measure_margins(trace, solve_trials(trace), norm).share[-1].round(6).tolist())
-    frobenius [1.0]
-    max [1.0]
-    spectral [1.0]
+    >>> measure_margins(trace, solve_trials(trace), "max").share[-1].round(6).tolist()  # of one priority
+    [1.0]
     """
     check_automata(trace, automata)
     n_records, n_trials = trace.weights.shape[:2]

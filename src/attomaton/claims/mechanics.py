@@ -66,23 +66,8 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
     >>> from attomaton.training.models.embeddings import Orthonormal
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1])
     >>> trace = at.train(samples, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=2000)
-    >>> for verdict in verify(at.learn(samples), trace):
-    ...     print(verdict.claim, verdict.status.value)
-    feasible holds
-    convex holds
-    strictly convex inside holds
-    norm grows holds
-    direction holds
-    finite part holds
-    regularisation path holds
-    hard retrieval holds
-    soft composition holds
-    local direction holds
-    third term holds
-    fast-forward holds
-    margin-frobenius not_applicable
-    margin-max not_applicable
-    margin-spectral not_applicable
+    >>> verify(at.learn(samples), trace).summary
+    '12 hold, 3 not judged (3 do not apply here)'
     """
     if isinstance(automata, Automaton):
         for samples in {id(corpus): corpus for corpus in trace.samples}.values():

@@ -84,9 +84,6 @@ class Retrieval:
     >>> retrieval = read_retrieval(at.learn(samples), count_tokens(samples))
     >>> retrieval.shares()["determined"]
     1.0
-    >>> masses = attend(retrieval.bags, np.log([3.0, 1.0, 1.0, 3.0, 1.0]))
-    >>> round(retrieval.compare(masses)["determined"].mass, 6), round(retrieval.score(masses).log_loss, 4)
-    (0.675, 0.3993)
     """
 
     prediction: BatchPrediction

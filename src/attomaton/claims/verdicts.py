@@ -38,13 +38,8 @@ class VerdictStatus(Enum):
 
     Examples
     --------
-    >>> import attomaton as at
-    >>> from attomaton.training.models.embeddings import Orthonormal
-    >>> corpus = at.Samples.from_lists([[0, 1]], [0])
-    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=100)
-    >>> verdicts = at.verify(at.learn(corpus), trace)
-    >>> sum(verdict.status is VerdictStatus.FAILS for verdict in verdicts)
-    0
+    >>> VerdictStatus.TOO_EARLY.words, VerdictStatus.FAILS.good
+    ('too early', False)
     """
 
     HOLDS = "holds"

@@ -204,8 +204,6 @@ class Adam:
         How much of the running means of the gradient and of its square is kept at each step.
     epsilon : float
         Added to the root of the mean square. With 0 an entry that never had a gradient does not move.
-    schedule : callable, optional
-        Step number → factor of η, such as :class:`~attomaton.training.steps.Decay`.
 
     Examples
     --------
@@ -302,14 +300,7 @@ class SpectralDescent(_Paced):
 
     With momentum it is what :class:`Muon` approximates.
 
-    Attributes
-    ----------
-    step_size : float
-        η: every singular value of a step that is not zero.
-    momentum : float
-        v ← momentum · v + (1 − momentum) · gradient; 0 takes the gradient itself.
-    schedule : callable, optional
-        Step number → factor of η, such as :class:`Decay`.
+    Fields are those of :class:`SignDescent`; η is every singular value of a step that is not zero.
 
     Examples
     --------
@@ -349,8 +340,6 @@ class Muon(_Paced):
         How much of the running mean is kept at each step.
     nesterov : bool
         Whether the gradient is mixed in once more before the step.
-    schedule : callable, optional
-        Step number → factor of η, such as :class:`Decay`.
     native : bool
         Let ``torch.optim.Muon`` itself take the steps.
 

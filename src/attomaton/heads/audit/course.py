@@ -9,7 +9,7 @@ from glob import glob, has_magic
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -181,10 +181,6 @@ class HeadCourse(Tabular):
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     course.save(f"{folder}/course.parquet").name
     'course.parquet'
-    >>> import matplotlib as mpl
-    >>> mpl.use("agg")
-    >>> [axes.get_title(loc="left") for axes in course.plot()]
-    ['explained by position', '… and the rungs up to PMI', 'label excess']
     """
 
     steps: tuple[int, ...]
@@ -408,14 +404,18 @@ def _within(tell: Stages, step: str) -> Stages:
     return replace(tell, begin=begin)
 
 
+def _path_text(model: Any) -> str:
+    """A model's path as text; nothing if it is none."""
+    return str(cast("Any", model)) if isinstance(model, str | PathLike) else ""
+
+
 def _as_step(model: Any, step: int | None) -> ModelStep:
     if isinstance(model, ModelStep):
         return model if step is None else replace(model, step=step)
-    source = cast("object", model)
-    named = str(source) if isinstance(model, str | PathLike) else ""
+    named = _path_text(model)
     if step is None and not named:
         raise UnsupportedOption(
             f"a {type(model).__name__} does not say which step it is of; give steps, one for each model"
         )
-    name = named or str(getattr(source, "name", type(source).__name__))
+    name = named or str(getattr(model, "name", type(model).__name__))
     return ModelStep(step_of(name) if step is None else step, name, partial(open_model, model))

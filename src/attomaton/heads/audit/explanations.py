@@ -154,10 +154,7 @@ class TokenCounts:
 class Frequency:
     """How often a token occurs, as a logarithm.
 
-    Attributes
-    ----------
-    counts : TokenCounts
-        What the documents to fit on hold.
+    ``counts`` are those of the documents to fit on.
 
     Examples
     --------
@@ -178,10 +175,7 @@ class Frequency:
 class Bigram:
     """How likely a token follows the query in the corpus, as a logarithm.
 
-    Attributes
-    ----------
-    counts : TokenCounts
-        What the documents to fit on hold.
+    ``counts`` are those of the documents to fit on.
 
     Examples
     --------
@@ -204,10 +198,7 @@ class Bigram:
 class PMI:
     """Pointwise mutual information of the query and the token that follows it.
 
-    Attributes
-    ----------
-    counts : TokenCounts
-        What the documents to fit on hold.
+    ``counts`` are those of the documents to fit on.
 
     Examples
     --------

@@ -170,10 +170,6 @@ class HeadAudit(Tabular):
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     audit.save(f"{folder}/heads.parquet").name
     'heads.parquet'
-    >>> import matplotlib as mpl
-    >>> mpl.use("agg")
-    >>> audit.plot().get_ylabel()
-    'explained share'
     """
 
     model: str

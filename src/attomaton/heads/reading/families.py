@@ -39,7 +39,7 @@ class NamedTensors:
         self._left.discard(name)
         if tuple(tensor.shape) != shape:
             raise UnreadableModel(
-                f"tensor {name!r} has shape {list(tensor.shape)}, and the configuration asks for {list(shape)}"
+                f"tensor {name!r} has shape {list(tensor.shape)} and the configuration asks for {list(shape)}"
             )
         if not tensor.dtype.is_floating_point:
             raise UnreadableModel(f"tensor {name!r} holds {tensor.dtype}; weights are floats")
