@@ -190,11 +190,9 @@ def compare_beginning(
     [[[1.0]]]
     """
     if beginnings is None:
-        distinct: dict[bytes, Beginning] = {}
-        for one in trace.sequences:
-            if one.tobytes() not in distinct:
-                distinct[one.tobytes()] = begin_from(one, trace.n_tokens)
-        beginnings = [distinct[sequence.tobytes()] for sequence in trace.sequences]
+        corpora = {rows.tobytes(): rows for rows in trace.sequences}
+        distinct = {content: begin_from(rows, trace.n_tokens) for content, rows in corpora.items()}
+        beginnings = [distinct[rows.tobytes()] for rows in trace.sequences]
     forecasts = [beginnings] * trace.n_trials if isinstance(beginnings, Beginning) else list(beginnings)
     sizes = {(one.statistics.window, one.statistics.n_tokens) for one in forecasts}
     if len(forecasts) != trace.n_trials or sizes != {(trace.window, trace.n_tokens)}:

@@ -262,13 +262,13 @@ def need_own_norm(evidence: Evidence, norm: Norm) -> str:
     )
 
 
-def need_rule(evidence: Evidence, norm: Norm) -> str:
+def need_rule(evidence: Evidence) -> str:
     """The theorem, or the computed way, speaks of these steps."""
     step = evidence.trace.step
     if is_proved(evidence) or not need_descent(evidence):
         return ""
     if isinstance(step, GradientDescent):
-        return need_descent(evidence) + describe_share(evidence, norm)
+        return need_descent(evidence)
     try:
         first, last = list_paces(1.0, cast("Any", step).schedule, 0, 1)[0], _last_pace(evidence)
     except UnsupportedOption as problem:
@@ -276,20 +276,17 @@ def need_rule(evidence: Evidence, norm: Norm) -> str:
     if not last < first:
         return (
             f"the step is {step}, of one size, and the theorem speaks of step sizes that shrink: give "
-            f"schedule=Decay(){describe_share(evidence, norm)}"
+            "schedule=Decay()"
         )
     return ""
 
 
-def need_memory(evidence: Evidence, norm: Norm) -> str:
+def need_memory(evidence: Evidence) -> str:
     """Half of the run is longer than what the step averages over, where no bound is proved."""
     memory, half = _memory(evidence), int(evidence.trace.steps[evidence.middle])
     if half >= memory:
         return ""
-    return (
-        f"the step averages over about {memory:,.0f} steps, and half of the run is {half:,}"
-        f"{describe_share(evidence, norm)}"
-    )
+    return f"the step averages over about {memory:,.0f} steps, and half of the run is {half:,}"
 
 
 def _memory(evidence: Evidence) -> float:
@@ -306,7 +303,7 @@ def _last_pace(evidence: Evidence) -> float:
     return float(list_paces(1.0, getattr(evidence.trace.step, "schedule", None), last - 1, last)[0])
 
 
-def need_small_epsilon(evidence: Evidence, norm: Norm) -> str:
+def need_small_epsilon(evidence: Evidence) -> str:
     """ε of Adam is small beside the gradients of every trial, to the end."""
     step = evidence.trace.step
     if not isinstance(step, Adam) or not step.epsilon:
@@ -316,7 +313,7 @@ def need_small_epsilon(evidence: Evidence, norm: Norm) -> str:
         return ""
     return (
         f"ε = {step.epsilon:g} is not small beside gradients at the end, where {missed:.0e} of the attention "
-        f"is left to move: give epsilon=0{describe_share(evidence, norm)}"
+        "is left to move: give epsilon=0"
     )
 
 
@@ -330,7 +327,7 @@ def need_moving(evidence: Evidence) -> str:
     )
 
 
-def need_order(evidence: Evidence, norm: Norm) -> str:
+def need_order(evidence: Evidence) -> str:
     """Some trial with a priority has no cycle, and every priority can be met."""
     if find_ordered(evidence).any():
         return ""
@@ -338,10 +335,7 @@ def need_order(evidence: Evidence, norm: Norm) -> str:
     automaton = evidence.automata[trial]
     ties = automaton.components.nodes.num_rows - len(automaton.components)
     what = f"{ties} ties in trial {trial}" if ties else "priorities contradict each other"
-    return (
-        f"every trial with a priority has a cycle ({what}), and the theorem speaks of data without"
-        f"{describe_share(evidence, norm)}"
-    )
+    return f"every trial with a priority has a cycle ({what}), and the theorem speaks of data without"
 
 
 def find_ordered(evidence: Evidence) -> Bool:
@@ -370,16 +364,13 @@ def need_short_paces(evidence: Evidence, norm: Norm) -> str:
         reach = find_reach(evidence.automata[trial].components, evidence.trace.embeddings[trial], norm)
         if find_gains(np.array([pace]), best=float(best[trial]), reach=reach)[0] >= 0:
             return ""
-    return f"steps of length {pace:.3g} are so long that nothing is proved of them: take shorter steps" + (
-        describe_share(evidence, norm)
-    )
+    return f"steps of length {pace:.3g} are so long that nothing is proved of them: take shorter steps"
 
 
 def need_reached(evidence: Evidence, norm: Norm) -> str:
     """Some trial is far enough at half of the steps that something can be asked of its end."""
     reason = "by half of the steps no margin is large enough to ask one of the end, or it falls for a while"
-    missing = evidence.once(bound_margin, norm).missing(reason)
-    return missing + describe_share(evidence, norm) if missing else ""
+    return evidence.once(bound_margin, norm).missing(reason)
 
 
 def forecast_margin(evidence: Evidence, is_ready: Callable[[Evidence], bool], norm: Norm) -> int | str:
@@ -486,6 +477,13 @@ def _claim(norm: Norm) -> Claim[Evidence]:
     def of_norm(need: Callable[[Evidence, Norm], str]) -> Callable[[Evidence], str]:
         return lambda evidence: need(evidence, norm)
 
+    def with_share(need: Callable[[Evidence], str]) -> Callable[[Evidence], str]:
+        def tell(evidence: Evidence) -> str:
+            reason = need(evidence)
+            return reason + describe_share(evidence, norm) if reason else ""
+
+        return tell
+
     assumptions = (
         need_log_loss,
         need_mass_head,
@@ -493,19 +491,19 @@ def _claim(norm: Norm) -> Claim[Evidence]:
         need_start,
         need_direction,
         need_moving,
-        of_norm(need_rule),
-        of_norm(need_small_epsilon),
-        of_norm(need_order),
+        with_share(need_rule),
+        with_share(need_small_epsilon),
+        with_share(need_order),
         _need_sound_way,
         need_records,
         of_norm(need_best),
-        of_norm(need_short_paces),
+        with_share(of_norm(need_short_paces)),
     )
     return Claim(
         f"margin-{norm}",
         assumptions,
         partial(judge_margin, norm=norm),
-        (need_steps, of_norm(need_memory), of_norm(need_reached)),
+        (need_steps, with_share(need_memory), with_share(of_norm(need_reached))),
         partial(forecast_margin, norm=norm),
     )
 

@@ -49,6 +49,12 @@ class Record(NamedTuple):
     losses: Float64
 
 
+def _stack(records: Sequence[Record]) -> tuple[Int64, Float64, Float64]:
+    """Steps, weights and losses of all records."""
+    steps, weights, losses = zip(*records, strict=True)
+    return np.array(steps, np.int64), np.stack(weights), np.stack(losses)
+
+
 class _Recorded(Tabular):
     """What traces share: records of all trials by step, drawn, tabled and stored in one way."""
 
@@ -238,14 +244,7 @@ class Trace(_Recorded):
         about: Mapping[str, Any],
     ) -> "Trace":
         """The records one after the other."""
-        return cls(
-            np.array([record.step for record in records], np.int64),
-            np.stack([record.weights for record in records]),
-            np.stack([record.losses for record in records]),
-            embeddings,
-            tuple(samples),
-            about,
-        )
+        return cls(*_stack(records), embeddings, tuple(samples), about)
 
     def __repr__(self) -> str:
         return f"Trace({self.n_trials:,} trials, {len(self.steps):,} records to step {self.steps[-1]:,})"
@@ -374,11 +373,7 @@ class DeepTrace(_Recorded):
         cls, records: Sequence[Record], sequences: Int64, n_tokens: int, about: Mapping[str, Any]
     ) -> "DeepTrace":
         """The records one after the other; their weights have shape (n_trials, n_numbers)."""
-        steps = np.array([record.step for record in records], np.int64)
-        numbers, losses = (
-            np.stack([getattr(record, name) for record in records]) for name in ("weights", "losses")
-        )
-        return cls(steps, numbers, losses, sequences, n_tokens, about)
+        return cls(*_stack(records), sequences, n_tokens, about)
 
     def __repr__(self) -> str:
         sizes = f"{self.n_trials:,} trials, {self.model.n_layers:,} layers"
