@@ -174,7 +174,7 @@ def begin_from(sequences: Int64, n_tokens: int) -> Beginning:
 def compare_beginning(
     trace: DeepTrace, beginnings: Beginning | Sequence[Beginning] | None = None
 ) -> Agreement:
-    """Hold every recorded weight of a run beside its forecast.
+    """Compare every recorded weight of a run with its forecast.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def compare_beginning(
 
 
 def compare_course(trace: DeepTrace, courses: ForecastCourse | Sequence[ForecastCourse]) -> dict[str, Near]:
-    """Hold every recorded weight of a run beside a course that has the same records.
+    """Compare every recorded weight of a run with a course that has the same records.
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ FADED = 0.1
 
 
 def verify_beginning(run: DeepTrace | Agreement) -> Verdicts:
-    """Hold a run of a deep model against every claim about the beginning of training.
+    """Test a run of a deep model against every claim about the beginning of training.
 
     Examples
     --------

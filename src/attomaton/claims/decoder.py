@@ -32,7 +32,7 @@ APART = 0.02
 
 
 def verify_decoder(trace: DecoderTrace) -> Verdicts:
-    """Hold a run of a decoder against every claim about its limit.
+    """Test a run of a decoder against every claim about its limit.
 
     Examples
     --------

@@ -1,7 +1,13 @@
-"""How large the margins of a run are, in the norm that its optimiser keeps small, beside the best there are.
+"""Margins of a run, in the norm that its optimiser keeps small, beside the best there are; claims on them.
 
 The margin of W is the smallest score difference of any priority. Divided by ‖W‖ it is at most the best
 margin, the inverse of the least norm of the Graph-SVM (:func:`~attomaton.solvers.norms.solve.solve_normed`).
+
+Each optimiser seeks the largest margin in its own norm, on data without cycles. Margins are judged, never
+directions: the W of largest margin in the max norm or the spectral norm is not unique. Steps of steepest
+descent have a bound that is proved, and plain descent has that of its computed way. For Adam, Muon and
+momentum the theorems have rates without usable constants, and a run is tested against its own margin at half
+of the steps.
 """
 
 from collections.abc import Callable, Sequence

@@ -46,7 +46,7 @@ from attomaton.trajectory.stability import bound_any_sharpness
 
 
 def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
-    """Hold a training run against every claim of the theory.
+    """Test a training run against every claim of the theory.
 
     Parameters
     ----------

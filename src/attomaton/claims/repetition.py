@@ -56,7 +56,7 @@ class RepetitionEvidence:
 
 
 def verify_repetition(found: Winners, counts: TextCounts) -> Verdicts:
-    """Hold drawn texts against what is predicted of the layer that wrote them.
+    """Test drawn texts against what is predicted of the layer that wrote them.
 
     Parameters
     ----------

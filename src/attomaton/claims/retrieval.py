@@ -72,7 +72,7 @@ class Retrieval:
     Attributes
     ----------
     prediction : BatchPrediction
-        The automaton's chances for each distinct token of each context.
+        The automaton's probability of each distinct token of each context.
     rules : int64 array, shape (n_contexts,)
         The rule that answered, as its place in ``automaton.rules.RULES``.
 

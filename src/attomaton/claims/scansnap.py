@@ -60,7 +60,7 @@ class ScanEvidence:
 
 
 def verify_flow(flow: LayerFlow) -> Verdicts:
-    """Hold a flow against claims 1 to 4; times should reach from t₀'/50 to 100 t₀'.
+    """Test a flow against claims 1 to 4; times should reach from t₀'/50 to 100 t₀'.
 
     Examples
     --------

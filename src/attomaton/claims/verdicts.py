@@ -80,7 +80,7 @@ class Verdict:
         Whether it holds; ``too_early`` if a longer run could be judged, ``not_applicable`` if one of its
         assumptions is missing.
     value, bound : float or None
-        What was measured and what it was held against, of the worst trial.
+        What was measured and what it was tested against, of the worst trial.
     reason : str
         What the numbers mean, why it is too early, or which assumption is missing.
     more_steps : int or None

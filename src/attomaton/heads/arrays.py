@@ -24,7 +24,7 @@ def from_arrays(
     scale: float | None = None,
     name: str = "arrays",
 ) -> Transformer:
-    """A model of residual attention layers, h ← h + Σ_heads softmax(scale · h Q Kᵀ hᵀ) h V O, in doubles.
+    """A model of residual attention layers, h ← h + Σ_heads softmax(scale · h Q Kᵀ hᵀ) h V O, in float64.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def _side_by_side(maps: Any) -> Linear:
 
 
 def _numbers(array: ArrayLike, name: str, ndim: int) -> Any:
-    """The array in doubles of our own, if it has so many axes and finite numbers."""
+    """A float64 copy of the array, if it has so many axes and finite numbers."""
     try:
         numbers = np.array(array, np.float64, order="C")
     except (TypeError, ValueError) as error:

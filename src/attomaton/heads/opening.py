@@ -136,7 +136,7 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str = "float3
         For the hub: a commit, or a branch or tag whose commit is then looked up. The model's name says which
         commit was read.
     dtype : str
-        ``"float32"`` or ``"float64"``; attomaton's own models always compute in doubles.
+        ``"float32"`` or ``"float64"``; attomaton's own models always compute in float64.
 
     Examples
     --------

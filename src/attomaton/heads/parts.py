@@ -1,4 +1,4 @@
-"""The parts that transformers are made of: norms, linear maps, attention, feed-forward, turned positions."""
+"""The parts that transformers are made of: norms, linear maps, attention, feed-forward, RoPE."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -103,7 +103,7 @@ class Norm:
 
 @dataclass(frozen=True)
 class Rotary:
-    """Positions as turns: number i of the first half of ``width`` is turned with number i of the second.
+    """RoPE: number i of the first half of ``width`` is turned with number i of the second.
 
     Attributes
     ----------

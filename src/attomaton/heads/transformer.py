@@ -43,7 +43,7 @@ class Transformer:
     places : Tensor, shape (longest, dim), optional
         Embeddings of positions.
     rotary : Rotary, optional
-        Positions as turns.
+        RoPE.
     parallel : bool
         Whether attention and feed-forward part read the same residual stream.
     longest : int, optional
@@ -124,14 +124,14 @@ class Transformer:
     def score_tokens(
         self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0, place: int | None = None
     ) -> Float64:
-        """The head's scores before the softmax from the tokens' own embeddings, in doubles.
+        """The head's scores before the softmax from the tokens' own embeddings, in float64.
 
         Parameters
         ----------
         queries, keys : int arrays, shapes (n_queries,) and (n_keys,)
             Tokens.
         lag : int
-            Keys stand so many places before the query. It counts for turned positions and for ``lags``.
+            Keys stand so many places before the query. It counts for RoPE and for ``lags``.
         place : int, optional
             The query's own place, for models with embeddings of positions: with it these are added, as the
             first layer sees them. Without it tokens stand nowhere.
@@ -175,7 +175,7 @@ class Transformer:
         return queries * self.layers[layer].attention.scale, keys
 
     def write_logits(self, head: Head, tokens: Integers) -> Float64:
-        """What the head adds to the logits where it looks at each token alone, in doubles.
+        """What the head adds to the logits where it looks at each token alone, in float64.
 
         The bias of its values is part of it. The last norm centres and multiplies by its gain, and its scale
         is taken as one.

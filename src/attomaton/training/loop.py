@@ -131,7 +131,7 @@ def train(
         One corpus for all trials, or one for each.
     model : AttentionModel
         Embeddings, head, loss; trial i draws its embeddings and W(0) from the generator (seed, i), so it is
-        the same alone and among others. It also says where PyTorch computes, in doubles.
+        the same alone and among others. It also says where PyTorch computes, in float64.
     step : Step or float
         ``GradientDescent(step_size, normalized=…, momentum=…)`` or ``Adam(step_size)``; a number is the step
         size of plain gradient descent, and ``step_size=0.5`` says the same.

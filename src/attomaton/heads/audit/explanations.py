@@ -22,7 +22,7 @@ from attomaton.heads.utility.measured import UtilityTable
 from attomaton.theories.beginning.result import Beginning
 
 FLOOR = 0.28
-"""The share of uniform attention that the automaton is mixed with: its own chances may be 0."""
+"""The share of uniform attention that the automaton is mixed with: its own probabilities may be 0."""
 
 
 class Rung(Protocol):
@@ -211,7 +211,7 @@ class PMI:
     name: str = "PMI"
 
     def scores(self, rows: Rows) -> Float64:
-        """ln(chance after the query / chance anywhere), shape (n_rows, window).
+        """ln(probability after the query / probability anywhere), shape (n_rows, window).
 
         A token that the corpus does not have scores as the mean of those of its row that it has, so that
         nothing is said about it; and nothing is said from a query that the corpus does not have.
@@ -325,7 +325,7 @@ class AttentionRung:
         What answers the last ``window`` tokens of each context.
     floor : float, optional
         The share of uniform attention that is mixed in before the logarithm. None means none for finite
-        scores, and 0.28 for the automaton, which gives no chance to most places.
+        scores, and 0.28 for the automaton, which gives most places a probability of 0.
 
     Examples
     --------

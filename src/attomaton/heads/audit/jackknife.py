@@ -114,9 +114,9 @@ class Estimates:
 
 def as_rare(student: Float64, freedom: Float64 | float) -> Float64:
     """Student's t of so many degrees of freedom, as the normal deviation that is as rare."""
-    chances = stdtr(freedom, -np.abs(student))
-    chances = np.where(np.isfinite(student), np.maximum(chances, SMALLEST), chances)
-    return np.where(student == 0, 0.0, np.copysign(ndtri(chances), student))
+    tails = stdtr(freedom, -np.abs(student))
+    tails = np.where(np.isfinite(student), np.maximum(tails, SMALLEST), tails)
+    return np.where(student == 0, 0.0, np.copysign(ndtri(tails), student))
 
 
 def divide(above: Float64, below: Float64) -> Float64:

@@ -2,7 +2,8 @@
 
 Explained share := 1 − KL(attention ‖ softmax(fitted scores)) / KL(attention ‖ uniform), summed over rows. It
 is 1 for a rung that says exactly where the head looks, 0 for one that says nothing, and below 0 for one that
-misleads.
+misleads. The fit is a convex problem for each head, solved by Newton steps: softmax(c_lag + e_token + Σ β x)
+to attention rows by their mean cross-entropy. Offsets c are the position profile, effects e the key tokens.
 """
 
 from collections.abc import Iterator, Sequence
@@ -116,11 +117,11 @@ def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -
     flat = np.full((1, attention.shape[1]), -np.log(attention.shape[1]))
     enough = ENOUGH * np.sqrt(np.clip(divergence(attention, flat).mean(), 1e-12, 1.0))
     for _ in range(MOST_STEPS):
-        chances = np.exp(logs)
-        gradient = design.collect((chances - attention) / n) + penalty * coefficients
+        probabilities = np.exp(logs)
+        gradient = design.collect((probabilities - attention) / n) + penalty * coefficients
         if np.abs(gradient).max(initial=0.0) <= enough:
             break
-        step = _newton_step(design, chances, penalty, gradient)
+        step = _newton_step(design, probabilities, penalty, gradient)
         slope, size = np.vdot(gradient, step), 1.0
         while True:
             tried = coefficients + size * step
@@ -133,18 +134,18 @@ def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -
     return coefficients
 
 
-def _newton_step(design: Design, chances: Float64, penalty: Float64, gradient: Float64) -> Float64:
+def _newton_step(design: Design, probabilities: Float64, penalty: Float64, gradient: Float64) -> Float64:
     """−H⁻¹ g by conjugate gradients with the diagonal of H as preconditioner."""
-    n = len(chances)
-    diagonal = design.squares(chances / n) + penalty
+    n = len(probabilities)
+    diagonal = design.squares(probabilities / n) + penalty
     step, residual = np.zeros(len(gradient)), -gradient
     scaled = residual / diagonal
     way, product = scaled.copy(), np.vdot(residual, scaled)
     enough = min(0.1, np.sqrt(product)) * np.sqrt(product)
     for _ in range(MOST_TURNS):
         along = design.scores(way)
-        along -= np.einsum("nw,nw->n", chances, along)[:, None]
-        bent = design.collect(chances * along / n) + penalty * way
+        along -= np.einsum("nw,nw->n", probabilities, along)[:, None]
+        bent = design.collect(probabilities * along / n) + penalty * way
         size = product / np.vdot(way, bent)
         step += size * way
         residual = residual - size * bent

@@ -81,7 +81,7 @@ class Rows:
         return self.attention.mean(0, dtype=np.float64)
 
     def of_head(self, place: int) -> Float64:
-        """The attention of one head in doubles, shape (n_rows, window); every row sums to 1 up to rounding.
+        """The attention of one head in float64, shape (n_rows, window); every row sums to 1 up to rounding.
 
         The stored floats do so to seven digits only, which is more than nearly uniform heads depart by.
         """

@@ -1,7 +1,7 @@
-"""Rungs of a model's own: what its values make useful to look at, made when the model is there.
+"""The rungs that audits usually have, counted on the documents to fit on or learned from them.
 
-Other rungs hang on the text alone and serve every model that is watched on it. Utility hangs on the model
-too, so that one with random heads, or one at another step of training, is explained by its own.
+Most depend on the text alone and serve every model that is watched on it. Utility depends on the model too,
+so that one with random heads, or one at another step of training, is explained by its own.
 """
 
 from collections.abc import Callable, Sequence

@@ -6,8 +6,12 @@ of the same context that is about as frequent. Their difference is the excess; i
 out documents.
 
 Matching is mutual (``match_tokens``), and the more frequent token of a pair counts less where it is the
-label, by as much as it is the label more often. So where labels hang on nothing but frequency, the expected
+label, by as much as it is the label more often. So where labels depend on nothing but frequency, the expected
 excess is zero for every head, however it looks and whatever is wrong with its habits.
+
+Habits are what a head gives to a token at a lag from a query, whatever comes next. A head of random weights
+likes some tokens, and some from some queries, on every text, and the label depends on the query: by accident
+it looks at labels more, or less, than at other tokens. So habits are measured on other documents.
 
 No null is made by permuting tokens: such nulls call 20 to 50 % of random heads significant. Nor does a head
 seek the label because its excess comes up again on other documents: that of many a random head does. Without
@@ -277,7 +281,7 @@ def match_tokens(rows: Rows, counts: TokenCounts) -> Int32:
     The tokens of the window but the query, sorted by frequency and id, are paired: first and second, third
     and fourth, and so on. −1 where the label is the query, is not in the window, or is left over. A token's
     partner has it as partner: nearest tokens would not, so that a head that likes one token would seem to
-    seek, or to shun, labels that hang on nothing.
+    seek, or to shun, labels that depend on nothing.
     """
     order = np.argsort(counts.tokens, kind="stable")
     rank = np.empty(len(order), np.int64)

@@ -175,7 +175,7 @@ class _Said:
         return self.whole("sliding_window", default=LARGEST)
 
     def rotary(self, width: int, share: float, theta: float) -> Rotary:
-        """Turned positions, where they are not scaled for contexts longer than those of the training."""
+        """RoPE, where it is not scaled for contexts longer than those of the training."""
         scaling: dict[str, Any] = {}
         for name in ("rope_scaling", "rope_parameters"):
             record = self.config.get(name)
@@ -185,7 +185,7 @@ class _Said:
         kind = scaling.get("rope_type", scaling.get("type", "default"))
         if kind not in ("default", None):
             raise UnreadableModel(
-                f"its turned positions are scaled ({shown(repr(kind))}), and only plain ones are supported"
+                f"its rotary positions are scaled ({shown(repr(kind))}), and only plain ones are supported"
             )
         share = check_real(scaling.get("partial_rotary_factor", share), "partial_rotary_factor", 1.0)
         turned = int(width * share)

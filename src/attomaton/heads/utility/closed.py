@@ -3,7 +3,7 @@
 With z the logits at a position, −∂loss/∂a_i = ⟨e_y − softmax(z), ω(x_i)⟩, y being the label and ω(x) what the
 head writes where it looks at x. Its mean over positions with the query k is ⟨P(·|k) − p(·|k), ω(x)⟩ as far as
 
-- labels do not hang on the other tokens of the context: P(y | k, x in it) = P(y | k);
+- labels do not depend on the other tokens of the context: P(y | k, x in it) = P(y | k);
 - the model's chances are those at the mean of what its heads read: p(·|k) is the mean field's, in which every
   head gives the mean of its values over the text, with a share for the query, which is always in its context;
 - ω is the same at every position, and what follows the head (norms, perceptrons, later layers) is linear

@@ -225,7 +225,7 @@ def split(parameters: Sequence[Tensor], gradient: Tensor) -> tuple[Tensor, ...]:
 
 
 def lay_out(model: AttentionModel, samples: Sequence[Samples], tables: Sequence[Float64]) -> Trials:
-    """The trials as tensors of doubles; each has its own samples and embeddings."""
+    """The trials as tensors of float64; each has its own samples and embeddings."""
     realisable = [some.take(find_realisable(some)) for some in samples]
     if not all(len(some) for some in realisable):
         raise InvalidSamples(

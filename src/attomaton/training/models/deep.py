@@ -70,7 +70,7 @@ class DeepModel:
     start : float
         Standard deviation of the weights at the start, Gaussian; 0 means zero.
     device : str
-        Where PyTorch computes, in doubles.
+        Where PyTorch computes, in float64.
 
     Examples
     --------

@@ -146,9 +146,9 @@ class Untied:
         if self.temperature is None:
             return _read_linear(attention, prepared[0])
         own, logits, labels = prepared
-        chances = torch.softmax((attention[:, None] * logits).sum(0), 0)
-        right = chances.gather(0, labels)[0]
-        _, along = _read_linear(attention, own - (chances * logits).sum(1))
+        probabilities = torch.softmax((attention[:, None] * logits).sum(0), 0)
+        right = probabilities.gather(0, labels)[0]
+        _, along = _read_linear(attention, own - (probabilities * logits).sum(1))
         return right, right * along
 
 
