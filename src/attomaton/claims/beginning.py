@@ -41,14 +41,8 @@ TURNED = 0.5
 class Near:
     """How near one kind of weights is to its forecast; each array has shape (n_records, n_trials, L, H).
 
-    Attributes
-    ----------
-    cosine : float64 array
-        Cosine of weights and forecast; NaN where either is zero.
-    size : float64 array
-        Norm of the weights over that of the forecast; NaN where that is zero.
-    error : float64 array
-        Frobenius norm of their difference.
+    ``cosine`` is that of weights and forecast, NaN where either is zero; ``size`` the norm of the weights
+    over that of the forecast, NaN where that is zero; ``error`` the Frobenius norm of their difference.
 
     Examples
     --------
@@ -211,11 +205,6 @@ def compare_course(trace: DeepTrace, courses: ForecastCourse | Sequence[Forecast
     ----------
     courses : ForecastCourse or sequence of Course
         That of all trials, or of each (:func:`~attomaton.theories.beginning.course.follow_course`).
-
-    Returns
-    -------
-    dict of str to Near
-        As of :class:`Agreement`.
 
     Examples
     --------

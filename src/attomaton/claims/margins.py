@@ -77,8 +77,6 @@ class Margins:
 
     Attributes
     ----------
-    norm : str
-        "frobenius", "max" or "spectral".
     margin : float64 array, shape (n_records, n_trials)
         The smallest score difference of any priority; infinite in trials that have none.
     size : float64 array, shape (n_records, n_trials)
@@ -120,8 +118,6 @@ def measure_margins(trace: Trace, automata: Sequence[Automaton], norm: Norm) -> 
     ----------
     automata : sequence of Automaton
         Those of its trials (:func:`~attomaton.claims.measures.solve_trials`).
-    norm : "frobenius", "max" or "spectral"
-        What W is divided by.
 
     Examples
     --------

@@ -172,13 +172,10 @@ def watch_layer(
 
     Parameters
     ----------
-    embeddings : float64 array, shape (n_tokens, dim)
-        E.
-    weights : float64 array, shape (dim, dim)
-        W.
+    embeddings, weights : float64 arrays, shapes (n_tokens, dim) and (dim, dim)
+        E and W.
     head : optional
-        ``TokenId()``, ``Tied()`` or ``Untied()`` of :mod:`attomaton.training.models.heads`; the first if not
-        given.
+        ``TokenId()``, which None means, ``Tied()`` or ``Untied()``.
 
     Examples
     --------

@@ -136,7 +136,7 @@ def train(
         ``GradientDescent(step_size, normalized=…, momentum=…)`` or ``Adam(step_size)``; a number is the step
         size of plain gradient descent, and ``step_size=0.5`` says the same.
     trials : int, optional
-        Number of trials for one corpus. None means one, or one for each of the samples given.
+        Number of trials for one corpus, 1 if not given.
     watch : Watch, optional
         After how many steps to record (``Watch(every=10)``), callbacks, and a condition to stop early. None
         means 200 records and nothing else.
