@@ -26,8 +26,7 @@ from attomaton.theories.scansnap.survey import follow_attention, survey_samples
 from attomaton.training.models.embeddings import Equicorrelated, Orthonormal, RandomUnit
 from attomaton.training.models.heads import Untied
 from attomaton.training.path import trace_path
-from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
-from attomaton.training.steps import Adam, Decay
+from attomaton.training.steps import Adam, Decay, Muon, SignDescent, SpectralDescent
 from attomaton_experiments.lookup.parametrisations import Factored, PerQuery, Shared
 from attomaton_experiments.lookup.training import AtSeconds, AtSteps, LookupTraining
 from attomaton_experiments.scansnap_model.language_model import LanguageModel

@@ -6,8 +6,8 @@ import torch
 
 import attomaton as at
 from attomaton.base.errors import UnsupportedOption
-from attomaton.training.loop import Watch, combine, train
-from attomaton.training.models.attention import AttentionModel, lay_out
+from attomaton.training.loop import Watch, train
+from attomaton.training.models.attention import AttentionModel, combine, lay_out
 from attomaton.training.models.embeddings import EmbeddingTable, Orthonormal, RandomUnit
 from attomaton.training.models.heads import Untied
 from attomaton.training.models.losses import SquaredLoss

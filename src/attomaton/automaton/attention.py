@@ -16,10 +16,10 @@ from attomaton.automaton.explanation import ContextView, Explanation
 from attomaton.automaton.generation import MOST_GENERATED, Generation, GrowingContext
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.scoring import Score, mix_uniform, score_prediction
-from attomaton.base.printing import BLUE, ORANGE, shorten
 from attomaton.base.drawing import GREY, drawable, house_axes, measure_text, wrap_caption
 from attomaton.base.errors import TokenOutOfRange, UnknownToken, UnsupportedOption
 from attomaton.base.options import LARGEST, make_rng, whole_number
+from attomaton.base.printing import BLUE, ORANGE, shorten
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Float64, Int32
 from attomaton.corpora.prompts import Context, Names, as_samples, read_context

@@ -17,9 +17,9 @@ from attomaton.cli.values import place, whole, words, words_argument
 
 if TYPE_CHECKING:
     from attomaton.corpora.documents import Documents
-    from attomaton.heads.audit.prepared import Audit
+    from attomaton.heads.audit.course import ModelStep
+    from attomaton.heads.audit.heads import Audit
     from attomaton.heads.model import Head, HeadModel
-    from attomaton.heads.steps import ModelStep
 
 
 @reads_beside_model
@@ -69,7 +69,7 @@ def heads(
     runs every token by itself, and is a rung for vocabularies of up to 5,000 tokens.
     """
     with needing("heads"):
-        from attomaton.heads.audit.prepared import Audit
+        from attomaton.heads.audit.heads import Audit
 
     settings = Audit(window, per_document, longest, length=length, seed=seed)
     chosen = None if head is None else read_head(head)
@@ -137,8 +137,7 @@ class _Watching:
 
     def rungs(self, documents: Any) -> Any:
         """The usual rungs, the automaton and ``shrink``, and utility unless it is left out."""
-        from attomaton.heads.audit.useful import useful_rungs
-        from attomaton.heads.audit.usual import learned_rungs, plain_rungs
+        from attomaton.heads.audit.rungs import learned_rungs, plain_rungs, useful_rungs
 
         sizes = {"n_tokens": self.last.shape.n_tokens, "window": self.settings.window}
         plain = plain_rungs(documents, n_tokens=sizes["n_tokens"])
@@ -223,8 +222,8 @@ def find_models(
     sources: Sequence[str], *, revision: str | None = None, steps: int | None = None
 ) -> "tuple[ModelStep, ...]":
     """What the arguments name: one model, as it is, or the steps of a training; none is opened."""
+    from attomaton.heads.audit.course import ModelStep, expand, find_steps
     from attomaton.heads.opening import open_model
-    from attomaton.heads.steps import ModelStep, expand, find_steps
 
     names = list(sources) if revision is not None else expand(sources)
     for missing in (name for name in names if revision is None and not Path(name).exists()):

@@ -85,8 +85,7 @@ def _make_step(optimiser: str, step_size: float, decay: float, *, normalized: bo
     """The step that the options ask for."""
     from attomaton.base.errors import UnsupportedOption
     from attomaton.base.options import show
-    from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
-    from attomaton.training.steps import Adam, Decay, GradientDescent
+    from attomaton.training.steps import Adam, Decay, GradientDescent, Muon, SignDescent, SpectralDescent
 
     schedule = Decay(decay) if decay else None
     kinds = {"sign": SignDescent, "adam": Adam, "spectral": SpectralDescent, "muon": Muon}

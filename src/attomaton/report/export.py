@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.base.printing import show_hidden
 from attomaton.base.errors import UnknownToken, UnsupportedOption, UnwritablePlace
 from attomaton.base.options import whole_number
+from attomaton.base.printing import show_hidden
 from attomaton.base.tables import Bool, Int64, Integers, column, keep_rows
 
 

@@ -33,12 +33,11 @@ from attomaton.automaton.repetition.odds import (
 )
 from attomaton.base.artifacts import FolderKind, Run, load_run, write_run
 from attomaton.base.borders import check_ids, check_int32, check_int64
-from attomaton.base.printing import BLUE, GREEN, ORANGE
 from attomaton.base.drawing import GREY, drawable, house_axes
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import make_rng, whole_number
-from attomaton.base.printing import Block, Grid
+from attomaton.base.printing import BLUE, GREEN, ORANGE, Block, Grid
 from attomaton.base.tables import Float64, Int64, table_of
 from attomaton.corpora.prompts import Context, Names
 from attomaton.corpora.samples import MAX_TOKENS

@@ -35,7 +35,7 @@ from attomaton.corpora.readers.batches import (
 from attomaton.corpora.readers.files import File, decode, keep_standard_input, printable, shorten, text_cure
 from attomaton.corpora.readers.sources import find_readers, is_ids
 from attomaton.corpora.readers.texts import BEGINNING, refuse_records
-from attomaton.corpora.samples import WINDOW, MAX_TOKENS, NOTHING_SKIPPED, Samples, Skipped
+from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, WINDOW, Samples, Skipped
 from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
 from attomaton.corpora.tokenizers.encoders import TableEncoder, distinct_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
@@ -221,8 +221,6 @@ def match_documents(documents: Documents, vocabulary: Vocabulary) -> Documents:
     new: Int32 = np.fromiter((numbering.numbers[token] for token in own.tokens), np.int32, len(own))
     named = replace(vocabulary, tokens=tuple(numbering.numbers))
     return replace(documents, ids=new[documents.ids], vocabulary=named)
-
-
 
 
 class ReadingOptions(TypedDict, total=False):

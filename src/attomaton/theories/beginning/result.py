@@ -20,11 +20,10 @@ from attomaton.base.borders import (
     check_offsets,
     check_size,
 )
-from attomaton.base.printing import SHOWN
 from attomaton.base.errors import UnknownToken
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
-from attomaton.base.printing import Block, Grid, Printed, blocks_of
+from attomaton.base.printing import SHOWN, Block, Grid, Printed, blocks_of
 from attomaton.base.tables import Float64, Int64, make_table
 from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Skipped
 from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary, vocabulary_records

@@ -106,7 +106,7 @@ def add_supports(
 
 
 class DecoderOptions(ReadingOptions, total=False):
-    """How a source becomes documents: :class:`~attomaton.corpora.readers.corpus.ReadingOptions` less a window.
+    """How a source becomes documents: :class:`~attomaton.corpora.ReadingOptions` less a window.
 
     With ``most_frequent`` only so many tokens, the most frequent, keep their names; all others become one.
 

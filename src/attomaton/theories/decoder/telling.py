@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.printing import SHOWN
 from attomaton.base.errors import EmptyContext
 from attomaton.base.options import whole_number
-from attomaton.base.printing import Block, Grid, Printed
+from attomaton.base.printing import SHOWN, Block, Grid, Printed
 from attomaton.base.tables import Float64, Int64
 from attomaton.corpora.prompts import read_context
 from attomaton.corpora.samples import MAX_TOKENS

@@ -5,11 +5,16 @@ import pytest
 
 from attomaton.corpora.samples import Samples
 from attomaton.heads.audit.contexts import of_head, show_head
-from attomaton.heads.audit.heads import audit_heads
+from attomaton.heads.audit.heads import Audit, audit_heads
 from attomaton.heads.audit.ladder import Position
-from attomaton.heads.audit.prepared import Audit
-from attomaton.heads.audit.useful import Closed, Measured, cut_windows, settle_rungs, useful_rungs
-from attomaton.heads.audit.usual import plain_rungs
+from attomaton.heads.audit.rungs import (
+    Closed,
+    Measured,
+    cut_windows,
+    plain_rungs,
+    settle_rungs,
+    useful_rungs,
+)
 from attomaton.heads.model import Head
 from attomaton.heads.utility.closed import count_pairs, find_closed_utility
 from attomaton.heads.utility.measured import measure_utility
@@ -53,8 +58,8 @@ def test_windows_are_shorter_where_the_model_or_the_budget_asks(text, model, mon
         asked.append((rows.shape, how))
         return measure_utility(model, rows[:3], **how)
 
-    monkeypatch.setattr("attomaton.heads.audit.useful.measure_utility", watch)
-    monkeypatch.setattr("attomaton.heads.audit.useful.MOST_PAIRS", 25 * 12 * 12)
+    monkeypatch.setattr("attomaton.heads.audit.rungs.measure_utility", watch)
+    monkeypatch.setattr("attomaton.heads.audit.rungs.MOST_PAIRS", 25 * 12 * 12)
     wide.of(model)
     assert asked == [((25, 13), {"baseline": "position"})]
 

@@ -1,23 +1,35 @@
-"""Rungs of a model's own: what its values make useful to look at, made when the model is there.
+"""The rungs that audits usually have, counted on the documents to fit on or learned from them.
 
-Other rungs hang on the text alone and serve every model that is watched on it. Utility hangs on the model
-too, so that one with random heads, or one at another step of training, is explained by its own.
+Most depend on the text alone and serve every model that is watched on it. Utility depends on the model too,
+so that one with random heads, or one at another step of training, is explained by its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from attomaton.automaton.automaton import Automaton
+from attomaton.automaton.shrinkage import shrink
 from attomaton.base.tables import Int64
 from attomaton.corpora.samples import Samples
-from attomaton.heads.audit.explanations import Rung, usefulness
-from attomaton.heads.audit.ladder import Step
+from attomaton.graphs.bags import find_realisable
+from attomaton.heads.audit.explanations import (
+    PMI,
+    AttentionRung,
+    Induction,
+    Rung,
+    SameToken,
+    TokenCounts,
+    usefulness,
+)
+from attomaton.heads.audit.ladder import KeyToken, Position, Step
 from attomaton.heads.model import HeadModel
 from attomaton.heads.utility.closed import PairCounts, count_pairs, find_closed_utility
 from attomaton.heads.utility.measured import measure_utility
+from attomaton.solvers.solved import solve_samples
 
 LARGE = 5_000
 """The largest vocabulary for which utility in closed form is a usual rung: it runs every token by itself."""
@@ -59,16 +71,12 @@ class Measured:
     ----------
     windows : int64 array, shape (n, length + 1)
         Windows of text; the first of them are used, as many as ``MOST_PAIRS`` allows.
-    name : str
-        What tables call it.
 
     Examples
     --------
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
-    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
-    >>> Measured(rng.integers(0, 6, (8, 7))).of(model).background.shape
+    >>> from attomaton.heads.arrays import example_audit
+    >>> model, documents = example_audit()
+    >>> Measured(np.array(documents)[:8, :7]).of(model).background.shape
     (2, 6)
     """
 
@@ -93,16 +101,12 @@ class Closed:
     ----------
     samples : Samples
         The text, cut into contexts.
-    name : str
-        What tables call it.
 
     Examples
     --------
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
-    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
-    >>> samples = Samples.from_windows(rng.integers(0, 6, 60), window=5, n_tokens=6)
+    >>> from attomaton.heads.arrays import example_audit
+    >>> model, documents = example_audit()
+    >>> samples = Samples.from_windows(documents[0], window=5, n_tokens=6)
     >>> Closed(samples).of(model).background.shape
     (2, 6)
     """
@@ -129,10 +133,6 @@ def useful_rungs(
 
     Parameters
     ----------
-    documents : sequence of integer sequences
-        Token ids.
-    n_tokens : int
-        Size of the vocabulary.
     window : int
         The longest context of the closed form; measured are windows of twice as many tokens.
 
@@ -165,4 +165,52 @@ def cut_windows(documents: Sequence[Int64], length: int) -> Int64:
 
 def settle_rungs(rungs: Sequence[Step | OfModel], model: HeadModel) -> tuple[Step, ...]:
     """The rungs for one model: those of its own are made."""
-    return tuple(one.of(model) if isinstance(one, OfModel) else one for one in rungs)
+    return tuple(rung.of(model) if isinstance(rung, OfModel) else rung for rung in rungs)
+
+
+Rungs = Sequence[Step | OfModel] | Callable[[Sequence[Any]], Sequence[Step | OfModel]] | None
+"""Rungs, or what makes them from the documents to fit on; None means the usual ones."""
+
+
+def plain_rungs(documents: Sequence[Any], *, n_tokens: int) -> tuple[Step, ...]:
+    """Position, key token, induction, same token and PMI, counted on documents: the ladder's usual rungs.
+
+    Examples
+    --------
+    >>> [rung.name for rung in plain_rungs([[0, 1, 0]], n_tokens=2)]
+    ['position', 'key token', 'induction', 'same token', 'PMI']
+    """
+    counts = TokenCounts.of(documents, n_tokens=n_tokens)
+    return (Position(), KeyToken(), Induction(), SameToken(), PMI(counts))
+
+
+def learned_rungs(
+    documents: Sequence[Any], *, n_tokens: int, window: int = 32, strength: float | None = 0.5
+) -> tuple[Step, ...]:
+    """The automaton and ``shrink``, learned from documents; none if no label is in reach.
+
+    Parameters
+    ----------
+    window : int
+        The longest context.
+    strength : float, optional
+        Of ``shrink``; None means the best on samples held back.
+
+    Examples
+    --------
+    >>> [rung.name for rung in learned_rungs([[0, 1, 0, 1, 1]], n_tokens=2, window=3)]
+    ['automaton', 'shrink']
+    """
+    read = [np.asarray(ids, np.int64) for ids in documents if len(ids) > 1]
+    if not read:
+        return ()
+    offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in read])])
+    samples = Samples.from_windows(np.concatenate(read), window=window, documents=offsets, n_tokens=n_tokens)
+    if not find_realisable(samples).any():
+        return ()
+    solved = solve_samples(samples)
+    automaton = Automaton(solved.components, solved.hard, solved.soft)
+    return (
+        AttentionRung("automaton", automaton),
+        AttentionRung("shrink", shrink(samples, strength=strength)),
+    )
