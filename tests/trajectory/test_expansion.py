@@ -9,8 +9,7 @@ from tests.strategies import embedded, paper_draws, sample_sets, vectors
 
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
-from attomaton.trajectory.residual.orthonormal import find_degenerate
-from attomaton.trajectory.residual.problem import Priorities
+from attomaton.trajectory.residual import Priorities, find_degenerate
 
 
 def automaton_of(samples, embeddings=None):

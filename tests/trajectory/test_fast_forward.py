@@ -8,8 +8,8 @@ from tests.strategies import realisable_sets, sample_sets, unit_rows, vectors
 
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
-from attomaton.trajectory.flow.definition import descend_by_definition
 from attomaton.trajectory.flow.track import COMPARED, STAGES, TIMES, WEIGHTS
+from attomaton.trajectory.forward import descend_by_definition
 
 STEPS = 3_000
 

@@ -14,8 +14,7 @@ from attomaton.base.options import real_number
 from attomaton.base.ragged import offsets_of
 from attomaton.choices.given import Columns, read_given
 from attomaton.choices.numbering import NumberedChoices
-from attomaton.choices.order import Comparison
-from attomaton.choices.priors import check_prior, join_components
+from attomaton.choices.order import Comparison, check_prior, join_components
 from attomaton.choices.rankings import unroll_rankings
 from attomaton.choices.result import ChoiceFit
 from attomaton.choices.sequences import ChoiceData

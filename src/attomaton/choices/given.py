@@ -1,18 +1,53 @@
 """What a user gives as choices: a frame with named columns, a file of one, or sequences."""
 
 from collections.abc import Callable, Mapping, Sequence
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any, TypedDict, cast
 
 import numpy as np
 
-from attomaton.base.errors import InvalidSamples, UnsupportedOption
-from attomaton.base.options import show
+from attomaton.base.errors import InvalidSamples, UnreadableSource, UnsupportedOption
+from attomaton.base.options import check_path, show
 from attomaton.choices.columns import as_arrow, as_list, columns_of, find_column, is_frame, number_columns
-from attomaton.choices.files import read_columns
 from attomaton.choices.numbering import check_counts
-from attomaton.choices.outcomes import TIES, read_outcomes
-from attomaton.choices.sequences import ChoiceData, ParsedChoices, holds_items, pair_rows, read_sequences
+from attomaton.choices.sequences import (
+    TIES,
+    ChoiceData,
+    ParsedChoices,
+    holds_items,
+    pair_rows,
+    read_outcomes,
+    read_sequences,
+)
+from attomaton.corpora.readers.batches import Reading
+from attomaton.corpora.readers.files import File, naming
+from attomaton.corpora.readers.sources import TABLES
+
+
+def read_columns(path: str | PathLike[str]) -> Mapping[Any, Any]:
+    """The columns of a file by name. Those of CSV and TSV are text as it stands there: 007 stays 007."""
+    source = check_path(fspath(path), "the file of choices")
+    file = File(source, source)
+    if file.suffix not in TABLES:
+        raise UnreadableSource(
+            f"{source!r} is no file of choices; give one that ends in {', '.join(TABLES)}, or sequences of "
+            "winners and losers"
+        )
+    with naming(source):
+        return columns_of(TABLES[file.suffix](file, Reading()).table())
+
+
+def split_column(columns: Mapping[Any, Any], name: str | None, between: str) -> dict[Any, Any]:
+    """The columns with the texts of one split into lists; blanks around the parts are taken off."""
+    if name is None or not between.strip():
+        raise UnsupportedOption(
+            "to split is for a column of choice sets or rankings; name it, and say what stands between items"
+        )
+    texts = as_list(find_column(columns, name, "choice_set"))
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InvalidSamples(f"row {row} of {name!r} holds no text to split; leave split out, or mend it")
+    return {**columns, name: [[part.strip() for part in text.split(between)] for text in texts]}
 
 
 class Columns(TypedDict, total=False):

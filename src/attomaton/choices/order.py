@@ -7,11 +7,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from attomaton.base.errors import UncertifiedSolution
+from attomaton.base.options import real_number
 from attomaton.base.ragged import group_borders
 from attomaton.base.solutions import Status
 from attomaton.base.tables import Bool, Float64, Int64, column, keep_rows
-from attomaton.graphs.components import Components, find_components
-from attomaton.graphs.connection import connect
+from attomaton.graphs.components import Components, find_components, merge_components
+from attomaton.graphs.strong import connect
 from attomaton.solvers.hard.solve import solve_graph_svm
 from attomaton.solvers.soft.solve import SoftSolution
 
@@ -200,3 +201,23 @@ class OrderedItems:
         places = np.full(len(self.graph), len(self.graph))
         places[self._numbers] = np.arange(len(self._numbers))
         return places
+
+
+NARROWEST, WIDEST = 1e-3, 1e3
+"""Standard deviations that a prior may have: odds of two items are e to about that."""
+
+
+def check_prior(prior: float | None) -> float | None:
+    """The standard deviation of the prior, if it can be one."""
+    if prior is None:
+        return None
+    return real_number(prior, "prior, the standard deviation of a score,", least=NARROWEST, most=WIDEST)
+
+
+def join_components(graph: Components) -> Components:
+    """All items as one component, above the query, which is the last node and no item."""
+    if len(graph) < 3:
+        return graph
+    groups = np.zeros(len(graph), np.int64)
+    groups[graph.component_of_node[-1]] = 1
+    return merge_components(graph, groups)

@@ -16,7 +16,7 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.base.ragged import centre
 from attomaton.base.solutions import check_scores, sparse_weights
 from attomaton.base.tables import column, make_table, ragged_column
-from attomaton.choices.priors import join_components
+from attomaton.choices.order import join_components
 from attomaton.choices.rankings import RANKING_SCHEMA
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, find_components

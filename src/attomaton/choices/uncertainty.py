@@ -15,7 +15,7 @@ from attomaton.base.ragged import group_borders, offsets_of, rows_of
 from attomaton.base.tables import Float64, Int64, column, ragged_column
 from attomaton.choices.rankings import parts_of, steps_of
 from attomaton.graphs.components import Components
-from attomaton.solvers.soft.information import LARGEST
+from attomaton.solvers.soft.curvature import LARGEST
 from attomaton.solvers.soft.likelihood import LuceProblem, luce_problem
 from attomaton.solvers.soft.solve import SoftSolution
 

@@ -15,8 +15,7 @@ from attomaton.claims.way import follow_trial
 from attomaton.training.models.heads import Tied
 from attomaton.training.trace import Trace
 from attomaton.trajectory.expansion import Expansion, expand
-from attomaton.trajectory.sharpness import EDGE
-from attomaton.trajectory.stability import bound_any_sharpness
+from attomaton.trajectory.sharpness import EDGE, bound_any_sharpness
 
 LATE = 1_000
 """From this step on fast-forward is held against the run."""

@@ -15,7 +15,7 @@ from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.tables import Float64, Int64
 from attomaton.claims.measures import check_automata, unless_orthonormal
 from attomaton.graphs.components import Components
-from attomaton.solvers.hard.factored.certify import measure_norm
+from attomaton.solvers.norms.certify import measure_norm
 from attomaton.solvers.norms.solve import solve_normed
 from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
 from attomaton.training.steps import Adam, GradientDescent, Step

@@ -58,8 +58,8 @@ from attomaton.claims.measures import check_automata, solve_trials
 from attomaton.claims.steepest import MARGIN_CLAIMS
 from attomaton.claims.verdicts import Claim, Judgement, Verdicts
 from attomaton.claims.way import look_ahead
+from attomaton.graphs.components import find_ends
 from attomaton.graphs.edges import extract_edges
-from attomaton.graphs.reduction import find_ends
 from attomaton.solvers.hard.solve import Kind
 from attomaton.training.trace import Trace
 

@@ -41,8 +41,8 @@ from attomaton.claims.margins import (
 )
 from attomaton.claims.verdicts import Claim, Judgement
 from attomaton.claims.way import compute_way, look_ahead
-from attomaton.solvers.hard.factored.certify import measure_norm
 from attomaton.solvers.hard.solve import Kind
+from attomaton.solvers.norms.certify import measure_norm
 from attomaton.training.models.heads import Tied
 from attomaton.training.steepest import SignDescent, SpectralDescent
 from attomaton.training.steps import Adam, GradientDescent

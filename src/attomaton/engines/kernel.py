@@ -13,11 +13,10 @@ from attomaton.base.tables import Bool, Int64, make_table
 from attomaton.corpora.pieces import Piece
 from attomaton.corpora.shards.format import piece_of
 from attomaton.engines.selection import Selection
-from attomaton.graphs.choices import ChoiceTable, extract_choices, members_inside
+from attomaton.graphs.choices import ChoiceTable, extract_choices, find_tied, members_inside
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, unpack_edges
 from attomaton.graphs.grouping import sum_by_key
-from attomaton.graphs.sets import find_tied
 from attomaton.graphs.windows import Links, link_repeats, window_edges
 
 MAX_KEYS = 1 << 24

@@ -25,7 +25,8 @@ from attomaton.base.frames import Tabular
 from attomaton.base.machine import count_processors, share_out
 from attomaton.base.options import check_threads, whole_number
 from attomaton.base.ragged import group_borders, offsets_of, run_starts
-from attomaton.base.tables import Bool, Int32, Int64, Integers, column, make_table
+from attomaton.base.tables import Bool, Int32, Int64, Integers, column, keep_rows, make_table
+from attomaton.graphs.bags import SHARES, SMALLEST
 from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.grouping import (
     distinct_keys,
@@ -33,7 +34,6 @@ from attomaton.graphs.grouping import (
     pack_pairs,
     unpack_pairs,
 )
-from attomaton.graphs.ordered import SHARES, SMALLEST
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.graphs.strong import (
     Found,
@@ -356,3 +356,53 @@ def count_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> int:
     apart = winner != loser
     keys = distinct_keys(winner[apart] << 32 | loser[apart])
     return int(label_components(keys >> 32, keys & 0xFFFFFFFF, n_nodes).max(initial=-1)) + 1
+
+
+def count_evidence(components: Components, queries: Integers | None = None) -> Int64:
+    """How often each token won or lost under its query, shape (n_nodes,): the support of its edges.
+
+    With ``queries``, only theirs; the others count 0.
+    """
+    edges, n_nodes = components.edges, len(components.nodes)
+    found = np.zeros(n_nodes, np.int64)
+    kept = slice(None) if queries is None else np.flatnonzero(np.isin(edges["query"], queries))
+    for end in ("winner", "loser"):
+        rows, seen = components.rows(edges["query"][kept], edges[end][kept])
+        found += np.bincount(rows[seen], edges["support"][kept][seen], n_nodes).astype(np.int64)
+    return found
+
+
+def reduce_order(components: Components) -> pa.Table:
+    """The transitive reduction of the order: the rows of ``components.order`` that no longer path replaces.
+
+    Same reachability, hence the same feasible set of the Graph-SVM, with as few edges as possible.
+    """
+    return keep_rows(components.order, find_needed(components))
+
+
+def find_needed(components: Components) -> Bool:
+    """Which rows of ``components.order`` no longer path replaces, shape (n_order,)."""
+    from attomaton.graphs.topology import find_irredundant  # compiles, so only when needed
+
+    return find_irredundant(*components.below)
+
+
+def find_ends(components: Components) -> tuple[Int64, Int64]:
+    """The two nodes that stand for each edge of the order: the first ones of the components it joins.
+
+    Returns two arrays of shape (n_order,), rows of ``components.nodes``.
+    """
+    offsets, rows = components.members
+    first = rows[offsets[:-1]]
+    return first[column(components.order, "above")], first[column(components.order, "below")]
+
+
+def find_ties(components: Components) -> tuple[Int64, Int64]:
+    """Pairs of node rows that tie: the neighbours in each component, in rising order of token.
+
+    Returns two arrays of shape (n_nodes − n_components,), rows of ``components.nodes``.
+    """
+    _, rows = components.members
+    component = components.component_of_node[rows]
+    same = np.flatnonzero(component[1:] == component[:-1])
+    return rows[same], rows[same + 1]

@@ -29,9 +29,8 @@ from attomaton.base.machine import share_out
 from attomaton.base.options import check_threads, whole_number
 from attomaton.base.tables import Int32, Int64, Integers, column, keep_rows, make_table
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS, Samples
+from attomaton.graphs.bags import cut_shares, link_ahead, order_samples, pack_contexts
 from attomaton.graphs.grouping import count_keys, join_counted, sum_by_key
-from attomaton.graphs.ordered import cut_shares, order_samples
-from attomaton.graphs.scanning import link_ahead, pack_contexts
 
 EDGE_SCHEMA = pa.schema(
     [("query", pa.int32()), ("winner", pa.int32()), ("loser", pa.int32()), ("support", pa.int64())]

@@ -232,8 +232,6 @@ def _connected(links: _Links, kept: Bool) -> Bool:
 
 def _find_bridges(links: _Links) -> Bool:
     """Which edges would split their component if they were lost, shape (n_links,)."""
-    from attomaton.graphs.robustness import find_flow_bridges  # compiles, so only when needed
-
     order = np.argsort(links.loser, kind="stable")
     start, enter = group_borders(links.winner, links.n_nodes), group_borders(links.loser, links.n_nodes)
     source, target = links.winner[order], links.loser

@@ -19,8 +19,7 @@ from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.ragged import sum_at
 from attomaton.base.solutions import check_embeddings, scale_rows
 from attomaton.base.tables import Bool, Float64, Integers, column
-from attomaton.graphs.components import Components, merge_components
-from attomaton.graphs.reduction import find_ends, find_needed, find_ties
+from attomaton.graphs.components import Components, find_ends, find_needed, find_ties, merge_components
 
 FINEST = 13
 """Squares of singular values are bounded by the powers 4⁻¹ … of the shortest row's, down to this one."""

@@ -1,6 +1,7 @@
 """Strong components of a directed graph: sets of nodes that reach each other."""
 
 import sys
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,8 +10,8 @@ from attomaton.base.kernels import compiled, compiled_within
 from attomaton.base.ragged import group_borders, run_starts
 from attomaton.base.tables import Int32, Int64, Integers
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
+from attomaton.graphs.bags import NUMPY
 from attomaton.graphs.grouping import distinct_keys, find_rows, pack_pairs, sum_by_key
-from attomaton.graphs.scanning import NUMPY
 
 SMALL = 4_000
 """Edges and nodes up to which Python's own search is over before scipy is loaded."""
@@ -261,3 +262,61 @@ def sort_between(numbers: Int64, first: int, end: int) -> None:
                 free -= step
             numbers[free] = one
         step //= 3
+
+
+Pair = tuple[int, int]
+
+
+def connect(n_nodes: int, above: Int64, below: Int64) -> list[Pair]:
+    """A smallest set of edges that makes the acyclic graph above → below strongly connected."""
+    if n_nodes < 2:
+        return []
+    lead_out, lead_in = np.bincount(above, minlength=n_nodes) > 0, np.bincount(below, minlength=n_nodes) > 0
+    sources, sinks = (
+        np.flatnonzero(lead_out & ~lead_in).tolist(),
+        np.flatnonzero(lead_in & ~lead_out).tolist(),
+    )
+    alone = np.flatnonzero(~lead_in & ~lead_out).tolist()
+    if len(sources) <= len(sinks):
+        return _close(_pair_up(n_nodes, above, below, sources), sources, sinks, alone)
+    reversed_edges = _close(_pair_up(n_nodes, below, above, sinks), sinks, sources, alone)
+    return [(after, before) for before, after in reversed_edges]
+
+
+def _pair_up(n_nodes: int, above: Int64, below: Int64, sources: Sequence[int]) -> list[Pair]:
+    """Pairs (source, a sink it reaches), no node walked twice.
+
+    Each source walks down over nodes not seen before until it meets a sink. A source that meets none can
+    reach the sink of a pair; a sink that is in no pair can be reached from the source of one.
+    """
+    order = np.argsort(above, kind="stable")
+    start, children = group_borders(above, n_nodes).tolist(), below[order].tolist()
+    seen, pairs = [False] * n_nodes, list[Pair]()
+    for source in sources:
+        stack = [source]
+        while stack:
+            node = stack.pop()
+            if seen[node]:
+                continue
+            seen[node] = True
+            if start[node] == start[node + 1]:
+                pairs.append((source, node))
+                break
+            stack.extend(reversed(children[start[node] : start[node + 1]]))
+    return pairs
+
+
+def _close(pairs: list[Pair], sources: list[int], sinks: list[int], alone: list[int]) -> list[Pair]:
+    """Close one cycle through all pairs, the nodes alone and the sinks too many; pair off the others.
+
+    There are no more sources than sinks.
+    """
+    paired_sources, paired_sinks = {source for source, _ in pairs}, {sink for _, sink in pairs}
+    other_sources = [source for source in sources if source not in paired_sources]
+    other_sinks = [sink for sink in sinks if sink not in paired_sinks]
+    matched = len(other_sources)
+    edges = list(zip(other_sinks[:matched], other_sources, strict=True))
+    stops = [*pairs, *((node, node) for node in [*other_sinks[matched:], *alone])]
+    for (_, leave), (enter, _) in zip(stops, [*stops[1:], stops[0]], strict=True):
+        edges.append((leave, enter))
+    return edges

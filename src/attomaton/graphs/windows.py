@@ -40,8 +40,6 @@ class Links:
 
 def link_repeats(piece: Piece, window: int, kept: Bool) -> Links:
     """Link every token to its like before and after, and count the samples of the kept queries."""
-    from attomaton.graphs.windows import NOT_YET, count_samples, link_tokens
-
     kept = _check_kept(kept, piece.n_tokens)
     before, after = np.empty(len(piece.ids), np.int32), np.empty(len(piece.ids), np.int32)
     last = np.full(piece.n_tokens, NOT_YET, np.int32)
@@ -55,8 +53,6 @@ def window_edges(
     piece: Piece, links: Links, *, window: int, kept: Bool, max_keys: int
 ) -> Iterator[tuple[Int64, Int32]]:
     """The edges of the kept queries, in chunks of at most ``max_keys`` before they are counted."""
-    from attomaton.graphs.windows import count_runs, pack_windows
-
     kept = _check_kept(kept, piece.n_tokens)
     before, after = check_int32(links.before, "before"), check_int32(links.after, "after")
     check_lengths("tokens and their links", ids=piece.ids, before=before, after=after)

@@ -11,8 +11,7 @@ import numpy as np
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.solutions import scale_rows
 from attomaton.base.tables import Float64
-from attomaton.graphs.components import Components
-from attomaton.graphs.reduction import find_ends, find_ties
+from attomaton.graphs.components import Components, find_ends, find_ties
 from attomaton.graphs.separation import NEGLIGIBLE, node_features
 
 MOST_NUMBERS = 50_000_000

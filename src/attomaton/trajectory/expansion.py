@@ -19,7 +19,7 @@ from attomaton.solvers.solved import Solved
 from attomaton.trajectory.curves import WeightPath, inner
 from attomaton.trajectory.forward import DescentSetting, Trajectory, follow
 from attomaton.trajectory.loss import training_loss
-from attomaton.trajectory.residual.problem import Residual, find_priorities
+from attomaton.trajectory.residual import Residual, find_priorities
 from attomaton.trajectory.sharpness import StabilityEdge, find_embedded_edge, find_orthonormal_edge
 
 TIGHT_ORTHONORMAL = 1e-9
@@ -258,7 +258,7 @@ def expand(
 
 
 def _expand_orthonormal(solved: Solved, course: DescentSetting) -> Expansion:
-    from attomaton.trajectory.residual.orthonormal import solve_orthonormal
+    from attomaton.trajectory.residual import solve_orthonormal
 
     hard, soft = column(solved.hard.scores, "score"), column(solved.soft.scores, "score")
     priorities = find_priorities(course.loss, hard, soft, step_size=course.step_size, atol=TIGHT_ORTHONORMAL)
@@ -271,7 +271,7 @@ def _expand_orthonormal(solved: Solved, course: DescentSetting) -> Expansion:
 
 def _expand_embedded(solved: Solved, course: DescentSetting) -> Expansion:
     from attomaton.trajectory.basis import find_basis
-    from attomaton.trajectory.residual.embedded import solve_embedded
+    from attomaton.trajectory.residual import solve_embedded
 
     loss, table, start = course.loss, np.asarray(course.embeddings), course.start
     weights = np.asarray(solved.hard.weights)

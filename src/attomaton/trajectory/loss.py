@@ -10,8 +10,7 @@ from attomaton.base.tables import Float64, Int32, Int64, column, ragged_column
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components
-from attomaton.solvers.soft.contexts import context_problem
-from attomaton.solvers.soft.likelihood import LuceProblem
+from attomaton.solvers.soft.likelihood import LuceProblem, context_problem
 
 
 @dataclass(frozen=True, eq=False)

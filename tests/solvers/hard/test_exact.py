@@ -8,7 +8,7 @@ import pytest
 
 from attomaton.base.borders import trusted
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
-from attomaton.solvers.hard.exact import MOST_NODES, check_exactly
+from attomaton.solvers.hard.certify import MOST_NODES, check_exactly
 from attomaton.solvers.hard.placement import Placement
 from attomaton.solvers.hard.problem import OrderProblem
 from tests.drawn import mixed_orders, one_group, random_order

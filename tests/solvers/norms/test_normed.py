@@ -7,10 +7,9 @@ from hypothesis import given
 
 import attomaton as at
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
-from attomaton.solvers.hard.factored.certify import measure_norm
-from attomaton.solvers.hard.factored.interior import InteriorPoint
+from attomaton.solvers.norms.certify import measure_norm
 from attomaton.solvers.norms.entries import longest_by_definition
-from attomaton.solvers.norms.interior import SpectralInterior
+from attomaton.solvers.norms.interior import InteriorPoint, SpectralInterior
 from attomaton.solvers.norms.solve import solve_normed
 from tests.drawn import components_of, embeddings_for, paper_draw
 from tests.solvers.hard.test_factored import constraints_of, explicit, with_any_rows

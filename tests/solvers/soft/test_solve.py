@@ -6,7 +6,7 @@ import pytest
 
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, UncertifiedSolution
-from attomaton.solvers.soft.reference import DampedNewton
+from attomaton.solvers.soft.damped import DampedNewton
 from tests.drawn import paper_draw, scores_of
 
 

@@ -22,8 +22,7 @@ from attomaton.base.tables import Float64, Int32, Int64, column, make_table
 from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA
-from attomaton.graphs.gathering import Gathered
-from attomaton.graphs.parts import slice_queries
+from attomaton.graphs.parts import Gathered, slice_queries
 from attomaton.solvers.hard.problem import MULTIPLIER_SCHEMA
 
 NODES = pa.schema(

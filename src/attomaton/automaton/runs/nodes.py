@@ -10,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attomaton.base.tables import Bool, Float64, Int32, Int64, Integers
-from attomaton.graphs.components import Components
+from attomaton.graphs.components import Components, find_needed
 from attomaton.graphs.grouping import find_rows, pack_pairs
-from attomaton.graphs.reduction import find_needed
 
 RECENT = 1 << 20
 """Nodes of queries that were asked lately, which are kept."""

@@ -106,8 +106,6 @@ class Ropes:
 
     def press(self, weights: Float64) -> Float64:
         """Σ weight (e_one − e_other) e_queryᵀ, shape (dim, dim, 2), from weights of shape (n_ropes, 2)."""
-        from attomaton.solvers.hard.rows import press  # compiles, so only when needed
-
         return press(self.tables, self.ends, check_floats(weights, (len(self.one), 2), "weights of ropes"))
 
     def read(self, weights: Float64, token: Int64, query: Int64) -> Float64:
@@ -119,8 +117,6 @@ class Ropes:
 
     def stretch(self, weights: Float64) -> Float64:
         """(e_one − e_other)ᵀ W e_query in pairs, shape (n_ropes, 2); W in pairs, shape (dim, dim, 2)."""
-        from attomaton.solvers.hard.rows import stretch  # compiles, so only when needed
-
         dim = self.keys.shape[1]
         return stretch(self.tables, self.ends, check_floats(weights, (dim, dim, 2), "weights in pairs"))
 

@@ -42,7 +42,7 @@ from attomaton.solvers.hard.problem import (
 from attomaton.solvers.hard.rows import Ropes, RowProof, certify_answer, in_pairs, tie_ropes
 
 if TYPE_CHECKING:
-    from attomaton.solvers.hard.factored.solve import FactoredSolution, FactoredSolver
+    from attomaton.solvers.norms.solve import FactoredSolution, FactoredSolver
 
 FEW_PRODUCTS = 100_000
 """Scores of problems up to this size are summed with twice the digits."""
@@ -79,7 +79,7 @@ class EmbeddedSolver(Protocol):
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.solvers.hard.distance import LeastDistance
+    >>> from attomaton.solvers.hard.dense import LeastDistance
     >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1, 2]], [0])))
     >>> problem = embedded_problem(components, np.eye(3) + 0.5)
     >>> forces, multipliers = LeastDistance().solve_embedded(problem)
@@ -208,7 +208,7 @@ def solve_graph_svm(
     norm : "frobenius" or "nuclear"
         The norm that is least: the Frobenius norm, which gradient descent on W keeps small, or the nuclear
         norm, the sum of the singular values, which weight decay on the factors of W = K Qᵀ keeps small
-        (:func:`~attomaton.solvers.hard.factored.solve.solve_factored`: up to about 64 tokens).
+        (:func:`~attomaton.solvers.norms.solve.solve_factored`: up to about 64 tokens).
     rtol : float, optional
         Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 for
         orthonormal embeddings, where the block solver is exact to rounding, and 1e-6 for others and for the
@@ -216,7 +216,7 @@ def solve_graph_svm(
     solver : optional
         The solver to use: :class:`~attomaton.solvers.hard.placement.Placement` for orthonormal
         embeddings, :class:`~attomaton.solvers.hard.joint.Joint` for others,
-        :class:`~attomaton.solvers.hard.factored.interior.InteriorPoint` for the nuclear norm.
+        :class:`~attomaton.solvers.norms.interior.InteriorPoint` for the nuclear norm.
     threads : int, optional
         Number of threads of the solver for orthonormal embeddings; the default is all processors. It is no
         option of the nuclear norm.
@@ -225,7 +225,7 @@ def solve_graph_svm(
     -------
     HardSolution or FactoredSolution
         Check it with ``.expect()``. For the nuclear norm it is a
-        :class:`~attomaton.solvers.hard.factored.solve.FactoredSolution`, whose certificate bounds ‖W‖_* and
+        :class:`~attomaton.solvers.norms.solve.FactoredSolution`, whose certificate bounds ‖W‖_* and
         whose W has a ``.rank``; an automaton takes only a HardSolution.
 
     Examples
@@ -262,7 +262,7 @@ def solve_graph_svm(
 def _solve_nuclear(
     components: Components, embeddings: object, rtol: float, solver: object, threads: int | None
 ) -> "FactoredSolution":
-    from attomaton.solvers.hard.factored.solve import FactoredSolver, solve_factored
+    from attomaton.solvers.norms.solve import FactoredSolver, solve_factored
 
     if not isinstance(solver, FactoredSolver | None):
         raise UnsupportedOption(
@@ -357,7 +357,7 @@ def _solve_rows(
         if answers[-1][1].certified:
             return answers[-1]
     if own:
-        from attomaton.solvers.hard.active import find_answer
+        from attomaton.solvers.hard.dense import find_answer
 
         settled = find_answer(ropes)
         if settled is not None:
@@ -367,7 +367,7 @@ def _solve_rows(
 
 def _choose_solvers(problem: EmbeddedProblem, independent: bool) -> list[EmbeddedSolver]:
     """What to try, in turn: the dense solver does better on small problems with dependent embeddings."""
-    from attomaton.solvers.hard.distance import LeastDistance
+    from attomaton.solvers.hard.dense import LeastDistance
     from attomaton.solvers.hard.joint import Joint  # compiles, so only when needed
 
     if len(problem.token) > SMALL:

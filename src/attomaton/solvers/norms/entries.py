@@ -19,9 +19,8 @@ from scipy.optimize import linprog as _linprog
 
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Float64, column
-from attomaton.graphs.components import Components
-from attomaton.graphs.reduction import find_ends
-from attomaton.solvers.hard.factored.problem import FactoredProblem
+from attomaton.graphs.components import Components, find_ends
+from attomaton.solvers.norms.problem import FactoredProblem
 
 linprog: Any = _linprog  # their stubs are partial
 sparse: Any = _sparse

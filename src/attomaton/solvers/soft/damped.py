@@ -12,10 +12,14 @@ path.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from attomaton.base.tables import Float64
+from attomaton.base.ragged import centre, largest_of, occurs, offsets_of, rows_of, sum_at
+from attomaton.base.tables import Float64, Int64
+from attomaton.solvers.soft.likelihood import LuceProblem
 
 LEAST_REACH = 1e-12
 
@@ -56,3 +60,191 @@ def damping(reach: Float64 | float) -> Float64 | float:
     """ln(1 + d)/d, the share of a step that is taken if logits differ by at most d along it."""
     reach = np.maximum(reach, LEAST_REACH)
     return np.log1p(reach) / reach
+
+
+Product = Callable[[Float64], Float64]
+
+
+def solve_systems(
+    product: Product, right: Float64, scale: Float64, system: Int64, *, rtol: float, max_steps: int
+) -> Float64:
+    """Solve H x = right for block-diagonal, positive semidefinite H, from zero."""
+    size = int(system.max(initial=-1)) + 1
+    answer, residual = np.zeros_like(right), right.copy()
+    direction = residual / scale
+    energy = sum_at(system, residual * direction, size)
+    goal = rtol**2 * energy
+    for _ in range(max_steps):
+        open_systems = energy > goal
+        if not open_systems.any():
+            break
+        image = product(direction)
+        bend = sum_at(system, direction * image, size)
+        length = np.divide(energy, bend, out=np.zeros(size), where=open_systems & (bend > 0))
+        answer += length[system] * direction
+        residual -= length[system] * image
+        scaled = residual / scale
+        fresh = sum_at(system, residual * scaled, size)
+        turn = np.divide(fresh, energy, out=np.zeros(size), where=open_systems & (energy > 0))
+        direction = np.where(open_systems[system], scaled + turn[system] * direction, 0.0)
+        energy = np.where(open_systems & (bend > 0), fresh, 0.0)
+    return answer
+
+
+@dataclass(frozen=True)
+class DampedNewton:
+    """Damped Newton from zero until no gradient entry exceeds ``atol``, at most ``max_steps`` steps.
+
+    The optimum is finite because choices are compared inside strongly connected components only (Ford 1957).
+    The loss is flat along a constant on each component; conjugate gradients never leave the complement.
+
+    Each component takes its own share of the step (:func:`~attomaton.solvers.soft.damped.damping`), d
+    the range of the step on it.
+
+    Attributes
+    ----------
+    atol : float
+        Largest gradient entry to be left.
+    max_steps : int
+        Steps, at most.
+
+    Examples
+    --------
+    >>> entries = np.array([0, 1, 0, 1]), np.array([0, 2, 4]), np.zeros(4)
+    >>> problem = LuceProblem(*entries, np.array([0, 1]), np.array([3.0, 1.0]), np.array([0, 0]))  # 3 to 1
+    >>> scores = DampedNewton().solve(problem)
+    >>> round(float(np.exp(scores[0] - scores[1])), 6)
+    3.0
+    """
+
+    atol: float = 1e-10
+    max_steps: int = 200
+
+    def solve(
+        self, problem: LuceProblem, *, anchor: Float64 | None = None, stiffness: float = 0.0
+    ) -> Float64:
+        """The scores that minimise Σ count · (−ln p) + ½ stiffness · Σ (s − anchor)²: (n_alternatives,).
+
+        With stiffness 0 they are known up to a constant on each component. A component that has converged
+        stays where it is, so that the rounding of others does not disturb it.
+        """
+        component, size = problem.component, problem.n_components
+        target = np.zeros(problem.n_alternatives) if anchor is None else anchor
+        rounding = problem.rounding()[component] + 8 * np.finfo(np.float64).eps * stiffness * np.abs(target)
+
+        def slope(scores: Float64) -> Float64:
+            gradient = problem.gradient(scores) + stiffness * (scores - target)
+            moving = occurs(component[np.abs(gradient) > self.atol + rounding], size)
+            return np.where(moving[component], gradient, 0.0)
+
+        def find_step(scores: Float64, gradient: Float64) -> tuple[Float64, Float64]:
+            step = _newton_step(problem, scores, gradient, stiffness)
+            return step, (largest_of(component, step, size) + largest_of(component, -step, size))[component]
+
+        return minimise(slope, find_step, target, atol=0.0, max_steps=self.max_steps)[0]
+
+
+def _newton_step(problem: LuceProblem, scores: Float64, gradient: Float64, stiffness: float) -> Float64:
+    probabilities = problem.probabilities(scores)
+    diagonal = np.maximum(problem.curvature_diagonal(probabilities) + stiffness, 1e-300)
+    size = float(np.abs(gradient).max())
+    if stiffness == 0.0:  # rounding puts a little of it along the flat direction
+        gradient = centre(problem.component, gradient)
+    return solve_systems(
+        lambda direction: problem.curvature(probabilities, direction) + stiffness * direction,
+        -gradient,
+        diagonal,
+        problem.component,
+        rtol=min(0.1, np.sqrt(size)),
+        max_steps=1_000,
+    )
+
+
+_linalg: Any = np.linalg
+
+
+@dataclass(frozen=True)
+class Subspace:
+    """Damped Newton from zero until no gradient entry exceeds ``atol``, at most ``max_steps`` steps.
+
+    The step is ln(1 + d)/d, d the largest range of the direction on a component, as for free scores.
+    """
+
+    atol: float = 1e-10
+    max_steps: int = 200
+
+    def solve(self, problem: LuceProblem, features: Float64) -> Float64:
+        """Coordinates x, shape (n_features,), of the best scores features @ x."""
+
+        def slope(coordinates: Float64) -> Float64:
+            return features.T @ problem.gradient(features @ coordinates)
+
+        def find_step(coordinates: Float64, gradient: Float64) -> tuple[Float64, float]:
+            probabilities = problem.probabilities(features @ coordinates)
+            step: Float64 = -_linalg.solve(
+                features.T @ problem.curvature_of(probabilities, features), gradient
+            )
+            return step, 2.0 * float(np.abs(features @ step).max())
+
+        start = np.zeros(features.shape[1])
+        return minimise(slope, find_step, start, atol=self.atol, max_steps=self.max_steps)[0]
+
+
+PATIENCE = 20
+"""Steps in a row that need not lower the largest entry of the gradient."""
+
+
+def solve_direct(
+    problem: LuceProblem, scores: Float64, pull: tuple[Float64, float], limits: tuple[float, int]
+) -> Float64:
+    """The minimum for a problem of one group, from ``scores``.
+
+    ``pull`` is the anchor and its stiffness, ``limits`` the largest gradient entry asked for and the most
+    steps. Stops early where the next step would not be finite or the gradient no longer falls.
+    """
+    anchor, stiffness = pull
+    one, other, choice = _pairs(problem)
+
+    def slope(scores: Float64) -> Float64:
+        return problem.gradient(scores) + stiffness * (scores - anchor)
+
+    def find_step(scores: Float64, gradient: Float64) -> tuple[Float64, float]:
+        chance = problem.probabilities(scores)
+        weight = problem.count[choice] * chance[one] * chance[other]
+        members = problem.alternative
+        step = _eliminate(members[one], members[other], weight, (-gradient, stiffness))
+        return step, float(np.ptp(step))
+
+    return minimise(slope, find_step, scores, atol=limits[0], max_steps=limits[1], patience=PATIENCE)[0]
+
+
+def _pairs(problem: LuceProblem) -> tuple[Int64, Int64, Int64]:
+    """All pairs of entries of one choice set, and the choice of each."""
+    lengths = np.diff(problem.offsets)
+    begins = offsets_of(lengths * lengths)
+    choice = rows_of(begins)
+    within = np.arange(len(choice)) - begins[choice]
+    one, other = within // lengths[choice], within % lengths[choice]
+    kept = one < other
+    start = problem.offsets[choice[kept]]
+    return start + one[kept], start + other[kept], choice[kept]
+
+
+def _eliminate(one: Int64, other: Int64, weight: Float64, system: tuple[Float64, float]) -> Float64:
+    """Solve (Σ weight (e_i − e_j)(e_i − e_j)ᵀ + stiffness) x = right; with stiffness 0, x has mean zero."""
+    from scipy.sparse import csc_array  # takes long to import, so only when needed
+    from scipy.sparse.linalg import splu
+
+    right, stiffness = system
+    size = len(right)
+    diagonal = sum_at(one, weight, size) + sum_at(other, weight, size) + stiffness
+    every = np.arange(size)
+    rows, columns = np.concatenate([one, other, every]), np.concatenate([other, one, every])
+    matrix = csc_array((np.concatenate([-weight, -weight, diagonal]), (rows, columns)), shape=(size, size))
+    kept = every if stiffness else every[1:]  # what is left out is held at zero
+    answer = np.zeros(size)
+    try:
+        answer[kept] = splu(matrix[kept][:, kept].tocsc(), options={"SymmetricMode": True}).solve(right[kept])
+    except RuntimeError:  # exactly singular: chances too small for floating point
+        return np.full(size, np.nan)
+    return answer if stiffness else centre(np.zeros(size, np.int64), answer)

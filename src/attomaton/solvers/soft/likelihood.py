@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from attomaton.base.borders import (
     MOST_COUNTED,
@@ -20,9 +21,10 @@ from attomaton.base.borders import (
 )
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.ragged import log_sums, offsets_of, rows_of, sum_at
-from attomaton.base.tables import Bool, Float64, Int64, ragged_column
+from attomaton.base.tables import Bool, Float64, Int64, make_table, ragged_column
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, count_strong_components
+from attomaton.graphs.grouping import distinct_keys, pack_pairs, unpack_pairs
 
 MOST_ODDS = float(np.log(2**31 - 1))
 """Largest known offset of a member of a choice set: multiplicities are whole numbers of 32 bits."""
@@ -232,3 +234,37 @@ def _connects(winner: Int64, loser: Int64, components: Components) -> bool:
     component = components.component_of_node
     inside = bool((component[winner] == component[loser]).all())
     return inside and count_strong_components(winner, loser, len(component)) == len(components)
+
+
+PAIR_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32())])
+
+
+def context_problem(choices: ChoiceTable) -> tuple[pa.Table, LuceProblem]:
+    """The choices with a score for each (query, token) of some choice set; a group for each query."""
+    offsets, tokens = ragged_column(choices.rows, "tokens")
+    member = pack_pairs(np.repeat(choices["query"], np.diff(offsets)), tokens)
+    keys = distinct_keys(member)
+    query, token = unpack_pairs(keys)
+    problem = LuceProblem(
+        alternative=np.searchsorted(keys, member),
+        offsets=offsets,
+        log_multiplicity=np.log(ragged_column(choices.rows, "multiplicities")[1]),
+        winner=np.searchsorted(keys, pack_pairs(choices["query"], choices["winner"])),
+        count=choices["count"].astype(np.float64),
+        component=np.unique(query, return_inverse=True)[1],
+    )
+    columns = {"query": query.astype(np.int32), "token": token}
+    return make_table(PAIR_SCHEMA, columns), problem
+
+
+def pooled_problem(choices: ChoiceTable, n_tokens: int) -> LuceProblem:
+    """The same choices with one score for each token, whatever the query; all tokens are one group."""
+    offsets, tokens = ragged_column(choices.rows, "tokens")
+    return LuceProblem(
+        alternative=tokens.astype(np.int64),
+        offsets=offsets,
+        log_multiplicity=np.log(ragged_column(choices.rows, "multiplicities")[1]),
+        winner=choices["winner"].astype(np.int64),
+        count=choices["count"].astype(np.float64),
+        component=np.zeros(n_tokens, np.int64),
+    )

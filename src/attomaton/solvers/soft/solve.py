@@ -22,12 +22,11 @@ from attomaton.base.solutions import (
 from attomaton.base.tables import Float64, column
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.choices import ChoiceTable, extract_choices
-from attomaton.graphs.components import Components
-from attomaton.graphs.reduction import find_ties
+from attomaton.graphs.components import Components, find_ties
 from attomaton.graphs.separation import NEGLIGIBLE, Separation, node_features, separate
 from attomaton.solvers.soft.certify import SoftCertificate, certify_coordinates, certify_scores
+from attomaton.solvers.soft.damped import Subspace
 from attomaton.solvers.soft.likelihood import LuceProblem, luce_problem
-from attomaton.solvers.soft.subspace import Subspace
 
 
 class LuceSolver(Protocol):
@@ -36,7 +35,7 @@ class LuceSolver(Protocol):
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.solvers.soft.reference import DampedNewton
+    >>> from attomaton.solvers.soft.damped import DampedNewton
     >>> class Telling:  # any class with this method will do
     ...     def solve(self, problem, *, anchor=None, stiffness=0.0):
     ...         print(f"{problem.n_alternatives} scores to find")
@@ -122,7 +121,7 @@ class SoftSolution(Solution):
         >>> soft.standard_errors().round(4)  # half that of the log odds, sqrt(1/3 + 1/1)
         array([0.5774, 0.5774, 0.    ])
         """
-        from attomaton.solvers.soft.information import score_errors  # compiles, so only when needed
+        from attomaton.solvers.soft.curvature import score_errors  # compiles, so only when needed
 
         if not self.free:
             raise UnsupportedOption(
@@ -164,7 +163,7 @@ def solve_luce(
     ridge : float
         Adds ½ ridge Σ s² to the summed loss. 0, the default: no regulariser.
     solver : LuceSolver, optional
-        The solver to use: :class:`~attomaton.solvers.soft.groups.Newton`.
+        The solver to use: :class:`~attomaton.solvers.soft.newton.Newton`.
     threads : int, optional
         How many the default solver and the certificate use; all processors if not given.
 
@@ -209,7 +208,7 @@ def solve_luce(
 
 
 def _newton(threads: int | None) -> LuceSolver:
-    from attomaton.solvers.soft.groups import Newton  # compiles, so only when needed
+    from attomaton.solvers.soft.newton import Newton  # compiles, so only when needed
 
     return Newton(threads=threads)
 

@@ -20,8 +20,7 @@ from attomaton.graphs.grouping import pack_pairs
 from attomaton.graphs.strong import count_components, find_nodes
 from attomaton.solvers.soft.certify import SoftCertificate, certify_slopes
 from attomaton.solvers.soft.curvature import measure_groups
-from attomaton.solvers.soft.groups import Groups, Newton, minimise_groups
-from attomaton.solvers.soft.newton import Array, Choices
+from attomaton.solvers.soft.newton import Array, Choices, Groups, Newton, minimise_groups
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ import numpy as np
 
 from attomaton.base.tables import Float64
 from attomaton.solvers.hard.certify import FEASIBLE, find_extremes, margins
-from attomaton.solvers.hard.factored.problem import FactoredProblem
+from attomaton.solvers.norms.problem import FactoredProblem
 
 Norm = Literal["nuclear", "max", "spectral"]
 """The sum of the singular values, the largest entry in size, or the largest singular value."""

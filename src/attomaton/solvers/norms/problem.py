@@ -13,8 +13,7 @@ import numpy as np
 from attomaton.base.borders import check_floats, check_ids, check_int64, check_lengths
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.graphs.components import Components
-from attomaton.graphs.reduction import find_ends, find_needed, find_ties
+from attomaton.graphs.components import Components, find_ends, find_needed, find_ties
 from attomaton.solvers.hard.problem import EmbeddedProblem, embedded_problem
 
 ROUNDS = 20
