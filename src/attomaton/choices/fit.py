@@ -14,7 +14,7 @@ from attomaton.base.options import real_number
 from attomaton.base.ragged import offsets_of
 from attomaton.choices.given import Columns, read_given
 from attomaton.choices.numbering import NumberedChoices
-from attomaton.choices.order import Comparison, check_prior, join_components
+from attomaton.choices.order import Comparison, join_components
 from attomaton.choices.rankings import unroll_rankings
 from attomaton.choices.result import ChoiceFit
 from attomaton.choices.sequences import ChoiceData
@@ -101,7 +101,9 @@ def fit_choices(
     >>> fit_choices(rankings=[["a", "b", "c"], ["b", ["a", "c"]]]).components
     (('b', 'a', 'c'),)
     """
-    ridge, prior = real_number(ridge, "ridge", least=0), check_prior(prior)
+    ridge = real_number(ridge, "ridge", least=0)
+    if prior is not None:  # odds of two items are e to about that
+        prior = real_number(prior, "prior, the standard deviation of a score,", least=1e-3, most=1e3)
     if ridge and prior is not None:
         raise UnsupportedOption("ridge acts inside components and prior between them too; give one of them")
     given = read_given(ChoiceData(winners, choice_sets, losers, rankings, tied, counts), columns)

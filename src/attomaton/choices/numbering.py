@@ -9,7 +9,7 @@ import numpy as np
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.ragged import occurs
-from attomaton.base.tables import Bool, Int64
+from attomaton.base.tables import Int64
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.graphs.grouping import (
     count_keys,
@@ -46,7 +46,14 @@ def number_choices(
         sizes = f"{len(winners)} winners, {len(choice_sets)} choice sets"
         raise InvalidSamples(f"{sizes} and counts for them must be equally many; give one of each per choice")
     lengths = _measure_sets(choice_sets)
-    items, numbers = _number_flat([*chain.from_iterable(choice_sets), *winners])
+    flat_items = [*chain.from_iterable(choice_sets), *winners]
+    try:
+        values = np.frombuffer(array("q", flat_items), np.int64)
+    except (TypeError, OverflowError):  # not all are integers, or not of 64 bits
+        items, numbers = number_hashable(flat_items)
+    else:  # integers are numbered in rising order, which is faster
+        distinct = distinct_keys(values)
+        items, numbers = tuple(distinct.tolist()), find_keys(distinct, values)
     flat, winner = np.split(numbers, [int(lengths.sum())])
     choice = np.repeat(np.arange(len(winners)), lengths)
     absent = ~occurs(choice[flat == winner[choice]], len(winner))
@@ -95,44 +102,17 @@ def check_counts(counts: object, n_choices: int) -> Int64:
         given = np.asarray(counts)
     except ValueError:  # ragged
         given = np.empty((0, 0))
-    if given.ndim != 1 or (len(given) and given.dtype.kind not in "iuf") or not _is_whole(given):
+    numbers = given.ndim == 1 and (not len(given) or given.dtype.kind in "iuf")
+    with np.errstate(invalid="ignore"):
+        wrong: Any = np.flatnonzero(~((given >= 1) & (given % 1 == 0))) if numbers and len(given) else ()
+    if not numbers or len(wrong):
+        first = f" (row {wrong[0]} has {given[wrong[0]]:g})" if len(wrong) else ""
         raise InvalidSamples(
-            f"counts must be whole numbers from 1 on, one per choice{_name_first(given)}; drop choices that "
-            "were never made"
+            f"counts must be whole numbers from 1 on, one per choice{first}; drop those that were never made"
         )
     if given.sum(dtype=np.float64) > MOST_MADE:
         raise InvalidSamples(f"counts add up to more than {MOST_MADE:,}; divide all by a common factor")
     return given.astype(np.int64)
-
-
-def _is_whole(given: Any) -> bool:
-    return not len(given) or bool(_whole(given).all())
-
-
-def _whole(given: Any) -> Bool:
-    with np.errstate(invalid="ignore"):
-        return (given >= 1) & (given % 1 == 0)
-
-
-def _name_first(given: Any) -> str:
-    """Which row is the first without a count, where that can be said."""
-    if given.ndim != 1 or given.dtype.kind not in "iuf" or not len(given):
-        return ""
-    row = int(np.flatnonzero(~_whole(given))[0])
-    return f" (row {row} has {given[row]:g})"
-
-
-def _number_flat(flat: list[Any]) -> tuple[tuple[Any, ...], Int64]:
-    """The distinct items, and the number of each entry among them.
-
-    Integers are numbered in rising order, which is faster; others as they first appear.
-    """
-    try:
-        values = np.frombuffer(array("q", flat), np.int64)
-    except (TypeError, OverflowError):  # not all are integers, or not of 64 bits
-        return number_hashable(flat)
-    distinct = distinct_keys(values)
-    return tuple(distinct.tolist()), find_keys(distinct, values)
 
 
 def number_hashable(flat: Sequence[Any]) -> tuple[tuple[Any, ...], Int64]:
@@ -154,7 +134,9 @@ def number_hashable(flat: Sequence[Any]) -> tuple[tuple[Any, ...], Int64]:
 def _measure_sets(choice_sets: Sequence[Collection[Any]]) -> Int64:
     """How many members each choice set has, repeats included, shape (n_choices,)."""
     kinds: set[type] = set(map(type, choice_sets))
-    unfit: set[type] = {kind for kind in kinds if not _may_be_set(kind)}
+    unfit: set[type] = {
+        kind for kind in kinds if not issubclass(kind, Sized) or issubclass(kind, Mapping | str | bytes)
+    }
     if unfit:
         place, members = next(
             (place, members) for place, members in enumerate(choice_sets) if type(members) in unfit
@@ -169,7 +151,3 @@ def _measure_sets(choice_sets: Sequence[Collection[Any]]) -> Int64:
             "which an item that is an option m times stands m times: repeat it"
         )
     return np.fromiter(map(len, choice_sets), np.int64, len(choice_sets))
-
-
-def _may_be_set(kind: type) -> bool:
-    return issubclass(kind, Sized) and not issubclass(kind, Mapping | str | bytes)

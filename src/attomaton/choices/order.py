@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from attomaton.base.errors import UncertifiedSolution
-from attomaton.base.options import real_number
 from attomaton.base.ragged import group_borders
 from attomaton.base.solutions import Status
 from attomaton.base.tables import Bool, Float64, Int64, column, keep_rows
@@ -201,17 +200,6 @@ class OrderedItems:
         places = np.full(len(self.graph), len(self.graph))
         places[self._numbers] = np.arange(len(self._numbers))
         return places
-
-
-NARROWEST, WIDEST = 1e-3, 1e3
-"""Standard deviations that a prior may have: odds of two items are e to about that."""
-
-
-def check_prior(prior: float | None) -> float | None:
-    """The standard deviation of the prior, if it can be one."""
-    if prior is None:
-        return None
-    return real_number(prior, "prior, the standard deviation of a score,", least=NARROWEST, most=WIDEST)
 
 
 def join_components(graph: Components) -> Components:

@@ -50,14 +50,18 @@ def read_outcomes(
     given: list[Any] = [] if array is None else array.to_pylist()
     if array is None or len(given) != len(pair[0]):
         raise InvalidSamples("the outcome is no column of texts or numbers with one entry for each row")
-    _refuse_double_meaning(items, names, set(given))
+    special, outcomes = {*names, *TIES, 0, 0.5, 1, *NUMBERS}, set(given)
+    both = next((item for item in items if item in special and item in outcomes), None)
+    if both is not None:
+        raise InvalidSamples(
+            f"the outcome {show(both)} may be the item of that name or not; give columns of winner and loser"
+        )
     number = {item: place for place, item in enumerate(items)}
     first, second = (one.tolist() for one in pair)
-    ends = np.array(
-        [_end(value, number, (first[row], second[row]), names, row) for row, value in enumerate(given)],
-        np.float64,
-    )
-    return ends == 0.0, ends == 0.5
+    pairs = zip(given, zip(first, second, strict=True), strict=True)
+    ends = [_end(value, number, both, names, row) for row, (value, both) in enumerate(pairs)]
+    wins = np.array(ends, np.float64)
+    return wins == 0.0, wins == 0.5
 
 
 def _end(
@@ -79,16 +83,6 @@ def _end(
         f"the outcome in row {row} cannot be read: it is 1 if {show(names[0])} won, 0 if {show(names[1])} "
         "did, 0.5 or 'tie' if neither; or the name of the winner, or of its column"
     )
-
-
-def _refuse_double_meaning(items: tuple[Any, ...], names: tuple[Any, Any], given: set[Any]) -> None:
-    """An item that is called as a column, or 'tie', or 1 where numbers are outcomes, could mean both."""
-    special = {*names, *TIES, 0, 0.5, 1, *NUMBERS}
-    both = next((item for item in items if item in special and item in given), None)
-    if both is not None:
-        raise InvalidSamples(
-            f"the outcome {show(both)} may be the item of that name or not; give columns of winner and loser"
-        )
 
 
 HOW = (
@@ -123,48 +117,39 @@ class ChoiceData(NamedTuple):
     counts: Any = None
 
 
-def read_sequences(asked: ChoiceData) -> ParsedChoices:
+def read_sequences(data: ChoiceData) -> ParsedChoices:
     """The choices of sequences, in whatever form."""
-    if asked.rankings is not None:
-        return _read_rankings(asked)
-    if asked.winners is None:
+    if data.rankings is not None:
+        return _read_rankings(data)
+    if data.winners is None:
         raise InvalidSamples(f"no choices are given; {HOW}")
-    if asked.losers is not None:
-        if asked.choice_sets is not None:
+    if data.losers is not None:
+        if data.choice_sets is not None:
             raise InvalidSamples("losers and choice_sets say the same thing twice; give one of them")
-        return _read_losers(asked)
-    if asked.choice_sets is None:
-        return _read_losers(_split_pairs(asked))
-    if holds_items(asked.choice_sets):
-        _refuse_characters(asked)
-        return _read_losers(asked._replace(losers=asked.choice_sets))
-    if asked.tied is not None:
+        return _read_losers(data)
+    if data.choice_sets is None:
+        return _read_losers(_split_pairs(data))
+    if holds_items(data.choice_sets):
+        _refuse_characters(data)
+        return _read_losers(data._replace(losers=data.choice_sets))
+    if data.tied is not None:
         raise InvalidSamples(
             "tied is for pairs; give winners and losers, or rankings with lists of those tied"
         )
-    return _read_sets(asked)
+    _check_index(data.winners, data.choice_sets, data.counts)
+    lists = list_values(data.choice_sets)
+    if lists is not None and as_arrow(data.winners) is not None:
+        return _number_lists(data, *lists)
+    winners, sets = _plain(data.winners), _plain(data.choice_sets)
+    if hasattr(sets, "__len__") and any(hasattr(kind, "tolist") for kind in set(map(type, sets))):
+        sets = [as_list(one) if hasattr(one, "tolist") else one for one in sets]  # entries as Python objects
+    return ParsedChoices(*number_choices(winners, sets, data.counts))
 
 
-def _read_sets(asked: ChoiceData) -> ParsedChoices:
-    _check_index(asked.winners, asked.choice_sets, asked.counts)
-    lists = list_values(asked.choice_sets)
-    if lists is not None and as_arrow(asked.winners) is not None:
-        return _number_lists(asked, *lists)
-    winners, sets = _plain(asked.winners), _lists(_plain(asked.choice_sets))
-    return ParsedChoices(*number_choices(winners, sets, asked.counts))
-
-
-def _lists(sets: Any) -> Any:
-    """Choice sets with lists in place of arrays, whose entries would be no Python objects."""
-    if not hasattr(sets, "__len__") or not any(hasattr(kind, "tolist") for kind in set(map(type, sets))):
-        return sets
-    return [as_list(one) if hasattr(one, "tolist") else one for one in sets]
-
-
-def _number_lists(asked: ChoiceData, lengths: Int64, flat: Any) -> ParsedChoices:
+def _number_lists(data: ChoiceData, lengths: Int64, flat: Any) -> ParsedChoices:
     """Choice sets that Arrow holds as lists, numbered without a Python object for each entry."""
-    _check_lengths(winners=asked.winners, choice_sets=lengths, counts=asked.counts)
-    items, (members, winner) = number_columns({"choice set": flat, "winner": asked.winners})
+    _check_lengths(winners=data.winners, choice_sets=lengths, counts=data.counts)
+    items, (members, winner) = number_columns({"choice set": flat, "winner": data.winners})
     choice = np.repeat(np.arange(len(lengths)), lengths)
     absent = ~occurs(choice[members == winner[choice]], len(winner))
     if absent.any():
@@ -172,27 +157,29 @@ def _number_lists(asked: ChoiceData, lengths: Int64, flat: Any) -> ParsedChoices
         raise InvalidSamples(
             f"choice {row}: the winner {items[winner[row]]!r} is not in its choice set; add it or drop both"
         )
-    return ParsedChoices(items, arrange(winner, lengths, members, check_counts(asked.counts, len(winner))))
+    return ParsedChoices(items, arrange(winner, lengths, members, check_counts(data.counts, len(winner))))
 
 
-def _read_losers(asked: ChoiceData) -> ParsedChoices:
+def _read_losers(data: ChoiceData) -> ParsedChoices:
     """Winners and losers, one for each row; losers may also be lists of all that lost."""
-    for name, values in (("winners", asked.winners), ("losers", asked.losers)):
+    for name, values in (("winners", data.winners), ("losers", data.losers)):
         if isinstance(values, str | bytes):
             raise InvalidSamples(
                 f"{name} is the text {values!r}; give a list, [{values!r}] if it is one item"
             )
-    _check_index(asked.winners, asked.losers, asked.counts, asked.tied)
-    _check_lengths(winners=asked.winners, losers=asked.losers, counts=asked.counts, tied=asked.tied)
-    if not len(asked.losers):
+    _check_index(data.winners, data.losers, data.counts, data.tied)
+    _check_lengths(winners=data.winners, losers=data.losers, counts=data.counts, tied=data.tied)
+    if not len(data.losers):
         raise InvalidSamples(NO_ROWS)
-    lists = not holds_items(asked.losers) and not _are_tuples(asked.winners)
-    asked = asked._replace(winners=_arrow_or_same(asked.winners), losers=_arrow_or_same(asked.losers))
+    winners: Any = data.winners
+    pairs = isinstance(winners, list | tuple) and tuple in set(map(type, cast("list[Any]", winners)))
+    lists = not holds_items(data.losers) and not pairs
+    data = data._replace(winners=_arrow_or_same(data.winners), losers=_arrow_or_same(data.losers))
     if lists:
-        if asked.tied is not None:
+        if data.tied is not None:
             raise InvalidSamples("tied is for pairs; give one loser in each row, or rankings")
-        return _read_lists_of_losers(asked)
-    items, (winner, loser) = number_columns({"winner": asked.winners, "loser": asked.losers})
+        return _read_lists_of_losers(data)
+    items, (winner, loser) = number_columns({"winner": data.winners, "loser": data.losers})
     tie = next((one for one in items if isinstance(one, str) and one.strip().lower() in TIES), None)
     if tie is not None:
         raise InvalidSamples(
@@ -200,14 +187,14 @@ def _read_losers(asked: ChoiceData) -> ParsedChoices:
             "first=, second= and outcome= (on the command line: --first, --second, --outcome), or tied=; if "
             "it is an item, rename it"
         )
-    tied = None if asked.tied is None else read_flags(asked.tied)
-    return pair_rows(items, winner, loser, tied, check_counts(asked.counts, len(winner)))
+    tied = None if data.tied is None else read_flags(data.tied)
+    return pair_rows(items, winner, loser, tied, check_counts(data.counts, len(winner)))
 
 
-def _read_lists_of_losers(asked: ChoiceData) -> ParsedChoices:
+def _read_lists_of_losers(data: ChoiceData) -> ParsedChoices:
     """Rows with several losers; an entry that is no collection is one loser."""
-    winners = as_list(asked.winners)
-    rows = [_members(one) for one in as_list(asked.losers)]
+    winners = as_list(data.winners)
+    rows = [_members(one) for one in as_list(data.losers)]
     for row, (winner, losers) in enumerate(zip(winners, rows, strict=True)):
         if any(winner is one or winner == one for one in losers):
             raise InvalidSamples(
@@ -215,7 +202,7 @@ def _read_lists_of_losers(asked: ChoiceData) -> ParsedChoices:
                 "choice_sets, in which the winner stands"
             )
     sets = [[winner, *losers] for winner, losers in zip(winners, rows, strict=True)]
-    items, choices = number_choices(winners, sets, asked.counts)
+    items, choices = number_choices(winners, sets, data.counts)
     check_items(items)
     return ParsedChoices(items, choices)
 
@@ -247,19 +234,20 @@ def pair_rows(
     return ParsedChoices(items, pair_up(winner, loser, both), 2, rankings)
 
 
-def _read_rankings(asked: ChoiceData) -> ParsedChoices:
-    for name, values in (("winners", asked.winners), ("choice_sets", asked.choice_sets)):
+def _read_rankings(data: ChoiceData) -> ParsedChoices:
+    for name, values in (("winners", data.winners), ("choice_sets", data.choice_sets)):
         if values is not None:
             raise InvalidSamples(f"rankings say all that {name} would; give one of them")
-    if asked.losers is not None or asked.tied is not None:
+    if data.losers is not None or data.tied is not None:
         raise InvalidSamples("rankings need no losers; items that share a place stand in a list of their own")
-    rankings = _plain(asked.rankings)
+    rankings = _plain(data.rankings)
     if not rankings:
         raise InvalidSamples("there are no rankings; give at least one")
     rankings = [as_list(one) if hasattr(one, "tolist") else one for one in rankings]
-    made = check_counts(asked.counts, len(rankings)) if _fits(asked.counts, rankings) else None
-    if made is None:
+    counts = data.counts
+    if counts is not None and not (isinstance(counts, Sized) and len(counts) == len(rankings)):
         raise InvalidSamples(f"{len(rankings)} rankings and counts for them must be equally many")
+    made = check_counts(counts, len(rankings))
     found = unroll(rankings)
     counts = np.array(found.weights, np.int64) * made[found.ranking]
     items, choices = number_choices(found.winners, found.choice_sets, counts)
@@ -295,15 +283,9 @@ def _plain(values: Any) -> Any:
     return as_list(values)
 
 
-def _are_tuples(values: Any) -> bool:
-    return isinstance(values, list | tuple) and any(
-        isinstance(one, tuple) for one in cast("list[Any]", values)
-    )
-
-
-def _split_pairs(asked: ChoiceData) -> ChoiceData:
+def _split_pairs(data: ChoiceData) -> ChoiceData:
     """A list of pairs (winner, loser) as two lists."""
-    plain = _plain(asked.winners)
+    plain = _plain(data.winners)
     if isinstance(plain, Iterator | Set):
         kind = type(cast("Any", plain)).__name__
         raise InvalidSamples(
@@ -319,12 +301,12 @@ def _split_pairs(asked: ChoiceData) -> ChoiceData:
             "a pair holds a list; give winners and choice sets: fit_choices([w for w, _ in pairs], "
             "[[w, *others] for w, others in pairs])"
         )
-    return asked._replace(winners=won, losers=lost)
+    return data._replace(winners=won, losers=lost)
 
 
-def _refuse_characters(asked: ChoiceData) -> None:
+def _refuse_characters(data: ChoiceData) -> None:
     """Texts that hold their one-letter winner may be sets of letters or losers: the user must say which."""
-    winners, texts = as_list(asked.winners), as_list(asked.choice_sets)
+    winners, texts = as_list(data.winners), as_list(data.choice_sets)
     rows = list(zip(winners, texts, strict=False))
     letters = all(
         isinstance(won, str) and len(won) == 1 and isinstance(text, str) and won in text for won, text in rows
@@ -334,10 +316,6 @@ def _refuse_characters(asked: ChoiceData) -> None:
             f"{show(texts[0])} may be a loser or a set of letters; say losers=…, or give lists: "
             "[list(text) for text in choice_sets]"
         )
-
-
-def _fits(counts: Any, rows: Sized) -> bool:
-    return counts is None or (isinstance(counts, Sized) and len(counts) == len(rows))
 
 
 def _check_lengths(**columns: Any) -> None:

@@ -69,14 +69,13 @@ def unpack(
     sizes = {len(set(items)), len(items), edges.n_tokens - 1, max(graph.nodes.num_rows - 1, 0)}
     if len(sizes) > 1:
         raise ValueError("items.json does not name each item once")
-    numbers = {name: about[name] for name in ("ridge", "atol", "prior", "parts")}
-    ridge, atol = _real(numbers["ridge"]), _real(numbers["atol"])
-    prior = None if numbers["prior"] is None else _real(numbers["prior"])
-    if type(numbers["parts"]) is not int or numbers["parts"] < 1:
+    ridge, atol, parts = _real(about["ridge"]), _real(about["atol"]), about["parts"]
+    prior = None if about["prior"] is None else _real(about["prior"])
+    if type(parts) is not int or parts < 1:
         raise ValueError("manifest.json gives no whole number of parts")
-    rankings = _check_rankings(run.tables["rankings"], len(items)) if numbers["parts"] > 1 else None
+    rankings = _check_rankings(run.tables["rankings"], len(items)) if parts > 1 else None
     soft = _soften(run, graph if prior is None else join_components(graph), ridge, atol)
-    return items, graph, soft, prior, numbers["parts"], rankings
+    return items, graph, soft, prior, parts, rankings
 
 
 def _soften(run: Run, scored: Components, ridge: float, atol: float) -> SoftSolution:

@@ -78,7 +78,9 @@ class Sandwich:
 
     def covariance(self, places: Int64) -> Float64:
         """The covariance of the scores at these places about the mean of all, shape (n_places, n_places)."""
-        columns = self._information.solve(unit_columns(self._slopes.shape[0], places))
+        columns = self._information.solve(
+            np.equal.outer(np.arange(self._slopes.shape[0]), places).astype(np.float64)
+        )
         found = columns.T @ (self._slopes @ columns + self._ridge * columns)
         return (found + found.T) / 2
 
@@ -142,11 +144,13 @@ class Information:
         np.fill_diagonal(hessian, 0.0)  # the diagonal from the other entries, so that no digits are lost
         np.fill_diagonal(hessian, -hessian.sum(axis=1))
         lift = float(np.trace(hessian)) / size or 1.0
-        self._size, self._shift = size, 1.0 / ((lift + ridge) * size)
-        linalg = _linear_algebra()
+        self._shift = 1.0 / ((lift + ridge) * size)
+        import scipy.linalg  # a tenth of the start-up time
+
+        self._linalg: Any = scipy.linalg
         try:
-            self._factor = linalg.cho_factor(hessian + ridge * np.eye(size) + lift / size, lower=True)
-        except linalg.LinAlgError as error:
+            self._factor = self._linalg.cho_factor(hessian + ridge * np.eye(size) + lift / size, lower=True)
+        except np.linalg.LinAlgError as error:
             raise UnsupportedOption(
                 "the choices hardly connect some items of a component, so that standard errors are lost "
                 "in rounding; add choices between them, or fit with a ridge"
@@ -154,45 +158,20 @@ class Information:
 
     def solve(self, columns: Float64) -> Float64:
         """The pseudo-inverse times these columns, shape (size, n_columns)."""
-        return _linear_algebra().cho_solve(self._factor, columns) - self._shift * columns.sum(axis=0)
+        return self._linalg.cho_solve(self._factor, columns) - self._shift * columns.sum(axis=0)
 
     def halve(self, columns: Float64) -> Float64:
         """Columns whose products are those of ``columns`` about the pseudo-inverse, if these sum to 0."""
-        return _linear_algebra().solve_triangular(self._factor[0], columns, lower=True)
+        return self._linalg.solve_triangular(self._factor[0], columns, lower=True)
 
     def covariance(self, places: Int64) -> Float64:
         """The covariance of the scores at these places about the mean of all, shape (n_places, n_places)."""
-        found = self.solve(unit_columns(self._size, places))[places]
+        found = self.solve(np.equal.outer(np.arange(len(self._factor[0])), places).astype(np.float64))[places]
         return (found + found.T) / 2
 
     def variance(self, contrast: Float64) -> float:
         """The variance of Σ contrast · score, whose contrast sums to 0: no digits are lost to larger ones."""
         return float((self.halve(contrast[:, None]) ** 2).sum())
-
-
-def unit_columns(size: int, places: Int64) -> Float64:
-    """A column for each of these places, 1 there and 0 elsewhere."""
-    columns = np.zeros((size, len(places)))
-    columns[places, np.arange(len(places))] = 1.0
-    return columns
-
-
-def _linear_algebra() -> Any:
-    """Scipy's, loaded when it is used: it is a tenth of the start-up time."""
-    import scipy.linalg
-
-    return scipy.linalg
-
-
-def curvature_of(problem: LuceProblem, scores: Float64) -> csr_array:
-    """The Hessian of the summed loss but for its diagonal."""
-    chance = problem.probabilities(scores)
-    weight = np.repeat(problem.count, np.diff(problem.offsets)) * chance
-    shape = (len(problem.winner), problem.n_alternatives)
-    rows = csr_array((chance, problem.alternative, problem.offsets), shape=shape)
-    weighted = csr_array((weight, problem.alternative, problem.offsets), shape=shape)
-    products: Any = weighted.T @ rows
-    return -products
 
 
 class ScoreDifference(NamedTuple):
@@ -252,9 +231,8 @@ class Covariances:
         self._score = column(soft.scores, "score")
         self._borders, self._members = soft.components.members
         self._place = np.empty_like(self._members)  # of each node in its component
-        self._place[self._members] = (
-            np.arange(len(self._members)) - self._borders[self._component[self._members]]
-        )
+        starts = self._borders[self._component[self._members]]
+        self._place[self._members] = np.arange(len(self._members)) - starts
         self._split = None if rankings is None else SplitRankings(rankings, soft.components, self._place)
         self._found = dict[int, Information | Sandwich]()
 
@@ -264,10 +242,9 @@ class Covariances:
         found = np.full((len(numbers), len(numbers)), np.nan)
         for number in np.unique(component).tolist():
             here = np.flatnonzero(component == number)
-            places = self._place[numbers[here]]
-            if self._soft.components.sizes[number] == 1:
-                continue
-            found[np.ix_(here, here)] = self._inside(number).covariance(places)
+            if self._soft.components.sizes[number] > 1:
+                places = self._place[numbers[here]]
+                found[np.ix_(here, here)] = self._inside(number).covariance(places)
         return found
 
     def of_difference(self, first: int, second: int) -> float:
@@ -283,9 +260,8 @@ class Covariances:
             return self._soft.standard_errors()
         found = np.full(len(self._component), np.nan)
         for number in np.flatnonzero(self._soft.components.sizes > 1).tolist():
-            nodes = self._nodes(number)
-            spread = self._inside(number).covariance(np.arange(len(nodes)))
-            found[nodes] = np.sqrt(np.diag(spread))
+            places = np.arange(int(self._soft.components.sizes[number]))
+            found[self._nodes(number)] = np.sqrt(np.diag(self._inside(number).covariance(places)))
         return found
 
     @cached_property
@@ -297,14 +273,21 @@ class Covariances:
 
     def _inside(self, component: int) -> Information | Sandwich:
         if component not in self._found:
-            self._found[component] = self._inform(component)
+            scores = self._score[self._nodes(component)]
+            if self._split is None:
+                self._found[component] = Information(self._curve(component, scores), ridge=self._ridge)
+            else:
+                self._found[component] = Sandwich(self._split.inside(component), scores, self._ridge)
         return self._found[component]
 
-    def _inform(self, component: int) -> Information | Sandwich:
-        if self._split is not None:
-            scores = self._score[self._nodes(component)]
-            return Sandwich(self._split.inside(component), scores, self._ridge)
+    def _curve(self, component: int, scores: Float64) -> csr_array:
+        """The Hessian of the summed loss of a component but for its diagonal."""
         rows, problem = self._problem
         first = int(np.argmax(self._component[rows] == component))
-        kept, alone = problem.restrict(np.arange(problem.n_components) == problem.component[first])
-        return Information(curvature_of(alone, self._score[rows[kept]]), ridge=self._ridge)
+        _, alone = problem.restrict(np.arange(problem.n_components) == problem.component[first])
+        probability = alone.probabilities(scores)
+        weight = np.repeat(alone.count, np.diff(alone.offsets)) * probability
+        shape = (len(alone.winner), alone.n_alternatives)
+        shares = csr_array((probability, alone.alternative, alone.offsets), shape=shape)
+        products: Any = csr_array((weight, alone.alternative, alone.offsets), shape=shape).T @ shares
+        return -products
