@@ -41,12 +41,10 @@ def fit_choices(
 ) -> ChoiceFit:
     """Fit p(y | X) = m_y e^{s_y} / Σ_{j∈X} m_j e^{s_j} as far as the choices determine it.
 
-    Finite scores exist exactly inside the strongly connected components of "beats". Between components the
-    best fit is infinite, so an order is returned and never a number.
-
-    A sequence may be a list, a numpy array, a Series of pandas or Polars, or an Arrow array. A frame may be
-    one of pandas or Polars, an Arrow table, a dict of columns, a list of records, or the path of a ``.csv``,
-    ``.tsv``, ``.parquet`` or ``.jsonl`` file.
+    Finite scores exist exactly inside the strongly connected components of "beats"; between components an
+    order is returned and never a number. A sequence may be a list, a numpy array, a Series of pandas or
+    Polars, or an Arrow array; a frame one of pandas or Polars, an Arrow table, a dict of columns, a list of
+    records, or the path of a ``.csv``, ``.tsv``, ``.parquet`` or ``.jsonl`` file.
 
     Parameters
     ----------

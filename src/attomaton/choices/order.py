@@ -63,9 +63,8 @@ class OrderedItems:
     def components(self) -> tuple[tuple[Any, ...], ...]:
         """The items of each component, best first; no component stands before one that precedes it.
 
-        Components that some chain of comparisons joins stand together, most items first.
-
-        The components are exact. Where the scores are not certified, the order inside one is a guess.
+        Components that some chain of comparisons joins stand together, most items first. The components are
+        exact; where the scores are not certified, the order inside one is a guess.
         """
         offsets = self.graph.members[0]
         best_first = np.lexsort((-self._score, self.graph.component_of_node))
@@ -101,11 +100,9 @@ class OrderedItems:
     def scores(self) -> dict[Any, float]:
         """The score of each item, with mean zero in its component: comparable inside a component only.
 
-        An item alone in its component, such as one that is unbeaten, has none: NaN. With a prior all items
-        can be compared, and the mean over all is zero.
-
-        Scores that are not certified raise ``UncertifiedSolution``; ``soft.scores`` has them all the same, a
-        row for each item and a last one for the query.
+        An item alone in its component has none: NaN. With a prior all items can be compared, and the mean
+        over all is zero. Scores that are not certified raise ``UncertifiedSolution``; ``soft.scores`` has
+        them all the same, a row for each item and a last one for the query.
         """
         self._check_scores()
         scores = np.where(self._alone, np.nan, self._score[: len(self.items)])

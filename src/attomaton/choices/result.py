@@ -67,8 +67,12 @@ class ChoiceFit(Tabular, OrderedItems):
     (0.6667, 0.0)
     >>> [str(comparison) for comparison in fit.missing]  # what would make all odds finite
     ["a comparison of 'c' with 'b' in which 'c' wins"]
-    >>> fit.to_pandas().shape  # fit.to_polars() alike
-    (3, 10)
+    >>> fit.to_pandas().shape, fit.to_dict()["missing"], fit.describe(limit=1).splitlines()[3]
+    ((3, 10), [{'winner': 'c', 'loser': 'b'}], 'and 2 more; .table() has all')
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     at.ChoiceFit.load(fit.save(f"{folder}/ratings")).connected
+    False
     >>> print(fit)  # doctest: +ELLIPSIS
     4 choices between 3 items: 2 components
     rank  item  component   score   s.e.  ahead  won  lost
@@ -110,21 +114,13 @@ class ChoiceFit(Tabular, OrderedItems):
         return 0 if self.rankings is None else count_ties(self.rankings)
 
     def probability(self, winner: Any, choice_set: Any) -> float:
-        """The chance that ``winner`` is chosen from ``choice_set`` (repeats count), where there is one.
+        """The probability that ``winner`` is chosen from ``choice_set`` (repeats count), where there is one.
 
-        A single item in place of the set is the other one of a pair. Inside one component the chance is
-        m_y e^{s_y} / Σ m_j e^{s_j}; where there are ties it is the expected score, in which a tie of two is a
-        half. Against a component that precedes the winner's
-        it is 0, and items of components that the winner's precedes count for nothing. Where neither precedes
-        the other the data do not say, and ``UndeterminedChoice`` is raised; where it needs scores that are
-        not certified, ``UncertifiedSolution``.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> fit = at.fit_choices(["team00", "team01", "team00"], losers=["team01", "team00", "team01"])
-        >>> round(fit.probability("team00", "team01"), 6), round(fit.probability("team01", fit.items), 6)
-        (0.666667, 0.333333)
+        A single item in place of the set is the other one of a pair. Inside one component it is m_y e^{s_y} /
+        Σ m_j e^{s_j}; where there are ties it is the expected score, in which a tie of two is a half. Against
+        a component that precedes the winner's it is 0, and items of components that the winner's precedes
+        count for nothing. Where neither precedes the other ``UndeterminedChoice`` is raised; where it needs
+        scores that are not certified, ``UncertifiedSolution``.
         """
         ids = self._lookup([winner, *self._members(winner, choice_set)])
         own, present = ids[0], ids[1:]
@@ -269,26 +265,11 @@ class ChoiceFit(Tabular, OrderedItems):
         )
 
     def describe(self, limit: int = SHOWN_ROWS, *, rest: str = ".table() has all") -> str:
-        """The text that ``print`` shows, with the first ``limit`` items; ``rest`` says where the others are.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> print(at.fit_choices(["a", "b"], losers=["b", "a"]).describe().splitlines()[0])
-        2 choices between 2 items: 1 component
-        """
+        """The text that ``print`` shows, with the first ``limit`` items; ``rest`` says where others are."""
         return draw_text(self._tell(whole_number(limit, "limit", least=1), rest))
 
     def to_dict(self) -> dict[str, Any]:
-        """The fit as plain values that JSON can hold; an infinite gap is the text ``infinite``.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> record = at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"]).to_dict()
-        >>> [row["ahead"] for row in record["standings"]], record["missing"]
-        ([0.0, 'infinite', None], [{'winner': 'c', 'loser': 'b'}])
-        """
+        """The fit as plain values that JSON can hold; an infinite gap is the text ``infinite``."""
         rows: Any = self.standings.rows.to_pylist()
         for row in rows:
             if row["ahead"] is not None and not isfinite(row["ahead"]):
@@ -317,13 +298,7 @@ class ChoiceFit(Tabular, OrderedItems):
 
         Components stand one under the other, with what lies between them: an infinite gap, or no comparison.
         An item alone in its component has no score and is an open point.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw; new ones if not given.
-        limit : int
-            How many items are drawn.
+        At most ``limit`` items are drawn, on ``ax`` or on new axes.
 
         Examples
         --------
@@ -336,31 +311,13 @@ class ChoiceFit(Tabular, OrderedItems):
         return plot_standings(self.standings, joined=self.prior is not None, ax=ax, limit=limit)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the fit into a new folder; ``overwrite`` replaces an earlier fit there.
-
-        Examples
-        --------
-        >>> import tempfile, attomaton as at
-        >>> fit = at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     at.ChoiceFit.load(fit.save(f"{folder}/ratings")).components
-        (('a', 'b'), ('c',))
-        """
+        """Write the fit into a new folder; ``overwrite`` replaces an earlier fit there."""
         parts = self.items, self.graph, self.soft, self.prior, self.parts, self.rankings
         return write_run(path, pack(*parts), KIND, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> "ChoiceFit":
-        """Read a fit that :meth:`save` wrote; its certificate is computed anew.
-
-        Examples
-        --------
-        >>> import tempfile, attomaton as at
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     place = at.fit_choices(["a", "b"], losers=["b", "a"]).save(f"{folder}/ratings")
-        ...     at.ChoiceFit.load(place).connected
-        True
-        """
+        """Read a fit that :meth:`save` wrote; its certificate is computed anew."""
         return cls(*load_run(path, KIND, unpack))
 
     @cached_property
@@ -381,7 +338,7 @@ class ChoiceFit(Tabular, OrderedItems):
         if not single and winner not in choice_set:
             single = self._is_item(choice_set)
         if single and choice_set == winner:
-            raise InvalidSamples(f"{winner!r} against itself has no chance; give another item, or a set")
+            raise InvalidSamples(f"{winner!r} against itself has no probability; give another item, or a set")
         return [winner, choice_set] if single else cast("Any", choice_set)
 
     def _lookup(self, items: Sequence[Any]) -> list[int]:

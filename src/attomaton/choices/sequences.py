@@ -1,4 +1,4 @@
-"""Choices as sequences (winners with losers or choice sets, pairs, rankings), as numbered choices."""
+"""Choices as sequences (winners with losers or choice sets, pairs, outcomes, rankings), numbered."""
 
 from collections.abc import Iterable, Iterator, Mapping, Set, Sized
 from typing import Any, NamedTuple, cast

@@ -197,14 +197,7 @@ class ScoreDifference(NamedTuple):
     standard_error: float | None
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Where the true difference lies with this confidence, if the estimate is about normal.
-
-        Examples
-        --------
-        >>> low, high = ScoreDifference("a", "b", 1.0, 0.5).interval(0.9)
-        >>> round(low, 3), round(high, 3)
-        (0.178, 1.822)
-        """
+        """Where the true difference lies with this confidence, if the estimate is about normal."""
         level = real_number(level, "level", above=0, below=1)
         if self.standard_error is None:
             raise UnsupportedOption(

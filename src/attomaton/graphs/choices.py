@@ -7,7 +7,6 @@ one distinct token says nothing and is dropped; equal rows are counted.
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -261,27 +260,6 @@ def compare_sets(offsets: Int64, entries: Int64, one: int, other: int) -> int:
     return int(length - size)
 
 
-def members_of(borders: Int64, token: Int32, component: Int64, tied: Bool) -> Members:
-    """The tokens that are not alone, of nodes sorted by query and token."""
-    before = offsets_of(tied.astype(np.int64))
-    return Members(before[borders], token[tied], component[tied])
-
-
-def select_sets(offsets: Int64, entries: Int64, rows: Int64) -> tuple[Int64, Int32, Int32]:
-    """The sets of these numbers, one after the other: offsets, tokens and multiplicities."""
-    lengths = np.diff(offsets)[rows]
-    chosen = entries[ranges_of(offsets[rows], lengths)]
-    times = (chosen & ((1 << HALF) - 1)).astype(np.int32)
-    return offsets_of(lengths), (chosen >> HALF).astype(np.int32), times
-
-
-def join_lists(table: pa.Table) -> Sets:
-    """The sets of a table with the columns ``tokens`` and ``multiplicities``."""
-    offsets, tokens = ragged_column(table, "tokens")
-    _, multiplicities = ragged_column(table, "multiplicities")
-    return offsets, (tokens.astype(np.int64) << HALF) | multiplicities
-
-
 CHOICE_SCHEMA = pa.schema(
     [
         ("query", pa.int32()),
@@ -359,10 +337,9 @@ def extract_choices(
 
     Examples
     --------
-    >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.graphs.edges import extract_edges
+    >>> import attomaton as at
     >>> samples = Samples.from_lists([[0, 0, 1, 2], [1, 0, 2], [0, 2]], [0, 1, 0])
-    >>> choices = extract_choices(samples, find_components(extract_edges(samples)))
+    >>> choices = extract_choices(samples, at.find_components(at.extract_edges(samples)))
     >>> choices.rows.to_pylist()[0]
     {'query': 2, 'winner': 0, 'tokens': [0, 1], 'multiplicities': [2, 1], 'count': 1}
     >>> extract_choices(samples).rows.to_pylist()[1]
@@ -370,9 +347,22 @@ def extract_choices(
     """
     threads = check_threads(threads)
     members = members_inside(components, samples.n_tokens)
-    count_share = partial(_count_share, members=members, whole=components is None)
+
+    def count_share(share: Samples) -> ChoiceTable:
+        values = np.ascontiguousarray(share.values)
+        contexts = SortedContexts(values, share.starts, share.stops, share.labels)
+        rows, offsets, entries = collect_sets(contexts, members, components is None)
+        pairs = pack_pairs(share.queries[rows], share.labels[rows])
+        return _count_pairs(pairs, offsets, entries, np.ones(len(rows), np.int64))
+
     shares = cut_shares(order_samples(samples), CHUNK_VALUES, threads)
-    return _join_counted(share_out(count_share, shares, threads))
+    counted = [part for part in share_out(count_share, shares, threads) if len(part)]
+    if len(counted) == 1:
+        return counted[0]
+    ends = [pack_pairs(part["query"][[0, -1]], part["winner"][[0, -1]]) for part in counted]
+    if not counted or any(first[1] >= second[0] for first, second in pairwise(ends)):
+        return count_choices(counted)  # the choices of a winner are in several shares
+    return trusted(ChoiceTable, rows=pa.concat_tables([part.rows for part in counted]).combine_chunks())
 
 
 def choices_by_definition(
@@ -418,36 +408,18 @@ def members_inside(components: Components | None, n_tokens: int) -> Members:
         return Members(np.zeros(n_tokens + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int64))
     borders = group_borders(components.query_of_node, max(n_tokens, components.edges.n_tokens))
     number = components.component_of_node
-    return members_of(borders, components.token_of_node, number, components.sizes[number] > 1)
-
-
-def _count_share(samples: Samples, *, members: Members, whole: bool) -> ChoiceTable:
-    """The counted choices of realisable samples that are sorted by query and label."""
-    contexts = SortedContexts(
-        np.ascontiguousarray(samples.values), samples.starts, samples.stops, samples.labels
-    )
-    rows, offsets, entries = collect_sets(contexts, members, whole)
-    pairs = pack_pairs(samples.queries[rows], samples.labels[rows])
-    return _count_pairs(pairs, offsets, entries, np.ones(len(rows), np.int64))
+    tied = components.sizes[number] > 1
+    return Members(offsets_of(tied.astype(np.int64))[borders], components.token_of_node[tied], number[tied])
 
 
 def _count_pairs(pairs: Int64, offsets: Int64, entries: Int64, counts: Int64) -> ChoiceTable:
     """Equal choices added up and sorted; ``pairs`` of query and winner do not fall."""
     rows, summed = count_sets(pairs, offsets, entries, counts)
     query, winner = unpack_pairs(pairs[rows])
-    lists, tokens, multiplicities = select_sets(offsets, entries, rows)
-    return make_choices(query.astype(np.int32), winner, lists, tokens, multiplicities, summed)
-
-
-def _join_counted(parts: list[ChoiceTable]) -> ChoiceTable:
-    """Sorted stretches of counted choices as one; the choices of a winner may be in several."""
-    filled = [part for part in parts if len(part)]
-    if len(filled) == 1:
-        return filled[0]
-    ends = [pack_pairs(part["query"][[0, -1]], part["winner"][[0, -1]]) for part in filled]
-    if not filled or any(one[1] >= other[0] for one, other in pairwise(ends)):
-        return count_choices(filled)
-    return trusted(ChoiceTable, rows=pa.concat_tables([part.rows for part in filled]).combine_chunks())
+    lengths = np.diff(offsets)[rows]
+    chosen = entries[ranges_of(offsets[rows], lengths)]
+    tokens, times = (chosen >> HALF).astype(np.int32), (chosen & ((1 << HALF) - 1)).astype(np.int32)
+    return make_choices(query.astype(np.int32), winner, offsets_of(lengths), tokens, times, summed)
 
 
 def make_choices(
@@ -467,9 +439,12 @@ def make_choices(
 def count_choices(parts: list[ChoiceTable]) -> ChoiceTable:
     """Equal rows added up, sorted by query, winner and choice set."""
     nothing = np.empty(0, np.int64)
-    sets = [join_lists(part.rows) for part in parts]
-    lengths = np.concatenate([nothing, *(np.diff(offsets) for offsets, _ in sets)])
-    entries = np.concatenate([nothing, *(entries for _, entries in sets)])
+    tokens, times = (
+        [ragged_column(part.rows, name) for part in parts] for name in ("tokens", "multiplicities")
+    )
+    lengths = np.concatenate([nothing, *(np.diff(offsets) for offsets, _ in tokens)])
+    entries = np.concatenate([nothing, *(values for _, values in tokens)]) << HALF
+    entries |= np.concatenate([nothing, *(values for _, values in times)])
     query, winner, counts = (
         np.concatenate([nothing, *(part[name] for part in parts)]) for name in ("query", "winner", "count")
     )
@@ -509,12 +484,8 @@ def unpack_in_any_order(keys: Any, count: Int64) -> ChoiceTable:
     """The same in any order, for :func:`count_choices`, whose answer is to be checked in their place."""
     rows = keys.cast(pa.large_binary())
     starts, words = bytes_to_rows(rows)
-    lengths = np.diff(starts)
-    whole = rows.null_count == 0 and len(lengths) == len(count) and 4 * len(words) == _n_bytes(rows)
+    lengths, n_bytes = np.diff(starts), sum(chunk.total_values_length for chunk in rows.chunks)
+    whole = rows.null_count == 0 and len(lengths) == len(count) and 4 * len(words) == n_bytes
     if not whole or (lengths % 2).any() or (lengths < 6).any():  # query, winner, two tokens with multiplicity
         raise MismatchedParts("an encoded choice was cut short or altered; count the choices again")
     return decode_choices(starts, words, count)
-
-
-def _n_bytes(strings: Any) -> int:
-    return sum(chunk.total_values_length for chunk in strings.chunks)

@@ -70,12 +70,13 @@ class Components(Tabular):
 
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.edges import extract_edges
-    >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])  # 0 and 1 tie, and beat 2
-    >>> comps = find_components(extract_edges(samples))
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])  # 0 and 1 tie, beat 2
+    >>> comps = at.find_components(at.extract_edges(samples))
     >>> comps.sizes.tolist(), comps.component(query=2, token=1), comps.tokens(0).tolist()
     ([2, 1], 0, [0, 1])
+    >>> comps.components_of(np.array([2, 2]), np.array([0, 2])).tolist()
+    [0, 1]
     >>> comps.hangs_on(0).to_pylist()[0]  # one sample alone makes them tie
     {'component': 0, 'query': 2, 'winner': 1, 'loser': 0, 'support': 1}
     >>> rows, found = comps.rows(np.array([2, 2]), np.array([1, 5]))
@@ -90,8 +91,35 @@ class Components(Tabular):
     def __post_init__(self) -> None:
         """Refuse what compiled code must not be given."""
         check_kind(self.edges, EdgeTable, "edges")
-        _check_nodes(self)
-        _check_order(self)
+        size = self.edges.n_tokens
+        check_table(self.nodes, NODE_SCHEMA, "the table of components")
+        check_ids_of(self.nodes, {"query": size, "token": size}, "the table of components")
+        check_rising(self.node_keys, "the table of components, by query and token,")
+        number = self.component_of_node
+        check_ids(number, len(number), "component in the table of components")
+        highest = np.maximum.accumulate(number)
+        if len(number) and (number[0] != 0 or (number[1:] > highest[:-1] + 1).any()):
+            raise MismatchedParts(
+                "components must be numbered 0, 1, 2 … by query and smallest token; use find_components"
+            )
+        if (self.query_of[number] != self.query_of_node).any():
+            raise MismatchedParts("a component holds tokens of two queries; use find_components")
+        self._check_order()
+
+    def _check_order(self) -> None:
+        """The order joins different components of one query, each pair once and sorted, without a cycle."""
+        order, size = self.order, len(self)
+        check_table(order, ORDER_SCHEMA, "the order")
+        check_ids_of(order, {"above": size, "below": size}, "the order")
+        above, below = column(order, "above"), column(order, "below")
+        check_rising(above * size + below, "the order, by above and below,")
+        for name in ("edges", "support"):
+            check_counts(column(order, name), 1, f"{name} in the order")
+        if (above == below).any() or (self.query_of[above] != self.query_of[below]).any():
+            raise MismatchedParts(
+                "the order joins a component with itself or two queries; use find_components"
+            )
+        check_acyclic(above, below, size)
 
     def __repr__(self) -> str:
         return f"Components({len(self):,} components of {len(self.queries):,} queries)"
@@ -188,9 +216,8 @@ class Components(Tabular):
     def hangs_on(self, component: int) -> pa.Table:
         """The edges whose loss alone would split the component, weakest first.
 
-        Columns component (int64), query, winner, loser (int32) and support (int64). A component without such
-        edges may still be frail: :func:`~attomaton.graphs.robustness.measure_robustness` says how many
-        samples every edge may be asked for before it falls apart.
+        Columns component (int64), query, winner, loser (int32) and support (int64); see
+        :func:`~attomaton.graphs.robustness.measure_robustness`.
         """
         return measure_robustness(self, [component]).bridges
 
@@ -208,16 +235,7 @@ class Components(Tabular):
         return rows, found & known
 
     def components_of(self, queries: Integers, tokens: Integers) -> Int64:
-        """The component of each (query, token), all of which must be nodes, as those of edges are.
-
-        Examples
-        --------
-        >>> from attomaton.corpora.samples import Samples
-        >>> from attomaton.graphs.edges import extract_edges
-        >>> components = find_components(extract_edges(Samples.from_lists([[0, 1, 2]], [0])))
-        >>> components.components_of(np.array([2, 2]), np.array([0, 1])).tolist()
-        [0, 1]
-        """
+        """The component of each (query, token), all of which must be nodes, as those of edges are."""
         rows, found = self.rows(queries, tokens)
         if not found.all():
             first = int(np.argmin(found))
@@ -241,16 +259,25 @@ def find_components(edges: EdgeTable, *, threads: int | None = None) -> Componen
 
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.edges import extract_edges
-    >>> comps = find_components(extract_edges(Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])))
+    >>> import attomaton as at
+    >>> comps = find_components(at.extract_edges(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])))
     >>> comps.nodes.column("component").to_pylist()  # 0 and 1 beat each other, and both beat the query 2
     [0, 0, 1]
     >>> comps.order.to_pylist()
     [{'above': 0, 'below': 1, 'edges': 2, 'support': 2}]
     """
-    shares = _cut_queries(edges, threads := check_threads(threads))
-    found = share_out(lambda share: _search_share(edges, *share), shares, threads)
+    threads, query = check_threads(threads), edges["query"]
+    n_shares = min(SHARES * (threads or count_processors()), len(query) // SMALLEST) or 1
+    cuts = query[np.arange(1, n_shares) * len(query) // n_shares]  # shares of about equally many edges
+    borders = np.unique([0, *cuts.tolist(), max(edges.n_tokens, 1)]).tolist()
+    sampled = column(edges.queries, "query")[column(edges.queries, "realisable") > 0]
+
+    def search(share: tuple[int, int]) -> Found:
+        rows = slice(*np.searchsorted(query, share))
+        columns = (edges[name][rows] for name in ("query", "winner", "loser", "support"))
+        return search_queries(*columns, sampled[slice(*np.searchsorted(sampled, share))], edges.n_tokens)
+
+    found = share_out(search, list(pairwise(borders)), threads)
     before = np.cumsum([0, *(part.n_components for part in found)])
     query, token = unpack_pairs(np.concatenate([_NOTHING, *(part.keys for part in found)]))
     shifted = [part.component + shift for part, shift in zip(found, before[:-1], strict=True)]
@@ -272,23 +299,6 @@ def find_components(edges: EdgeTable, *, threads: int | None = None) -> Componen
 _NOTHING: Int64 = np.empty(0, np.int64)
 
 
-def _cut_queries(edges: EdgeTable, threads: int | None) -> list[tuple[int, int]]:
-    """Ranges of queries with about equally many edges, for all threads."""
-    query = edges["query"]
-    n_shares = min(SHARES * (threads or count_processors()), len(query) // SMALLEST) or 1
-    cuts = query[np.arange(1, n_shares) * len(query) // n_shares]
-    return list(pairwise(np.unique([0, *cuts.tolist(), max(edges.n_tokens, 1)]).tolist()))
-
-
-def _search_share(edges: EdgeTable, first: int, stop: int) -> Found:
-    """The components of the queries ``first … stop − 1``."""
-    rows = slice(*np.searchsorted(edges["query"], [first, stop]))
-    asked = column(edges.queries, "query")[column(edges.queries, "realisable") > 0]
-    asked = asked[(asked >= first) & (asked < stop)]
-    winner, loser, support = (edges[name][rows] for name in ("winner", "loser", "support"))
-    return search_queries(edges["query"][rows], winner, loser, support, asked, edges.n_tokens)
-
-
 def merge_components(components: Components, groups: Integers) -> Components:
     """Count all components with the same number in ``groups``, shape (n_components,), as one.
 
@@ -307,39 +317,6 @@ def merge_components(components: Components, groups: Integers) -> Components:
         make_table(NODE_SCHEMA, {**columns, "component": component}),
         make_table(ORDER_SCHEMA, dict(zip(ORDER_SCHEMA.names, condensed, strict=True))),
     )
-
-
-def _check_nodes(components: Components) -> None:
-    """Nodes are sorted, components numbered as they appear, and each is of one query."""
-    size = components.edges.n_tokens
-    check_table(components.nodes, NODE_SCHEMA, "the table of components")
-    check_ids_of(components.nodes, {"query": size, "token": size}, "the table of components")
-    check_rising(components.node_keys, "the table of components, by query and token,")
-    number = components.component_of_node
-    check_ids(number, len(number), "component in the table of components")
-    if not len(number):
-        return
-    known = np.maximum.accumulate(number)
-    if number[0] != 0 or (number[1:] > known[:-1] + 1).any():
-        raise MismatchedParts(
-            "components must be numbered 0, 1, 2 … by query and smallest token; use find_components"
-        )
-    if (components.query_of[number] != components.query_of_node).any():
-        raise MismatchedParts("a component holds tokens of two queries; use find_components")
-
-
-def _check_order(components: Components) -> None:
-    """The order joins different components of one query, each pair once and sorted, without a cycle."""
-    order, size = components.order, len(components)
-    check_table(order, ORDER_SCHEMA, "the order")
-    check_ids_of(order, {"above": size, "below": size}, "the order")
-    above, below = column(order, "above"), column(order, "below")
-    check_rising(above * size + below, "the order, by above and below,")
-    for name in ("edges", "support"):
-        check_counts(column(order, name), 1, f"{name} in the order")
-    if (above == below).any() or (components.query_of[above] != components.query_of[below]).any():
-        raise MismatchedParts("the order joins a component with itself or two queries; use find_components")
-    check_acyclic(above, below, size)
 
 
 def check_acyclic(above: Int64, below: Int64, size: int) -> None:
@@ -381,7 +358,10 @@ def reduce_order(components: Components) -> pa.Table:
 
 
 def find_needed(components: Components) -> Bool:
-    """Which rows of ``components.order`` no longer path replaces, shape (n_order,)."""
+    """Which rows of ``components.order`` no longer path replaces, shape (n_order,): its transitive reduction.
+
+    An edge A → C beside A → B → C asks for a margin of 1 where the path already gives 2.
+    """
     from attomaton.graphs.topology import find_irredundant  # compiles, so only when needed
 
     return find_irredundant(*components.below)

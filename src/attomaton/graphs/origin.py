@@ -43,16 +43,23 @@ def check_origin(run: str | Path, samples: Samples, name: Path | None = None) ->
     A run that was learned in memory names the digest of its samples; any other is compared by its edges. A
     folder that holds no run yet fits every training. The error says ``name`` where that is given.
     """
-    place = Path(run)
-    manifest = read_manifest(place)
+    folder = Path(run)
+    manifest: dict[str, Any] = read_manifest(folder)
     if not manifest.get("files"):
         return
-    told, found = manifest.get("samples"), describe_origin(samples)
-    if told == found or (told is None and gives_edges(samples, _edges_of(place))):
+    recorded, own = manifest.get("samples"), describe_origin(samples)
+    if recorded == own:
         return
+    if recorded is None:
+        stored = read_run(folder)
+        if gives_edges(samples, read_whole(stored.place or folder, stored.parts, "edges")):
+            return
+    config = manifest.get("config")
+    window = cast("dict[str, Any]", config).get("window") if isinstance(config, dict) else None
+    width = f", window {window}" if isinstance(window, int) else ""
     raise MismatchedParts(
-        f"the run in {name or place} was learned from other samples than the training is on (it has "
-        f"{_count(told)}{_window_of(manifest)}; the training has {_count(found)}). Give both commands the "
+        f"the run in {name or folder} was learned from other samples than the training is on (it has "
+        f"{_count(recorded)}{width}; the training has {_count(own)}). Give both commands the "
         "same corpus, --window and --tokenizer, or keep the training in a folder of its own"
     )
 
@@ -79,22 +86,11 @@ def read_corpora(arrays: Mapping[str, Any], about: Mapping[str, str]) -> list[Sa
 def _count(origin: Any) -> str:
     if not isinstance(origin, dict):
         return "other edges"
-    told = cast("dict[str, Any]", origin)
-    return f"{told['realisable']:,} realisable samples over {told['n_tokens']:,} tokens"
+    record = cast("dict[str, Any]", origin)
+    return f"{record['realisable']:,} realisable samples over {record['n_tokens']:,} tokens"
 
 
 def gives_edges(samples: Samples, edges: pa.Table) -> bool:
     """Whether samples give the very edges of a run, and so may be those that it was learned from."""
     found = extract_edges(samples).rows
     return bool(found.equals(edges.cast(found.schema)))
-
-
-def _edges_of(place: Path) -> pa.Table:
-    run = read_run(place)
-    return read_whole(run.place or place, run.parts, "edges")
-
-
-def _window_of(manifest: dict[str, Any]) -> str:
-    config: Any = manifest.get("config")
-    window = cast("dict[str, Any]", config).get("window") if isinstance(config, dict) else None
-    return f", window {window}" if isinstance(window, int) else ""

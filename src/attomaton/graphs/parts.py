@@ -1,4 +1,4 @@
-"""Queries in parts: which go together, and the components of parts joined to those of all.
+"""Queries in parts, or edges in pieces: which queries go together, and their components joined.
 
 The parts of a corpus depend on its samples only, not on memory, threads or engine, so that whoever works part
 by part does the same arithmetic and writes the same bytes.
@@ -100,21 +100,11 @@ def of_nodes(nodes: pa.Table, n_tokens: int) -> Components:
 
 
 class Gathered(NamedTuple):
-    """Components without their edges, and what these add up to.
-
-    Attributes
-    ----------
-    components : Components
-        With no edges.
-    n_edges : int64 array, shape (n_tokens,)
-        Edges of each query.
-    evidence : int64 array, shape (n_nodes,)
-        The support of all edges of each node, as :func:`~attomaton.graphs.components.count_evidence` sums it.
-    """
+    """Components without their edges, and what these add up to."""
 
     components: Components
-    n_edges: Int64
-    evidence: Int64
+    n_edges: Int64  # (n_tokens,): edges of each query
+    evidence: Int64  # (n_nodes,): the support of all edges of each node, as ``count_evidence`` sums it
 
 
 class _Gathering(NamedTuple):
@@ -128,7 +118,12 @@ class _Gathering(NamedTuple):
 
 
 def gather_components(pieces: Iterable[pa.Table], queries: pa.Table, n_tokens: int) -> Gathered:
-    """Find components and their order as :func:`~attomaton.graphs.components.find_components` does."""
+    """Find components and their order, as ``find_components`` does, of edges that come in pieces.
+
+    An edge inside a component adds nothing once the component is known, and parallel edges between two
+    components add up to one pair of the order. So only the edges of the piece at hand and of the condensation
+    so far are in memory, and a query too large for it is solved from a file.
+    """
     asked = column(queries, "query")[column(queries, "realisable") > 0]
     keys = pack_pairs(asked, asked)
     nothing = (_NOTHING, _NOTHING, _NOTHING, _NOTHING)

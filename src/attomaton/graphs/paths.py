@@ -12,7 +12,6 @@ from attomaton.base.errors import MismatchedParts
 from attomaton.base.ragged import group_borders, ranges_of
 from attomaton.base.tables import Bool, Int32, Int64, Integers, column
 from attomaton.graphs.components import Components
-from attomaton.graphs.edges import EdgeTable
 
 
 class Edge(NamedTuple):
@@ -86,7 +85,7 @@ def graph_of(components: Components, query: int) -> QueryGraph:
         components.component_of_node[nodes],
         column(components.order, "above")[pairs],
         below[pairs],
-        lambda: [_edges_of(components.edges, edges)],
+        lambda: [tuple(components.edges[name][edges] for name in ("winner", "loser", "support"))],
     )
 
 
@@ -123,17 +122,15 @@ class QueryOrder:
 
         ``before`` describes the paths, as :meth:`search` gave it. The data edges are gone through once.
         """
-        paths = [list(pairwise(self._path(before, top, bottom))) for bottom in bottoms]
+        paths: list[list[tuple[int, int]]] = []
+        for bottom in bottoms:
+            path = [self.local(bottom)]
+            while path[-1] != self.local(top):
+                path.append(int(before[path[-1]]))
+            paths.append(list(pairwise(path[::-1])))
         steps = {step: self._pair(*step) for path in paths for step in path}
         found = self._between(np.unique(np.array(list(steps.values()), np.int64)))
         return [tuple(found.get(steps[step], ()) for step in path) for path in paths]
-
-    def _path(self, before: Integers, top: int, bottom: int) -> list[int]:
-        """The components on the way, as local numbers."""
-        path = [self.local(bottom)]
-        while path[-1] != self.local(top):
-            path.append(int(before[path[-1]]))
-        return path[::-1]
 
     def _between(self, wanted: Int64) -> dict[int, tuple[Edge, ...]]:
         """The data edges of each wanted pair of components, best supported first."""
@@ -165,10 +162,6 @@ class QueryOrder:
     def _pair(self, above: Any, below: Any) -> Any:
         """One number for a pair of components of this query."""
         return above * self._size + below
-
-
-def _edges_of(edges: EdgeTable, rows: slice) -> Edges:
-    return edges["winner"][rows], edges["loser"][rows], edges["support"][rows]
 
 
 def _range(ordered: Integers, value: int) -> tuple[int, int]:

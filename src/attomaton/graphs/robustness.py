@@ -8,11 +8,12 @@ may every edge be asked to have before it falls apart?
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.borders import check_kind
 from attomaton.base.errors import MismatchedParts, UnknownToken
 from attomaton.base.frames import Tabular
 from attomaton.base.kernels import compiled
@@ -43,6 +44,7 @@ ROBUSTNESS_SCHEMA = pa.schema(
 )
 
 
+@runtime_checkable
 class Grouped(Protocol):
     """Edges whose tokens are grouped under each query: :class:`~attomaton.graphs.components.Components`.
 
@@ -166,9 +168,15 @@ def measure_robustness(components: Grouped, numbers: Sequence[int] | None = None
     >>> robustness.bridges.select(["winner", "loser", "support"]).to_pylist()[0]
     {'winner': 1, 'loser': 0, 'support': 1}
     """
+    check_kind(components, Grouped, "components")
     wanted = components.sizes > 1
     if numbers is not None:
-        _check_numbers(numbers, len(components))
+        for number in numbers:
+            if not 0 <= whole_number(number, "the number of a component", least=-LARGEST) < len(components):
+                raise UnknownToken(
+                    f"there is no component {number} among {len(components)}, numbered from 0; "
+                    "components.component(query, token) gives the number of a token's"
+                )
         wanted &= np.isin(np.arange(len(components)), np.asarray(numbers, np.int64))
     links, asked = _find_links(components, wanted), np.flatnonzero(wanted)
     whole = _connected(links, np.ones(len(links.row), bool))
@@ -186,17 +194,11 @@ def measure_robustness(components: Grouped, numbers: Sequence[int] | None = None
         "bridges": np.bincount(links.group[bridge], minlength=len(asked)),
         "support": _find_support(links),
     }
-    return Robustness(make_table(ROBUSTNESS_SCHEMA, columns), _bridge_table(components, asked, links, bridge))
-
-
-def _check_numbers(numbers: Sequence[int], n_components: int) -> None:
-    found = [whole_number(number, "the number of a component", least=-LARGEST) for number in numbers]
-    outside = [number for number in found if not 0 <= number < n_components]
-    if outside:
-        raise UnknownToken(
-            f"there is no component {outside[0]} among {n_components}, numbered from 0; "
-            "components.component(query, token) gives the number of a token's"
-        )
+    edges, rows, component = components.edges, links.row[bridge], asked[links.group[bridge]]
+    order = np.lexsort((edges["support"][rows], component))
+    names = ("query", "winner", "loser", "support")
+    bridges = {"component": component[order], **{name: edges[name][rows[order]] for name in names}}
+    return Robustness(make_table(ROBUSTNESS_SCHEMA, columns), make_table(LINK_SCHEMA, bridges))
 
 
 def _find_links(components: Grouped, wanted: Bool) -> _Links:
@@ -251,14 +253,6 @@ def _find_support(links: _Links) -> Int64:
         holds = _connected(links, links.support >= middle[links.group])
         low, high = np.where(holds, middle, low), np.where(holds, high, middle - 1)
     return low
-
-
-def _bridge_table(components: Grouped, asked: Int64, links: _Links, bridge: Bool) -> pa.Table:
-    edges, rows, component = components.edges, links.row[bridge], asked[links.group[bridge]]
-    order = np.lexsort((edges["support"][rows], component))
-    names = ("query", "winner", "loser", "support")
-    columns = {name: edges[name][rows[order]] for name in names}
-    return make_table(LINK_SCHEMA, {"component": component[order], **columns})
 
 
 @compiled

@@ -45,21 +45,14 @@ def bound_singular(rows: Float64) -> float:
     coarse, fine = 0, FINEST + 1  # the answer is between these powers
     while fine - coarse > 1:
         power = (coarse + fine) // 2
-        if _is_above(gram, 4.0**-power * float(np.diag(gram).min())):
-            fine = power
-        else:
+        level = 4.0**-power * float(np.diag(gram).min())
+        try:
+            np.linalg.cholesky(gram - level * np.eye(len(gram)))
+            coarse, fine = (coarse, power) if level > 0 else (power, fine)
+        except np.linalg.LinAlgError:
             coarse = power
     least = 4.0**-fine * float(np.diag(gram).min()) - rounding
     return float(np.sqrt(least)) if fine <= FINEST and least > 0 else 0.0
-
-
-def _is_above(gram: Float64, level: float) -> bool:
-    """Whether all eigenvalues are above a level."""
-    try:
-        np.linalg.cholesky(gram - level * np.eye(len(gram)))
-    except np.linalg.LinAlgError:
-        return False
-    return level > 0
 
 
 MOST_NODES = 4000
@@ -98,11 +91,9 @@ class Separation:
 
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.graphs.edges import extract_edges
-    >>> samples = Samples.from_lists([[0, 1, 0], [0, 1, 1]], [0, 0])  # 0 beats 1 under both queries
-    >>> separation = separate(find_components(extract_edges(samples)), [[1.0], [-1.0]])
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 0], [0, 1, 1]], [0, 0])  # 0 beats 1 under both queries
+    >>> separation = separate(at.find_components(at.extract_edges(samples)), [[1.0], [-1.0]])
     >>> separation.inseparable.tolist(), separation.multipliers.round(6).tolist()
     ([True, True], [1.0, 1.0])
     >>> separation.residual < 1e-9, separation.components.sizes.tolist()  # 0 and 1 now tie under both
@@ -131,20 +122,13 @@ class Separation:
 def separate(components: Components, embeddings: object) -> Separation:
     """Split the priorities into those that some W meets all at once and those that none can.
 
-    Parameters
-    ----------
-    components : Components
-        Who ties and who precedes whom.
-    embeddings : float array, shape (n_tokens, dim)
-        E, of any rank.
+    ``embeddings`` are E, of any rank, shape (n_tokens, dim).
 
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.graphs.edges import extract_edges
-    >>> samples = Samples.from_lists([[0, 1, 0], [0, 1, 1]], [0, 0])  # 0 beats 1 under both queries
-    >>> comps = find_components(extract_edges(samples))
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 0], [0, 1, 1]], [0, 0])  # 0 beats 1 under both queries
+    >>> comps = at.find_components(at.extract_edges(samples))
     >>> separate(comps, [[1.0], [-1.0]]).feasible  # e_0 = −e_1: what one query asks, the other forbids
     False
     >>> separate(comps, [[1.0, 0.0], [0.0, 1.0]]).feasible
@@ -162,16 +146,11 @@ def separate(components: Components, embeddings: object) -> Separation:
         return Separation(components, *nothing, independent)
     forces = _forces(components, basis, multipliers)
     merged, inseparable = _merge(components, multipliers > 0)
-    residual = farkas_residual(components, table, forces) if clear else np.inf
+    keys, asked = table[components.token_of_node], table[components.query_of_node]
+    total = float(np.abs(forces) @ (np.linalg.norm(keys, axis=1) * np.linalg.norm(asked, axis=1)))
+    norm = float(np.linalg.norm((keys * forces[:, None]).T @ asked))
+    residual = np.inf if not clear else norm / total if total > 0 else 0.0
     return Separation(merged, inseparable, multipliers, forces, residual, independent)
-
-
-def farkas_residual(components: Components, embeddings: Float64, forces: Float64) -> float:
-    """‖Σ forces e_token e_queryᵀ‖ relative to the sum of the norms."""
-    keys, asked = embeddings[components.token_of_node], embeddings[components.query_of_node]
-    norms = np.linalg.norm(keys, axis=1) * np.linalg.norm(asked, axis=1)
-    total = float(np.abs(forces) @ norms)
-    return float(np.linalg.norm((keys * forces[:, None]).T @ asked)) / total if total > 0 else 0.0
 
 
 def _independent(components: Components, table: Float64) -> bool:
@@ -244,7 +223,10 @@ def _contradictions(components: Components, basis: Float64) -> Float64:
     Only edges that no longer path replaces take part: the others follow.
     """
     one, other = find_ties(components)
-    free = basis @ _null_space(basis[one] - basis[other]) if len(one) else basis
+    free = basis
+    if len(one):  # what gives equal scores to ties
+        _, singular, axes = np.linalg.svd(basis[one] - basis[other])
+        free = basis @ axes[int((singular > NEGLIGIBLE * singular.max(initial=0.0)).sum()) :].T
     rows = np.flatnonzero(find_needed(components))
     above, below = (end[rows] for end in find_ends(components))
     directions = free[above] - free[below]
@@ -279,13 +261,6 @@ def _stuck_weights(directions: Float64) -> Float64:
     matrix = directions[stuck].T
     weights[stuck] = rough - np.linalg.lstsq(matrix, matrix @ rough, rcond=NEGLIGIBLE)[0]
     return weights
-
-
-def _null_space(matrix: Float64) -> Float64:
-    """An orthonormal basis of what the matrix maps to zero, shape (n_columns, dimension)."""
-    _, singular, right = np.linalg.svd(matrix)
-    rank = int((singular > NEGLIGIBLE * singular.max(initial=0.0)).sum())
-    return right[rank:].T
 
 
 def _forces(components: Components, basis: Float64, multipliers: Float64) -> Float64:

@@ -1,4 +1,4 @@
-"""Strong components of a directed graph: sets of nodes that reach each other."""
+"""Strong components of a directed graph, the order between them, and the fewest edges that would join all."""
 
 import sys
 from collections.abc import Sequence
@@ -268,7 +268,11 @@ Pair = tuple[int, int]
 
 
 def connect(n_nodes: int, above: Int64, below: Int64) -> list[Pair]:
-    """A smallest set of edges that makes the acyclic graph above → below strongly connected."""
+    """A smallest set of edges that makes the acyclic graph above → below strongly connected.
+
+    Every source needs an edge into it, every sink one out of it, and a node without edges both; max(sources,
+    sinks) edges suffice (Eswaran and Tarjan 1976).
+    """
     if n_nodes < 2:
         return []
     lead_out, lead_in = np.bincount(above, minlength=n_nodes) > 0, np.bincount(below, minlength=n_nodes) > 0

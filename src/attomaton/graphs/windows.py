@@ -21,21 +21,12 @@ from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Where the token at each position stood before and returns, and the samples of each query.
+    """Where the token at each position stood before and returns, and the samples of each query."""
 
-    Attributes
-    ----------
-    before, after : int32 arrays, shape (n_values,)
-        The nearest position with the same token in the same document, or −1 and 2^31 − 1: outside every
-        context.
-    realisable, unrealisable : int64 arrays, shape (n_tokens,)
-        Samples of each query, by whether the label is in the context; none of a query that is not kept.
-    """
-
-    before: Int32
-    after: Int32
-    realisable: Int64
-    unrealisable: Int64
+    before: Int32  # (n_values,): the nearest earlier position of the token in the document, or −1
+    after: Int32  # (n_values,): the nearest later one, or 2^31 − 1
+    realisable: Int64  # (n_tokens,): samples of each kept query with the label in the context
+    unrealisable: Int64  # (n_tokens,): those without
 
 
 def link_repeats(piece: Piece, window: int, kept: Bool) -> Links:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csc_array
 
+from attomaton.base.borders import check_kind
 from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
 from attomaton.base.options import real_number
 from attomaton.base.printing import Block, Grid, Signal
@@ -20,7 +21,7 @@ from attomaton.trajectory.curves import WeightPath, inner
 from attomaton.trajectory.forward import DescentSetting, Trajectory, follow
 from attomaton.trajectory.loss import training_loss
 from attomaton.trajectory.residual import Residual, find_priorities
-from attomaton.trajectory.sharpness import StabilityEdge, find_embedded_edge, find_orthonormal_edge
+from attomaton.trajectory.sharpness import StabilityEdge, find_edge
 
 TIGHT_ORTHONORMAL = 1e-9
 """Slack at which a priority counts as tight for orthonormal embeddings: positions are exact to rounding."""
@@ -71,6 +72,13 @@ class Expansion(WeightPath):
         edge: StabilityEdge,
         start: "Start | None" = None,
     ) -> None:
+        largest = float(np.abs(third.scores).max(initial=0.0))
+        enough = FOUND * max(1.0, float(third.flow.max(initial=0.0)))
+        if not (np.isfinite(largest) and third.gradient <= enough):
+            raise UncertifiedSolution(
+                f"the third term was not found: a gradient of {third.gradient:.1e} is left; "
+                "are some embeddings nearly dependent? fast_forward does not need it"
+            )
         self.loss = course.loss
         self.edge = edge
         self.direction: Float64 | csc_array = solved.hard.weights
@@ -241,6 +249,7 @@ def expand(
     >>> float((scores[0] - scores[1]).round(3))  # ln(2 η t)
     14.509
     """
+    check_kind(automaton, Solved, "the automaton")
     step_size = real_number(step_size, "step_size", least=1e-290, most=1e290)
     if (embeddings is None) == automaton.embedded:
         raise MismatchedParts(
@@ -264,9 +273,7 @@ def _expand_orthonormal(solved: Solved, course: DescentSetting) -> Expansion:
     priorities = find_priorities(course.loss, hard, soft, step_size=course.step_size, atol=TIGHT_ORTHONORMAL)
     multipliers = column(solved.hard.multipliers, "multiplier")
     third = solve_orthonormal(course.loss.components, priorities, hard, multipliers)
-    return Expansion(
-        solved, course, _expect(third), find_orthonormal_edge(course.loss, course.step_size, soft)
-    )
+    return Expansion(solved, course, third, find_edge(course.loss, course.step_size, finite=soft))
 
 
 def _expand_embedded(solved: Solved, course: DescentSetting) -> Expansion:
@@ -289,24 +296,13 @@ def _expand_embedded(solved: Solved, course: DescentSetting) -> Expansion:
         forgotten = basis.weights(basis.place(np.asarray(start)))
         kept = np.asarray(start) - forgotten
         begun = Start(kept, forgotten, _node_scores(nodes, table, kept))
-    edge = find_embedded_edge(loss, basis, course.step_size, np.asarray(solved.soft.weights))
-    return Expansion(solved, course, _expect(third), edge, begun)
+    edge = find_edge(loss, course.step_size, basis, np.asarray(solved.soft.weights))
+    return Expansion(solved, course, third, edge, begun)
 
 
 def _node_scores(nodes: pa.Table, table: Float64, weights: Float64) -> Float64:
     """e_xᵀ W e_k of every node (k, x)."""
     return np.sum(table[column(nodes, "token")] @ weights * table[column(nodes, "query")], axis=1)
-
-
-def _expect(third: Residual) -> Residual:
-    """The third term, if it was found."""
-    largest = float(np.abs(third.scores).max(initial=0.0))
-    if not (np.isfinite(largest) and third.gradient <= FOUND * max(1.0, float(third.flow.max(initial=0.0)))):
-        raise UncertifiedSolution(
-            f"the third term was not found: a gradient of {third.gradient:.1e} is left; "
-            "are some embeddings nearly dependent? fast_forward does not need it"
-        )
-    return third
 
 
 def _log(step: float) -> float:

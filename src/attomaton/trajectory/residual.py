@@ -1,9 +1,9 @@
-"""What the third term minimises, and what is known about the answer.
+"""The third term: the constant that is left of W(t) after ln t · W_svm + W_fin.
 
 Insert W(t) = ln t·W_svm + W_fin + R into gradient descent. Where a priority A → B is tight (hard scores
 differ by exactly 1), labels in A leave to B the mass κ_AB e^{R_B − R_A}/(η t) in all; elsewhere it dies
-faster. What crosses must carry W_svm/t, so R makes  Σ_tight κ_AB e^{R_B − R_A} + ⟨W_svm, R⟩  stationary: a
-convex function.
+faster. What crosses must carry W_svm/t, so R makes Σ_tight κ_AB e^{R_B − R_A} + ⟨W_svm, R⟩ stationary: a
+convex function, of a number for each component (orthonormal) or over the span of all tight directions.
 """
 
 from abc import ABC, abstractmethod
@@ -179,7 +179,9 @@ def solve_orthonormal(
     pressure = sum_at(components.component_of_node, hard, size)
     pressure = centre(block, pressure)  # its mean is zero but for rounding
     answer, gradient = _minimise((above, below, np.log(kappa)), pressure, block)
-    answer = answer - _mean(block, sizes.astype(np.float64), answer)
+    weight = sizes.astype(np.float64)
+    total = sum_at(block, weight * answer, size) / np.maximum(sum_at(block, weight, size), 1.0)
+    answer = answer - total[block]
     flow = np.zeros(len(priorities.kappa))
     flow[held] = kappa * np.exp(answer[below] - answer[above])
     weak = join(priorities.above, priorities.below, size)
@@ -213,12 +215,6 @@ def join(one: Integers, other: Integers, size: int) -> Int64:
     """Numbers for the connected parts of 0 … size − 1, shape (size,)."""
     graph = csr_array((np.ones(len(one), np.int8), (one, other)), shape=(size, size))
     return connected_components(graph, directed=False)[1].astype(np.int64)
-
-
-def _mean(group: Int64, weight: Float64, values: Float64) -> Float64:
-    """The weighted mean of ``values`` over the group of each entry."""
-    total = sum_at(group, weight * values, len(group)) / np.maximum(sum_at(group, weight, len(group)), 1.0)
-    return total[group]
 
 
 def _minimise(edges: tuple[Int64, Int64, Float64], pressure: Float64, block: Int64) -> tuple[Float64, float]:
@@ -294,7 +290,9 @@ def solve_embedded(
     components: Components, priorities: Priorities, basis: Basis, pressure: Float64
 ) -> EmbeddedResidual:
     """R in the coordinates of the basis, zero along cyclic axes and outside the span of tight directions."""
-    directions, kappa = _edge_directions(components, basis), priorities.kappa
+    above, below = find_ends(components)
+    directions, kappa = basis.nodes[above] - basis.nodes[below], priorities.kappa
+    directions[:, : basis.n_cyclic] = 0.0
     tight = np.flatnonzero(priorities.tight)
     degenerate = np.zeros(len(kappa), bool)
     degenerate[tight] = _find_degenerate(directions[tight], pressure)
@@ -308,14 +306,6 @@ def solve_embedded(
     place = answer @ axes
     weights, scores = basis.weights(place), basis.nodes @ place
     return EmbeddedResidual(priorities, weights, scores, flow, degenerate, free, gradient, directions)
-
-
-def _edge_directions(components: Components, basis: Basis) -> Float64:
-    """(e_A − e_B)e_kᵀ of every edge of the order, its cyclic part left out, shape (n_order, n_axes)."""
-    above, below = find_ends(components)
-    directions = basis.nodes[above] - basis.nodes[below]
-    directions[:, : basis.n_cyclic] = 0.0
-    return directions
 
 
 def _find_degenerate(directions: Float64, pressure: Float64) -> Bool:

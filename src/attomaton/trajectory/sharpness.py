@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attomaton.base.borders import trusted
-from attomaton.base.ragged import largest_of, offsets_of, rows_of, sum_at
+from attomaton.base.ragged import largest_of, rows_of, sum_at
 from attomaton.base.tables import Float64, Int64
 from attomaton.solvers.soft.likelihood import LuceProblem
 from attomaton.trajectory.loss import TrainingLoss
@@ -27,7 +27,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import extract_edges
 from attomaton.graphs.separation import separate
-from attomaton.trajectory.basis import find_basis
+from attomaton.trajectory.basis import Basis, find_basis
 from attomaton.trajectory.loss import training_loss
 
 DENSE = 1_500
@@ -87,32 +87,29 @@ class StabilityEdge:
         return f"the step size {self.step_size:.6g} is below the edge of stability, {self.largest:.6g}"
 
 
-def find_orthonormal_edge(loss: TrainingLoss, step_size: float, soft: Float64 | None = None) -> StabilityEdge:
-    """The edge for orthonormal embeddings; ``soft`` are the soft scores of all nodes, if they are known."""
+def find_edge(
+    loss: TrainingLoss, step_size: float, basis: Basis | None = None, finite: Float64 | None = None
+) -> StabilityEdge:
+    """The edge of a step size; without a basis that of orthonormal embeddings.
+
+    ``finite`` is W_fin if it is known: weights, shape (dim, dim), or without a basis the scores of all nodes.
+    """
+    if basis is not None:
+        from attomaton.trajectory.flow.embedded import embedded_flow
+
+        if not basis.n_cyclic:
+            return StabilityEdge(0.0, step_size)
+        flow = embedded_flow(loss, basis, inside=True)
+        place = flow.settle() if finite is None else basis.place(finite)
+        return StabilityEdge(float(flow.sharpness(place)[0]) * basis.scale**4, step_size)
     problem = reduce_choices(loss)
     if not len(problem.winner):
         return StabilityEdge(0.0, step_size)
-    if soft is None:
-        from attomaton.solvers.soft.newton import Newton  # compiles, so only when needed
+    from attomaton.solvers.soft.newton import Newton  # compiles, so only when needed
 
-        scores = Newton().solve(problem)
-    else:
-        scores = soft[loss.nodes]
+    scores = Newton().solve(problem) if finite is None else finite[loss.nodes]
     steepest = _find_steepest(problem, problem.probabilities(scores), problem.component)
     return StabilityEdge(steepest / loss.n_samples, step_size)
-
-
-def find_embedded_edge(
-    loss: TrainingLoss, basis: "Basis", step_size: float, finite: Float64 | None = None
-) -> StabilityEdge:
-    """The edge for embedded tokens; ``finite`` is W_fin, shape (dim, dim), if it is known."""
-    from attomaton.trajectory.flow.embedded import embedded_flow
-
-    if not basis.n_cyclic:
-        return StabilityEdge(0.0, step_size)
-    flow = embedded_flow(loss, basis, inside=True)
-    place = flow.settle() if finite is None else basis.place(finite)
-    return StabilityEdge(float(flow.sharpness(place)[0]) * basis.scale**4, step_size)
 
 
 def reduce_choices(loss: TrainingLoss) -> LuceProblem:
@@ -123,35 +120,25 @@ def reduce_choices(loss: TrainingLoss) -> LuceProblem:
     problem, component = loss.problem, loss.component
     choice = rows_of(problem.offsets)
     inside = component[problem.alternative] == component[problem.winner][choice]
-    lengths = np.bincount(choice[inside], minlength=len(problem.winner))
-    kept = lengths > 1
-    entries = inside & kept[choice]
-    return trusted(
-        LuceProblem,
-        alternative=problem.alternative[entries],
-        offsets=offsets_of(lengths[kept]),
-        log_multiplicity=problem.log_multiplicity[entries],
-        winner=problem.winner[kept],
-        count=problem.count[kept],
-        component=np.unique(component, return_inverse=True)[1],
-    )
+    kept = np.bincount(choice[inside], minlength=len(problem.winner)) > 1
+    smaller = problem.select(inside & kept[choice], kept)
+    groups = np.unique(component, return_inverse=True)[1]
+    return trusted(LuceProblem, **{**vars(smaller), "component": groups})
 
 
-def bound_orthonormal_sharpness(loss: TrainingLoss) -> float:
-    """A bound on the curvature at any scores, for orthonormal embeddings: half a query's share of samples.
+def bound_sharpness(loss: TrainingLoss, basis: Basis | None = None) -> float:
+    """A bound on the curvature at any weights; without a basis for orthonormal embeddings.
 
-    No eigenvalue of diag p − p pᵀ is above ½.
+    Orthonormal: half a query's share of samples, as no eigenvalue of diag p − p pᵀ is above ½. Else the mean
+    over samples of the longest difference to the label, squared.
     """
+    if basis is not None:
+        from attomaton.trajectory.flow.embedded import embedded_flow
+
+        return embedded_flow(loss, basis).bound_sharpness() * basis.scale**4 if len(basis.axes) else 0.0
     problem = loss.problem
     made = sum_at(problem.component[problem.winner], problem.count, problem.n_components)
     return 0.5 * float(made.max(initial=0.0)) / loss.n_samples
-
-
-def bound_embedded_sharpness(loss: TrainingLoss, basis: "Basis") -> float:
-    """The same for embedded tokens: the mean over samples of the longest difference to the label, squared."""
-    from attomaton.trajectory.flow.embedded import embedded_flow
-
-    return embedded_flow(loss, basis).bound_sharpness() * basis.scale**4 if len(basis.axes) else 0.0
 
 
 def bound_curvatures(problem: LuceProblem, chances: Float64, block: Int64, *, enough: float) -> Float64:
@@ -240,18 +227,9 @@ def find_trial_edge(
         components = find_components(extract_edges(samples))
         components = components if orthonormal else separate(components, table).components
     loss = training_loss(samples, components)
-    return _find_orthonormal(loss, step_size) if orthonormal else _find_embedded(loss, step_size, table)
-
-
-def _find_orthonormal(loss: TrainingLoss, step_size: float) -> StabilityEdge:
-    bound = StabilityEdge(bound_orthonormal_sharpness(loss), step_size)
-    return find_orthonormal_edge(loss, step_size) if bound.passed else bound
-
-
-def _find_embedded(loss: TrainingLoss, step_size: float, table: Float64) -> StabilityEdge:
-    basis = find_basis(loss.components, table)
-    bound = StabilityEdge(bound_embedded_sharpness(loss, basis), step_size)
-    return find_embedded_edge(loss, basis, step_size) if bound.passed else bound
+    basis = None if orthonormal else find_basis(loss.components, table)
+    bound = StabilityEdge(bound_sharpness(loss, basis), step_size)
+    return find_edge(loss, step_size, basis) if bound.passed else bound
 
 
 def find_passed(

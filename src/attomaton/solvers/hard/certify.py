@@ -7,7 +7,7 @@ duality). A solver's own verdict is never consulted.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -27,21 +27,14 @@ MOST_NODES = 20_000
 class ExactCheck:
     """The positions that follow from the tight edges, and whether they are the optimum.
 
-    Attributes
-    ----------
-    reason : str
-        Which condition fails and at which edge; empty for the optimum.
-    numerators, denominators : lists of int, length n_components
-        p_C = numerator / denominator, not in lowest terms: the denominator is the weight of C's block. Empty
-        if the tight edges are not a forest.
-    value : Fraction
-        Σ_C |C| p_C², which is ‖W_svm‖² if optimal.
+    ``reason`` says which condition fails and at which edge; it is empty for the optimum. The position of a
+    component C is its numerator over its denominator, the weight of C's block, not in lowest terms; there are
+    none if the tight edges are not a forest.
     """
 
     reason: str
     numerators: list[int]
     denominators: list[int]
-    value: Fraction
 
     @property
     def optimal(self) -> bool:
@@ -54,17 +47,7 @@ class ExactCheck:
         return [Fraction(*pair) for pair in zip(self.numerators, self.denominators, strict=True)]
 
 
-@dataclass(frozen=True, eq=False)
-class _Order:
-    """The problem in Python's integers, which do not overflow."""
-
-    sizes: list[int]
-    above: list[int]
-    below: list[int]
-
-
-@dataclass(frozen=True, eq=False)
-class _Walk:
+class _BlockWalk(NamedTuple):
     """All blocks, each from its root outwards: the nodes in that order, and by node how it was entered.
 
     ``entry`` is the tight edge that led to a node and ``parent`` the node it led from; a root has None and
@@ -81,115 +64,76 @@ class _Walk:
 def check_exactly(problem: OrderProblem, flow: Float64) -> ExactCheck:
     """Work out the positions from the edges with positive flow, and check that they are optimal, in integers.
 
-    Conditions: tight edges form a forest; p_A − p_B ≥ 1 on every edge; the multiplier of a tight edge, which
-    is Σ|C|p_C beyond its upper end, is ≥ 0. An edge whose multiplier is exactly 0 may be among the tight
-    ones or not: what hangs on either side of it balances on its own.
+    The edges with flow are claimed to be tight. They join components to rigid blocks with whole offsets, and
+    a block stands where it balances, so every position is a fraction over its block's weight. Conditions:
+    tight edges form a forest; p_A − p_B ≥ 1 on every edge; the multiplier of a tight edge, which is Σ|C|p_C
+    beyond its upper end, is ≥ 0. An edge whose multiplier is exactly 0 may be among the tight ones or not.
 
     There is no tolerance: if a solver passes over a gap that misses 1 by 1e-12, so that the optimum is that
-    far from its answer, the answer is refused here.
+    far from its answer, the answer is refused here. Floating-point flow enters no comparison.
     """
     if len(problem.sizes) > MOST_NODES:
         raise UnsupportedOption(
             f"{len(problem.sizes):,} components are too many for a proof in whole numbers; check at most "
             f"{MOST_NODES:,}, or go by the certificate's gap"
         )
-    order = _Order(problem.sizes.tolist(), problem.above.tolist(), problem.below.tolist())
+    sizes: list[int] = problem.sizes.tolist()  # Python's integers do not overflow
+    above: list[int] = problem.above.tolist()
+    below: list[int] = problem.below.tolist()
+    names = [f"edge {top} → {bottom}" for top, bottom in zip(above, below, strict=True)]
     tight: list[int] = np.flatnonzero(flow > 0).tolist()
-    walk = _walk_blocks(order, tight)
-    circle = _find_circle(order, walk, tight)
-    if circle:
-        return ExactCheck(circle, [], [], Fraction(0))
-    numerators, denominators = _place(order, walk)
-    violation = _find_violation(order, numerators, denominators)
-    pull = _find_pull(order, walk, numerators, denominators)
-    value = _value(order, numerators, denominators)
-    return ExactCheck(violation or pull, numerators, denominators, value)
-
-
-def _walk_blocks(order: _Order, tight: Sequence[int]) -> _Walk:
-    """Walk every block along the tight edges."""
-    size = len(order.sizes)
-    neighbours: list[list[tuple[int, int, int]]] = [[] for _ in range(size)]
-    for edge in tight:
-        neighbours[order.above[edge]].append((order.below[edge], edge, -1))
-        neighbours[order.below[edge]].append((order.above[edge], edge, 1))
-    walk = _Walk([], [None] * size, list(range(size)), list(range(size)), [0] * size)
-    seen = [False] * size
-    for root in range(size):
-        waiting = [] if seen[root] else [root]
-        seen[root] = True
-        while waiting:
-            node = waiting.pop()
-            walk.nodes.append(node)
-            for other, edge, step in neighbours[node]:
-                if not seen[other]:
-                    seen[other] = True
-                    walk.entry[other], walk.parent[other], walk.root[other] = edge, node, root
-                    walk.offset[other] = walk.offset[node] + step
-                    waiting.append(other)
-    return walk
-
-
-def _place(order: _Order, walk: _Walk) -> tuple[list[int], list[int]]:
-    """Positions offset − Σ|C|·offset / Σ|C|, sums over the block, as numerators over Σ|C|."""
-    weight, moment = [0] * len(order.sizes), [0] * len(order.sizes)
-    for root, size, offset in zip(walk.root, order.sizes, walk.offset, strict=True):
+    walk = _walk_blocks(len(sizes), [(above[edge], below[edge], edge) for edge in tight])
+    unused = set(tight).difference(walk.entry)
+    if unused:
+        return ExactCheck(f"{names[min(unused)]} closes a circle of tight edges", [], [])
+    weight, moment = [0] * len(sizes), [0] * len(sizes)
+    for root, size, offset in zip(walk.root, sizes, walk.offset, strict=True):
         weight[root] += size
         moment[root] += size * offset
     denominators = [weight[root] for root in walk.root]
     numerators = [
         offset * weight[root] - moment[root] for root, offset in zip(walk.root, walk.offset, strict=True)
     ]
-    return numerators, denominators
-
-
-def _find_circle(order: _Order, walk: _Walk, tight: Sequence[int]) -> str:
-    """The first tight edge that the walk did not need; empty if there is none."""
-    entered = set(walk.entry)
-    for edge in tight:
-        if edge not in entered:
-            return f"{_name(order, edge)} closes a circle of tight edges"
-    return ""
-
-
-def _find_violation(order: _Order, numerators: list[int], denominators: list[int]) -> str:
-    """The first edge with p_A − p_B < 1; empty if there is none."""
-    for edge, (above, below) in enumerate(zip(order.above, order.below, strict=True)):
-        over, under = denominators[above], denominators[below]
-        gap = numerators[above] * under - numerators[below] * over
+    for name, top, bottom in zip(names, above, below, strict=True):
+        over, under = denominators[top], denominators[bottom]
+        gap = numerators[top] * under - numerators[bottom] * over
         if gap < over * under:
-            return f"{_name(order, edge)} is violated: its gap is {Fraction(gap, over * under)}"
-    return ""
-
-
-def _find_pull(order: _Order, walk: _Walk, numerators: list[int], denominators: list[int]) -> str:
-    """The first tight edge with a negative multiplier, from the ends inwards; empty if there is none."""
-    load = [size * numerator for size, numerator in zip(order.sizes, numerators, strict=True)]
-    for node in reversed(walk.nodes):
+            reason = f"{name} is violated: its gap is {Fraction(gap, over * under)}"
+            return ExactCheck(reason, numerators, denominators)
+    load = [size * numerator for size, numerator in zip(sizes, numerators, strict=True)]
+    for node in reversed(walk.nodes):  # from the ends inwards
         edge, parent = walk.entry[node], walk.parent[node]
         if edge is None:
             continue
         multiplier = load[node] if walk.offset[node] > walk.offset[parent] else -load[node]
         if multiplier < 0:
-            exact = Fraction(multiplier, denominators[node])
-            return f"{_name(order, edge)} pulls: its multiplier is {exact}"
+            reason = f"{names[edge]} pulls: its multiplier is {Fraction(multiplier, denominators[node])}"
+            return ExactCheck(reason, numerators, denominators)
         load[parent] += load[node]
-    return ""
+    return ExactCheck("", numerators, denominators)
 
 
-def _value(order: _Order, numerators: list[int], denominators: list[int]) -> Fraction:
-    """Σ|C|p². Blocks of equal weight first, then in pairs, so that few sums have long denominators."""
-    squares: dict[int, int] = {}
-    for size, numerator, denominator in zip(order.sizes, numerators, denominators, strict=True):
-        squares[denominator] = squares.get(denominator, 0) + size * numerator**2
-    terms = [Fraction(square, weight**2) for weight, square in squares.items()]
-    while len(terms) > 1:
-        terms = [sum(terms[at : at + 2], Fraction(0)) for at in range(0, len(terms), 2)]
-    return terms[0] if terms else Fraction(0)
-
-
-def _name(order: _Order, edge: int) -> str:
-    return f"edge {order.above[edge]} → {order.below[edge]}"
+def _walk_blocks(size: int, tight: Sequence[tuple[int, int, int]]) -> _BlockWalk:
+    """Walk every block along the tight edges: the node above, the node below, and the number of each."""
+    neighbours: list[list[tuple[int, int, int]]] = [[] for _ in range(size)]
+    for above, below, edge in tight:
+        neighbours[above].append((below, edge, -1))
+        neighbours[below].append((above, edge, 1))
+    walk = _BlockWalk([], [None] * size, list(range(size)), list(range(size)), [0] * size)
+    entered = [False] * size
+    for root in range(size):
+        waiting = [] if entered[root] else [root]
+        entered[root] = True
+        while waiting:
+            node = waiting.pop()
+            walk.nodes.append(node)
+            for other, edge, step in neighbours[node]:
+                if not entered[other]:
+                    entered[other] = True
+                    walk.entry[other], walk.parent[other], walk.root[other] = edge, node, root
+                    walk.offset[other] = walk.offset[node] + step
+                    waiting.append(other)
+    return walk
 
 
 DIVERGED = 1e100
@@ -200,7 +144,36 @@ FEASIBLE = 1e-9
 
 
 @dataclass(frozen=True)
-class HardCertificate:
+class BoundsCertificate:
+    """Two bounds on a norm, and how far an answer misses its constraints."""
+
+    lower: float
+    upper: float
+    gap: float
+    violation: float
+    rtol: float
+
+    @property
+    def certified(self) -> bool:
+        """Whether all numbers are finite, and gap and violation within tolerance.
+
+        Bounds that cross by more than the tolerance prove nothing either: then rounding made one of them.
+        """
+        finite = np.isfinite([self.lower, self.upper, self.gap, self.violation]).all()
+        return bool(finite and abs(self.gap) <= self.rtol and self.violation <= FEASIBLE)
+
+    def scaled(self, factor: float) -> Self:
+        """The same bounds in other units: ``factor`` times as large."""
+        return replace(self, lower=factor * self.lower, upper=factor * self.upper)
+
+    def _tell(self, norm: str) -> str:
+        bounds = f"{self.lower:.12g} ≤ {norm} ≤ {self.upper:.12g}"
+        gap = f"relative gap {self.gap:.1e} (asked {self.rtol:.0e})"
+        return f"{bounds}, {gap}, violation {self.violation:.1e}"
+
+
+@dataclass(frozen=True)
+class HardCertificate(BoundsCertificate):
     """Bounds on ‖W_svm‖².
 
     Attributes
@@ -235,11 +208,6 @@ class HardCertificate:
     2.666667
     """
 
-    lower: float
-    upper: float
-    gap: float
-    violation: float
-    rtol: float
     exact: bool | None = None
     inseparable: int = 0
     farkas: float = 0.0
@@ -247,28 +215,14 @@ class HardCertificate:
 
     @property
     def certified(self) -> bool:
-        """Whether all numbers are finite, and gap, violation and Farkas sum within tolerance.
-
-        Bounds that cross by more than the tolerance prove nothing either: then rounding made one of them.
-        """
-        finite = np.isfinite([self.lower, self.upper, self.gap, self.violation, self.farkas]).all()
-        return bool(
-            finite and abs(self.gap) <= self.rtol and self.violation <= FEASIBLE and self.farkas <= FEASIBLE
-        )
-
-    def scaled(self, factor: float) -> "HardCertificate":
-        """The same bounds with ‖W‖² in other units: ``factor`` times as large."""
-        return replace(self, lower=factor * self.lower, upper=factor * self.upper)
+        """Whether all numbers are finite, and gap, violation and Farkas sum within tolerance."""
+        return super().certified and self.farkas <= FEASIBLE
 
     def __str__(self) -> str:
-        bounds = f"{self.lower:.12g} ≤ ‖W_svm‖² ≤ {self.upper:.12g}"
-        proof = {None: "", True: ", exact in whole numbers", False: ", not exact in whole numbers"}[
-            self.exact
-        ]
-        asked = f"relative gap {self.gap:.1e} (asked {self.rtol:.0e})"
+        proof = "" if self.exact is None else f",{' not' * (not self.exact)} exact in whole numbers"
         split = f", {self.inseparable} priorities counted as ties" if self.inseparable else ""
         near = f"; {self.closest}" if self.closest else ""
-        return f"{bounds}, {asked}, violation {self.violation:.1e}{proof}{split}{near}"
+        return f"{self._tell('‖W_svm‖²')}{proof}{split}{near}"
 
 
 def join_hard(parts: Sequence[HardCertificate]) -> HardCertificate:
@@ -302,8 +256,7 @@ def certify_positions(
     """Bounds from positions p and any flow f ≥ 0 on the edges (orthonormal), group by group.
 
     With ``exact`` the edges with flow are also checked to be the tight ones of the optimum in whole numbers,
-    for at most :data:`attomaton.solvers.hard.certify.MOST_NODES` components
-    (:func:`attomaton.solvers.hard.certify.check_exactly` says what fails).
+    for at most :data:`MOST_NODES` components (:func:`check_exactly` says what fails).
     """
     lower, upper, violation = bound_groups(problem, positions, flow)
     gaps = np.divide(upper - lower, upper, out=np.zeros_like(upper), where=upper != 0)
@@ -351,26 +304,16 @@ def certify_forces(
     scores = problem.scores(forces)
     smallest = float(margins(problem, scores).min(initial=np.inf))
     scale = 1.0 / smallest if 0 < smallest < np.inf else 1.0
-    violation = float(np.maximum(_spread(problem, scores) * scale, 1.0 - min(smallest * scale, 1.0)))
+    spread = 2 * float(np.max(np.abs(centre(problem.component, scores)), initial=0.0))
+    violation = float(np.maximum(spread * scale, 1.0 - min(smallest * scale, 1.0)))
     upper = scale * float(forces @ scores) * scale if violation <= FEASIBLE else np.inf
-    lower = _dual_bound(problem, forces, np.maximum(flow, 0.0))
+    order, flow = problem.order, np.maximum(flow, 0.0)
+    sums = sum_at(problem.component, forces, len(order.sizes))
+    pressed = forces + ((order.divergence(flow) - sums) / order.sizes)[problem.component]
+    energy = float(pressed @ problem.scores(pressed))
+    lower = float(flow.sum()) ** 2 / energy if energy > 0 else 0.0
     gap = (upper - lower) / upper if 0 < upper < np.inf else upper
     return HardCertificate(lower, upper, gap, violation, rtol)
-
-
-def _spread(problem: EmbeddedProblem, scores: Float64) -> float:
-    """The largest difference of scores inside a component."""
-    return 2 * float(np.max(np.abs(centre(problem.component, scores)), initial=0.0))
-
-
-def _dual_bound(problem: EmbeddedProblem, forces: Float64, flow: Float64) -> float:
-    """(Σf)² / bᵀQb for a flow f ≥ 0 and forces b that f and free ties put on the nodes."""
-    order = problem.order
-    sums = sum_at(problem.component, forces, len(order.sizes))
-    missing = (order.divergence(flow) - sums) / order.sizes
-    pressed = forces + missing[problem.component]
-    energy = float(pressed @ problem.scores(pressed))
-    return float(flow.sum()) ** 2 / energy if energy > 0 else 0.0
 
 
 def bound_groups(problem: OrderProblem, positions: Float64, flow: Float64) -> tuple[Float64, Float64, float]:

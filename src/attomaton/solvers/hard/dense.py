@@ -1,9 +1,7 @@
-"""The dense solver for small problems: least distance by non-negative least squares (Lawson and Hanson).
+"""Dense solvers for small problems: least distance, and a dual active-set method from the rows themselves.
 
-With y the coordinates of W in an orthonormal basis of what ties leave free and B the directions of the edges
-in it, min ‖y‖ subject to B y ≥ 1 is solved by u = argmin ‖[Bᵀ; 1ᵀ] u − [0; 1]‖ over u ≥ 0: with ρ the
-residual, y = −ρ_y / ρ_1. It needs no inverse, so linearly dependent embeddings are no trouble; its time grows
-with the cube of the nodes.
+Both need no inverse of Gram matrices, so linearly dependent embeddings are no trouble; their time grows with
+the cube of the nodes.
 """
 
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ from scipy.optimize import nnls
 from attomaton.base.ragged import centre, means_at
 from attomaton.base.tables import Float64, Int64
 from attomaton.graphs.separation import unit_rows
-from attomaton.solvers.hard.problem import EmbeddedProblem, OrderProblem
+from attomaton.solvers.hard.problem import EmbeddedProblem
 from attomaton.solvers.hard.rows import Ropes, RowProof
 
 NEGLIGIBLE = 1e-12
@@ -25,51 +23,41 @@ NEGLIGIBLE = 1e-12
 
 @dataclass(frozen=True)
 class LeastDistance:
-    """Solve with at most ``max_steps`` changes of the active set for each edge."""
+    """Least distance by non-negative least squares (Lawson and Hanson).
+
+    With y the coordinates of W in an orthonormal basis of what ties leave free and B the directions of the
+    edges in it, min ‖y‖ subject to B y ≥ 1 is solved by u = argmin ‖[Bᵀ; 1ᵀ] u − [0; 1]‖ over u ≥ 0, with at
+    most ``max_steps`` changes of the active set for each edge: with ρ the residual, y = −ρ_y / ρ_1.
+    """
 
     max_steps: int = 10
 
     def solve_embedded(self, problem: EmbeddedProblem) -> tuple[Float64, Float64]:
-        """Forces, shape (n_nodes,), and edge multipliers, shape (n_edges,)."""
-        order, n_nodes = problem.order, len(problem.token)
+        """Forces, shape (n_nodes,), and edge multipliers, shape (n_edges,); zeros where there are none."""
+        order, component = problem.order, problem.component
         if not len(order.above):
-            return np.zeros(n_nodes), np.zeros(0)
+            return np.zeros(len(component)), np.zeros(0)
         values, vectors = np.linalg.eigh(problem.kernel())
         usable = values > NEGLIGIBLE * values[-1]
         features = vectors[:, usable] * np.sqrt(values[usable])  # scores = features @ coordinates of W
-        free = _free_of_ties(problem, features)
-        coordinates, flow = self._least_distance(problem.order, means_at(problem.component, features) @ free)
-        return _forces(problem, features, free @ coordinates, flow), flow
-
-    def _least_distance(self, order: OrderProblem, positions: Float64) -> tuple[Float64, Float64]:
-        """Coordinates y of least norm with gaps of 1, and the multipliers; zeros where there is none."""
+        spread = centre(component, features)
+        values, vectors = np.linalg.eigh(spread.T @ spread)
+        free = vectors[:, values <= NEGLIGIBLE * max(values[-1], 1.0)]  # equal scores in every component
+        positions = means_at(component, features) @ free
         directions = positions[order.above] - positions[order.below]
         stacked = np.vstack([directions.T, np.ones(len(directions))])
         target = np.zeros(len(stacked))
         target[-1] = 1.0
         try:
-            weights, _ = nnls(stacked, target, maxiter=self.max_steps * len(directions))
+            flow, _ = nnls(stacked, target, maxiter=self.max_steps * len(directions))
         except RuntimeError:  # too many steps; the certificate will tell
-            weights = np.zeros(len(directions))
-        rest = target - stacked @ weights
+            flow = np.zeros(len(directions))
+        rest = target - stacked @ flow
         scale = max(float(rest[-1]), 1e-300)
-        return -rest[:-1] / scale, weights / scale
-
-
-def _forces(problem: EmbeddedProblem, features: Float64, coordinates: Float64, flow: Float64) -> Float64:
-    """Node forces with W's coordinates: what the flow puts on components, and free multipliers of ties."""
-    order, size = problem.order, len(problem.order.sizes)
-    pressed = (order.divergence(flow) / order.sizes)[problem.component]
-    spread = centre(problem.component, features)
-    ties = np.linalg.lstsq(spread.T, coordinates - features.T @ pressed, rcond=NEGLIGIBLE)[0]
-    return pressed + ties - (np.bincount(problem.component, ties, size) / order.sizes)[problem.component]
-
-
-def _free_of_ties(problem: EmbeddedProblem, features: Float64) -> Float64:
-    """An orthonormal basis of the coordinates that give equal scores inside every component."""
-    spread = centre(problem.component, features)
-    values, vectors = np.linalg.eigh(spread.T @ spread)
-    return vectors[:, values <= NEGLIGIBLE * max(values[-1], 1.0)]
+        flow, coordinates = flow / scale, free @ (-rest[:-1] / scale)
+        pressed = (order.divergence(flow) / order.sizes)[component]
+        ties = np.linalg.lstsq(spread.T, coordinates - features.T @ pressed, rcond=NEGLIGIBLE)[0]
+        return pressed + centre(component, np.asarray(ties, np.float64)), flow
 
 
 MOST_ROPES, MOST_NUMBERS = 1_500, 5_000_000
@@ -136,21 +124,21 @@ class _Frame:
 
 
 def find_answer(ropes: Ropes) -> RowProof | None:
-    """The shortest W, with multipliers, if the problem is small enough; None if it is not, or has none."""
+    """The shortest W, with multipliers, if the problem is small enough; None if it is not, or has none.
+
+    A dual active-set method (Goldfarb and Idnani) starts from the ties and takes in what is violated most.
+    Directions have length 1, so near-equal rows weigh as much as any others; given what is tight W is the
+    shortest solution of linear equations, and corrections with twice the digits make it exact to rounding.
+    """
     if len(ropes.one) > MOST_ROPES:
         return None
-    frame = _frame(ropes)
+    short, asked = _unit(ropes.keys[ropes.one] - ropes.keys[ropes.other]), _unit(ropes.asked)
+    directions: Float64 = short[:, :, None] * asked[ropes.query][:, None, :]
+    frame = _Frame(ropes, directions.reshape(len(short), short.shape[1] * asked.shape[1]))
     if frame.directions.size > MOST_NUMBERS or (ropes.lengths[~ropes.tie] == 0).any():
         return None
     rows = _find_tight(frame)
     return None if rows is None else _answer(frame, frame.span(rows))
-
-
-def _frame(ropes: Ropes) -> _Frame:
-    apart = ropes.keys[ropes.one] - ropes.keys[ropes.other]
-    short, asked = _unit(apart), _unit(ropes.asked)
-    directions: Float64 = short[:, :, None] * asked[ropes.query][:, None, :]
-    return _Frame(ropes, directions.reshape(len(apart), short.shape[1] * asked.shape[1]))
 
 
 def _unit(rows: Float64) -> Float64:
@@ -166,16 +154,15 @@ def _find_tight(frame: _Frame) -> Int64 | None:
     ties = np.flatnonzero(tie & (frame.ropes.lengths > 0))
     span = frame.span(ties)
     state = _ActiveState(span, 0.0 * frame.directions.sum(axis=0), np.zeros(len(span.rows)))
-    most = 20 * len(tie) + 100
-    for _ in range(most):
+    for _ in range(20 * len(tie) + 100):
         missed = frame.missed(state.place)
         missed[state.span.rows] = 0.0
         if not missed.max(initial=0.0) > MET:
             return state.span.rows
-        taken = _take_in(frame, state, int(missed.argmax()))
-        if taken is None:
-            return None
-        state = taken
+        following = _take_in(frame, state, int(missed.argmax()))
+        if following is None:
+            break
+        state = following
     return None
 
 
@@ -204,20 +191,15 @@ def _take_in(frame: _Frame, state: _ActiveState, new: int) -> _ActiveState | Non
             return None
         place = state.place + (length * free if np.isfinite(full) else 0.0)
         pressed, pressed_new = state.pressed - length * shares, pressed_new + length
-        if full <= limit:
-            return _settle(frame, np.append(state.span.rows, new))
+        if full <= limit:  # from the rows afresh, so that no rounding adds up
+            span = frame.span(np.append(state.span.rows, new))
+            place = span.shortest(frame.wanted[span.rows])
+            return _ActiveState(span, place, span.coefficients(place))
         kept = np.arange(len(pressed)) != first
         span = frame.span(state.span.rows[kept])
         known: dict[int, float] = dict(zip(state.span.rows.tolist(), pressed.tolist(), strict=True))
         state = _ActiveState(span, place, np.array([known[row] for row in span.rows.tolist()]))
     return None
-
-
-def _settle(frame: _Frame, rows: Int64) -> _ActiveState:
-    """The shortest W with these constraints tight, and their multipliers, afresh: no rounding adds up."""
-    span = frame.span(rows)
-    place = span.shortest(frame.wanted[span.rows])
-    return _ActiveState(span, place, span.coefficients(place))
 
 
 def _answer(frame: _Frame, span: _Span) -> RowProof:

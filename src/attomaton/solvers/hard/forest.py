@@ -1,4 +1,4 @@
-"""Rigid blocks of nodes, as a forest of tight edges.
+"""Rigid blocks of nodes, as a forest of tight edges, and the pivots that find it.
 
 A node stands for one component, or for several that were joined beforehand and move as one. An active edge is
 tight (its gap is exactly the one asked for), so the nodes that active edges join move as one block. Active
@@ -135,19 +135,6 @@ def survey(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int) -> t
 
     The root position is where the block balances: loads, weight times position plus moment, sum to zero.
     """
-    end = _walk_block(graph, forest, walk, root, begin)
-    for at in range(end - 1, begin, -1):
-        node = walk.order[at]
-        half = walk.entry[node]
-        parent = graph.below[half >> 1] if half & 1 else graph.above[half >> 1]
-        walk.load[parent] += walk.load[node]
-        walk.mass[parent] += walk.mass[node]
-    return end, walk.mass[root], -walk.load[root] / walk.mass[root]
-
-
-@compiled_within
-def _walk_block(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int) -> int:
-    """List the block of ``root``, from it outwards, with the load and mass of each node alone."""
     walk.order[begin] = root
     walk.entry[root] = NONE
     walk.offset[root] = 0
@@ -168,7 +155,13 @@ def _walk_block(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int)
                 walk.order[end] = other
                 end += 1
             half = forest.following[half]
-    return end
+    for at in range(end - 1, begin, -1):
+        node = walk.order[at]
+        half = walk.entry[node]
+        parent = graph.below[half >> 1] if half & 1 else graph.above[half >> 1]
+        walk.load[parent] += walk.load[node]
+        walk.mass[parent] += walk.mass[node]
+    return end, walk.mass[root], -walk.load[root] / walk.mass[root]
 
 
 @compiled_within
@@ -222,8 +215,10 @@ MAX_SWEEPS = 100_000
 def pivot(graph: Graph, forest: Forest, walk: Walk, limits: tuple[float, float]) -> None:
     """Bring every edge to its gap, from any forest; ``limits`` are greed and tolerance.
 
-    Rounding could make it circle only if the tolerance were below what rounding leaves of positions; a limit
-    on the sweeps ends it then, and the certificate tells.
+    Goldfarb and Idnani's dual active-set method: the state is always optimal for the edges it holds active
+    (all multipliers ≥ 0), and violated edges are taken in one by one. Each step raises the dual objective, so
+    no state returns. Rounding could make it circle only if the tolerance were below what rounding leaves of
+    positions; a limit on the sweeps ends it then, and the certificate tells.
     """
     greed, atol = limits
     while _drop_negative(graph, forest, walk) > 0:

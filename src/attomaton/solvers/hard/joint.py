@@ -193,18 +193,27 @@ class Joint:
     ) -> JointState:
         """Forces that balance on every block and give its offsets: (τ + BQB) a = B(offsets + τ centre).
 
-        B takes off each block's mean. By conjugate gradients from the present forces, or dense.
+        B takes off each block's mean. By conjugate gradients from the present forces; where these fail, by
+        dense eigenvectors, the means of blocks, where B is zero, made 0.
         """
         wanted = nearest.centred(nearest.offset + near * centre)
         small = len(wanted) <= DENSE_NODES
         most = min(self.max_products, PATIENCE) if small else self.max_products
         missed = float(np.abs(nearest.scores - state.scores).max(initial=0.0))
         enough = max(1e-13 * max(1.0, float(np.abs(wanted).max(initial=0.0))), 1e-5 * missed)
-        limits = (enough, most)
-        reached, solved = _conjugate_gradients(problem, nearest, near, wanted, state.forces, limits)
+        reached, solved = _conjugate_gradients(problem, nearest, near, wanted, state.forces, (enough, most))
         if solved or not small:
             return reached
-        forces = nearest.centred(_solve_dense(problem, nearest, near, wanted))
+        centred = nearest.centred(nearest.centred(problem.kernel()).T)
+        same = nearest.block[:, None] == nearest.block[None, :]
+        matrix: Float64 = centred + same / np.bincount(nearest.block)[nearest.block]
+        matrix[np.diag_indices_from(matrix)] += near
+        values, vectors = np.linalg.eigh(matrix)
+        usable = values > 1e-13 * values[-1]  # dependent embeddings leave some forces without effect
+        axes, forces = vectors[:, usable], np.zeros(len(wanted))
+        for _ in range(2):  # the second time for what rounding has left
+            forces = forces + axes @ ((axes.T @ (wanted - matrix @ forces)) / values[usable])
+        forces = nearest.centred(forces)
         return JointState(forces, problem.scores(forces))
 
 
@@ -241,23 +250,6 @@ def _conjugate_gradients(
         former, power = power, float(left @ left)
         step = nearest.centred(left + (power / former) * step)
     return JointState(forces, scores), False
-
-
-def _solve_dense(problem: EmbeddedProblem, nearest: Nearest, near: float, wanted: Float64) -> Float64:
-    """Solve (τ + BQB) a = wanted through dense eigenvectors; blocks' means, where B is zero, become 0."""
-    kernel = problem.kernel()
-    centred = nearest.centred(nearest.centred(kernel).T)
-    same = nearest.block[:, None] == nearest.block[None, :]
-    matrix: Float64 = centred + same / np.bincount(nearest.block)[nearest.block]
-    matrix[np.diag_indices_from(matrix)] += near
-    values, vectors = np.linalg.eigh(matrix)
-    usable = values > 1e-13 * values[-1]  # dependent embeddings leave some forces without effect
-
-    def solve(right: Float64) -> Float64:
-        return vectors[:, usable] @ ((vectors[:, usable].T @ right) / values[usable])
-
-    forces = solve(wanted)
-    return forces + solve(wanted - matrix @ forces)
 
 
 def _search(

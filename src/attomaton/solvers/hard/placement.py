@@ -42,17 +42,14 @@ class Clusters(NamedTuple):
     offset: Int32  # (n_nodes,): position less that of the cluster's root
 
 
-class Contracted(NamedTuple):
-    """The small problem whose nodes are clusters, and the edge behind each of its edges."""
-
-    graph: Graph
-    edge: Int32  # (n_edges of the small problem,)
-
-
 def solve_deep(graph: Graph, limits: tuple[float, float]) -> tuple[Float64, Float64]:
-    """Positions, shape (n_nodes,), and multipliers, shape (n_edges,), of one order.
+    """Positions, shape (n_nodes,), and multipliers, shape (n_edges,), of one deep order.
 
-    ``graph`` has gaps of 1; ``limits`` are greed and the pivots' tolerance for one level.
+    Nearly every position is a longest path from the bottom (well above the balance) or from the top (well
+    below). Each node of these two ends is bound to the next one inwards; bound nodes are rigid clusters, the
+    nodes of a small problem. Bonds whose multiplier turns out to pull are cut until none does: then all
+    optimality conditions hold, whatever the guess was. ``limits`` are greed and the pivots' tolerance for one
+    level.
     """
     height, depth = longest_paths(graph)
     limits = (limits[0], limits[1] * (1 + int(height.max())))
@@ -61,8 +58,8 @@ def solve_deep(graph: Graph, limits: tuple[float, float]) -> tuple[Float64, Floa
     bond = bind(graph, height + depth, *reach, 1.0 + MARGIN)
     candidates = np.ones(len(graph.above), bool)
     while True:
-        small = _contract(graph, _join(graph, bond), ranked)
-        active = small.edge[_solve_small(small.graph, candidates[small.edge], limits)]
+        small, edge = _contract(graph, _join(graph, bond), ranked)
+        active = edge[_solve_small(small, candidates[edge], limits)]
         positions, multipliers = _expand(graph, np.concatenate([bond[bond != NONE], active]))
         pulls = (bond != NONE) & (multipliers[bond] < 0)
         if not pulls.any():
@@ -114,11 +111,11 @@ def _inwards(graph: Graph, bond: Int32, node: int) -> int:
     return graph.below[edge] if graph.above[edge] == node else graph.above[edge]
 
 
-def _contract(graph: Graph, clusters: Clusters, ranked: Int32) -> Contracted:
-    """The problem between clusters; of several edges between two clusters the one that asks for most.
+def _contract(graph: Graph, clusters: Clusters, ranked: Int32) -> tuple[Graph, Int32]:
+    """The problem between clusters, and the edge behind each of its edges.
 
-    Edges inside a cluster hold already: there positions differ as longest paths do. The edges keep the rank
-    they have in ``ranked``.
+    Of several edges between two clusters the one that asks for most is kept, with its rank in ``ranked``.
+    Edges inside a cluster hold already: there positions differ as longest paths do.
     """
     number, offset = clusters
     size = int(number.max()) + 1
@@ -135,7 +132,7 @@ def _contract(graph: Graph, clusters: Clusters, ranked: Int32) -> Contracted:
         below=number[graph.below[edge[kept]]],
         gap=gap[kept].astype(np.int32),
     )
-    return Contracted(small, edge[kept])
+    return small, edge[kept]
 
 
 @compiled
@@ -212,16 +209,10 @@ class Placement:
                 positions[nodes], multipliers[edges] = solve_deep(order, limits)
 
         expect_work(solve_parts, TURNS * (len(weight) + len(problem.above)))
-        share_out(solve_share, _shares(borders[0], self.threads), self.threads)
+        number = 8 * (self.threads or count_processors())  # of shares with about equally many nodes
+        cuts = np.searchsorted(borders[0], np.arange(number + 1) * len(weight) // number)
+        share_out(solve_share, list(pairwise(sorted(set(cuts.tolist())))), self.threads)
         return positions, multipliers
-
-
-def _shares(node_start: Int64, threads: int | None) -> list[tuple[int, int]]:
-    """Ranges of parts with about equally many nodes, a few for each thread."""
-    number = 8 * (threads or count_processors())
-    cuts = np.arange(number + 1) * int(node_start[-1]) // number
-    borders = sorted(set(np.searchsorted(node_start, cuts).tolist()))
-    return list(pairwise(borders))
 
 
 @compiled(work=announced)

@@ -70,7 +70,10 @@ def prefer_edges(graph: Graph, height: Int32, depth: Int32, reach: tuple[Float64
     bond = bind(graph, through, low, high, 0.0)
     ranked = rank_edges(graph, height, depth)
     critical = 0
-    while critical < len(ranked) and _on_longest(graph, through, low, high, ranked[critical]):
+    for edge in ranked:  # those on a longest path of their weak component: neither end has any play
+        a, b = graph.above[edge], graph.below[edge]
+        if through[a] != through[b] or high[a] - low[a] >= 0.5 or high[b] - low[b] >= 0.5:
+            break
         critical += 1
     preferred, n_preferred = np.empty(len(ranked) + len(bond), np.int32), critical
     copy_into(preferred, 0, ranked[:critical])
@@ -80,13 +83,6 @@ def prefer_edges(graph: Graph, height: Int32, depth: Int32, reach: tuple[Float64
             n_preferred += 1
     copy_into(preferred, n_preferred, ranked[critical:])
     return preferred[: n_preferred + len(ranked) - critical]
-
-
-@compiled_within
-def _on_longest(graph: Graph, through: Array, low: Array, high: Array, edge: int) -> bool:
-    """Whether an edge is on a longest path of its weak component: both its ends have no play."""
-    a, b = graph.above[edge], graph.below[edge]
-    return through[a] == through[b] and high[a] - low[a] < 0.5 and high[b] - low[b] < 0.5
 
 
 @compiled

@@ -1,6 +1,5 @@
 """The Graph-SVM of all queries: the direction that the attention weights take in training."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, Protocol, overload, runtime_checkable
@@ -230,21 +229,31 @@ def solve_graph_svm(
 
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
     >>> from attomaton.corpora.synthetic import Chain, corpus
-    >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.graphs.edges import extract_edges
+    >>> import attomaton as at
     >>> samples = corpus(Chain(3), n_samples=20, rng=np.random.default_rng(0))
-    >>> hard = solve_graph_svm(find_components(extract_edges(samples))).expect()
+    >>> hard = solve_graph_svm(at.find_components(at.extract_edges(samples))).expect()
     >>> hard.scores.column("score").to_numpy().round(6) + 0.0
     array([ 1.,  0., -1.])
-    >>> components = find_components(extract_edges(Samples.from_lists([[0, 1], [0, 2]], [0, 0])))
+    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])))
     >>> nuclear = solve_graph_svm(components, norm="nuclear").expect()
     >>> nuclear.rank, nuclear.scores.column("score").to_numpy().round(4).tolist()  # one column serves both
     (1, [0.6667, -0.3333, 0.6667, -0.3333])
     """
     if norm == "nuclear":
-        return _solve_nuclear(components, embeddings, 1e-6 if rtol is None else rtol, solver, threads)
+        from attomaton.solvers.norms.solve import FactoredSolver, solve_factored
+
+        if not isinstance(solver, FactoredSolver | None):
+            raise UnsupportedOption(
+                f"{solver!r} does not find the least nuclear norm; use InteriorPoint, or norm='frobenius' "
+                "with it"
+            )
+        if threads is not None:
+            raise UnsupportedOption(
+                "threads belong to the Frobenius norm; leave them out for the nuclear norm"
+            )
+        rtol = 1e-6 if rtol is None else rtol
+        return solve_factored(components, embeddings=embeddings, rtol=rtol, solver=solver)
     if norm != "frobenius":
         raise UnsupportedOption(
             f"the norm is {show(norm)}; give 'frobenius' or 'nuclear' "
@@ -257,20 +266,6 @@ def solve_graph_svm(
     if embeddings is None:
         return _solve_orthonormal(components, 1e-12 if rtol is None else rtol, solver, threads)
     return _solve_embedded(components, embeddings, 1e-6 if rtol is None else rtol, solver)
-
-
-def _solve_nuclear(
-    components: Components, embeddings: object, rtol: float, solver: object, threads: int | None
-) -> "FactoredSolution":
-    from attomaton.solvers.norms.solve import FactoredSolver, solve_factored
-
-    if not isinstance(solver, FactoredSolver | None):
-        raise UnsupportedOption(
-            f"{solver!r} does not find the least nuclear norm; use InteriorPoint, or norm='frobenius' with it"
-        )
-    if threads is not None:
-        raise UnsupportedOption("threads belong to the Frobenius norm; leave them out for the nuclear norm")
-    return solve_factored(components, embeddings=embeddings, rtol=rtol, solver=solver)
 
 
 def _solve_orthonormal(
@@ -311,11 +306,16 @@ def _solve_embedded(given: Components, embeddings: object, rtol: float, solver: 
     separation = separate(given, unit)
     components = separation.components
     problem, ropes = embedded_problem(components, unit), tie_ropes(components, unit)
-    solvers = _choose_solvers(problem, separation.independent) if solver is None else [solver]
-    answer, certificate = _solve_rows(problem, ropes, solvers, rtol, own=solver is None)
+    answer, certificate = _solve_rows(problem, ropes, solver, rtol, separation.independent)
     weights = answer.weights[..., 0]
-    scores = _read_scores(problem, ropes, answer.weights)
-    certificate = replace(certificate, violation=max(certificate.violation, _miss(problem, scores)))
+    if answer.weights[..., 1].any() or len(ropes.asked) * ropes.keys.shape[1] ** 2 <= FEW_PRODUCTS:
+        scores = ropes.read(answer.weights, problem.token, problem.query)
+    else:
+        scores = (ropes.keys @ (weights @ ropes.asked.T))[problem.token, problem.query]
+    lowest, highest = find_extremes(problem, scores)
+    missed = 1.0 - float(margins(problem, scores).min(initial=np.inf))
+    violation = max(certificate.violation, missed, float((highest - lowest).max(initial=0.0)))
+    certificate = replace(certificate, violation=violation)
     proof = {"inseparable": int(separation.inseparable.sum()), "farkas": separation.residual}
     flow = np.zeros(components.order.num_rows)
     flow[ropes.number[~ropes.tie]] = answer.multipliers[~ropes.tie]
@@ -329,50 +329,30 @@ def _solve_embedded(given: Components, embeddings: object, rtol: float, solver: 
     )
 
 
-def _miss(problem: EmbeddedProblem, scores: Float64) -> float:
-    """By how much scores, as they are rounded, miss a tie or a priority."""
-    lowest, highest = find_extremes(problem, scores)
-    spread = float((highest - lowest).max(initial=0.0))
-    return max(spread, 1.0 - float(margins(problem, scores).min(initial=np.inf)))
-
-
-def _read_scores(problem: EmbeddedProblem, ropes: Ropes, weights: Float64) -> Float64:
-    """e_tokenᵀ W e_query of every node, summed with twice the digits where there are few to sum."""
-    if weights[..., 1].any() or len(ropes.asked) * ropes.keys.shape[1] ** 2 <= FEW_PRODUCTS:
-        return ropes.read(weights, problem.token, problem.query)
-    return (ropes.keys @ (weights[..., 0] @ ropes.asked.T))[problem.token, problem.query]
-
-
 def _solve_rows(
-    problem: EmbeddedProblem, ropes: Ropes, solvers: Sequence[EmbeddedSolver], rtol: float, *, own: bool
+    problem: EmbeddedProblem, ropes: Ropes, solver: EmbeddedSolver | None, rtol: float, independent: bool
 ) -> tuple[RowProof, HardCertificate]:
     """The first answer that is certified, else the best.
 
-    Small problems are also solved from their rows, if the solvers are our ``own`` choice.
+    Without a solver there are several to try: the dense one does better on small problems with dependent
+    embeddings, and the smallest are also solved from their rows.
     """
-    answers: list[tuple[RowProof, HardCertificate]] = []
-    for solver in solvers:
-        found = _from_forces(problem, ropes, *solver.solve_embedded(problem))
-        answers.append((found, certify_answer(ropes, found, rtol=rtol)))
-        if answers[-1][1].certified:
-            return answers[-1]
-    if own:
-        from attomaton.solvers.hard.dense import find_answer
-
-        settled = find_answer(ropes)
-        if settled is not None:
-            answers.append((settled, certify_answer(ropes, settled, rtol=rtol)))
-    return min(answers, key=lambda pair: (not pair[1].certified, abs(pair[1].gap)))
-
-
-def _choose_solvers(problem: EmbeddedProblem, independent: bool) -> list[EmbeddedSolver]:
-    """What to try, in turn: the dense solver does better on small problems with dependent embeddings."""
-    from attomaton.solvers.hard.dense import LeastDistance
+    from attomaton.solvers.hard.dense import LeastDistance, find_answer
     from attomaton.solvers.hard.joint import Joint  # compiles, so only when needed
 
-    if len(problem.token) > SMALL:
-        return [Joint()]
-    return [Joint(), LeastDistance()] if independent else [LeastDistance(), Joint()]
+    solvers: list[EmbeddedSolver] = [Joint()] if solver is None else [solver]
+    if solver is None and len(problem.token) <= SMALL:
+        solvers.insert(1 if independent else 0, LeastDistance())
+    answers: list[tuple[RowProof, HardCertificate]] = []
+    for chosen in solvers:
+        proof = _from_forces(problem, ropes, *chosen.solve_embedded(problem))
+        answers.append((proof, certify_answer(ropes, proof, rtol=rtol)))
+        if answers[-1][1].certified:
+            return answers[-1]
+    settled = find_answer(ropes) if solver is None else None
+    if settled is not None:
+        answers.append((settled, certify_answer(ropes, settled, rtol=rtol)))
+    return min(answers, key=lambda pair: (not pair[1].certified, abs(pair[1].gap)))
 
 
 def _from_forces(problem: EmbeddedProblem, ropes: Ropes, forces: Float64, flow: Float64) -> RowProof:

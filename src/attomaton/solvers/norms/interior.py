@@ -1,14 +1,13 @@
-"""The interior-point method, for any norm whose least value is a semidefinite program.
+"""The interior-point method for nuclear and spectral norm, whose least values are semidefinite programs.
 
-A norm gives Newton's equations at a point (:class:`Equations`); the path is followed here. The products of a
-primal and a dual matrix, and of each priority's slack s_c and multiplier f_c, are μI and μ on the path, and
-μ falls to 0: a first step predicts how far μ may fall at once, a second aims there (Mehrotra; the direction
-is that of Helmberg, Kojima and Monteiro).
+The products of a primal and a dual matrix, and of each priority's slack s_c and multiplier f_c, are μI and μ
+on the path, and μ falls to 0: a first step predicts how far μ may fall at once, a second aims there
+(Mehrotra; the direction is that of Helmberg, Kojima and Monteiro). About 20 steps are enough at any size.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, qr, solve_triangular
@@ -61,36 +60,13 @@ class Point(NamedTuple):
         return primal, min(reach_matrix(self.dual, step.dual), reach_vector(self.flow, step.flow))
 
 
-class Equations(Protocol):
-    """Newton's equations at a point."""
-
-    def solve(self, aim: float, curved: Float64, product: Float64) -> Point:
-        """The step to products of ``aim``, less the second-order terms of matrices and of vectors."""
-        ...
-
-    def curve(self, guess: Point) -> Float64:
-        """The second-order term of the product of the two matrices."""
-        ...
-
-
-class Method(Protocol):
-    """What differs between norms."""
-
-    def start(self) -> Point:
-        """A point well inside all borders."""
-        ...
-
-    def press(self, point: Point) -> Float64:
-        """Multipliers of all constraints, shape (n_constraints,)."""
-        ...
-
-    def linearise(self, point: Point) -> Equations:
-        """Newton's equations; ``LinAlgError`` where rounding has made them indefinite."""
-        ...
-
-
 def follow_path(
-    problem: FactoredProblem, method: Method, *, norm: Norm, rtol: float, max_steps: int
+    problem: FactoredProblem,
+    method: "NuclearMethod | SpectralMethod",
+    *,
+    norm: Norm,
+    rtol: float,
+    max_steps: int,
 ) -> tuple[Float64, Float64]:
     """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,); the best met."""
     n_rows = problem.tokens.shape[1]
@@ -118,7 +94,7 @@ def follow_path(
     return weights, multipliers
 
 
-def _advance(point: Point, equations: Equations) -> Point:
+def _advance(point: Point, equations: "NuclearEquations | SpectralEquations") -> Point:
     """One step: predict how far μ may fall, then aim there with what the prediction left out."""
     guess = equations.solve(0.0, np.zeros_like(point.primal), np.zeros(len(point.slack)))
     primal, dual = point.reach(guess)
@@ -190,7 +166,15 @@ class InteriorPoint:
 
 @dataclass(frozen=True)
 class NuclearMethod:
-    """The nuclear norm of a problem: P is ``primal``, Z is ``dual``, and a point has all multipliers."""
+    """‖W‖_* is the least ½ tr P over symmetric P = [[·, W], [Wᵀ, ·]] ⪰ 0, the ``primal`` matrix.
+
+    The multipliers α obey ‖D‖_op ≤ 1, that is Z = [[I, −D], [−Dᵀ, I]] ⪰ 0, the ``dual``, with D = Σ_c α_c u_c
+    v_cᵀ. Each step solves a symmetric system in α; with Y = Z⁻¹, and s_c / f_c added on the diagonal, its
+    matrix is
+
+        2 H_cd =   u_cᵀP₁₁u_d · v_cᵀY₂₂v_d + u_cᵀWv_d · u_dᵀY₁₂v_c
+                 + u_cᵀY₁₁u_d · v_cᵀP₂₂v_d + u_cᵀY₁₂v_d · u_dᵀWv_c.
+    """
 
     problem: FactoredProblem
 
@@ -341,7 +325,15 @@ class SpectralInterior:
 
 @dataclass(frozen=True)
 class SpectralMethod:
-    """The spectral norm of a problem: S is ``primal``, X is ``dual``, and ties are never broken."""
+    """‖W‖_op is the least t with S = [[tI, W], [Wᵀ, tI]] ⪰ 0, the ``primal`` matrix; ties are never broken.
+
+    The multipliers α obey ‖D‖_* ≤ 1: there is X ⪰ 0 of trace 1, the ``dual``, with −2 X₁₂ = D. Each step
+    solves a symmetric system in (t, W); with Y = S⁻¹, its entries for two entries of W are
+
+        X₂₁[b,c] Y₂₁[d,a] + X₂₂[b,d] Y₁₁[c,a] + X₁₁[a,c] Y₂₂[d,b] + X₁₂[a,d] Y₁₂[c,b]   at (a,b), (c,d),
+
+    plus Σ_c (f_c/s_c) u_c v_cᵀ ⊗ u_c v_cᵀ. Time grows with the sixth power of the number of tokens.
+    """
 
     problem: FactoredProblem
 
@@ -406,17 +398,12 @@ class SpectralEquations(NamedTuple):
         for _ in range(SPECTRAL_REFINEMENTS):
             found = found + cho_solve(factor, right - matrix @ found, check_finite=False)
         moved = (frame.free @ found[1:]).reshape(shape)
-        primal = _pencil(float(found[0]), moved)
+        one, other = (float(found[0]) * np.eye(size) for size in shape)
+        primal = np.block([[one, moved], [moved.T, other]])
         slack = frame.asked @ moved.ravel() + missed
         flow = aimed - point.flow - point.flow / point.slack * slack
         dual = target - point.dual - symmetric(point.dual @ primal @ inverse)
         return Point(primal, slack, dual, flow)
-
-
-def _pencil(bound: float, weights: Float64) -> Float64:
-    """S = [[tI, W], [Wᵀ, tI]]."""
-    one, other = (bound * np.eye(size) for size in weights.shape)
-    return np.block([[one, weights], [weights.T, other]])
 
 
 class ConstraintFrame(NamedTuple):

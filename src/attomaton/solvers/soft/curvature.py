@@ -221,7 +221,12 @@ LARGEST = 16_384
 
 
 def score_errors(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -> Float64:
-    """The standard error of each score about the mean of its component, shape (n_alternatives,)."""
+    """The standard error of each score about the mean of its component, shape (n_alternatives,).
+
+    The covariance of scores with mean zero is the pseudo-inverse of the Hessian H of the summed loss, found
+    as (H + c/m 11ᵀ)⁻¹ − 11ᵀ/(c m): adding c along the flat direction makes H invertible and changes nothing
+    else.
+    """
     scores = check_floats(scores, (problem.n_alternatives,), "scores")
     groups = sort_by_group(problem)
     largest = int(np.diff(groups.borders).max(initial=0))

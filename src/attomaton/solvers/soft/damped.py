@@ -4,11 +4,8 @@ Along a step on which logits differ by at most d, the curvature of sums of power
 factor e^d (generalised self-concordance). So the share ln(1 + d)/d of Newton's step lowers the function; it
 tends to 1.
 
-Compiled solvers (``soft/solvers/newton``, ``trajectory/flow``) write the loop again, each around its own
-step: numba would compile it anew for every function handed in, and keep none of that on disk. What is not of
-this form has a loop of its own: ``training/frames`` searches along the step, because its losses need not be
-convex; ``hard/solvers/joint`` changes its equations from step to step; ``hard/factored/interior`` follows a
-path.
+Compiled solvers (``soft/newton``, ``trajectory/flow``) write the loop again, each around its own step: numba
+would compile it anew for every function handed in, and keep none of that on disk.
 """
 
 from collections.abc import Callable
@@ -68,7 +65,10 @@ Product = Callable[[Float64], Float64]
 def solve_systems(
     product: Product, right: Float64, scale: Float64, system: Int64, *, rtol: float, max_steps: int
 ) -> Float64:
-    """Solve H x = right for block-diagonal, positive semidefinite H, from zero."""
+    """Solve H x = right for block-diagonal, positive semidefinite H, from zero, by conjugate gradients.
+
+    Each system takes its own steps, so that it needs at most as many as its own size.
+    """
     size = int(system.max(initial=-1)) + 1
     answer, residual = np.zeros_like(right), right.copy()
     direction = residual / scale
@@ -138,26 +138,20 @@ class DampedNewton:
             return np.where(moving[component], gradient, 0.0)
 
         def find_step(scores: Float64, gradient: Float64) -> tuple[Float64, Float64]:
-            step = _newton_step(problem, scores, gradient, stiffness)
+            probabilities, size_left = problem.probabilities(scores), float(np.abs(gradient).max())
+            if stiffness == 0.0:  # rounding puts a little of it along the flat direction
+                gradient = centre(component, gradient)
+            step = solve_systems(
+                lambda move: problem.curvature(probabilities, move) + stiffness * move,
+                -gradient,
+                np.maximum(problem.curvature_diagonal(probabilities) + stiffness, 1e-300),
+                component,
+                rtol=min(0.1, np.sqrt(size_left)),
+                max_steps=1_000,
+            )
             return step, (largest_of(component, step, size) + largest_of(component, -step, size))[component]
 
         return minimise(slope, find_step, target, atol=0.0, max_steps=self.max_steps)[0]
-
-
-def _newton_step(problem: LuceProblem, scores: Float64, gradient: Float64, stiffness: float) -> Float64:
-    probabilities = problem.probabilities(scores)
-    diagonal = np.maximum(problem.curvature_diagonal(probabilities) + stiffness, 1e-300)
-    size = float(np.abs(gradient).max())
-    if stiffness == 0.0:  # rounding puts a little of it along the flat direction
-        gradient = centre(problem.component, gradient)
-    return solve_systems(
-        lambda direction: problem.curvature(probabilities, direction) + stiffness * direction,
-        -gradient,
-        diagonal,
-        problem.component,
-        rtol=min(0.1, np.sqrt(size)),
-        max_steps=1_000,
-    )
 
 
 _linalg: Any = np.linalg
@@ -165,9 +159,10 @@ _linalg: Any = np.linalg
 
 @dataclass(frozen=True)
 class Subspace:
-    """Damped Newton from zero until no gradient entry exceeds ``atol``, at most ``max_steps`` steps.
+    """The Luce model when dependent embeddings tie the scores of different tokens and queries together.
 
-    The step is ln(1 + d)/d, d the largest range of the direction on a component, as for free scores.
+    W is sought in the span of (e_i − e_j)e_kᵀ over all ties, where the loss is strictly convex and grows
+    without bound in every direction, so that the optimum is finite and unique.
     """
 
     atol: float = 1e-10
@@ -197,10 +192,10 @@ PATIENCE = 20
 def solve_direct(
     problem: LuceProblem, scores: Float64, pull: tuple[Float64, float], limits: tuple[float, int]
 ) -> Float64:
-    """The minimum for a problem of one group, from ``scores``.
+    """The minimum for a problem of one group, from ``scores``, by sparse elimination.
 
-    ``pull`` is the anchor and its stiffness, ``limits`` the largest gradient entry asked for and the most
-    steps. Stops early where the next step would not be finite or the gradient no longer falls.
+    It is for the rare group on which conjugate gradients stall, such as a long cycle. ``pull`` is the anchor
+    and its stiffness, ``limits`` the largest gradient entry asked for and the most steps.
     """
     anchor, stiffness = pull
     one, other, choice = _pairs(problem)

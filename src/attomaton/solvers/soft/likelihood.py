@@ -26,6 +26,10 @@ from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, count_strong_components
 from attomaton.graphs.grouping import distinct_keys, pack_pairs, unpack_pairs
 
+NOT_ONE_CORPUS = (
+    "these choices and these components are not of one corpus: a choice set leaves its component, or no "
+    "choices connect it; give the samples that the components were found from"
+)
 MOST_ODDS = float(np.log(2**31 - 1))
 """Largest known offset of a member of a choice set: multiplicities are whole numbers of 32 bits."""
 
@@ -93,10 +97,6 @@ class LuceProblem:
         if not (whole.all() and (odds <= MOST_ODDS).all() and (times > 0.5).all()):
             raise MismatchedParts("a log_multiplicity is not ln m of a whole number m from 1 to 2³¹ − 1")
         keep_checked(self, log_multiplicity=odds, count=count, **numbers)
-        self._check_sets()
-
-    def _check_sets(self) -> None:
-        """Each set holds its winner once, and alternatives of the winner's component only."""
         choice = rows_of(self.offsets)
         won = np.flatnonzero(self.alternative == self.winner[choice])
         if not np.array_equal(choice[won], np.arange(len(self.winner))):
@@ -121,20 +121,25 @@ class LuceProblem:
         """
         kept = np.flatnonzero(wanted[self.component])
         choices = wanted[self.component[self.winner]]
-        lengths = np.diff(self.offsets)
-        entries = np.repeat(choices, lengths)
+        smaller = self.select(choices[rows_of(self.offsets)], choices)
         number = np.zeros(self.n_alternatives, np.int64)
         number[kept] = np.arange(len(kept))
-        smaller = trusted(
+        numbers = {"alternative": number[smaller.alternative], "winner": number[smaller.winner]}
+        component = np.unique(self.component[kept], return_inverse=True)[1]
+        return kept, trusted(LuceProblem, **{**vars(smaller), **numbers, "component": component})
+
+    def select(self, entries: Bool, choices: Bool) -> "LuceProblem":
+        """The same alternatives with only these choices, and only these members of their sets."""
+        lengths = np.bincount(rows_of(self.offsets)[entries], minlength=len(self.winner))
+        return trusted(
             LuceProblem,
-            alternative=number[self.alternative[entries]],
+            alternative=self.alternative[entries],
             offsets=offsets_of(lengths[choices]),
             log_multiplicity=self.log_multiplicity[entries],
-            winner=number[self.winner[choices]],
+            winner=self.winner[choices],
             count=self.count[choices],
-            component=np.unique(self.component[kept], return_inverse=True)[1],
+            component=self.component,
         )
-        return kept, smaller
 
     def loss(self, scores: Float64) -> float:
         """The summed loss −Σ count · ln p(winner)."""
@@ -202,69 +207,50 @@ def luce_problem(
     Returns the rows of ``components.nodes`` that are the alternatives, and the problem.
     """
     offsets, tokens = ragged_column(choices.rows, "tokens")
-    _, multiplicities = ragged_column(choices.rows, "multiplicities")
     member, is_node = components.rows(np.repeat(choices["query"], np.diff(offsets)), tokens)
     winner, is_also = components.rows(choices["query"], choices["winner"])
-    beaten_by = np.repeat(winner, np.diff(offsets))
-    known = bool(is_node.all() and is_also.all())
-    if not (known and (not connected or _connects(beaten_by, member, components))):
-        raise MismatchedParts(
-            "these choices and these components are not of one corpus: a choice set leaves its component, or "
-            "no choices connect it; give the samples that the components were found from"
-        )
+    component, beaten_by = components.component_of_node, np.repeat(winner, np.diff(offsets))
+    fits = bool(is_node.all() and is_also.all())
+    if fits and connected:  # only then is there a finite optimum
+        n_strong = count_strong_components(beaten_by, member, len(component))
+        fits = bool((component[beaten_by] == component[member]).all()) and n_strong == len(components)
+    if not fits:
+        raise MismatchedParts(NOT_ONE_CORPUS)
     rows = np.flatnonzero(components.sizes[components.component_of_node] > 1)
     number = np.zeros(components.nodes.num_rows, np.int64)
     number[rows] = np.arange(len(rows))
-    problem = LuceProblem(
-        alternative=number[member],
-        offsets=offsets,
-        log_multiplicity=np.log(multiplicities),
-        winner=number[winner],
-        count=choices["count"].astype(np.float64),
-        component=np.unique(components.component_of_node[rows], return_inverse=True)[1],
-    )
-    return rows, problem
+    groups = np.unique(component[rows], return_inverse=True)[1]
+    return rows, _number_choices(choices, number[member], number[winner], groups)
 
 
-def _connects(winner: Int64, loser: Int64, components: Components) -> bool:
-    """Whether these comparisons (rows of nodes) stay inside the components and strongly connect each.
-
-    Only then is there a finite optimum; choices and components of one corpus always pass.
-    """
-    component = components.component_of_node
-    inside = bool((component[winner] == component[loser]).all())
-    return inside and count_strong_components(winner, loser, len(component)) == len(components)
+def _number_choices(choices: ChoiceTable, member: Int64, winner: Int64, component: Int64) -> LuceProblem:
+    """The problem of choices whose members and winners are numbered, with the component of each number."""
+    offsets, multiplicities = ragged_column(choices.rows, "multiplicities")
+    counts = choices["count"].astype(np.float64)
+    return LuceProblem(member, offsets, np.log(multiplicities), winner, counts, component)
 
 
 PAIR_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32())])
 
 
 def context_problem(choices: ChoiceTable) -> tuple[pa.Table, LuceProblem]:
-    """The choices with a score for each (query, token) of some choice set; a group for each query."""
+    """The choices with a score for each (query, token) of some choice set; a group for each query.
+
+    Of whole contexts this is what training itself minimises. Its optimum is not finite: something must hold
+    the scores back, an anchor with some stiffness or a training that stops.
+    """
     offsets, tokens = ragged_column(choices.rows, "tokens")
     member = pack_pairs(np.repeat(choices["query"], np.diff(offsets)), tokens)
     keys = distinct_keys(member)
     query, token = unpack_pairs(keys)
-    problem = LuceProblem(
-        alternative=np.searchsorted(keys, member),
-        offsets=offsets,
-        log_multiplicity=np.log(ragged_column(choices.rows, "multiplicities")[1]),
-        winner=np.searchsorted(keys, pack_pairs(choices["query"], choices["winner"])),
-        count=choices["count"].astype(np.float64),
-        component=np.unique(query, return_inverse=True)[1],
-    )
+    winner = np.searchsorted(keys, pack_pairs(choices["query"], choices["winner"]))
+    group = np.unique(query, return_inverse=True)[1]
+    problem = _number_choices(choices, np.searchsorted(keys, member), winner, group)
     columns = {"query": query.astype(np.int32), "token": token}
     return make_table(PAIR_SCHEMA, columns), problem
 
 
 def pooled_problem(choices: ChoiceTable, n_tokens: int) -> LuceProblem:
     """The same choices with one score for each token, whatever the query; all tokens are one group."""
-    offsets, tokens = ragged_column(choices.rows, "tokens")
-    return LuceProblem(
-        alternative=tokens.astype(np.int64),
-        offsets=offsets,
-        log_multiplicity=np.log(ragged_column(choices.rows, "multiplicities")[1]),
-        winner=choices["winner"].astype(np.int64),
-        count=choices["count"].astype(np.float64),
-        component=np.zeros(n_tokens, np.int64),
-    )
+    tokens = ragged_column(choices.rows, "tokens")[1].astype(np.int64)
+    return _number_choices(choices, tokens, choices["winner"].astype(np.int64), np.zeros(n_tokens, np.int64))

@@ -73,21 +73,6 @@ class Space(NamedTuple):
 
 
 @compiled_within
-def make_space(n_alternatives: int, n_entries: int) -> Space:
-    """Room for groups up to this size."""
-    return Space(
-        np.empty(n_entries),
-        np.empty(n_alternatives),
-        np.empty(n_alternatives),
-        np.empty(n_alternatives),
-        np.empty(n_alternatives),
-        np.empty(n_alternatives),
-        np.empty(n_alternatives),
-        np.empty(n_alternatives),
-    )
-
-
-@compiled_within
 def weigh(choices: Choices, part: GroupPart, scores: Array, space: Space) -> None:
     """Chances of all members of all sets, and the gradient of the summed loss.
 
@@ -304,24 +289,12 @@ TURNS = 20
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """A Luce problem with the alternatives and choices of each group next to each other.
+    """A Luce problem with the alternatives and choices of each group next to each other."""
 
-    Attributes
-    ----------
-    choices : Choices
-        The choices, sorted by group; alternatives numbered by group.
-    place : int64 array, shape (n_alternatives,)
-        The problem's number of each alternative here.
-    borders : int64 array, shape (n_groups + 1,)
-        Group g has the alternatives ``borders[g] … borders[g + 1] − 1``.
-    choice_borders : int64 array, shape (n_groups + 1,)
-        Group g has the choices ``choice_borders[g] … choice_borders[g + 1] − 1``.
-    """
-
-    choices: Choices
-    place: Int64
-    borders: Int64
-    choice_borders: Int64
+    choices: Choices  # sorted by group; alternatives are numbered by group
+    place: Int64  # (n_alternatives,): the problem's number of each alternative here
+    borders: Int64  # (n_groups + 1,): where the alternatives of each group begin and end
+    choice_borders: Int64  # (n_groups + 1,): where its choices do
 
     def __len__(self) -> int:
         return len(self.borders) - 1
@@ -352,14 +325,9 @@ class Groups:
         """Both borders, as compiled code takes them."""
         return self.borders, self.choice_borders
 
-    @property
-    def n_entries(self) -> Int64:
-        """Members of all choice sets of each group, shape (n_groups,)."""
-        return np.diff(self.choices.offsets[self.choice_borders])
-
     def shares(self, threads: int | None) -> list[Int64]:
         """The groups, those with most entries first, cut into shares of about equal work for the threads."""
-        entries = self.n_entries
+        entries = np.diff(self.choices.offsets[self.choice_borders])  # of each group
         largest_first = np.argsort(-entries, kind="stable")
         work = np.cumsum(entries[largest_first] + np.diff(self.borders)[largest_first])
         number = 16 * (threads or count_processors())
@@ -419,9 +387,7 @@ class Newton:
     """Damped Newton in each group until no gradient entry exceeds ``atol``, at most ``max_steps`` steps.
 
     To ``atol`` comes what rounding alone may leave: 8 units in the last place for each choice of the group
-    and for the pull of the anchor. Where conjugate gradients stall, elimination takes over. Equal
-    to :class:`~attomaton.solvers.soft.damped.DampedNewton` without an
-    anchor.
+    and for the pull of the anchor. Where conjugate gradients stall, elimination takes over.
 
     Attributes
     ----------
@@ -450,21 +416,11 @@ class Newton:
     def solve(
         self, problem: LuceProblem, *, anchor: Float64 | None = None, stiffness: float = 0.0
     ) -> Float64:
-        """The scores s that minimise Σ count · (−ln p) + ½ stiffness · Σ (s − anchor)².
+        """The scores s that minimise Σ count · (−ln p) + ½ stiffness · Σ (s − anchor)², (n_alternatives,).
 
-        Parameters
-        ----------
-        problem : LuceProblem
-            The choices. No choice set holds alternatives of two components; a component may be any group.
-        anchor : float64 array, shape (n_alternatives,), optional
-            Where the scores are pulled to, and where the search starts. None means zero.
-        stiffness : float
-            How hard they are pulled. 0: not at all; then each group must be strongly connected, and its
-            scores are known up to a constant.
-
-        Returns
-        -------
-        float64 array, shape (n_alternatives,)
+        No choice set holds alternatives of two components; a component may be any group. The search starts at
+        the ``anchor``, by default 0. With a ``stiffness`` of 0 each group must be strongly connected, and its
+        scores are known up to a constant.
         """
         if anchor is not None:
             anchor = check_floats(anchor, (problem.n_alternatives,), "the anchor")
@@ -505,7 +461,8 @@ def make_room(choices: Choices, starts: tuple[Array, Array], some: Array) -> Spa
         part = find_part(starts, group)
         n_alternatives = max(n_alternatives, part.last - part.first)
         n_entries = max(n_entries, choices.offsets[part.last_choice] - choices.offsets[part.first_choice])
-    return make_space(n_alternatives, n_entries)
+    rows = np.empty((7, n_alternatives))
+    return Space(np.empty(n_entries), rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6])
 
 
 @compiled(work=announced)

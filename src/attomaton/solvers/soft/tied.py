@@ -20,6 +20,7 @@ from attomaton.graphs.grouping import pack_pairs
 from attomaton.graphs.strong import count_components, find_nodes
 from attomaton.solvers.soft.certify import SoftCertificate, certify_slopes
 from attomaton.solvers.soft.curvature import measure_groups
+from attomaton.solvers.soft.likelihood import NOT_ONE_CORPUS
 from attomaton.solvers.soft.newton import Array, Choices, Groups, Newton, minimise_groups
 
 
@@ -73,7 +74,7 @@ def group_choices(choices: ChoiceTable, ties: Components) -> Groups:
     ends = max(n_tokens, int(max(tokens.max(initial=0), choices["winner"].max(initial=0))) + 1)
     rows = find_nodes(keys, choices["query"], choices["winner"], ends)
     if (rows < 0).any():
-        raise _refuse()
+        raise MismatchedParts(NOT_ONE_CORPUS)
     winner = number[rows]
     order = np.argsort(winner, kind="stable")
     winner, sorted_offsets = winner[order], offsets_of(np.diff(offsets)[order])
@@ -82,17 +83,10 @@ def group_choices(choices: ChoiceTable, ties: Components) -> Groups:
     alternative, multiplicity, inside = _sort_members(order, lists, (keys, number), (winner, *limits), ends)
     starts = sorted_offsets[group_borders(winner, len(place))]
     if not (inside and count_components(starts, alternative) == len(ties)):
-        raise _refuse()
+        raise MismatchedParts(NOT_ONE_CORPUS)
     made = choices["count"][order].astype(np.float64)
     sorted_choices = Choices(alternative, sorted_offsets, multiplicity, winner, made)
     return Groups(sorted_choices, place, borders, group_borders(component[place][winner], len(ties)))
-
-
-def _refuse() -> MismatchedParts:
-    return MismatchedParts(
-        "these choices and these components are not of one corpus: a choice set leaves its component, or "
-        "no choices connect it; give the samples that the components were found from"
-    )
 
 
 @compiled

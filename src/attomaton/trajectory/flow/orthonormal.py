@@ -229,18 +229,10 @@ def minimise_query(
 
 @dataclass(frozen=True, eq=False)
 class OrthonormalFlow:
-    """The training loss as a function of all scores; a block for each query.
+    """The training loss as a function of all scores; a block for each query."""
 
-    Attributes
-    ----------
-    groups : Groups
-        The choices by query, counts divided by the number of samples.
-    wholes : tuple of int64 arrays
-        The component of each alternative, shape (n_alternatives,), and the size of each component.
-    """
-
-    groups: Groups
-    wholes: tuple[Int64, Int64]
+    groups: Groups  # the choices by query, counts divided by the number of samples
+    wholes: tuple[Int64, Int64]  # the component of each alternative, and the size of each component
 
     def descend(self, place: Float64, step_size: float, n_steps: int) -> Float64:
         """Where plain gradient descent gets in ``n_steps`` steps."""

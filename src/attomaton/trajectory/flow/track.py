@@ -10,67 +10,33 @@ step of descent takes two points further apart, so the error is at most the sum 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
 from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.tables import Bool, Float64
+from attomaton.trajectory.flow.embedded import EmbeddedFlow
+from attomaton.trajectory.flow.orthonormal import OrthonormalFlow
 from attomaton.trajectory.sharpness import EDGE
 
+LossFlow = OrthonormalFlow | EmbeddedFlow
+"""The gradient flow of a training loss, in coordinates in which it is plain: dx/dt = −η ∇L(x).
 
-class LossFlow(Protocol):
-    """The gradient flow of a training loss, in coordinates in which it is plain: dx/dt = −η ∇L(x).
-
-    Coordinates fall into blocks that do not know of one another.
-    """
-
-    def descend(self, place: Float64, step_size: float, n_steps: int) -> Float64:
-        """Where plain gradient descent gets in ``n_steps`` steps."""
-        ...
-
-    def minimise(self, anchor: Float64, stiffness: float, start: Float64, atol: float) -> Float64:
-        """The minimum of L(x) + ½ stiffness ‖x − anchor‖², to within about ``atol``; NaN if not found."""
-        ...
-
-    def damp(self, place: Float64, stiffness: float, move: Float64) -> Float64:
-        """(1 + H / stiffness)⁻¹ move, H the curvature of L at ``place``."""
-        ...
-
-    def sharpness(self, place: Float64, enough: float = 0.0) -> Float64:
-        """Bounds on the largest eigenvalue of the curvature in each block; rough ones below ``enough``."""
-        ...
-
-    def lengths(self, move: Float64) -> Float64:
-        """The Euclidean length of a change in each block, shape (n_blocks,)."""
-        ...
-
-    def spread(self, values: Float64) -> Float64:
-        """The value of its block for every coordinate, shape (n_coordinates,)."""
-        ...
+Coordinates fall into blocks that do not know of one another.
+"""
 
 
 @dataclass(frozen=True)
 class FlowState:
     """Where the flow is at one step.
 
-    Attributes
-    ----------
-    step : float
-        t.
-    place : float64 array, shape (n_coordinates,)
-        The coordinates.
-    error : float64 array, shape (n_blocks,)
-        Estimated error: the sum of the errors of all steps so far. The loss is convex, so two solutions
-        never move apart, and no error grows afterwards.
-    width : float
-        The step in ln t to try next.
+    The loss is convex, so two solutions never move apart, and no error grows afterwards.
     """
 
     step: float
-    place: Float64
-    error: Float64
-    width: float
+    place: Float64  # (n_coordinates,)
+    error: Float64  # (n_blocks,): the sum of the estimated errors of all steps so far
+    width: float  # the step in ln t to try next
 
 
 GAMMA = 0.25
@@ -88,13 +54,6 @@ COMPARED = (59 / 48, -17 / 96, 225 / 32, -85 / 12, 0.0)
 (Hairer and Wanner, Solving Ordinary Differential Equations II, section IV.6)."""
 
 SMALLEST_WIDTH = 1e-6
-
-
-def last(flow: LossFlow, state: FlowState, to: float, *, step_size: float, rtol: float) -> FlowState:
-    """The state at step ``to``."""
-    for later in integrate(flow, state, to, step_size=step_size, rtol=rtol):
-        state = later
-    return state
 
 
 def integrate(
