@@ -190,9 +190,7 @@ def _frame_rankings(
     for number, row in enumerate(zip(*cells, strict=True)):
         filled = [cell is not None and cell == cell for cell in row]  # NaN is unequal to itself
         if not all(filled[: sum(filled)]):
-            raise InvalidSamples(
-                f"ranking {number} has a gap before its last place; close it, or drop the row"
-            )
+            raise InvalidSamples(f"ranking {number} has a gap before its end; close it, or drop the row")
         items = row[: sum(filled)]  # whole numbers that pandas made floats because the column has gaps
         rankings.append(
             [int(item) if isinstance(item, float) and item.is_integer() else item for item in items]

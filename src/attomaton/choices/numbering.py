@@ -1,7 +1,7 @@
 """Choices between items of any kind as numbered choices, once they are found sound."""
 
 from array import array
-from collections.abc import Collection, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from itertools import chain
 from typing import Any, NamedTuple, cast
 
@@ -35,7 +35,7 @@ class NumberedChoices(NamedTuple):
 
 
 def number_choices(
-    winners: Sequence[Any], choice_sets: Sequence[Collection[Any]], counts: object
+    winners: Sequence[Any], choice_sets: Sequence[Any], counts: object
 ) -> tuple[tuple[Any, ...], NumberedChoices]:
     """The items and the numbered choices, once they are found sound."""
     for name, values in (("winners", winners), ("choice_sets", choice_sets), ("counts", counts)):
@@ -45,7 +45,20 @@ def number_choices(
     if len(winners) != len(choice_sets) or (given is not None and len(given) != len(winners)):
         sizes = f"{len(winners)} winners, {len(choice_sets)} choice sets"
         raise InvalidSamples(f"{sizes} and counts for them must be equally many; give one of each per choice")
-    lengths = _measure_sets(choice_sets)
+    kinds: set[type] = set(map(type, choice_sets))
+    unfit = [kind for kind in kinds if not issubclass(kind, Sized) or issubclass(kind, Mapping | str | bytes)]
+    for number, members in enumerate(choice_sets if unfit else ()):
+        if isinstance(members, str | bytes):
+            raise InvalidSamples(
+                f"choice set {number} is the text {members!r}; give a list of items, as list({members!r}) is "
+                "one of single characters, or say losers=… if each row has one loser"
+            )
+        if isinstance(members, Mapping) or not isinstance(members, Sized):
+            raise InvalidSamples(
+                f"choice set {number} is of type {type(members).__name__}; give a list, in "
+                "which an item that is an option m times stands m times: repeat it"
+            )
+    lengths = np.fromiter(map(len, choice_sets), np.int64, len(choice_sets))
     flat_items = [*chain.from_iterable(choice_sets), *winners]
     try:
         values = np.frombuffer(array("q", flat_items), np.int64)
@@ -129,25 +142,3 @@ def number_hashable(flat: Sequence[Any]) -> tuple[tuple[Any, ...], Int64]:
             f"an item is {odd!r}, which equals nothing, not even itself; drop those choices, or name it"
         )
     return tuple(number), np.fromiter(map(number.__getitem__, flat), np.int64, len(flat))
-
-
-def _measure_sets(choice_sets: Sequence[Collection[Any]]) -> Int64:
-    """How many members each choice set has, repeats included, shape (n_choices,)."""
-    kinds: set[type] = set(map(type, choice_sets))
-    unfit: set[type] = {
-        kind for kind in kinds if not issubclass(kind, Sized) or issubclass(kind, Mapping | str | bytes)
-    }
-    if unfit:
-        place, members = next(
-            (place, members) for place, members in enumerate(choice_sets) if type(members) in unfit
-        )
-        if isinstance(members, str | bytes):
-            raise InvalidSamples(
-                f"choice set {place} is the text {members!r}; give a list of items, as list({members!r}) is "
-                "one of single characters, or say losers=… if each row has one loser"
-            )
-        raise InvalidSamples(
-            f"choice set {place} is of type {type(members).__name__}; give a list, in "
-            "which an item that is an option m times stands m times: repeat it"
-        )
-    return np.fromiter(map(len, choice_sets), np.int64, len(choice_sets))

@@ -110,12 +110,7 @@ def _places(ranking: Any, number: int) -> list[list[Any]]:
         )
     if not places or not all(places):
         raise InvalidSamples(f"ranking {number} is empty, or has a place without items; drop it")
-    flat = [item for place in places for item in place]
-    _refuse_repeats(flat, number)
-    return places
-
-
-def _refuse_repeats(items: list[Any], number: int) -> None:
+    items = [item for place in places for item in place]
     try:
         distinct = set(items)
     except TypeError as error:
@@ -125,6 +120,7 @@ def _refuse_repeats(items: list[Any], number: int) -> None:
     if len(distinct) < len(items):
         twice = next(item for item in items if items.count(item) > 1)
         raise InvalidSamples(f"ranking {number} names {twice!r} more than once; an item has one place")
+    return places
 
 
 def table_rankings(placed: Sequence[list[list[Any]]], items: Sequence[Any], count: Int64) -> pa.Table:

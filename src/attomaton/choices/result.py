@@ -344,9 +344,7 @@ class ChoiceFit(Tabular, OrderedItems):
     def _lookup(self, items: Sequence[Any]) -> list[int]:
         for item in items:
             if not self._is_item(item):
-                raise UnknownToken(
-                    f"{item!r} is in none of the choices; leave it out or fit with choices of it"
-                )
+                raise UnknownToken(f"{item!r} is in none of the choices; leave it out, or add some")
         return [self._number_of[item] for item in items]
 
     def _is_item(self, item: Any) -> bool:

@@ -133,9 +133,7 @@ def read_sequences(data: ChoiceData) -> ParsedChoices:
         _refuse_characters(data)
         return _read_losers(data._replace(losers=data.choice_sets))
     if data.tied is not None:
-        raise InvalidSamples(
-            "tied is for pairs; give winners and losers, or rankings with lists of those tied"
-        )
+        raise InvalidSamples("tied is for pairs; give winners and losers, or rankings with lists of ties")
     _check_index(data.winners, data.choice_sets, data.counts)
     lists = list_values(data.choice_sets)
     if lists is not None and as_arrow(data.winners) is not None:
@@ -164,15 +162,14 @@ def _read_losers(data: ChoiceData) -> ParsedChoices:
     """Winners and losers, one for each row; losers may also be lists of all that lost."""
     for name, values in (("winners", data.winners), ("losers", data.losers)):
         if isinstance(values, str | bytes):
-            raise InvalidSamples(
-                f"{name} is the text {values!r}; give a list, [{values!r}] if it is one item"
-            )
+            raise InvalidSamples(f"{name} is the text {values!r}; give a list, [{values!r}] for one item")
     _check_index(data.winners, data.losers, data.counts, data.tied)
     _check_lengths(winners=data.winners, losers=data.losers, counts=data.counts, tied=data.tied)
     if not len(data.losers):
         raise InvalidSamples(NO_ROWS)
     winners: Any = data.winners
-    pairs = isinstance(winners, list | tuple) and tuple in set(map(type, cast("list[Any]", winners)))
+    kinds: set[type] = set(map(type, winners)) if isinstance(winners, list | tuple) else set()
+    pairs = any(issubclass(kind, tuple) for kind in kinds)
     lists = not holds_items(data.losers) and not pairs
     data = data._replace(winners=_arrow_or_same(data.winners), losers=_arrow_or_same(data.losers))
     if lists:

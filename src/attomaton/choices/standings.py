@@ -67,9 +67,7 @@ class Standings(Tabular):
         """One column as a list."""
         columns: Any = self.rows
         if name not in columns.column_names:
-            raise UnknownToken(
-                f"there is no column {show(name)}; there are {', '.join(columns.column_names)}"
-            )
+            raise UnknownToken(f"there is no column {show(name)}, but {', '.join(columns.column_names)}")
         return columns.column(name).to_pylist()
 
     def _table(self) -> pa.Table:
@@ -213,7 +211,11 @@ def plot_standings(standings: Standings, *, joined: bool, ax: Any = None, limit:
             names.append(f"{shorten(str(row['item']), NAME)}  {rank}")
             level -= 1.0
             if not joined and place + 1 < len(rows) and rows[place + 1]["component"] != row["component"]:
-                _draw_border(axes, row["ahead"], level + 0.25)
+                ahead, border = row["ahead"], level + 0.25
+                axes.axhline(border, color=GREY, linewidth=0.6, linestyle=":" if ahead is None else "-")
+                words = "not compared" if ahead is None else "above: infinitely far ahead"
+                style = {"ha": "right", "va": "bottom", "color": GREY, "fontsize": 5}
+                axes.text(0.99, border, words, transform=axes.get_yaxis_transform(), **style)
                 level -= 0.75
         axes.set_yticks(ticks, names, parse_math=False)
         axes.set_ylim(level + 0.25, 0.75)
@@ -225,11 +227,3 @@ def plot_standings(standings: Standings, *, joined: bool, ax: Any = None, limit:
         intervals, prior = " with 95 % intervals" * errors, ", joined by a prior" * joined
         axes.set_title(f"scores{intervals}{part}{prior}")
         return axes
-
-
-def _draw_border(axes: Any, ahead: float | None, level: float) -> None:
-    """The line between two components, with what lies between them."""
-    axes.axhline(level, color=GREY, linewidth=0.6, linestyle=":" if ahead is None else "-")
-    words = "not compared" if ahead is None else "above: infinitely far ahead"
-    place = axes.get_yaxis_transform()
-    axes.text(0.99, level, words, ha="right", va="bottom", color=GREY, fontsize=5, transform=place)

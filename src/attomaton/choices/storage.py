@@ -74,17 +74,12 @@ def unpack(
     if type(parts) is not int or parts < 1:
         raise ValueError("manifest.json gives no whole number of parts")
     rankings = _check_rankings(run.tables["rankings"], len(items)) if parts > 1 else None
-    soft = _soften(run, graph if prior is None else join_components(graph), ridge, atol)
-    return items, graph, soft, prior, parts, rankings
-
-
-def _soften(run: Run, scored: Components, ridge: float, atol: float) -> SoftSolution:
-    """The scores, with a certificate that is computed from them."""
+    scored = graph if prior is None else join_components(graph)
     check_scores(run.tables["soft"], scored.nodes, "the table of scores")
     choices = ChoiceTable(run.tables["choices"])
     rows, problem = luce_problem(choices, scored, connected=ridge == 0.0)
     inside = centre(problem.component, column(run.tables["soft"], "score")[rows])
-    return SoftSolution(
+    soft = SoftSolution(
         scores=run.tables["soft"],
         weights=sparse_weights(run.tables["soft"], scored.edges.n_tokens),
         certificate=certify_scores(problem, inside, atol=atol, ridge=ridge),
@@ -93,6 +88,7 @@ def _soften(run: Run, scored: Components, ridge: float, atol: float) -> SoftSolu
         components=scored,
         ridge=ridge,
     )
+    return items, graph, soft, prior, parts, rankings
 
 
 def _check_rankings(rankings: pa.Table, n_items: int) -> pa.Table:

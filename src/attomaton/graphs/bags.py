@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.base.kernels import compiled
+from attomaton.base.kernels.kernel import count_entries
 from attomaton.base.machine import count_processors
 from attomaton.base.ragged import occurs, ranges_of, run_starts
 from attomaton.base.tables import Bool, Int32, Int64
@@ -26,8 +27,9 @@ def _scan_work(_: Any, starts: Int64, stops: Int64, *__: Any) -> float:
     return float((stops - starts).sum()) / NUMPY
 
 
-def _link_work(values: Int32, *_: Any) -> float:
-    return len(values) / NUMPY
+def numpy_work(*arrays: Any) -> float:
+    """The work of a kernel that numpy does meanwhile, in one pass over its arrays."""
+    return count_entries(*arrays) / NUMPY
 
 
 def flatten(starts: Int64, stops: Int64) -> tuple[Int64, Int64]:
@@ -62,7 +64,7 @@ def _link_plain(values: Int32, n_tokens: int) -> Int64:
     return after
 
 
-@compiled(work=_link_work, instead=_link_plain)
+@compiled(work=numpy_work, instead=_link_plain)
 def link_ahead(values: Int32, n_tokens: int) -> Int64:
     """Where each token returns, shape (n_values,); ``n_values`` where it does not."""
     after = np.empty(len(values), np.int64)

@@ -12,20 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from attomaton.base.borders import check_counts, check_ids, check_ids_of, check_rising, check_table, trusted
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.frames import Tabular
 from attomaton.base.kernels import compiled, compiled_within
 from attomaton.base.machine import share_out
 from attomaton.base.options import check_threads
 from attomaton.base.ragged import group_borders, offsets_of, ranges_of, rows_of
-from attomaton.base.tables import Bool, Int32, Int64, bytes_to_rows, column, make_table, ragged_column
+from attomaton.base.tables import Bool, Int32, Int64, bytes_to_rows, make_table, ragged_column
 from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.graphs.bags import cut_shares, flatten, order_samples
 from attomaton.graphs.components import Components
-from attomaton.graphs.edges import CHUNK_VALUES
+from attomaton.graphs.edges import CHUNK_VALUES, Rows
 from attomaton.graphs.grouping import count_keys, find_rows, order_pairs, pack_pairs, unpack_pairs
 from attomaton.graphs.strong import sort_between
 
@@ -274,7 +272,7 @@ CHOICE_FILE: dict[str, Any] = {"compression": "lz4"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ChoiceTable(Tabular):
+class ChoiceTable(Rows):
     """Counted choices.
 
     Attributes
@@ -306,15 +304,6 @@ class ChoiceTable(Tabular):
 
     def __repr__(self) -> str:
         return f"ChoiceTable({len(self):,} distinct choices, {int(self['count'].sum()):,} in all)"
-
-    def _table(self) -> pa.Table:
-        return self.rows
-
-    def __len__(self) -> int:
-        return self.rows.num_rows
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        return column(self.rows, name)
 
     def __add__(self, other: "ChoiceTable") -> "ChoiceTable":
         """The choices of two corpora, both restricted to the same components or both whole."""
@@ -394,9 +383,7 @@ def _check_sets(choices: ChoiceTable) -> None:
     begins = np.zeros(len(tokens) + 1, bool)
     begins[offsets] = True
     if (lengths < 2).any() or ((tokens[1:] <= tokens[:-1]) & ~begins[1:-1]).any():
-        raise MismatchedParts(
-            "a choice set has fewer than two tokens, or they do not rise; use extract_choices"
-        )
+        raise MismatchedParts("a choice set has fewer than two tokens, or falls; use extract_choices")
     chosen = np.flatnonzero(tokens == np.repeat(choices["winner"], lengths))
     if len(chosen) != len(choices):
         raise MismatchedParts("a winner is not in its choice set; use extract_choices")

@@ -274,8 +274,9 @@ def find_components(edges: EdgeTable, *, threads: int | None = None) -> Componen
 
     def search(share: tuple[int, int]) -> Found:
         rows = slice(*np.searchsorted(query, share))
-        columns = (edges[name][rows] for name in ("query", "winner", "loser", "support"))
-        return search_queries(*columns, sampled[slice(*np.searchsorted(sampled, share))], edges.n_tokens)
+        winner, loser, support = (edges[name][rows] for name in ("winner", "loser", "support"))
+        alone = sampled[slice(*np.searchsorted(sampled, share))]
+        return search_queries(query[rows], winner, loser, support, alone, edges.n_tokens)
 
     found = share_out(search, list(pairwise(borders)), threads)
     before = np.cumsum([0, *(part.n_components for part in found)])

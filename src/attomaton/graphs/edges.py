@@ -47,8 +47,23 @@ CHUNK_VALUES = 1 << 22
 """Context tokens handled at once; bounds the memory of a pass over a corpus."""
 
 
+class Rows(Tabular):
+    """A value whose table is its ``rows``; a column of these is a numpy array."""
+
+    rows: pa.Table
+
+    def _table(self) -> pa.Table:
+        return self.rows
+
+    def __len__(self) -> int:
+        return self.rows.num_rows
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return column(self.rows, name)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class EdgeTable(Tabular):
+class EdgeTable(Rows):
     """Every edge winner → loser under every query, with its support.
 
     Attributes
@@ -96,15 +111,6 @@ class EdgeTable(Tabular):
         return (
             f"EdgeTable({len(self):,} edges, {self.queries.num_rows:,} queries, {self.n_samples:,} samples)"
         )
-
-    def _table(self) -> pa.Table:
-        return self.rows
-
-    def __len__(self) -> int:
-        return self.rows.num_rows
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        return column(self.rows, name)
 
     def __add__(self, other: "EdgeTable") -> "EdgeTable":
         """The edges of both corpora together: supports add up. Both must use one vocabulary."""

@@ -78,14 +78,15 @@ def graph_of(components: Components, query: int) -> QueryGraph:
     first, stop = _range(components.query_of, query)
     start, below = components.below
     pairs = slice(int(start[first]), int(start[stop]))
-    edges = slice(*_range(components.edges["query"], query))
+    table = components.edges
+    edges = slice(*_range(table["query"], query))
     return QueryGraph(
         first,
         components.token_of_node[nodes],
         components.component_of_node[nodes],
         column(components.order, "above")[pairs],
         below[pairs],
-        lambda: [tuple(components.edges[name][edges] for name in ("winner", "loser", "support"))],
+        lambda: [(table["winner"][edges], table["loser"][edges], table["support"][edges])],
     )
 
 

@@ -142,21 +142,12 @@ class _Links:
 
 
 def measure_robustness(components: Grouped, numbers: Sequence[int] | None = None) -> Robustness:
-    """Find what every component, or those of the given ``numbers``, hangs on.
+    """Find what every component, or those of the given ``numbers``, depends on.
 
-    Parameters
-    ----------
-    components : Components
-        As :func:`~attomaton.graphs.components.find_components` returns them; components that embeddings have
-        merged are not held together by edges and are refused.
-    numbers : sequence of int, optional
-        The components asked about; those of a single token have no edges, and no row. None means all.
-
-    Notes
-    -----
-    The bridges of a strongly connected graph are the bridges of its flow graph from any one token, and those
-    of its reverse (Italiano, Laura and Santaroni, 2012): near-linear time. The support is found by bisection,
-    one search for strong components per bit of the largest support.
+    Components of a single token have no edges, and no row; components that embeddings have merged are not
+    held together by edges and are refused. The bridges of a strongly connected graph are the bridges of its
+    flow graph from any one token, and those of its reverse (Italiano, Laura and Santaroni, 2012). The support
+    is found by bisection.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from attomaton.base.kernels import compiled, compiled_within
 from attomaton.base.ragged import group_borders, run_starts
 from attomaton.base.tables import Int32, Int64, Integers
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
-from attomaton.graphs.bags import NUMPY
+from attomaton.graphs.bags import numpy_work
 from attomaton.graphs.grouping import distinct_keys, find_rows, pack_pairs, sum_by_key
 
 SMALL = 4_000
@@ -117,16 +117,12 @@ def search_queries(
     return Found(keys, component, n_components, order)
 
 
-def _find_work(keys: Int64, queries: Int32, *_: Any) -> float:
-    return (len(keys) + len(queries)) / NUMPY
-
-
 def _find_plain(keys: Int64, queries: Int32, tokens: Int32, _: int) -> Int64:
     rows, found = find_rows(keys, pack_pairs(queries, tokens))
     return np.where(found, rows, -1)
 
 
-@compiled(work=_find_work, instead=_find_plain)
+@compiled(work=numpy_work, instead=_find_plain)
 def find_nodes(keys: Int64, queries: Int32, tokens: Int32, size: int) -> Int64:
     """The row of each (query, token) among rising node keys, shape (n_pairs,); −1 where there is none.
 
@@ -163,15 +159,11 @@ def in_order_of_appearance(labels: Integers) -> Int64:
     return rank[labels]
 
 
-def _label_work(winner: Int64, *_: Any) -> float:
-    return 2 * len(winner) / NUMPY
-
-
 def _label_plain(winner: Int64, loser: Int64, n_nodes: int) -> Int64:
     return in_order_of_appearance(label_strong_components(winner, loser, n_nodes))
 
 
-@compiled(work=_label_work, instead=_label_plain)
+@compiled(work=numpy_work, instead=_label_plain)
 def label_components(winner: Int64, loser: Int64, n_nodes: int) -> Int64:
     """The strong component of each node, numbered as they appear, shape (n_nodes,).
 
@@ -199,10 +191,6 @@ def count_components(start: Int64, loser: Int32) -> int:
     return search_all(start, loser)[1]
 
 
-def _condense_work(above: Int64, *_: Any) -> float:
-    return 4 * len(above) / NUMPY
-
-
 def _condense_plain(above: Int64, below: Int64, counts: Int64, support: Int64, size: int) -> Order:
     between = above != below
     keys, edges, supports = sum_by_key(
@@ -211,7 +199,7 @@ def _condense_plain(above: Int64, below: Int64, counts: Int64, support: Int64, s
     return keys // max(size, 1), keys % max(size, 1), edges, supports
 
 
-@compiled(work=_condense_work, instead=_condense_plain)
+@compiled(work=numpy_work, instead=_condense_plain)
 def condense(above: Int64, below: Int64, counts: Int64, support: Int64, size: int) -> Order:
     """The distinct edges between different ones of ``size`` components, their counts and supports summed."""
     start = np.zeros(size + 1, np.int64)

@@ -33,11 +33,9 @@ def link_repeats(piece: Piece, window: int, kept: Bool) -> Links:
     """Link every token to its like before and after, and count the samples of the kept queries."""
     kept = _check_kept(kept, piece.n_tokens)
     before, after = np.empty(len(piece.ids), np.int32), np.empty(len(piece.ids), np.int32)
-    last = np.full(piece.n_tokens, NOT_YET, np.int32)
-    link_tokens(piece.ids, piece.documents, last, before, after)
-    realisable, unrealisable = np.zeros(piece.n_tokens, np.int64), np.zeros(piece.n_tokens, np.int64)
-    count_samples(piece.ids, piece.documents, piece.head, window, kept, before, realisable, unrealisable)
-    return Links(before, after, realisable, unrealisable)
+    counts = np.zeros(piece.n_tokens, np.int64), np.zeros(piece.n_tokens, np.int64)
+    _link_tokens(piece.ids, (piece.documents, piece.head), window, kept, (before, after), counts)
+    return Links(before, after, *counts)
 
 
 def window_edges(
@@ -81,8 +79,16 @@ NOT_YET = -1
 
 
 @compiled
-def link_tokens(ids: Int32, documents: Int64, last: Int32, before: Int32, after: Int32) -> None:
-    """Fill in where each token stood before and returns, inside its document."""
+def _link_tokens(
+    ids: Int32, borders: Any, window: int, kept: Bool, links: tuple[Int32, Int32], counts: tuple[Int64, Int64]
+) -> None:
+    """Fill in where each token stood before and returns, inside its document; count samples by query.
+
+    ``borders`` are those of the documents, and the first position that is a label. ``counts`` are of samples
+    with the label in the context, and of those without.
+    """
+    (documents, head), (before, after), (realisable, unrealisable) = borders, links, counts
+    last = np.full(len(kept), NOT_YET, np.int32)
     for document in range(len(documents) - 1):
         start = documents[document]
         for position in range(start, documents[document + 1]):
@@ -95,28 +101,11 @@ def link_tokens(ids: Int32, documents: Int64, last: Int32, before: Int32, after:
                 before[position] = NOT_YET
             after[position] = NEVER
             last[token] = position
-
-
-@compiled
-def count_samples(
-    ids: Int32,
-    documents: Int64,
-    head: int,
-    window: int,
-    kept: Bool,
-    before: Int32,
-    realisable: Int64,
-    unrealisable: Int64,
-) -> None:
-    """Count the samples of each kept query, by whether the label is in the context."""
-    for document in range(len(documents) - 1):
-        for position in range(max(documents[document] + 1, head), documents[document + 1]):
-            query = ids[position - 1]
-            if kept[query]:
-                if before[position] >= max(documents[document], position - window):
-                    realisable[query] += 1
+            if position > start and position >= head and kept[ids[position - 1]]:
+                if before[position] >= max(start, position - window):
+                    realisable[ids[position - 1]] += 1
                 else:
-                    unrealisable[query] += 1
+                    unrealisable[ids[position - 1]] += 1
 
 
 @compiled_within

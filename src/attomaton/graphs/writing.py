@@ -54,12 +54,7 @@ class Reach:
 def measure_reach(samples: Samples, writes: Integers | Mapping[int, int]) -> Reach:
     """How many labels a head can reach that writes ``writes[x]`` where it attends to x.
 
-    Parameters
-    ----------
-    samples : Samples
-        The corpus.
-    writes : integers, shape (n_tokens,), or mapping of int to int
-        What each token writes; tokens that a mapping does not have write themselves.
+    Tokens that a mapping does not have write themselves.
 
     Examples
     --------
@@ -88,9 +83,7 @@ def check_writes(writes: Integers | Mapping[int, int], n_tokens: int) -> Int32:
         table = np.arange(n_tokens)
         keys, values = (np.array(list(one), np.int64) for one in (writes.keys(), writes.values()))
         if len(keys) and not (keys.min() >= 0 and keys.max() < n_tokens):
-            raise TokenOutOfRange(
-                f"a token that writes is not in 0 … {n_tokens - 1}; give ids of this corpus"
-            )
+            raise TokenOutOfRange(f"a writing token is not in 0 … {n_tokens - 1}; give ids of this corpus")
         table[keys] = values
     else:
         table = np.asarray(writes)

@@ -105,9 +105,7 @@ class Solved:
                 "the embeddings merge some of these components; give Automaton(hard.components, hard, soft)"
             )
         if self.hard.embedded != self.soft.embedded:
-            raise MismatchedParts(
-                "only one of hard and soft was solved with embeddings; give both or neither"
-            )
+            raise MismatchedParts("one of hard and soft was solved with embeddings; give both or neither")
 
     def __repr__(self) -> str:
         return (

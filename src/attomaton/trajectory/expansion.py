@@ -20,7 +20,7 @@ from attomaton.solvers.solved import Solved
 from attomaton.trajectory.curves import WeightPath, inner
 from attomaton.trajectory.forward import DescentSetting, Trajectory, follow
 from attomaton.trajectory.loss import training_loss
-from attomaton.trajectory.residual import Residual, find_priorities
+from attomaton.trajectory.residual import Residual, find_priorities, solve_embedded, solve_orthonormal
 from attomaton.trajectory.sharpness import StabilityEdge, find_edge
 
 TIGHT_ORTHONORMAL = 1e-9
@@ -159,8 +159,7 @@ class Expansion(WeightPath):
         """A bound on ‖error‖ of W(t), infinite where data alone do not tell something.
 
         The distance to where :func:`~attomaton.trajectory.forward.fast_forward` is at that step, and its
-        error there. The way is followed when this is first asked for; ``weights_at`` does not need it. Where
-        it cannot be followed nothing is known, and the bound is infinite.
+        error there; the way is followed at the first call. Where it cannot be followed the bound is infinite.
         """
         step = max(real_number(step, "step"), 1.0)
         if self.caveat:
@@ -229,8 +228,7 @@ def expand(
     Returns
     -------
     Expansion
-        With ``weights_at(step)``, ``scores_at(step)``, ``error_at(step)``, ``loss_at(step)`` and ``curves``;
-        its ``caveat`` says what data alone do not determine, and its ``edge`` from which step size on
+        Its ``caveat`` says what data alone do not determine, and its ``edge`` from which step size on
         descent does not settle.
 
     Notes
@@ -252,33 +250,25 @@ def expand(
     check_kind(automaton, Solved, "the automaton")
     step_size = real_number(step_size, "step_size", least=1e-290, most=1e290)
     if (embeddings is None) == automaton.embedded:
-        raise MismatchedParts(
-            "give expand the embeddings that the automaton was learned with, or none if none"
-        )
+        raise MismatchedParts("give expand the embeddings that the automaton was learned with, if any")
     automaton.hard.expect()
     automaton.soft.expect()
     loss = training_loss(samples, automaton.components)
     if embeddings is None:
         if start is not None:
             raise UnsupportedOption("a start needs embeddings; give embeddings=np.eye(n_tokens) too")
-        return _expand_orthonormal(automaton, DescentSetting(loss, step_size))
+        hard, soft = column(automaton.hard.scores, "score"), column(automaton.soft.scores, "score")
+        priorities = find_priorities(loss, hard, soft, step_size=step_size, atol=TIGHT_ORTHONORMAL)
+        multipliers = column(automaton.hard.multipliers, "multiplier")
+        third = solve_orthonormal(loss.components, priorities, hard, multipliers)
+        edge = find_edge(loss, step_size, finite=soft)
+        return Expansion(automaton, DescentSetting(loss, step_size), third, edge)
     table = check_embeddings(embeddings, automaton.n_tokens)
     return _expand_embedded(automaton, DescentSetting(loss, step_size, table, start))
 
 
-def _expand_orthonormal(solved: Solved, course: DescentSetting) -> Expansion:
-    from attomaton.trajectory.residual import solve_orthonormal
-
-    hard, soft = column(solved.hard.scores, "score"), column(solved.soft.scores, "score")
-    priorities = find_priorities(course.loss, hard, soft, step_size=course.step_size, atol=TIGHT_ORTHONORMAL)
-    multipliers = column(solved.hard.multipliers, "multiplier")
-    third = solve_orthonormal(course.loss.components, priorities, hard, multipliers)
-    return Expansion(solved, course, third, find_edge(course.loss, course.step_size, finite=soft))
-
-
 def _expand_embedded(solved: Solved, course: DescentSetting) -> Expansion:
     from attomaton.trajectory.basis import find_basis
-    from attomaton.trajectory.residual import solve_embedded
 
     loss, table, start = course.loss, np.asarray(course.embeddings), course.start
     weights = np.asarray(solved.hard.weights)

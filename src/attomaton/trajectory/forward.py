@@ -169,8 +169,7 @@ def fast_forward(
     Returns
     -------
     Trajectory
-        With ``weights_at(step)``, ``scores_at(step)``, ``error_at(step)``, ``loss_at(step)``, ``curves`` and
-        ``edge``, the step size from which on descent does not settle. Beyond it ``error_at`` is infinite,
+        Beyond its ``edge``, the step size from which on descent does not settle, ``error_at`` is infinite,
         and ``weights_at`` gives the last plain step.
 
     Examples

@@ -71,22 +71,13 @@ def training_loss(samples: Samples | ChoiceTable, components: Components) -> Tra
     choices = samples if isinstance(samples, ChoiceTable) else extract_choices(samples)
     pairs, problem = context_problem(choices)
     nodes, found = components.rows(column(pairs, "query"), column(pairs, "token"))
-    if not (found.all() and _same_comparisons(choices, components)):
+    edges, made = components.edges, choices["count"] * (np.diff(ragged_column(choices.rows, "tokens")[0]) - 1)
+    chosen = np.bincount(choices["query"], made, edges.n_tokens)  # comparisons of each query, as edges count
+    counted = np.bincount(edges["query"], edges["support"], edges.n_tokens)
+    if not (found.all() and np.array_equal(chosen, counted)):
         raise MismatchedParts(
             "these samples and these components are not of one corpus; give the samples that the components "
             "were found from, with no edges left out (min_support=1), or their choices from whole contexts, "
             "extract_choices(samples)"
         )
     return TrainingLoss(components, pairs, problem, nodes)
-
-
-def _same_comparisons(choices: ChoiceTable, components: Components) -> bool:
-    """Whether each query's choices make as many comparisons as its edges count."""
-    offsets, _ = ragged_column(choices.rows, "tokens")
-    made = choices["count"] * (np.diff(offsets) - 1)
-    edges = components.edges
-    counted = [
-        np.bincount(query, weight, edges.n_tokens)
-        for query, weight in ((choices["query"], made), (edges["query"], edges["support"]))
-    ]
-    return len(counted[0]) == len(counted[1]) and bool((counted[0] == counted[1]).all())

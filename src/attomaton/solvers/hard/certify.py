@@ -174,20 +174,14 @@ class BoundsCertificate:
 
 @dataclass(frozen=True)
 class HardCertificate(BoundsCertificate):
-    """Bounds on ‖W_svm‖².
+    """Bounds on ‖W_svm‖²: ``lower ≤ ‖W_svm‖² ≤ upper``, to the relative gap ``rtol``.
+
+    ``upper`` is the squared norm of the answer, infinite if that is not feasible, and ``violation`` the
+    largest amount by which it misses a constraint. ``gap`` is the largest relative gap of any group that is
+    solved on its own: any query for orthonormal embeddings.
 
     Attributes
     ----------
-    lower, upper : float
-        ``lower ≤ ‖W_svm‖² ≤ upper``; ``upper`` is the squared norm of the answer, for embedded tokens
-        with what rounding may hide, or infinite if the answer is not feasible.
-    gap : float
-        Largest relative gap ∣upper − lower∣ / upper of any group that is solved on its own: any query for
-        orthonormal embeddings, so that no small query hides behind a large one.
-    violation : float
-        Largest amount by which the returned answer misses a constraint (rounding, if anything).
-    rtol : float
-        The relative gap asked for.
     exact : bool or None
         Whether optimality was proved in whole numbers, without any rounding; None if that was not asked for.
     inseparable : int

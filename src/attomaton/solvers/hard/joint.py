@@ -20,9 +20,7 @@ from attomaton.base.tables import Bool, Float64, Int32
 from attomaton.solvers.hard.certify import certify_forces
 from attomaton.solvers.hard.forest import (
     NONE,
-    Forest,
     Graph,
-    Walk,
     active_edges,
     collect,
     empty_forest,
@@ -83,12 +81,6 @@ def _project(
     plant(graph, forest, first)
     pivot(graph, forest, walk, limits)
     flow = collect(graph, forest, walk)
-    return forest.position, flow, active_edges(graph, forest), _number_blocks(graph, forest, walk)
-
-
-@compiled
-def _number_blocks(graph: Graph, forest: Forest, walk: Walk) -> tuple[Int32, Int32]:
-    """The block of each node, and its position less that of the block's first node."""
     block, offset = np.full(len(graph.weight), NONE, np.int32), np.zeros(len(graph.weight), np.int32)
     n_blocks = 0
     for root in range(len(block)):
@@ -98,7 +90,7 @@ def _number_blocks(graph: Graph, forest: Forest, walk: Walk) -> tuple[Int32, Int
                 block[walk.order[at]] = n_blocks
                 offset[walk.order[at]] = walk.offset[walk.order[at]]
             n_blocks += 1
-    return block, offset
+    return forest.position, flow, active_edges(graph, forest), (block, offset)
 
 
 MAX_NEWTON, MAX_PROXIMAL = 12, 30

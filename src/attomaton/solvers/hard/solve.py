@@ -201,31 +201,26 @@ def solve_graph_svm(
     components : Components
         Who ties and who precedes whom.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None means orthonormal, so that queries do not interact. If its rows are linearly dependent,
-        priorities that contradict each other under E count as ties (see
-        :func:`~attomaton.graphs.separation.separate`); ``.kind`` and the certificate say so.
+        E. None means orthonormal, so that queries do not interact. Priorities that contradict each other
+        under E count as ties (:func:`~attomaton.graphs.separation.separate`); ``.kind`` says so.
     norm : "frobenius" or "nuclear"
-        The norm that is least: the Frobenius norm, which gradient descent on W keeps small, or the nuclear
-        norm, the sum of the singular values, which weight decay on the factors of W = K Qᵀ keeps small
-        (:func:`~attomaton.solvers.norms.solve.solve_factored`: up to about 64 tokens).
+        The norm that is least: that which gradient descent on W keeps small, or the nuclear norm, which
+        weight decay on the factors of W = K Qᵀ keeps small (up to about 64 tokens).
     rtol : float, optional
         Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 for
-        orthonormal embeddings, where the block solver is exact to rounding, and 1e-6 for others and for the
-        nuclear norm.
+        orthonormal embeddings, and 1e-6 for others and for the nuclear norm.
     solver : optional
         The solver to use: :class:`~attomaton.solvers.hard.placement.Placement` for orthonormal
         embeddings, :class:`~attomaton.solvers.hard.joint.Joint` for others,
         :class:`~attomaton.solvers.norms.interior.InteriorPoint` for the nuclear norm.
     threads : int, optional
-        Number of threads of the solver for orthonormal embeddings; the default is all processors. It is no
-        option of the nuclear norm.
+        Of the solver for orthonormal embeddings; the default is all processors.
 
     Returns
     -------
     HardSolution or FactoredSolution
-        Check it with ``.expect()``. For the nuclear norm it is a
-        :class:`~attomaton.solvers.norms.solve.FactoredSolution`, whose certificate bounds ‖W‖_* and
-        whose W has a ``.rank``; an automaton takes only a HardSolution.
+        Check it with ``.expect()``. The latter is that of the nuclear norm; an automaton takes only the
+        first.
 
     Examples
     --------
@@ -249,9 +244,7 @@ def solve_graph_svm(
                 "with it"
             )
         if threads is not None:
-            raise UnsupportedOption(
-                "threads belong to the Frobenius norm; leave them out for the nuclear norm"
-            )
+            raise UnsupportedOption("threads belong to the Frobenius norm; give none with norm='nuclear'")
         rtol = 1e-6 if rtol is None else rtol
         return solve_factored(components, embeddings=embeddings, rtol=rtol, solver=solver)
     if norm != "frobenius":
@@ -345,7 +338,12 @@ def _solve_rows(
         solvers.insert(1 if independent else 0, LeastDistance())
     answers: list[tuple[RowProof, HardCertificate]] = []
     for chosen in solvers:
-        proof = _from_forces(problem, ropes, *chosen.solve_embedded(problem))
+        forces, flow = chosen.solve_embedded(problem)
+        forces = repair_forces(problem, forces)  # W = Eᵀ A F, scaled to a smallest margin of 1
+        pressed = np.where(ropes.tie, forces[np.where(ropes.tie, ropes.number, 0)], 0.0)
+        pressed[~ropes.tie] = flow[ropes.number[~ropes.tie]]
+        weights = ropes.keys.T @ problem.combine(forces) @ ropes.asked
+        proof = RowProof(in_pairs(weights), pressed)
         answers.append((proof, certify_answer(ropes, proof, rtol=rtol)))
         if answers[-1][1].certified:
             return answers[-1]
@@ -353,12 +351,3 @@ def _solve_rows(
     if settled is not None:
         answers.append((settled, certify_answer(ropes, settled, rtol=rtol)))
     return min(answers, key=lambda pair: (not pair[1].certified, abs(pair[1].gap)))
-
-
-def _from_forces(problem: EmbeddedProblem, ropes: Ropes, forces: Float64, flow: Float64) -> RowProof:
-    """W = Eᵀ A F, scaled to a smallest margin of 1, and multipliers of priorities and ties."""
-    forces = repair_forces(problem, forces)
-    weights = ropes.keys.T @ problem.combine(forces) @ ropes.asked
-    pressed = np.where(ropes.tie, forces[np.where(ropes.tie, ropes.number, 0)], 0.0)
-    pressed[~ropes.tie] = flow[ropes.number[~ropes.tie]]
-    return RowProof(in_pairs(weights), pressed)

@@ -30,17 +30,11 @@ ORDERS: dict[str, Any] = {"nuclear": "nuc", "frobenius": "fro", "spectral": 2}
 class NormCertificate(BoundsCertificate):
     """Bounds on the least norm of a W with margins of 1; the best margin of a W of norm 1 is its inverse.
 
+    ``lower ≤ min ‖W‖ ≤ upper``, to the relative gap ``rtol``; ``upper`` is the norm of the answer, infinite
+    if that is not feasible, and ``violation`` the largest amount by which it misses a constraint.
+
     Attributes
     ----------
-    lower, upper : float
-        ``lower ≤ min ‖W‖ ≤ upper``; ``upper`` is the norm of the returned answer, or infinite if that is not
-        feasible.
-    gap : float
-        (upper − lower) / upper.
-    violation : float
-        Largest amount by which the returned answer misses a constraint (rounding, if anything).
-    rtol : float
-        The relative gap asked for.
     norm : str
         "nuclear" for the sum of W's singular values, "spectral" for the largest of them, "max" for the
         largest entry of W in size.

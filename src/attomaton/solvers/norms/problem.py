@@ -27,8 +27,7 @@ DEPENDENT = 1e-13
 class FactoredProblem:
     """min ‖W‖_* subject to ⟨W, u_c v_cᵀ⟩ ≥ 1 for priorities and = 0 for ties.
 
-    W is written in orthonormal bases of what the embeddings in use span, so it is at most as large as there
-    are tokens and queries; no product and no norm changes.
+    W is written in orthonormal bases of what the embeddings in use span; no product and no norm changes.
 
     Attributes
     ----------

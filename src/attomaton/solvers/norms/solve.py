@@ -98,9 +98,8 @@ def solve_factored(
     """Solve min ‖W‖_* s.t. ties score equal and priorities score ≥ 1 apart, for all queries together.
 
     ‖W‖_*, the sum of the singular values, is the least ½‖K‖² + ½‖Q‖² with K Qᵀ = W: what weight decay on the
-    two factors of the attention weights keeps small. It does not separate over queries, even for orthonormal
-    embeddings. A reference method, meant for up to about 64 tokens: its time grows with the third power of
-    the number of priorities and ties.
+    two factors keeps small. It couples all queries. Meant for up to about 64 tokens: time grows with the
+    third power of the number of priorities and ties.
 
     Parameters
     ----------
@@ -114,11 +113,6 @@ def solve_factored(
     solver : optional
         The solver to use: by default :class:`~attomaton.solvers.norms.interior.InteriorPoint`, which
         aims at a tenth of ``rtol``.
-
-    Returns
-    -------
-    FactoredSolution
-        Check it with ``.expect()``.
 
     Examples
     --------
@@ -240,9 +234,8 @@ def solve_normed(
     """Solve min ‖W‖ s.t. ties score equal and priorities score ≥ 1 apart, in the max or the spectral norm.
 
     Sign descent and Adam seek the largest margin in the max norm, spectral descent and Muon in the spectral
-    norm, on data without cycles. With orthonormal embeddings the max norm has a closed form, at any size:
-    half of the longest path of any query. Its linear program (other embeddings) and the spectral norm, which
-    couples all queries, are meant for up to about 32 tokens.
+    norm, on data without cycles. With orthonormal embeddings the least max norm is half of the longest path
+    of any query; its linear program (other embeddings) and the spectral norm are for up to about 32 tokens.
 
     Parameters
     ----------
@@ -259,11 +252,6 @@ def solve_normed(
     solver : optional
         For the spectral norm: by default :class:`~attomaton.solvers.norms.interior.SpectralInterior`, which
         aims at a tenth of ``rtol``.
-
-    Returns
-    -------
-    NormedSolution
-        Check it with ``.expect()``.
 
     Examples
     --------

@@ -145,10 +145,8 @@ def solve_luce(
         Choices are compared inside a component only, so the optimum is always finite and needs no
         regulariser. Scores have mean zero in each component; tokens alone in theirs score 0.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None means orthonormal. The odds inside components are the same for every E with linearly
-        independent rows; W_fin and the scores it gives to other tokens are not. With dependent rows,
-        components that E cannot tell apart count as one (:func:`~attomaton.graphs.separation.separate`) and
-        W_fin is the best W in the span of the ties.
+        E. None means orthonormal. With dependent rows, components that E cannot tell apart count as one
+        (:func:`~attomaton.graphs.separation.separate`) and W_fin is the best W in the span of the ties.
     atol : float
         Largest entry of the gradient of the summed loss at which the answer counts as certified.
     ridge : float

@@ -150,7 +150,7 @@ class Track:
         self._step_size, self._rtol = step_size, rtol
         self._safe = safe
         self._n_plain = int(np.ceil(np.clip(WARM_UP * reach, FEWEST, WARM_UP)))
-        self._states = [self._warm_up() if settles else self._give_up()]
+        self._states = [self._warm_up(settles)]
         self._latest = self._states[0]
 
     @property
@@ -175,10 +175,18 @@ class Track:
             return FlowState(step, place, self._find_blur(place, int(step)), FIRST_WIDTH)
         self.advance(step)
         before = [state for state in self._states if state.step <= step][-1]
-        return self._correct(self._states[0], self._follow(before, step))
+        state = self._follow(before, step)
+        first, move = self._pull(self._states[0]), self._pull(state)
+        sizes = [np.maximum(self._flow.lengths(pull), TINY) for pull in (first, move)]
+        shift = 0.5 * self._flow.spread(np.log(sizes[1] / sizes[0])) * move  # from flow to descent
+        return replace(state, place=state.place + shift)
 
-    def _warm_up(self) -> FlowState:
+    def _warm_up(self, settles: bool) -> FlowState:
         """Plain descent, longer where it jumps to and fro; jumps that do not die out are infinite errors."""
+        if not settles:
+            place = self._flow.descend(self._start, self._step_size, self._n_plain)
+            unknown = np.full_like(self._flow.lengths(place), np.inf)
+            return FlowState(float(self._n_plain), place, unknown, FIRST_WIDTH)
         place, jumps = self._descend_from(self._start, self._n_plain)
         most, died = LONGEST * self._n_plain, np.isfinite(jumps)
         while self._n_plain < most and not (self._is_calm(place, jumps) & self._is_stable(place)).all():
@@ -202,11 +210,6 @@ class Track:
         return BLUR * self._flow.lengths(
             self._flow.descend(self._start + beside, self._step_size, n_steps) - place
         )
-
-    def _give_up(self) -> FlowState:
-        place = self._flow.descend(self._start, self._step_size, self._n_plain)
-        unknown = np.full_like(self._flow.lengths(place), np.inf)
-        return FlowState(float(self._n_plain), place, unknown, FIRST_WIDTH)
 
     def _descend_from(self, place: Float64, n_steps: int) -> tuple[Float64, Float64]:
         """The place after a number of plain steps, and how far the last of them jumped to and fro, by block.
@@ -248,13 +251,6 @@ class Track:
         bent = self._flow.lengths(self._pull(replace(state, place=next_place)) - one)
         first_order = np.maximum(*sizes) * self._flow.lengths(turned)
         return 0.5 * (first_order + bent * np.abs(np.log(sizes[1] / sizes[0])))
-
-    def _correct(self, begun: FlowState, state: FlowState) -> FlowState:
-        """What descent that was at ``begun`` is at, when the flow from there is at ``state``."""
-        first, move = self._pull(begun), self._pull(state)
-        sizes = [np.maximum(self._flow.lengths(one), TINY) for one in (first, move)]
-        shift = 0.5 * self._flow.spread(np.log(sizes[1] / sizes[0])) * move
-        return replace(state, place=state.place + shift)
 
     def _pull(self, state: FlowState) -> Float64:
         """η ∇L, from one step so long that no digit is lost."""
