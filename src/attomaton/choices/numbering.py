@@ -46,17 +46,18 @@ def number_choices(
         sizes = f"{len(winners)} winners, {len(choice_sets)} choice sets"
         raise InvalidSamples(f"{sizes} and counts for them must be equally many; give one of each per choice")
     kinds: set[type] = set(map(type, choice_sets))
-    unfit = [kind for kind in kinds if not issubclass(kind, Sized) or issubclass(kind, Mapping | str | bytes)]
-    for number, members in enumerate(choice_sets if unfit else ()):
+    fit = all(issubclass(kind, Sized) and not issubclass(kind, Mapping | str | bytes) for kind in kinds)
+    for number, members in enumerate(() if fit else choice_sets):
         if isinstance(members, str | bytes):
             raise InvalidSamples(
                 f"choice set {number} is the text {members!r}; give a list of items, as list({members!r}) is "
                 "one of single characters, or say losers=… if each row has one loser"
             )
         if isinstance(members, Mapping) or not isinstance(members, Sized):
+            kind: type = type(cast("Any", members))
             raise InvalidSamples(
-                f"choice set {number} is of type {type(members).__name__}; give a list, in "
-                "which an item that is an option m times stands m times: repeat it"
+                f"choice set {number} is of type {kind.__name__}; give a list, in which an item that is an "
+                "option m times stands m times: repeat it"
             )
     lengths = np.fromiter(map(len, choice_sets), np.int64, len(choice_sets))
     flat_items = [*chain.from_iterable(choice_sets), *winners]

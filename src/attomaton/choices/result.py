@@ -192,8 +192,7 @@ class ChoiceFit(Tabular, OrderedItems):
     def log_likelihood(self) -> float:
         """Σ ln p of the choices made: where the data are not connected, the supremum, which is not reached.
 
-        Choices between components then have probability 1 in the limit. A tie counts as parts of choices, so
-        the number is not that of a model in which a tie is an outcome of its own.
+        A tie counts as parts of choices, so the number is not that of a model in which a tie is an outcome.
         """
         self._check_scores()
         return -self.soft.loss / self.parts

@@ -168,7 +168,7 @@ def _read_losers(data: ChoiceData) -> ParsedChoices:
     if not len(data.losers):
         raise InvalidSamples(NO_ROWS)
     winners: Any = data.winners
-    kinds: set[type] = set(map(type, winners)) if isinstance(winners, list | tuple) else set()
+    kinds: set[type] = set(map(type, _plain(winners))) if isinstance(winners, list | tuple) else set()
     pairs = any(issubclass(kind, tuple) for kind in kinds)
     lists = not holds_items(data.losers) and not pairs
     data = data._replace(winners=_arrow_or_same(data.winners), losers=_arrow_or_same(data.losers))

@@ -111,12 +111,12 @@ def _differentiate_alike(scores: Float64, places: list[list[int]]) -> tuple[Floa
     parts = parts_of(map(len, places))
     for winner, members, weight in steps_of(places, parts):
         gaps = scores[:, members] - scores[:, members].max(axis=1, keepdims=True)
-        chance = np.exp(gaps) / np.exp(gaps).sum(axis=1, keepdims=True)
-        slope[:, members] += weight / parts * chance
+        probability = np.exp(gaps) / np.exp(gaps).sum(axis=1, keepdims=True)
+        slope[:, members] += weight / parts * probability
         slope[:, winner] -= weight / parts
         rows, columns = np.ix_(members, members)
-        curvature[:, rows, columns] -= weight / parts * chance[:, :, None] * chance[:, None]
-        curvature[:, members, members] += weight / parts * chance
+        curvature[:, rows, columns] -= weight / parts * probability[:, :, None] * probability[:, None]
+        curvature[:, members, members] += weight / parts * probability
     return slope, curvature
 
 

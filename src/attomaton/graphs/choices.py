@@ -116,8 +116,8 @@ def find_tied(members: Members, queries: Int32, labels: Int32) -> Bool:
 def collect_sets(contexts: SortedContexts, members: Members, whole: bool) -> tuple[Int64, Int64, Int64]:
     """What each label was chosen from: the samples that chose from two tokens or more, and their sets.
 
-    Returns the numbers of these samples and, as two arrays, their :data:`Sets`. Sets hold the tokens of the
-    label's component; with ``whole``, all tokens of the context.
+    Returns the numbers of these samples and their :data:`Sets`, of the tokens of the label's component; with
+    ``whole``, of all tokens of the context.
     """
     values, starts, stops, labels = contexts
     inside = np.full(len(members.borders) - 1, -1, np.int64)  # the component of each token under the query

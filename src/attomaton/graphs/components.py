@@ -274,9 +274,9 @@ def find_components(edges: EdgeTable, *, threads: int | None = None) -> Componen
 
     def search(share: tuple[int, int]) -> Found:
         rows = slice(*np.searchsorted(query, share))
-        winner, loser, support = (edges[name][rows] for name in ("winner", "loser", "support"))
+        own, winner, loser = (edges[name][rows] for name in ("query", "winner", "loser"))
         alone = sampled[slice(*np.searchsorted(sampled, share))]
-        return search_queries(query[rows], winner, loser, support, alone, edges.n_tokens)
+        return search_queries(own, winner, loser, edges["support"][rows], alone, edges.n_tokens)
 
     found = share_out(search, list(pairwise(borders)), threads)
     before = np.cumsum([0, *(part.n_components for part in found)])

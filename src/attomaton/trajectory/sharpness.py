@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from attomaton.base.borders import trusted
 from attomaton.base.ragged import largest_of, rows_of, sum_at
 from attomaton.base.tables import Float64, Int64
-from attomaton.solvers.soft.likelihood import LuceProblem
+from attomaton.solvers.soft.likelihood import LuceProblem, select_choices
 from attomaton.trajectory.loss import TrainingLoss
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def reduce_choices(loss: TrainingLoss) -> LuceProblem:
     choice = rows_of(problem.offsets)
     inside = component[problem.alternative] == component[problem.winner][choice]
     kept = np.bincount(choice[inside], minlength=len(problem.winner)) > 1
-    smaller = problem.select(inside & kept[choice], kept)
+    smaller = select_choices(problem, inside & kept[choice], kept)
     groups = np.unique(component, return_inverse=True)[1]
     return trusted(LuceProblem, **{**vars(smaller), "component": groups})
 
@@ -141,44 +141,44 @@ def bound_sharpness(loss: TrainingLoss, basis: Basis | None = None) -> float:
     return 0.5 * float(made.max(initial=0.0)) / loss.n_samples
 
 
-def bound_curvatures(problem: LuceProblem, chances: Float64, block: Int64, *, enough: float) -> Float64:
+def bound_curvatures(problem: LuceProblem, probabilities: Float64, block: Int64, *, enough: float) -> Float64:
     """Upper bounds on the largest eigenvalue of Σ count (diag p − p pᵀ) in each block, shape (n_blocks,).
 
     Values that are at most ``enough`` may be rough.
     """
-    bounds = _rough_bounds(problem, chances, block)
+    bounds = _rough_bounds(problem, probabilities, block)
     for number in np.flatnonzero(bounds > enough):
         rows = np.flatnonzero(block == number)
-        bounds[number] = min(bounds[number], _largest_eigenvalue(problem, chances, rows))
+        bounds[number] = min(bounds[number], _largest_eigenvalue(problem, probabilities, rows))
     return bounds
 
 
-def _find_steepest(problem: LuceProblem, chances: Float64, block: Int64) -> float:
+def _find_steepest(problem: LuceProblem, probabilities: Float64, block: Int64) -> float:
     """The largest eigenvalue in any block: blocks with high bounds are looked at until none can be higher."""
-    bounds, found = _rough_bounds(problem, chances, block), 0.0
+    bounds, found = _rough_bounds(problem, probabilities, block), 0.0
     for number in np.argsort(-bounds, kind="stable"):
         if bounds[number] <= found:
             break
         rows = np.flatnonzero(block == number)
-        found = max(found, min(float(bounds[number]), _largest_eigenvalue(problem, chances, rows)))
+        found = max(found, min(float(bounds[number]), _largest_eigenvalue(problem, probabilities, rows)))
     return found
 
 
-def _rough_bounds(problem: LuceProblem, chances: Float64, block: Int64) -> Float64:
+def _rough_bounds(problem: LuceProblem, probabilities: Float64, block: Int64) -> Float64:
     """Twice the largest diagonal entry (Gershgorin: rows sum to zero, and only the diagonal is positive)."""
     size = int(block.max(initial=-1)) + 1
-    return largest_of(block, 2.0 * problem.curvature_diagonal(chances), size, least=0.0)
+    return largest_of(block, 2.0 * problem.curvature_diagonal(probabilities), size, least=0.0)
 
 
-def _largest_eigenvalue(problem: LuceProblem, chances: Float64, rows: Int64) -> float:
+def _largest_eigenvalue(problem: LuceProblem, probabilities: Float64, rows: Int64) -> float:
     """Keep the part of the curvature that is among alternatives which choices join."""
     number = np.full(problem.n_alternatives, len(rows))
     number[rows] = np.arange(len(rows))
     here = np.flatnonzero(number[problem.alternative] < len(rows))
     choice = rows_of(problem.offsets)[here]
     which, row = np.unique(choice, return_inverse=True)
-    place, weight = (row, number[problem.alternative[here]]), chances[here] * problem.count[choice]
-    shares: Any = csr_array((chances[here], place), shape=(len(which), len(rows)))
+    place, weight = (row, number[problem.alternative[here]]), probabilities[here] * problem.count[choice]
+    shares: Any = csr_array((probabilities[here], place), shape=(len(which), len(rows)))
     weighted: Any = csr_array((weight, place), shape=shares.shape)
     diagonal = sum_at(place[1], weight, len(rows))
     if len(rows) <= DENSE:

@@ -244,7 +244,7 @@ def solve_graph_svm(
                 "with it"
             )
         if threads is not None:
-            raise UnsupportedOption("threads belong to the Frobenius norm; give none with norm='nuclear'")
+            raise UnsupportedOption("threads belong to frobenius; leave them out for the nuclear norm")
         rtol = 1e-6 if rtol is None else rtol
         return solve_factored(components, embeddings=embeddings, rtol=rtol, solver=solver)
     if norm != "frobenius":

@@ -1,15 +1,11 @@
 """How steep and how curved the Luce loss is in each group of alternatives, with proven bounds.
 
 The Hessian on a group is a graph Laplacian: L = Σ count Σ_{i<j} p_i p_j (e_i − e_j)(e_i − e_j)ᵀ. Its smallest
-eigenvalue on scores with mean zero is bounded from below in three steps.
-
-1. L without the row and column of one alternative, L_r, has no larger smallest eigenvalue (interlacing).
-2. L_r has no positive entry off its diagonal. If some v > 0 has L_r v ≥ c > 0 in every entry, L_r is an
-   M-matrix: its inverse has no negative entry, and its row sums are at most max v / c.
-3. The largest row sum bounds the norm of the inverse, so the eigenvalue is at least c / max v.
-
-Conjugate gradients supply v; whatever they return, the bound holds for the v that is checked. Nothing is
-subtracted that could cancel, and the rounding of the check itself is taken off.
+eigenvalue on scores with mean zero is no smaller than that of L without the row and column of one alternative
+(interlacing), L_r, which has no positive entry off its diagonal. If some v > 0 has L_r v ≥ c > 0 in every
+entry, L_r is an M-matrix: its inverse has no negative entry, and its row sums are at most max v / c, so that
+the eigenvalue is at least c / max v. Conjugate gradients supply v; whatever they return, the bound holds for
+the v that is checked, and the rounding of the check itself is taken off.
 """
 
 import math
@@ -40,8 +36,8 @@ from attomaton.solvers.soft.newton import (
 
 EPS = float(np.finfo(np.float64).eps)
 
-LEAST_CHANCE = 1e-290
-"""Smaller chances have few digits, or none."""
+LEAST_PROBABILITY = 1e-290
+"""Smaller probabilities have few digits, or none."""
 
 CLOSE = 0.25
 """How far L_r v may stay from 1: nearer costs more turns than it wins."""
@@ -93,27 +89,27 @@ def _measure_groups(
 
 @compiled_within
 def _sum_losses(choices: Choices, part: GroupPart, scores: Array, space: Space) -> float:
-    """−Σ count · ln p(winner), from the chances; where one is no floating-point number, from the scores."""
+    """−Σ count · ln p(winner), from the probabilities; where one is too small, from the scores."""
     base, total = choices.offsets[part.first_choice], 0.0
     for choice in range(part.first_choice, part.last_choice):
         begin, end = choices.offsets[choice], choices.offsets[choice + 1]
         place = begin
         while choices.alternative[place] != choices.winner[choice]:
             place += 1
-        won, own, rest = space.chance[place - base], 0.0, -np.inf
-        if won < LEAST_CHANCE:
+        won, own, rest = space.probability[place - base], 0.0, -np.inf
+        if won < LEAST_PROBABILITY:
             for entry in range(begin, end):
                 logit = scores[choices.alternative[entry] - part.first]
                 logit += math.log(choices.multiplicity[entry])
                 own = logit if entry == place else own
                 rest = max(rest, logit) + math.log1p(math.exp(-abs(rest - logit)))
-        total += choices.count[choice] * (-math.log(won) if won >= LEAST_CHANCE else rest - own)
+        total += choices.count[choice] * (-math.log(won) if won >= LEAST_PROBABILITY else rest - own)
     return total
 
 
 @compiled_within
 def find_looseness(choices: Choices, part: GroupPart, scores: Array) -> float:
-    """Relative rounding error of a chance: of logits as large as they are, and sums as long as they are."""
+    """Relative rounding error of a probability, from the size of logits and the length of sums."""
     largest, longest = 0.0, 0
     for choice in range(part.first_choice, part.last_choice):
         longest = max(longest, choices.offsets[choice + 1] - choices.offsets[choice])
@@ -127,10 +123,10 @@ def find_looseness(choices: Choices, part: GroupPart, scores: Array) -> float:
 def _measure_gradient(
     choices: Choices, part: GroupPart, scores: Array, space: Space, loose: tuple[float, float], moved: Array
 ) -> tuple[float, float]:
-    """The largest entry, and no less than the norm; ``loose`` is the looseness of chances, and the ridge.
+    """The largest entry, and no less than the norm; ``loose`` is the looseness, and the ridge.
 
-    ``moved`` becomes Σ count · (chance of losing, or of having won where another did) for each alternative:
-    the sum of the absolute terms of the gradient.
+    ``moved`` becomes Σ count · (probability of losing, or of having won where another did) for each
+    alternative: the sum of the absolute terms of the gradient.
     """
     first, base = part.first, choices.offsets[part.first_choice]
     total, lost_digits = np.zeros(len(moved)), np.zeros(len(moved))
@@ -139,8 +135,8 @@ def _measure_gradient(
         for entry in range(choices.offsets[choice], choices.offsets[choice + 1]):
             node = choices.alternative[entry] - first
             if node != winner:
-                weight = count * space.chance[entry - base]
-                lost += space.chance[entry - base]
+                weight = count * space.probability[entry - base]
+                lost += space.probability[entry - base]
                 moved[node] += weight
                 add_precisely(total, lost_digits, node, weight)
         moved[winner] += count * lost
@@ -266,7 +262,7 @@ def _spread_groups(
 
 @compiled
 def fill_hessian(choices: Choices, part: GroupPart, space: Space) -> Array:
-    """Σ count (diag p − p pᵀ) over the choices of one group, from the chances in ``space``."""
+    """Σ count (diag p − p pᵀ) over the choices of one group, from the probabilities in ``space``."""
     first, base = part.first, choices.offsets[part.first_choice]
     size = part.last - first
     hessian = np.zeros((size, size))
@@ -274,9 +270,9 @@ def fill_hessian(choices: Choices, part: GroupPart, space: Space) -> Array:
         count = choices.count[choice]
         begin, end = choices.offsets[choice], choices.offsets[choice + 1]
         for entry in range(begin, end):
-            node, share = choices.alternative[entry] - first, count * space.chance[entry - base]
+            node, share = choices.alternative[entry] - first, count * space.probability[entry - base]
             for other in range(begin, entry):
-                weight = share * space.chance[other - base]
+                weight = share * space.probability[other - base]
                 neighbour = choices.alternative[other] - first
                 hessian[node, neighbour] -= weight
                 hessian[neighbour, node] -= weight

@@ -98,9 +98,6 @@ class DampedNewton:
     The optimum is finite because choices are compared inside strongly connected components only (Ford 1957).
     The loss is flat along a constant on each component; conjugate gradients never leave the complement.
 
-    Each component takes its own share of the step (:func:`~attomaton.solvers.soft.damped.damping`), d
-    the range of the step on it.
-
     Attributes
     ----------
     atol : float
@@ -204,8 +201,8 @@ def solve_direct(
         return problem.gradient(scores) + stiffness * (scores - anchor)
 
     def find_step(scores: Float64, gradient: Float64) -> tuple[Float64, float]:
-        chance = problem.probabilities(scores)
-        weight = problem.count[choice] * chance[one] * chance[other]
+        probability = problem.probabilities(scores)
+        weight = problem.count[choice] * probability[one] * probability[other]
         members = problem.alternative
         step = _eliminate(members[one], members[other], weight, (-gradient, stiffness))
         return step, float(np.ptp(step))
@@ -240,6 +237,6 @@ def _eliminate(one: Int64, other: Int64, weight: Float64, system: tuple[Float64,
     answer = np.zeros(size)
     try:
         answer[kept] = splu(matrix[kept][:, kept].tocsc(), options={"SymmetricMode": True}).solve(right[kept])
-    except RuntimeError:  # exactly singular: chances too small for floating point
+    except RuntimeError:  # exactly singular: probabilities too small for floating point
         return np.full(size, np.nan)
     return answer if stiffness else centre(np.zeros(size, np.int64), answer)

@@ -58,15 +58,17 @@ class LuceProblem:
     >>> entries = np.array([0, 1, 0, 1]), np.array([0, 2, 4]), np.zeros(4)
     >>> problem = LuceProblem(*entries, np.array([0, 1]), np.array([3.0, 1.0]), np.array([0, 0]))  # 3 to 1
     >>> best = np.array([np.log(3.0), 0.0])
-    >>> chances = problem.probabilities(best)
-    >>> chances.round(6).tolist(), round(problem.loss(best), 4), problem.gradient(np.zeros(2)).tolist()
+    >>> probabilities = problem.probabilities(best)
+    >>> probabilities.round(6).tolist(), round(problem.loss(best), 4), problem.gradient(np.zeros(2)).tolist()
     ([0.75, 0.25, 0.75, 0.25], 2.2493, [-1.0, 1.0])
     >>> bool((np.abs(problem.gradient(best)) <= problem.rounding()[problem.component]).all())
     True
-    >>> problem.curvature(chances, np.array([1.0, -1.0])).round(6).tolist()  # ¾ ((1, −1), (−1, 1))
+    >>> problem.curvature(probabilities, np.array([1.0, -1.0])).round(6).tolist()  # ¾ ((1, −1), (−1, 1))
     [1.5, -1.5]
-    >>> problem.curvature_diagonal(chances).round(6).tolist(), problem.curvature_of(chances, np.eye(2)).shape
-    ([0.75, 0.75], (2, 2))
+    >>> problem.curvature_diagonal(probabilities).round(6).tolist()
+    [0.75, 0.75]
+    >>> problem.curvature_of(probabilities, np.eye(2)).shape
+    (2, 2)
     >>> kept, same = problem.restrict(np.array([True]))  # to some components; here there is one
     >>> kept.tolist()
     [0, 1]
@@ -121,25 +123,12 @@ class LuceProblem:
         """
         kept = np.flatnonzero(wanted[self.component])
         choices = wanted[self.component[self.winner]]
-        smaller = self.select(choices[rows_of(self.offsets)], choices)
+        smaller = select_choices(self, choices[rows_of(self.offsets)], choices)
         number = np.zeros(self.n_alternatives, np.int64)
         number[kept] = np.arange(len(kept))
         numbers = {"alternative": number[smaller.alternative], "winner": number[smaller.winner]}
         component = np.unique(self.component[kept], return_inverse=True)[1]
         return kept, trusted(LuceProblem, **{**vars(smaller), **numbers, "component": component})
-
-    def select(self, entries: Bool, choices: Bool) -> "LuceProblem":
-        """The same alternatives with only these choices, and only these members of their sets."""
-        lengths = np.bincount(rows_of(self.offsets)[entries], minlength=len(self.winner))
-        return trusted(
-            LuceProblem,
-            alternative=self.alternative[entries],
-            offsets=offsets_of(lengths[choices]),
-            log_multiplicity=self.log_multiplicity[entries],
-            winner=self.winner[choices],
-            count=self.count[choices],
-            component=self.component,
-        )
 
     def loss(self, scores: Float64) -> float:
         """The summed loss −Σ count · ln p(winner)."""
@@ -148,7 +137,7 @@ class LuceProblem:
         return float(np.sum(self.count * (log_sums(logits, self.offsets) - chosen)))  # in one order anywhere
 
     def probabilities(self, scores: Float64) -> Float64:
-        """The chance of each member of each set, shape (n_entries,)."""
+        """The probability of each member of each set, shape (n_entries,)."""
         logits = scores[self.alternative] + self.log_multiplicity
         return np.exp(logits - np.repeat(log_sums(logits, self.offsets), np.diff(self.offsets)))
 
@@ -180,6 +169,20 @@ class LuceProblem:
         """The diagonal of the Hessian, shape (n_alternatives,)."""
         weight = np.repeat(self.count, np.diff(self.offsets)) * probabilities * (1.0 - probabilities)
         return sum_at(self.alternative, weight, self.n_alternatives)
+
+
+def select_choices(problem: LuceProblem, entries: Bool, choices: Bool) -> LuceProblem:
+    """The same alternatives with only these choices, and only these members of their sets."""
+    lengths = np.bincount(rows_of(problem.offsets)[entries], minlength=len(problem.winner))
+    return trusted(
+        LuceProblem,
+        alternative=problem.alternative[entries],
+        offsets=offsets_of(lengths[choices]),
+        log_multiplicity=problem.log_multiplicity[entries],
+        winner=problem.winner[choices],
+        count=problem.count[choices],
+        component=problem.component,
+    )
 
 
 class Slopes(NamedTuple):

@@ -62,7 +62,7 @@ class GroupPart(NamedTuple):
 class Space(NamedTuple):
     """Room to work in, at least as large as the group."""
 
-    chance: Array  # float64 (n_entries of the group,)
+    probability: Array  # float64 (n_entries of the group,)
     gradient: Array  # float64 (n_alternatives of the group,), and so are the others
     diagonal: Array
     residual: Array
@@ -74,18 +74,17 @@ class Space(NamedTuple):
 
 @compiled_within
 def weigh(choices: Choices, part: GroupPart, scores: Array, space: Space) -> None:
-    """Chances of all members of all sets, and the gradient of the summed loss.
+    """Probabilities of all members of all sets, and the gradient of the summed loss.
 
-    What a winner lacks of certainty is the sum of the losers' chances, never 1 − p: no digit is lost when
-    that is small.
+    What a winner lacks of certainty is the sum of the losers' probabilities, never 1 − p: no digit is lost.
     """
     first, base = part.first, choices.offsets[part.first_choice]
-    chance, gradient = space.chance, space.gradient
+    probability, gradient = space.probability, space.gradient
     gradient[: part.last - first] = 0.0
     find_odds(choices, part, scores, space)
     for choice in range(part.first_choice, part.last_choice):
         begin, end = choices.offsets[choice], choices.offsets[choice + 1]
-        members, shares = choices.alternative[begin:end], chance[begin - base : end - base]
+        members, shares = choices.alternative[begin:end], probability[begin - base : end - base]
         total = 0.0
         for share in shares:
             total += share
@@ -100,12 +99,12 @@ def weigh(choices: Choices, part: GroupPart, scores: Array, space: Space) -> Non
 
 @compiled_within
 def find_odds(choices: Choices, part: GroupPart, scores: Array, space: Space) -> None:
-    """m e^s for each member of each set, up to a factor for each set, into ``space.chance``.
+    """m e^s for each member of each set, up to a factor for each set, into ``space.probability``.
 
     Where all e^s of the group are floating-point numbers, each is computed once.
     """
     first, base = part.first, choices.offsets[part.first_choice]
-    chance, power = space.chance, space.scaled
+    probability, power = space.probability, space.scaled
     lowest, highest = np.inf, -np.inf
     for score in scores:
         lowest, highest = min(lowest, score), max(highest, score)
@@ -113,30 +112,31 @@ def find_odds(choices: Choices, part: GroupPart, scores: Array, space: Space) ->
         for node in range(part.last - first):
             power[node] = math.exp(scores[node] - highest)
         for entry in range(base, choices.offsets[part.last_choice]):
-            chance[entry - base] = power[choices.alternative[entry] - first] * choices.multiplicity[entry]
+            node = choices.alternative[entry] - first
+            probability[entry - base] = power[node] * choices.multiplicity[entry]
         return
     for choice in range(part.first_choice, part.last_choice):
         highest = -np.inf
         for entry in range(choices.offsets[choice], choices.offsets[choice + 1]):
             logit = scores[choices.alternative[entry] - first] + math.log(choices.multiplicity[entry])
-            chance[entry - base] = logit
+            probability[entry - base] = logit
             highest = max(highest, logit)
         for entry in range(choices.offsets[choice] - base, choices.offsets[choice + 1] - base):
-            chance[entry] = math.exp(chance[entry] - highest)
+            probability[entry] = math.exp(probability[entry] - highest)
 
 
 @compiled_within
 def bend(choices: Choices, part: GroupPart, space: Space) -> None:
     """Curvature of the summed loss along ``space.direction``, into ``space.bent``.
 
-    Differences are taken to the winner, so that nothing cancels when its chance is close to 1.
+    Differences are taken to the winner, so that nothing cancels when its probability is close to 1.
     """
     first, base = part.first, choices.offsets[part.first_choice]
-    chance, direction, bent = space.chance, space.direction, space.bent
+    probability, direction, bent = space.probability, space.direction, space.bent
     bent[: part.last - first] = 0.0
     for choice in range(part.first_choice, part.last_choice):
         begin, end = choices.offsets[choice], choices.offsets[choice + 1]
-        members, shares = choices.alternative[begin:end], chance[begin - base : end - base]
+        members, shares = choices.alternative[begin:end], probability[begin - base : end - base]
         count, here, mean = choices.count[choice], direction[choices.winner[choice] - first], 0.0
         for entry in range(len(members)):
             mean += shares[entry] * (direction[members[entry] - first] - here)
@@ -153,7 +153,7 @@ def find_diagonal(choices: Choices, part: GroupPart, space: Space) -> None:
     diagonal[: part.last - first] = 0.0
     for choice in range(part.first_choice, part.last_choice):
         begin, end = choices.offsets[choice], choices.offsets[choice + 1]
-        members, shares = choices.alternative[begin:end], space.chance[begin - base : end - base]
+        members, shares = choices.alternative[begin:end], space.probability[begin - base : end - base]
         winner, count, lost, won = choices.winner[choice], choices.count[choice], 0.0, 0.0
         for entry in range(len(members)):
             share = shares[entry]

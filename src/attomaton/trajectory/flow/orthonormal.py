@@ -98,7 +98,7 @@ class Wholes(NamedTuple):
 def find_slope(
     choices: Choices, part: GroupPart, wholes: Wholes, scores: Array, space: Space
 ) -> tuple[int, int]:
-    """Gradient and chances at ``scores``, the gradient of whole components without cancellation.
+    """Gradient and probabilities at ``scores``, the gradient of whole components without cancellation.
 
     Also the curvature along each whole component. Returns the first and last component of the query.
     """
@@ -117,7 +117,7 @@ def find_slope(
         for entry in range(choices.offsets[choice], choices.offsets[choice + 1]):
             other = wholes.component[choices.alternative[entry]] - start
             if other != own:
-                press = choices.count[choice] * space.chance[entry - base]
+                press = choices.count[choice] * space.probability[entry - base]
                 wholes.crossing[other] += press
                 wholes.diagonal[other] += press
                 lost += press
