@@ -300,7 +300,22 @@ class ChoiceTable(Rows):
         check_ids_of(self.rows, {"query": MAX_TOKENS, "winner": MAX_TOKENS}, "the choice table")
         check_rising(self["query"], "the choice table, by query,", strictly=False)
         check_counts(self["count"], 1, "count in the choice table")
-        _check_sets(self)
+        offsets, tokens = ragged_column(self.rows, "tokens")
+        other_offsets, multiplicities = ragged_column(self.rows, "multiplicities")
+        if not np.array_equal(offsets, other_offsets):
+            raise MismatchedParts(
+                "a choice set has more or fewer multiplicities than tokens; give one each"
+            )
+        check_ids(tokens, MAX_TOKENS, "a token of the choice sets")
+        check_counts(multiplicities, 1, "a multiplicity of the choice sets")
+        lengths = np.diff(offsets)
+        begins = np.zeros(len(tokens) + 1, bool)
+        begins[offsets] = True
+        if (lengths < 2).any() or ((tokens[1:] <= tokens[:-1]) & ~begins[1:-1]).any():
+            raise MismatchedParts("a choice set has fewer than two tokens, or falls; use extract_choices")
+        chosen = np.flatnonzero(tokens == np.repeat(self["winner"], lengths))
+        if len(chosen) != len(self):
+            raise MismatchedParts("a winner is not in its choice set; use extract_choices")
 
     def __repr__(self) -> str:
         return f"ChoiceTable({len(self):,} distinct choices, {int(self['count'].sum()):,} in all)"
@@ -369,24 +384,6 @@ def choices_by_definition(
             if len(inside) > 1:
                 choices[query, label, tuple(sorted(inside.items()))] += 1
     return choices
-
-
-def _check_sets(choices: ChoiceTable) -> None:
-    """Each choice set has two tokens or more, rising, each with a multiplicity, and the winner is one."""
-    offsets, tokens = ragged_column(choices.rows, "tokens")
-    other_offsets, multiplicities = ragged_column(choices.rows, "multiplicities")
-    if not np.array_equal(offsets, other_offsets):
-        raise MismatchedParts("a choice set has more or fewer multiplicities than tokens; give one for each")
-    check_ids(tokens, MAX_TOKENS, "a token of the choice sets")
-    check_counts(multiplicities, 1, "a multiplicity of the choice sets")
-    lengths = np.diff(offsets)
-    begins = np.zeros(len(tokens) + 1, bool)
-    begins[offsets] = True
-    if (lengths < 2).any() or ((tokens[1:] <= tokens[:-1]) & ~begins[1:-1]).any():
-        raise MismatchedParts("a choice set has fewer than two tokens, or falls; use extract_choices")
-    chosen = np.flatnonzero(tokens == np.repeat(choices["winner"], lengths))
-    if len(chosen) != len(choices):
-        raise MismatchedParts("a winner is not in its choice set; use extract_choices")
 
 
 def members_inside(components: Components | None, n_tokens: int) -> Members:

@@ -108,18 +108,12 @@ class Residual(ABC):
 def find_priorities(
     loss: TrainingLoss, hard: Float64, soft: Float64, *, step_size: float, atol: float
 ) -> Priorities:
-    """Slacks and odds of all edges of the order."""
+    """Slacks of all edges of the order, and the odds of the tokens below against the label's component."""
     components = loss.components
     above, below = column(components.order, "above"), column(components.order, "below")
     level = np.zeros(len(components))
     level[components.component_of_node] = hard
     slack = level[above] - level[below] - 1.0
-    kappa = _cross_odds(loss, soft) * step_size / loss.n_samples
-    return Priorities(above, below, slack, slack <= atol, kappa)
-
-
-def _cross_odds(loss: TrainingLoss, soft: Float64) -> Float64:
-    """Odds of the tokens below against the label's component, summed for every edge, shape (n_order,)."""
     problem, component = loss.problem, loss.component
     choice, n_choices = rows_of(problem.offsets), len(problem.winner)
     own, other = component[problem.winner][choice], component[problem.alternative]
@@ -127,11 +121,10 @@ def _cross_odds(loss: TrainingLoss, soft: Float64) -> Float64:
     inside = own == other
     odds = np.exp(logits - largest_of(choice[inside], logits[inside], n_choices)[choice])
     total = sum_at(choice[inside], odds[inside], n_choices)
-    order, size = loss.components.order, len(loss.components)
-    edges = column(order, "above") * size + column(order, "below")
-    place = np.searchsorted(edges, own[~inside] * size + other[~inside])
-    across = choice[~inside]
-    return sum_at(place, odds[~inside] / total[across] * problem.count[across], len(edges))
+    size, across = len(components), choice[~inside]
+    edge = np.searchsorted(above * size + below, own[~inside] * size + other[~inside])
+    odds_below = sum_at(edge, odds[~inside] / total[across] * problem.count[across], len(above))
+    return Priorities(above, below, slack, slack <= atol, odds_below * step_size / loss.n_samples)
 
 
 POSITIVE = 1e-9

@@ -137,8 +137,20 @@ def find_answer(ropes: Ropes) -> RowProof | None:
     frame = _Frame(ropes, directions.reshape(len(short), short.shape[1] * asked.shape[1]))
     if frame.directions.size > MOST_NUMBERS or (ropes.lengths[~ropes.tie] == 0).any():
         return None
-    rows = _find_tight(frame)
-    return None if rows is None else _answer(frame, frame.span(rows))
+    ties = np.flatnonzero(ropes.tie & (ropes.lengths > 0))
+    span = frame.span(ties)
+    state: _ActiveState | None = _ActiveState(
+        span, 0.0 * frame.directions.sum(axis=0), np.zeros(len(span.rows))
+    )
+    for _ in range(20 * len(ropes.tie) + 100):
+        missed = frame.missed(state.place)
+        missed[state.span.rows] = 0.0
+        if not missed.max(initial=0.0) > MET:
+            return _answer(frame, frame.span(state.span.rows))
+        state = _take_in(frame, state, int(missed.argmax()))
+        if state is None:
+            break
+    return None
 
 
 def _unit(rows: Float64) -> Float64:
@@ -146,24 +158,6 @@ def _unit(rows: Float64) -> Float64:
     unit = unit_rows(rows)
     _, singular, axes = _svd(unit, full_matrices=False)
     return unit @ axes[singular > DEPENDENT * singular.max(initial=0.0)].T
-
-
-def _find_tight(frame: _Frame) -> Int64 | None:
-    """Ties and the priorities that are tight at the shortest W; None if there is no W."""
-    tie = frame.ropes.tie
-    ties = np.flatnonzero(tie & (frame.ropes.lengths > 0))
-    span = frame.span(ties)
-    state = _ActiveState(span, 0.0 * frame.directions.sum(axis=0), np.zeros(len(span.rows)))
-    for _ in range(20 * len(tie) + 100):
-        missed = frame.missed(state.place)
-        missed[state.span.rows] = 0.0
-        if not missed.max(initial=0.0) > MET:
-            return state.span.rows
-        following = _take_in(frame, state, int(missed.argmax()))
-        if following is None:
-            break
-        state = following
-    return None
 
 
 @dataclass(frozen=True, eq=False)

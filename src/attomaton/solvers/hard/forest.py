@@ -221,8 +221,13 @@ def pivot(graph: Graph, forest: Forest, walk: Walk, limits: tuple[float, float])
     positions; a limit on the sweeps ends it then, and the certificate tells.
     """
     greed, atol = limits
-    while _drop_negative(graph, forest, walk) > 0:
-        pass
+    n_pulling = 1
+    while n_pulling > 0:  # let go of the edges that pull
+        multipliers, n_pulling = collect(graph, forest, walk), 0
+        for edge in range(len(multipliers)):
+            if multipliers[edge] < 0.0:
+                unlink(graph, forest, edge)
+                n_pulling += 1
     for _ in range(MAX_SWEEPS):
         worst = 0.0
         for edge in range(len(graph.above)):
@@ -252,17 +257,6 @@ def collect(graph: Graph, forest: Forest, walk: Walk) -> Float64:
 @compiled_within
 def _violation(graph: Graph, forest: Forest, edge: int) -> float:
     return graph.gap[edge] - forest.position[graph.above[edge]] + forest.position[graph.below[edge]]
-
-
-@compiled_within
-def _drop_negative(graph: Graph, forest: Forest, walk: Walk) -> int:
-    """Settle every block and let go of the edges that pull; returns how many there were."""
-    multipliers, n_pulling = collect(graph, forest, walk), 0
-    for edge in range(len(multipliers)):
-        if multipliers[edge] < 0.0:
-            unlink(graph, forest, edge)
-            n_pulling += 1
-    return n_pulling
 
 
 @compiled_within

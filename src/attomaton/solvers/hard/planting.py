@@ -8,7 +8,7 @@ it pull on one from above; those edges come first, then all others by their slac
 import numpy as np
 
 from attomaton.base.kernels import compiled, compiled_within, copy_into
-from attomaton.base.tables import Float64, Int32, Int64
+from attomaton.base.tables import Float64, Int32
 from attomaton.graphs.topology import sort_topologically
 from attomaton.solvers.hard.forest import NONE, Array, Forest, Graph, link, whole
 
@@ -92,7 +92,12 @@ def find_reach(graph: Graph, height: Int32, depth: Int32) -> tuple[Float64, Floa
     That path is put where the positions closest to 0 within these bounds balance; the place is found by
     halving an interval, for all weak components at once.
     """
-    leader, size = find_leaders(graph), len(height)
+    leader, size = np.arange(len(height)), len(height)  # one node for each weak component
+    for edge in range(len(graph.above)):
+        one, other = whole(graph.above[edge]), whole(graph.below[edge])
+        leader[_lead(leader, one)] = _lead(leader, other)
+    for node in range(size):
+        leader[node] = _lead(leader, node)
     least, most, load = np.zeros(size), np.zeros(size), np.zeros(size)
     for node in range(size):
         most[leader[node]] = max(most[leader[node]], height[node] + depth[node])
@@ -145,18 +150,6 @@ def plant(graph: Graph, forest: Forest, edges: Int32) -> None:
         if one != other:
             leader[one] = other
             link(graph, forest, whole(edge))
-
-
-@compiled_within
-def find_leaders(graph: Graph) -> Int64:
-    """One node for each weak component, the same for all its nodes, shape (n_nodes,)."""
-    leader = np.arange(len(graph.weight))
-    for edge in range(len(graph.above)):
-        one, other = whole(graph.above[edge]), whole(graph.below[edge])
-        leader[_lead(leader, one)] = _lead(leader, other)
-    for node in range(len(leader)):
-        leader[node] = _lead(leader, node)
-    return leader
 
 
 @compiled_within
