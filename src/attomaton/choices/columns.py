@@ -62,7 +62,7 @@ def find_column(columns: Mapping[Any, Any], name: Any, role: str) -> Any:
         return columns[name]
     if isinstance(name, Hashable) and name in columns:
         raise InvalidSamples(f"there are two columns {name!r}; rename one of them")
-    there = ", ".join(show(one) for one in list(columns)[:SHOWN]) + ", …" * (len(columns) > SHOWN)
+    there = ", ".join(show(key) for key in list(columns)[:SHOWN]) + ", …" * (len(columns) > SHOWN)
     raise InvalidSamples(
         f"there is no column {show(name)} for the {role}; the columns are {there or 'none'}: "
         f"name the right one with {role}="
@@ -83,14 +83,14 @@ def as_arrow(values: Any) -> Any:
         kinds: set[type] = set(map(type, cast("Sequence[Any]", values)))
         if any(issubclass(kind, list | tuple | dict) for kind in kinds):
             return None
-    given = cast("Any", values)
+    column = cast("Any", values)
     try:
-        found: Any = given.to_arrow() if library_of(given) == "polars" else given
-        if not isinstance(found, pa.Array | pa.ChunkedArray):
-            found = _arrow.array(found, from_pandas=True)
+        array_like: Any = column.to_arrow() if library_of(column) == "polars" else column
+        if not isinstance(array_like, pa.Array | pa.ChunkedArray):
+            array_like = _arrow.array(array_like, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
-    array: Any = _join(found)
+    array: Any = _join(array_like)
     if _is.is_dictionary(array.type):
         array = array.dictionary_decode()
     return array if _kind(array.type) else None
@@ -139,8 +139,8 @@ def number_columns(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[In
 def _number_in_arrow(arrays: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[Int64]]:
     kinds = {role: _kind(array.type) for role, array in arrays.items() if len(array)}
     if len(set(kinds.values())) > 1:
-        told = " and ".join(f"{role} holds {kind}" for role, kind in kinds.items())
-        raise InvalidSamples(f"items must be of one kind, and {told}; convert both columns to one type")
+        holdings = " and ".join(f"{role} holds {kind}" for role, kind in kinds.items())
+        raise InvalidSamples(f"items must be of one kind, and {holdings}; convert both columns to one type")
     lengths = [len(array) for array in arrays.values()]
     if "number" in kinds.values():
         parts = [_as_numbers(array) for array in arrays.values()]

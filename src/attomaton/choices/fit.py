@@ -104,12 +104,12 @@ def fit_choices(
         prior = real_number(prior, "prior, the standard deviation of a score,", least=1e-3, most=1e3)
     if ridge and prior is not None:
         raise UnsupportedOption("ridge acts inside components and prior between them too; give one of them")
-    given = read_given(ChoiceData(winners, choice_sets, losers, rankings, tied, counts), columns)
-    graph = find_components(_edges_of(given.choices, len(given.items)))
+    parsed = read_given(ChoiceData(winners, choice_sets, losers, rankings, tied, counts), columns)
+    graph = find_components(_edges_of(parsed.choices, len(parsed.items)))
     scored = graph if prior is None else join_components(graph)
-    pull = (ridge if prior is None else prior**-2) * given.parts
-    soft = solve_luce(_choices_inside(given.choices, scored), scored, ridge=pull)
-    return ChoiceFit(given.items, graph, soft, prior, given.parts, given.rankings)
+    pull = (ridge if prior is None else prior**-2) * parsed.parts
+    soft = solve_luce(_choices_inside(parsed.choices, scored), scored, ridge=pull)
+    return ChoiceFit(parsed.items, graph, soft, prior, parsed.parts, parsed.rankings)
 
 
 def _edges_of(data: NumberedChoices, n_items: int) -> EdgeTable:
@@ -125,8 +125,8 @@ def _edges_of(data: NumberedChoices, n_items: int) -> EdgeTable:
     once = bool((data.made == 1).all())  # then there is nothing to add up but occurrences
     counts = np.concatenate([data.made[data.choice[loses]], data.made])
     keys, support = count_keys(keys) if once else sum_by_key(keys, counts)
-    made = np.array([data.made.sum()])
-    return make_edges(n_items + 1, keys, support, np.array([n_items]), made, np.zeros_like(made))
+    total = np.array([data.made.sum()])
+    return make_edges(n_items + 1, keys, support, np.array([n_items]), total, np.zeros_like(total))
 
 
 def _choices_inside(data: NumberedChoices, graph: Components) -> ChoiceTable:
@@ -134,15 +134,15 @@ def _choices_inside(data: NumberedChoices, graph: Components) -> ChoiceTable:
     component = graph.component_of_node
     inside = component[data.item] == component[data.winner[data.choice]]
     lengths = np.bincount(data.choice[inside], minlength=len(data.winner))
-    kept = lengths > 1
-    entries = inside & kept[data.choice]
+    several = lengths > 1
+    entries = inside & several[data.choice]
     choices = make_choices(
-        np.full(int(kept.sum()), len(component) - 1, np.int32),
-        data.winner[kept].astype(np.int32),
-        offsets_of(lengths[kept]),
+        np.full(int(several.sum()), len(component) - 1, np.int32),
+        data.winner[several].astype(np.int32),
+        offsets_of(lengths[several]),
         data.item[entries].astype(np.int32),
         data.multiplicity[entries].astype(np.int32),
-        data.made[kept],
+        data.made[several],
     )
     repeated = int(graph.edges["support"].sum()) > 2 * len(graph.edges)
     return count_choices([choices]) if repeated else choices  # else hardly two choices are equal

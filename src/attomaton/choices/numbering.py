@@ -41,8 +41,8 @@ def number_choices(
     for name, values in (("winners", winners), ("choice_sets", choice_sets), ("counts", counts)):
         if values is not None and not isinstance(values, Sized):
             raise InvalidSamples(f"{name} is of type {type(values).__name__}, without a length; give a list")
-    given = cast("Sized | None", counts)
-    if len(winners) != len(choice_sets) or (given is not None and len(given) != len(winners)):
+    sized = cast("Sized | None", counts)
+    if len(winners) != len(choice_sets) or (sized is not None and len(sized) != len(winners)):
         sizes = f"{len(winners)} winners, {len(choice_sets)} choice sets"
         raise InvalidSamples(f"{sizes} and counts for them must be equally many; give one of each per choice")
     kinds: set[type] = set(map(type, choice_sets))
@@ -113,20 +113,20 @@ def check_counts(counts: object, n_choices: int) -> Int64:
     if counts is None:
         return np.ones(n_choices, np.int64)
     try:
-        given = np.asarray(counts)
+        values = np.asarray(counts)
     except ValueError:  # ragged
-        given = np.empty((0, 0))
-    numbers = given.ndim == 1 and (not len(given) or given.dtype.kind in "iuf")
+        values = np.empty((0, 0))
+    numbers = values.ndim == 1 and (not len(values) or values.dtype.kind in "iuf")
     with np.errstate(invalid="ignore"):
-        wrong: Any = np.flatnonzero(~((given >= 1) & (given % 1 == 0))) if numbers and len(given) else ()
+        wrong: Any = np.flatnonzero(~((values >= 1) & (values % 1 == 0))) if numbers and len(values) else ()
     if not numbers or len(wrong):
-        first = f" (row {wrong[0]} has {given[wrong[0]]:g})" if len(wrong) else ""
+        first = f" (row {wrong[0]} has {values[wrong[0]]:g})" if len(wrong) else ""
         raise InvalidSamples(
             f"counts must be whole numbers from 1 on, one per choice{first}; drop those that were never made"
         )
-    if given.sum(dtype=np.float64) > MOST_MADE:
+    if values.sum(dtype=np.float64) > MOST_MADE:
         raise InvalidSamples(f"counts add up to more than {MOST_MADE:,}; divide all by a common factor")
-    return given.astype(np.int64)
+    return values.astype(np.int64)
 
 
 def number_hashable(flat: Sequence[Any]) -> tuple[tuple[Any, ...], Int64]:

@@ -83,8 +83,8 @@ class OrderedItems:
         from attomaton.graphs.topology import find_irredundant  # compiles, so only when needed
 
         above, below = self._pairs
-        kept = find_irredundant(group_borders(above, len(self.components)), below)
-        return tuple(zip(above[kept].tolist(), below[kept].tolist(), strict=True))
+        needed = find_irredundant(group_borders(above, len(self.components)), below)
+        return tuple(zip(above[needed].tolist(), below[needed].tolist(), strict=True))
 
     @property
     def connected(self) -> bool:
@@ -137,8 +137,8 @@ class OrderedItems:
         between_items = keep_rows(edges.rows, edges["loser"] < len(self.items))
         scores = solve_graph_svm(find_components(replace(edges, rows=between_items))).expect().scores
         items = column(scores, "token")[:-1].tolist()  # the last is the query, which is no item
-        found = dict(zip(items, column(scores, "score").tolist(), strict=False))
-        return {item: found.get(number, 0.0) for number, item in enumerate(self.items)}
+        score_of = dict(zip(items, column(scores, "score").tolist(), strict=False))
+        return {item: score_of.get(number, 0.0) for number, item in enumerate(self.items)}
 
     def _check_scores(self) -> None:
         if self.soft.status is not Status.CERTIFIED:

@@ -156,18 +156,18 @@ class ChoiceFit(Tabular, OrderedItems):
         >>> print(fit.difference("a", "c"))
         'a' minus 'c': +inf (no standard error)
         """
-        one, other = self._lookup([first, second])
+        a, b = self._lookup([first, second])
         component = self.soft.components.component_of_node
-        if component[one] != component[other]:
-            for above, below, value in ((one, other, np.inf), (other, one, -np.inf)):
+        if component[a] != component[b]:
+            for above, below, value in ((a, b, np.inf), (b, a, -np.inf)):
                 if self._below(component[above])[component[below]]:
                     return ScoreDifference(first, second, value, None)
             raise self._undetermined(first, second)
         self._check_scores()
-        if one == other:
+        if a == b:
             return ScoreDifference(first, second, 0.0, 0.0)
-        error = self._covariances.of_difference(one, other) ** 0.5
-        return ScoreDifference(first, second, float(self._score[one] - self._score[other]), error)
+        error = self._covariances.of_difference(a, b) ** 0.5
+        return ScoreDifference(first, second, float(self._score[a] - self._score[b]), error)
 
     def covariance(self, items: Any = None) -> Float64:
         """The covariance of the scores of these items, shape (n_items, n_items); all items if not given.
@@ -182,9 +182,9 @@ class ChoiceFit(Tabular, OrderedItems):
         >>> fit.covariance().round(3).tolist()
         [[0.375, -0.375, nan], [-0.375, 0.375, nan], [nan, nan, nan]]
         """
-        asked: Any = self.items if items is None else items
-        several = isinstance(asked, Collection) and not isinstance(asked, str) and not self._is_item(asked)
-        numbers = np.array(self._lookup(list(cast("Any", asked)) if several else [asked]), np.int64)
+        chosen: Any = self.items if items is None else items
+        several = isinstance(chosen, Collection) and not isinstance(chosen, str) and not self._is_item(chosen)
+        numbers = np.array(self._lookup(list(cast("Any", chosen)) if several else [chosen]), np.int64)
         self._check_scores()
         return self._covariances.of(numbers)
 
@@ -245,9 +245,9 @@ class ChoiceFit(Tabular, OrderedItems):
         component = self._places[self.graph.component_of_node[:size]]
         above, below = (side[: 0 if joined else None] for side in self._pairs)
         edges = self.graph.edges
-        made = np.where(edges["winner"] < size, edges["support"], 0)
-        won = sum_at(edges["winner"], np.where(edges["loser"] == size, made, 0), size + 1)[:size]
-        lost = sum_at(edges["loser"], made, size + 1)[:size]
+        counts = np.where(edges["winner"] < size, edges["support"], 0)
+        won = sum_at(edges["winner"], np.where(edges["loser"] == size, counts, 0), size + 1)[:size]
+        lost = sum_at(edges["loser"], counts, size + 1)[:size]
         if self.parts == 1:
             wins, losses = won.astype(np.int64), lost.astype(np.int64)
         else:
@@ -368,16 +368,16 @@ class ChoiceFit(Tabular, OrderedItems):
 
     @property
     def _n_choices(self) -> float:
-        made = self.graph.edges.n_samples
-        return made / self.parts if made % self.parts else made // self.parts
+        total = self.graph.edges.n_samples
+        return total / self.parts if total % self.parts else total // self.parts
 
     def _tell(self, limit: int = SHOWN_ROWS, rest: str = ".table() has all") -> list[Block]:
         """The summary, with the first ``limit`` items, and where to find the ``rest``."""
-        n_items, number, made = len(self.items), len(self.components), self._n_choices
+        n_items, number, total = len(self.items), len(self.components), self._n_choices
         joined = " of the data, joined by the prior" * (self.prior is not None and number > 1)
         proof = f"none is farther than {SCORES_WITHIN:.0e} from the best fit"
         return [
-            f"{made:,.12g} choice{'s' * (made != 1)} between {n_items:,} item{'s' * (n_items != 1)}: "
+            f"{total:,.12g} choice{'s' * (total != 1)} between {n_items:,} item{'s' * (n_items != 1)}: "
             f"{number:,} component{'s' * (number != 1)}{joined}",
             self._list(limit),
             *([f"and {n_items - limit:,} more; {rest}"] if n_items > limit else []),

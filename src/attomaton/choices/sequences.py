@@ -10,14 +10,7 @@ from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import show
 from attomaton.base.ragged import occurs
 from attomaton.base.tables import Bool, Int64
-from attomaton.choices.columns import (
-    as_arrow,
-    as_list,
-    check_items,
-    library_of,
-    list_values,
-    number_columns,
-)
+from attomaton.choices.columns import as_arrow, as_list, check_items, library_of, list_values, number_columns
 from attomaton.choices.numbering import NumberedChoices, arrange, check_counts, number_choices, pair_up
 from attomaton.choices.rankings import table_pairs, table_rankings, unroll
 
@@ -35,10 +28,10 @@ def read_flags(values: Any) -> Bool:
     """Truth values as they stand in tables, shape (n_rows,)."""
     flags: list[bool] = []
     for row, value in enumerate(as_list(values)):
-        known = FLAGS.get(str(value).strip().lower(), FLAGS.get(str(value).removesuffix(".0")))
-        if known is None:
+        flag = FLAGS.get(str(value).strip().lower(), FLAGS.get(str(value).removesuffix(".0")))
+        if flag is None:
             raise InvalidSamples(f"tied is {show(value)} in row {row}; give True or False")
-        flags.append(known)
+        flags.append(flag)
     return np.array(flags, bool)
 
 
@@ -47,18 +40,18 @@ def read_outcomes(
 ) -> tuple[Bool, Bool]:
     """Where the first of each pair lost, and where it was a tie, shape (n_rows,) each."""
     array = as_arrow(values)
-    given: list[Any] = [] if array is None else array.to_pylist()
-    if array is None or len(given) != len(pair[0]):
+    outcomes: list[Any] = [] if array is None else array.to_pylist()
+    if array is None or len(outcomes) != len(pair[0]):
         raise InvalidSamples("the outcome is no column of texts or numbers with one entry for each row")
-    special, outcomes = {*names, *TIES, 0, 0.5, 1, *NUMBERS}, set(given)
-    both = next((item for item in items if item in special and item in outcomes), None)
+    special, distinct = {*names, *TIES, 0, 0.5, 1, *NUMBERS}, set(outcomes)
+    both = next((item for item in items if item in special and item in distinct), None)
     if both is not None:
         raise InvalidSamples(
             f"the outcome {show(both)} may be the item of that name or not; give columns of winner and loser"
         )
     number = {item: place for place, item in enumerate(items)}
-    first, second = (one.tolist() for one in pair)
-    pairs = zip(given, zip(first, second, strict=True), strict=True)
+    first, second = (column.tolist() for column in pair)
+    pairs = zip(outcomes, zip(first, second, strict=True), strict=True)
     ends = [_end(value, number, both, names, row) for row, (value, both) in enumerate(pairs)]
     wins = np.array(ends, np.float64)
     return wins == 0.0, wins == 0.5
@@ -244,13 +237,13 @@ def _read_rankings(data: ChoiceData) -> ParsedChoices:
     counts = data.counts
     if counts is not None and not (isinstance(counts, Sized) and len(counts) == len(rankings)):
         raise InvalidSamples(f"{len(rankings)} rankings and counts for them must be equally many")
-    made = check_counts(counts, len(rankings))
-    found = unroll(rankings)
-    counts = np.array(found.weights, np.int64) * made[found.ranking]
-    items, choices = number_choices(found.winners, found.choice_sets, counts)
+    times = check_counts(counts, len(rankings))
+    unrolled = unroll(rankings)
+    counts = np.array(unrolled.weights, np.int64) * times[unrolled.ranking]
+    items, choices = number_choices(unrolled.winners, unrolled.choice_sets, counts)
     check_items(items)
-    ranked = None if found.parts == 1 else table_rankings(found.places, items, made)
-    return ParsedChoices(items, choices, found.parts, ranked)
+    ranked = None if unrolled.parts == 1 else table_rankings(unrolled.places, items, times)
+    return ParsedChoices(items, choices, unrolled.parts, ranked)
 
 
 def holds_items(values: Any) -> bool:
@@ -317,17 +310,17 @@ def _refuse_characters(data: ChoiceData) -> None:
 
 def _check_lengths(**columns: Any) -> None:
     """Columns of one table are equally long."""
-    given = {name: values for name, values in columns.items() if values is not None}
-    for name, values in given.items():
+    present = {name: values for name, values in columns.items() if values is not None}
+    for name, values in present.items():
         if not hasattr(values, "__len__"):
             raise InvalidSamples(f"{name} is of type {type(values).__name__}, without a length; give a list")
         kind: type = type(values)  # pyright: ignore[reportUnknownVariableType]
         if issubclass(kind, set | frozenset | Mapping):
             raise InvalidSamples(f"{name} is of type {kind.__name__}, without an order; give a list")
-    lengths = {name: len(values) for name, values in given.items()}
+    lengths = {name: len(values) for name, values in present.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{length} {name}" for name, length in lengths.items())
-        raise InvalidSamples(f"there are {told}; give one of each per choice")
+        sizes = ", ".join(f"{length} {name}" for name, length in lengths.items())
+        raise InvalidSamples(f"there are {sizes}; give one of each per choice")
 
 
 def _check_index(*columns: Any) -> None:

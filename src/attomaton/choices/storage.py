@@ -57,9 +57,7 @@ def pack(
     )
 
 
-def unpack(
-    run: Run,
-) -> tuple[tuple[Any, ...], Components, SoftSolution, float | None, int, pa.Table | None]:
+def unpack(run: Run) -> tuple[tuple[Any, ...], Components, SoftSolution, float | None, int, pa.Table | None]:
     """Every part through its constructor, which checks it, in the order in which one indexes another."""
     about = run.manifest
     queries = make_table(QUERY_SCHEMA, {name: run.arrays[f"queries/{name}"] for name in QUERY_SCHEMA.names})

@@ -102,8 +102,8 @@ def differentiate(rankings: Rankings, scores: Float64) -> Iterator[RankingSlopes
             chosen = np.flatnonzero(which.ravel() == number)
             for few in np.array_split(chosen, 1 + len(chosen) * length * len(scores) // AT_ONCE):
                 items = rankings.items[entries[few]]
-                found = _differentiate_alike(scores[items], [place.tolist() for place in places])
-                yield RankingSlopes(items, *found, rankings.often[rows[few]].astype(np.float64))
+                derivatives = _differentiate_alike(scores[items], [place.tolist() for place in places])
+                yield RankingSlopes(items, *derivatives, rankings.often[rows[few]].astype(np.float64))
 
 
 def _differentiate_alike(scores: Float64, places: list[list[int]]) -> tuple[Float64, Float64]:
@@ -232,13 +232,13 @@ class Covariances:
     def of(self, numbers: Int64) -> Float64:
         """The covariance of these items, NaN where there is none, shape (n_items, n_items)."""
         component = self._component[numbers]
-        found = np.full((len(numbers), len(numbers)), np.nan)
+        covariance = np.full((len(numbers), len(numbers)), np.nan)
         for number in np.unique(component).tolist():
             here = np.flatnonzero(component == number)
             if self._soft.components.sizes[number] > 1:
                 places = self._place[numbers[here]]
-                found[np.ix_(here, here)] = self._inside(number).covariance(places)
-        return found
+                covariance[np.ix_(here, here)] = self._inside(number).covariance(places)
+        return covariance
 
     def of_difference(self, first: int, second: int) -> float:
         """The variance of the difference of two scores of one component."""
@@ -251,11 +251,11 @@ class Covariances:
         """The standard error of the score of each node, shape (n_nodes,)."""
         if self._split is None:
             return self._soft.standard_errors()
-        found = np.full(len(self._component), np.nan)
+        errors_by_node = np.full(len(self._component), np.nan)
         for number in np.flatnonzero(self._soft.components.sizes > 1).tolist():
             places = np.arange(int(self._soft.components.sizes[number]))
-            found[self._nodes(number)] = np.sqrt(np.diag(self._inside(number).covariance(places)))
-        return found
+            errors_by_node[self._nodes(number)] = np.sqrt(np.diag(self._inside(number).covariance(places)))
+        return errors_by_node
 
     @cached_property
     def _problem(self) -> tuple[Int64, LuceProblem]:

@@ -39,21 +39,21 @@ def flatten(starts: Int64, stops: Int64) -> tuple[Int64, Int64]:
 
 
 def _find_plain(values: Int32, starts: Int64, stops: Int64, labels: Int32) -> Bool:
-    sample, place = flatten(starts, stops)
-    return occurs(sample[values[place] == labels[sample]], len(starts))
+    sample, position = flatten(starts, stops)
+    return occurs(sample[values[position] == labels[sample]], len(starts))
 
 
 @compiled(work=_scan_work, instead=_find_plain)
 def find_labels(values: Int32, starts: Int64, stops: Int64, labels: Int32) -> Bool:
     """Which samples have their label in the context, shape (n_samples,)."""
-    found = np.zeros(len(starts), np.bool_)
+    hits = np.zeros(len(starts), np.bool_)
     for sample in range(len(starts)):
         label = labels[sample]
-        for place in range(stops[sample] - 1, starts[sample] - 1, -1):
-            if values[place] == label:
-                found[sample] = True
+        for position in range(stops[sample] - 1, starts[sample] - 1, -1):
+            if values[position] == label:
+                hits[sample] = True
                 break
-    return found
+    return hits
 
 
 def _link_plain(values: Int32, n_tokens: int) -> Int64:
@@ -69,19 +69,19 @@ def link_ahead(values: Int32, n_tokens: int) -> Int64:
     """Where each token returns, shape (n_values,); ``n_values`` where it does not."""
     after = np.empty(len(values), np.int64)
     following = np.full(n_tokens, len(values), np.int64)
-    for place in range(len(values) - 1, -1, -1):
-        token = values[place]
-        after[place] = following[token]
-        following[token] = place
+    for position in range(len(values) - 1, -1, -1):
+        token = values[position]
+        after[position] = following[token]
+        following[token] = position
     return after
 
 
 def _pack_plain(values: Int32, starts: Int64, stops: Int64, labels: Int32, after: Int64) -> Int64:
-    sample, place = flatten(starts, stops)
-    loses = (after[place] >= stops[sample]) & (values[place] != labels[sample])
-    sample, place = sample[loses], place[loses]
+    sample, position = flatten(starts, stops)
+    loses = (after[position] >= stops[sample]) & (values[position] != labels[sample])
+    sample, position = sample[loses], position[loses]
     pairs = pack_pairs(values[stops - 1], labels)
-    return pack_pairs(pairs[sample], values[place])
+    return pack_pairs(pairs[sample], values[position])
 
 
 @compiled(work=_scan_work, instead=_pack_plain)
@@ -149,8 +149,8 @@ def count_all_tokens(samples: Samples) -> Bags:
     >>> count_all_tokens(Samples.from_lists([[1, 0, 1], [2, 0]], [0, 1])).multiplicity.tolist()
     [1, 2, 1, 1]
     """
-    sample, place = flatten(samples.starts, samples.stops)
-    keys, multiplicity = count_keys(pack_pairs(sample, samples.values[place]))
+    sample, position = flatten(samples.starts, samples.stops)
+    keys, multiplicity = count_keys(pack_pairs(sample, samples.values[position]))
     return Bags(samples, *unpack_pairs(keys), multiplicity)
 
 
@@ -177,8 +177,8 @@ def order_samples(samples: Samples) -> Samples:
 
     So every share of them makes a stretch of a table by itself, and shares are joined instead of merged.
     """
-    kept = samples.take(find_realisable(samples))
-    return kept.take(order_pairs(kept.queries, kept.labels, kept.n_tokens))
+    realisable = samples.take(find_realisable(samples))
+    return realisable.take(order_pairs(realisable.queries, realisable.labels, realisable.n_tokens))
 
 
 def cut_shares(ordered: Samples, most: int, threads: int | None = None) -> list[Samples]:

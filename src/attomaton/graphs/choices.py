@@ -63,27 +63,27 @@ def _collect_work(contexts: SortedContexts, members: Members, _: bool) -> float:
 
 def _collect_plain(contexts: SortedContexts, members: Members, whole: bool) -> tuple[Int64, Int64, Int64]:
     values, starts, stops, labels = contexts
-    sample, place = flatten(starts, stops)
+    sample, position = flatten(starts, stops)
     queries = values[stops - 1]
     if not whole:
         own = _components_of(members, queries, labels)
-        asked = own[sample] >= 0
-        sample, place = sample[asked], place[asked]
-        inside = _components_of(members, queries[sample], values[place]) == own[sample]
-        sample, place = sample[inside], place[inside]
-    keys, times = count_keys(pack_pairs(sample, values[place]))
+        tied = own[sample] >= 0
+        sample, position = sample[tied], position[tied]
+        inside = _components_of(members, queries[sample], values[position]) == own[sample]
+        sample, position = sample[inside], position[inside]
+    keys, times = count_keys(pack_pairs(sample, values[position]))
     sample, token = unpack_pairs(keys)
     distinct = np.bincount(sample, minlength=len(starts))
-    kept = distinct[sample] > 1
+    several = distinct[sample] > 1
     rows = np.flatnonzero(distinct > 1)
-    entries = (token[kept].astype(np.int64) << HALF) | times[kept]
+    entries = (token[several].astype(np.int64) << HALF) | times[several]
     return rows, offsets_of(distinct[rows]), entries
 
 
 def _components_of(members: Members, queries: Int32, tokens: Int32) -> Int64:
     keys = pack_pairs(rows_of(members.borders), members.token)
-    rows, found = find_rows(keys, pack_pairs(queries, tokens))
-    return np.where(found, members.component[rows] if len(keys) else -1, -1)
+    rows, is_node = find_rows(keys, pack_pairs(queries, tokens))
+    return np.where(is_node, members.component[rows] if len(keys) else -1, -1)
 
 
 def _tied_work(_: Members, queries: Int32, __: Int32) -> float:
@@ -127,10 +127,10 @@ def collect_sets(contexts: SortedContexts, members: Members, whole: bool) -> tup
     n_rows = end = 0
     query = np.int64(-1)
     for sample in range(len(starts)):
-        asked = np.int64(values[stops[sample] - 1])
-        if asked != query and not whole:
-            _turn_to(members, inside, query, asked)
-        query, own = asked, inside[labels[sample]]
+        following = np.int64(values[stops[sample] - 1])
+        if following != query and not whole:
+            _turn_to(members, inside, query, following)
+        query, own = following, inside[labels[sample]]
         if own < 0 and not whole:
             continue
         first = end
@@ -146,13 +146,13 @@ def collect_sets(contexts: SortedContexts, members: Members, whole: bool) -> tup
 
 
 @compiled_within
-def _turn_to(members: Members, inside: Int64, query: Any, asked: Any) -> None:
-    """Put the components of the tokens of ``asked`` into ``inside`` in place of those of ``query``."""
+def _turn_to(members: Members, inside: Int64, query: Any, following: Any) -> None:
+    """Put the components of the tokens of ``following`` into ``inside`` in place of those of ``query``."""
     borders, token, component = members
     if query >= 0:
         for row in range(borders[query], borders[query + 1]):
             inside[token[row]] = -1
-    for row in range(borders[asked], borders[asked + 1]):
+    for row in range(borders[following], borders[following + 1]):
         inside[token[row]] = component[row]
 
 
@@ -160,17 +160,17 @@ def _turn_to(members: Members, inside: Int64, query: Any, asked: Any) -> None:
 def _count_inside(context: Int32, inside: Int64, own: Any, times: Int64, entries: Int64, end: int) -> int:
     """Append the distinct tokens of a context that are in component ``own``, counted; where they end."""
     first = end
-    for place in range(len(context)):
-        token = context[place]
+    for position in range(len(context)):
+        token = context[position]
         if inside[token] == own:
             if times[token] == 0:
                 entries[end] = token
                 end += 1
             times[token] += 1
     for entry in range(first, end):
-        one = entries[entry]
-        entries[entry] = (one << HALF) | times[one]
-        times[one] = 0
+        token_of_entry = entries[entry]
+        entries[entry] = (token_of_entry << HALF) | times[token_of_entry]
+        times[token_of_entry] = 0
     return end
 
 
@@ -204,8 +204,8 @@ def count_sets(pairs: Int64, offsets: Int64, entries: Int64, counts: Int64) -> t
         first = end
     rows, summed = np.empty(len(pairs), np.int64), np.empty(len(pairs), np.int64)
     n_rows = 0
-    for place in range(len(order)):
-        row = order[place]
+    for rank in range(len(order)):
+        row = order[rank]
         if n_rows > 0:
             last = rows[n_rows - 1]
             if pairs[last] == pairs[row] and compare_sets(offsets, entries, last, row) == 0:
@@ -229,31 +229,31 @@ def _sort_sets(offsets: Int64, entries: Int64, order: Int64, room: Int64) -> Non
 @compiled_within
 def _merge_runs(offsets: Int64, entries: Int64, order: Int64, width: int, room: Int64) -> None:
     """Merge the sorted runs ``order[:width]`` and ``order[width:]``."""
-    for place in range(width):
-        room[place] = order[place]
-    one, other, place = 0, width, 0
-    while one < width and other < len(order):
-        if compare_sets(offsets, entries, order[other], room[one]) < 0:
-            order[place] = order[other]
-            other += 1
+    for rank in range(width):
+        room[rank] = order[rank]
+    left_run, right_run, rank = 0, width, 0
+    while left_run < width and right_run < len(order):
+        if compare_sets(offsets, entries, order[right_run], room[left_run]) < 0:
+            order[rank] = order[right_run]
+            right_run += 1
         else:
-            order[place] = room[one]
-            one += 1
-        place += 1
-    for left in range(one, width):
-        order[place] = room[left]
-        place += 1
+            order[rank] = room[left_run]
+            left_run += 1
+        rank += 1
+    for rest in range(left_run, width):
+        order[rank] = room[rest]
+        rank += 1
 
 
 @compiled_within
-def compare_sets(offsets: Int64, entries: Int64, one: int, other: int) -> int:
+def compare_sets(offsets: Int64, entries: Int64, first: int, second: int) -> int:
     """Below 0 if the first set comes first, 0 if both are equal, above 0 otherwise."""
-    start, length = offsets[one], offsets[one + 1] - offsets[one]
-    begin, size = offsets[other], offsets[other + 1] - offsets[other]
-    for place in range(min(length, size)):
-        if entries[start + place] < entries[begin + place]:
+    start, length = offsets[first], offsets[first + 1] - offsets[first]
+    begin, size = offsets[second], offsets[second + 1] - offsets[second]
+    for entry in range(min(length, size)):
+        if entries[start + entry] < entries[begin + entry]:
             return -1
-        if entries[start + place] > entries[begin + place]:
+        if entries[start + entry] > entries[begin + entry]:
             return 1
     return int(length - size)
 
@@ -303,9 +303,7 @@ class ChoiceTable(Rows):
         offsets, tokens = ragged_column(self.rows, "tokens")
         other_offsets, multiplicities = ragged_column(self.rows, "multiplicities")
         if not np.array_equal(offsets, other_offsets):
-            raise MismatchedParts(
-                "a choice set has more or fewer multiplicities than tokens; give one each"
-            )
+            raise MismatchedParts("a choice set has more or fewer multiplicities than tokens; give one each")
         check_ids(tokens, MAX_TOKENS, "a token of the choice sets")
         check_counts(multiplicities, 1, "a multiplicity of the choice sets")
         lengths = np.diff(offsets)

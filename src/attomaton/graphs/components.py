@@ -28,12 +28,7 @@ from attomaton.base.ragged import group_borders, offsets_of, run_starts
 from attomaton.base.tables import Bool, Int32, Int64, Integers, column, keep_rows, make_table
 from attomaton.graphs.bags import SHARES, SMALLEST
 from attomaton.graphs.edges import EdgeTable
-from attomaton.graphs.grouping import (
-    distinct_keys,
-    find_rows,
-    pack_pairs,
-    unpack_pairs,
-)
+from attomaton.graphs.grouping import distinct_keys, find_rows, pack_pairs, unpack_pairs
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.graphs.strong import (
     Found,
@@ -206,8 +201,8 @@ class Components(Tabular):
     def component(self, query: int, token: int) -> int:
         """The component of ``token`` under ``query``."""
         query, token = whole_number(query, "query"), whole_number(token, "token")
-        rows, found = self.rows(np.array([query]), np.array([token]))
-        if not found[0]:
+        rows, is_node = self.rows(np.array([query]), np.array([token]))
+        if not is_node[0]:
             raise UnknownToken(
                 f"token {token} is not in the graph of query {query}: no realisable sample shows it there"
             )
@@ -226,19 +221,19 @@ class Components(Tabular):
 
         Where a pair is no node, its row means nothing.
         """
-        known = (tokens >= 0) & (tokens < self.edges.n_tokens)
-        if known.all() and (queries[1:] >= queries[:-1]).all():
+        in_range = (tokens >= 0) & (tokens < self.edges.n_tokens)
+        if in_range.all() and (queries[1:] >= queries[:-1]).all():
             pairs = queries.astype(np.int32), tokens.astype(np.int32)
             rows = find_nodes(self.node_keys, *pairs, self.edges.n_tokens)
             return np.maximum(rows, 0), rows >= 0
-        rows, found = find_rows(self.node_keys, pack_pairs(queries, tokens))
-        return rows, found & known
+        rows, is_node = find_rows(self.node_keys, pack_pairs(queries, tokens))
+        return rows, is_node & in_range
 
     def components_of(self, queries: Integers, tokens: Integers) -> Int64:
         """The component of each (query, token), all of which must be nodes, as those of edges are."""
-        rows, found = self.rows(queries, tokens)
-        if not found.all():
-            first = int(np.argmin(found))
+        rows, is_node = self.rows(queries, tokens)
+        if not is_node.all():
+            first = int(np.argmin(is_node))
             raise MismatchedParts(
                 f"an edge of query {queries[first]} leads to token {tokens[first]}, which is no node there; "
                 "give find_components(edges), of the same edges"
@@ -278,15 +273,15 @@ def find_components(edges: EdgeTable, *, threads: int | None = None) -> Componen
         alone = sampled[slice(*np.searchsorted(sampled, share))]
         return search_queries(own, winner, loser, edges["support"][rows], alone, edges.n_tokens)
 
-    found = share_out(search, list(pairwise(borders)), threads)
-    before = np.cumsum([0, *(part.n_components for part in found)])
-    query, token = unpack_pairs(np.concatenate([_NOTHING, *(part.keys for part in found)]))
-    shifted = [part.component + shift for part, shift in zip(found, before[:-1], strict=True)]
+    parts = share_out(search, list(pairwise(borders)), threads)
+    before = np.cumsum([0, *(part.n_components for part in parts)])
+    query, token = unpack_pairs(np.concatenate([_NOTHING, *(part.keys for part in parts)]))
+    shifted = [part.component + shift for part, shift in zip(parts, before[:-1], strict=True)]
     component = np.concatenate([_NOTHING, *shifted])
     nodes = {"query": query.astype(np.int32), "token": token, "component": component}
     orders = [
         (above + shift, below + shift, *sums)
-        for (above, below, *sums), shift in zip((part.order for part in found), before[:-1], strict=True)
+        for (above, below, *sums), shift in zip((part.order for part in parts), before[:-1], strict=True)
     ]
     order = [np.concatenate([_NOTHING, *columns]) for columns in zip(*orders, strict=True)]
     return trusted(
@@ -342,12 +337,12 @@ def count_evidence(components: Components, queries: Integers | None = None) -> I
     With ``queries``, only theirs; the others count 0.
     """
     edges, n_nodes = components.edges, len(components.nodes)
-    found = np.zeros(n_nodes, np.int64)
-    kept = slice(None) if queries is None else np.flatnonzero(np.isin(edges["query"], queries))
+    evidence = np.zeros(n_nodes, np.int64)
+    selection = slice(None) if queries is None else np.flatnonzero(np.isin(edges["query"], queries))
     for end in ("winner", "loser"):
-        rows, seen = components.rows(edges["query"][kept], edges[end][kept])
-        found += np.bincount(rows[seen], edges["support"][kept][seen], n_nodes).astype(np.int64)
-    return found
+        rows, is_node = components.rows(edges["query"][selection], edges[end][selection])
+        evidence += np.bincount(rows[is_node], edges["support"][selection][is_node], n_nodes).astype(np.int64)
+    return evidence
 
 
 def reduce_order(components: Components) -> pa.Table:

@@ -131,7 +131,7 @@ class EdgeTable(Rows):
         min_support = whole_number(min_support, "min_support", least=1)
         if min_support == 1 and queries is None:
             return self
-        kept = np.asarray(self["support"] >= min_support)
+        selected = np.asarray(self["support"] >= min_support)
         counted = np.ones(self.queries.num_rows, bool)
         if queries is not None:
             numbers = {whole_number(query, "a query") for query in queries}
@@ -141,9 +141,9 @@ class EdgeTable(Rows):
                     f"query {outside[0]} is not in 0 … {self.n_tokens - 1}; give ids of this vocabulary"
                 )
             ids = np.array(sorted(numbers), np.int32)
-            kept &= np.isin(self["query"], ids)
+            selected &= np.isin(self["query"], ids)
             counted = np.isin(column(self.queries, "query"), ids)
-        tables = {"rows": keep_rows(self.rows, kept), "queries": keep_rows(self.queries, counted)}
+        tables = {"rows": keep_rows(self.rows, selected), "queries": keep_rows(self.queries, counted)}
         return trusted(EdgeTable, n_tokens=self.n_tokens, **tables)
 
 

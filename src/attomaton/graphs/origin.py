@@ -28,13 +28,13 @@ def describe_origin(samples: Samples) -> dict[str, Any]:
     Only realisable samples count, since no other sample changes what is learned. The digest is of contexts
     and labels in their order, however they are laid out in memory.
     """
-    kept = samples.take(find_realisable(samples))
-    digest = hashlib.sha256(np.asarray(kept.n_tokens, np.int64).tobytes())
-    digest.update(np.ascontiguousarray(kept.lengths, np.int64).data)
-    digest.update(np.ascontiguousarray(kept.labels, np.int32).data)
-    for piece in kept.chunks(CHUNK):
+    realisable = samples.take(find_realisable(samples))
+    digest = hashlib.sha256(np.asarray(realisable.n_tokens, np.int64).tobytes())
+    digest.update(np.ascontiguousarray(realisable.lengths, np.int64).data)
+    digest.update(np.ascontiguousarray(realisable.labels, np.int32).data)
+    for piece in realisable.chunks(CHUNK):
         digest.update(np.ascontiguousarray(piece.values[ranges_of(piece.starts, piece.lengths)]).data)
-    return {"realisable": len(kept), "n_tokens": kept.n_tokens, "sha256": digest.hexdigest()}
+    return {"realisable": len(realisable), "n_tokens": realisable.n_tokens, "sha256": digest.hexdigest()}
 
 
 def check_origin(run: str | Path, samples: Samples, name: Path | None = None) -> None:
@@ -64,13 +64,13 @@ def check_origin(run: str | Path, samples: Samples, name: Path | None = None) ->
     )
 
 
-def check_training(run: Path, place: Path) -> None:
-    """Refuse a new run that is to stand in ``place``, beside a finished training on other samples."""
-    file = place / "training" / "trace.safetensors"
+def check_training(run: Path, folder: Path) -> None:
+    """Refuse a new run that is to stand in ``folder``, beside a finished training on other samples."""
+    file = folder / "training" / "trace.safetensors"
     arrays, about = read_arrays(file) if file.is_file() else ({}, {})
     if about.get("holds") == "trace":
         for samples in read_corpora(arrays, about):
-            check_origin(run, samples, place)
+            check_origin(run, samples, folder)
 
 
 def read_corpora(arrays: Mapping[str, Any], about: Mapping[str, str]) -> list[Samples]:
@@ -78,8 +78,8 @@ def read_corpora(arrays: Mapping[str, Any], about: Mapping[str, str]) -> list[Sa
     names = ("values", "starts", "stops", "labels")
     sizes: list[int] = json.loads(about["n_tokens"])
     return [
-        Samples(**{name: arrays[f"corpora/{place}/{name}"] for name in names}, n_tokens=size)
-        for place, size in enumerate(sizes)
+        Samples(**{name: arrays[f"corpora/{number}/{name}"] for name in names}, n_tokens=size)
+        for number, size in enumerate(sizes)
     ]
 
 
@@ -92,5 +92,5 @@ def _count(origin: Any) -> str:
 
 def gives_edges(samples: Samples, edges: pa.Table) -> bool:
     """Whether samples give the very edges of a run, and so may be those that it was learned from."""
-    found = extract_edges(samples).rows
-    return bool(found.equals(edges.cast(found.schema)))
+    own = extract_edges(samples).rows
+    return bool(own.equals(edges.cast(own.schema)))

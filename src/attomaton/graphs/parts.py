@@ -124,8 +124,8 @@ def gather_components(pieces: Iterable[pa.Table], queries: pa.Table, n_tokens: i
     components add up to one pair of the order. So only the edges of the piece at hand and of the condensation
     so far are in memory, and a query too large for it is solved from a file.
     """
-    asked = column(queries, "query")[column(queries, "realisable") > 0]
-    keys = pack_pairs(asked, asked)
+    sampled = column(queries, "query")[column(queries, "realisable") > 0]
+    keys = pack_pairs(sampled, sampled)
     nothing = (_NOTHING, _NOTHING, _NOTHING, _NOTHING)
     state = _Gathering(keys, np.zeros(len(keys), np.int64), np.arange(len(keys)), len(keys), nothing)
     n_edges = np.zeros(n_tokens, np.int64)
@@ -156,8 +156,8 @@ def _add(state: _Gathering, piece: pa.Table, n_tokens: int) -> _Gathering:
     query, winner, loser = (column(piece, name) for name in ("query", "winner", "loser"))
     keys = distinct_keys(np.concatenate([state.keys, pack_pairs(query, winner), pack_pairs(query, loser)]))
     group, evidence = np.full(len(keys), -1, np.int64), np.zeros(len(keys), np.int64)
-    known = np.searchsorted(keys, state.keys)
-    group[known], evidence[known] = state.group, state.evidence
+    former = np.searchsorted(keys, state.keys)
+    group[former], evidence[former] = state.group, state.evidence
     fresh = np.flatnonzero(group < 0)
     group[fresh] = state.n_groups + np.arange(len(fresh))
     n_groups = state.n_groups + len(fresh)
@@ -165,12 +165,12 @@ def _add(state: _Gathering, piece: pa.Table, n_tokens: int) -> _Gathering:
     support: Int64 = column(piece, "support")
     for end in (top, bottom):
         np.add.at(evidence, end, support)
-    held = state.order
+    so_far = state.order
     above, below, edges, supports = condense(
-        np.concatenate([held[0], group[top]]),
-        np.concatenate([held[1], group[bottom]]),
-        np.concatenate([held[2], np.ones(len(query), np.int64)]),
-        np.concatenate([held[3], support]),
+        np.concatenate([so_far[0], group[top]]),
+        np.concatenate([so_far[1], group[bottom]]),
+        np.concatenate([so_far[2], np.ones(len(query), np.int64)]),
+        np.concatenate([so_far[3], support]),
         n_groups,
     )
     label = label_components(above, below, n_groups)

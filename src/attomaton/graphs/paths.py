@@ -130,27 +130,29 @@ class QueryOrder:
                 path.append(int(before[path[-1]]))
             paths.append(list(pairwise(path[::-1])))
         steps = {step: self._pair(*step) for path in paths for step in path}
-        found = self._between(np.unique(np.array(list(steps.values()), np.int64)))
-        return [tuple(found.get(steps[step], ()) for step in path) for path in paths]
+        edges = self._between(np.unique(np.array(list(steps.values()), np.int64)))
+        return [tuple(edges.get(steps[step], ()) for step in path) for path in paths]
 
-    def _between(self, wanted: Int64) -> dict[int, tuple[Edge, ...]]:
+    def _between(self, steps: Int64) -> dict[int, tuple[Edge, ...]]:
         """The data edges of each wanted pair of components, best supported first."""
-        found: dict[int, list[Edge]] = {int(pair): [] for pair in wanted}
+        evidence: dict[int, list[Edge]] = {int(pair): [] for pair in steps}
         for winner, loser, support in self._query.edges():
             pairs = self._pair(self._components_of(winner), self._components_of(loser))
-            kept = np.flatnonzero(np.isin(pairs, wanted))
+            chosen = np.flatnonzero(np.isin(pairs, steps))
             rows = (pairs, winner, loser, support)
-            for pair, *edge in zip(*(values[kept].tolist() for values in rows), strict=True):
-                found[pair].append(Edge(*edge))
-        return {pair: tuple(sorted(edges, key=lambda edge: -edge.support)) for pair, edges in found.items()}
+            for pair, *edge in zip(*(values[chosen].tolist() for values in rows), strict=True):
+                evidence[pair].append(Edge(*edge))
+        return {
+            pair: tuple(sorted(edges, key=lambda edge: -edge.support)) for pair, edges in evidence.items()
+        }
 
     def _components_of(self, tokens: Int32) -> Int64:
         """The local number of the component of each token, all of which must be nodes."""
         number = self._number_of
-        known = number[np.minimum(tokens, len(number) - 1)]
-        if (known < 0).any():
+        numbers = number[np.minimum(tokens, len(number) - 1)]
+        if (numbers < 0).any():
             raise MismatchedParts("an edge leads to a token that is no node; give find_components(edges)")
-        return known
+        return numbers
 
     @cached_property
     def _number_of(self) -> Int64:

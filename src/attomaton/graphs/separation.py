@@ -146,9 +146,9 @@ def separate(components: Components, embeddings: object) -> Separation:
         return Separation(components, *nothing, independent)
     forces = _forces(components, basis, multipliers)
     merged, inseparable = _merge(components, multipliers > 0)
-    keys, asked = table[components.token_of_node], table[components.query_of_node]
-    total = float(np.abs(forces) @ (np.linalg.norm(keys, axis=1) * np.linalg.norm(asked, axis=1)))
-    norm = float(np.linalg.norm((keys * forces[:, None]).T @ asked))
+    keys, queries = table[components.token_of_node], table[components.query_of_node]
+    total = float(np.abs(forces) @ (np.linalg.norm(keys, axis=1) * np.linalg.norm(queries, axis=1)))
+    norm = float(np.linalg.norm((keys * forces[:, None]).T @ queries))
     residual = np.inf if not clear else norm / total if total > 0 else 0.0
     return Separation(merged, inseparable, multipliers, forces, residual, independent)
 
@@ -177,24 +177,24 @@ def _attainable_scores(components: Components, table: Float64) -> tuple[Float64,
     """
     left, singular, _ = np.linalg.svd(node_features(components, table)[0], full_matrices=False)
     largest = singular.max(initial=0.0)
-    kept = singular > NEGLIGIBLE * largest
+    clear_axes = singular > NEGLIGIBLE * largest
     rows = table[np.unique(components.token_of_node)]
     own = np.linalg.svd(rows, compute_uv=False)
-    parts = [singular[~kept] / max(largest, 1e-300), own / max(float(own.max(initial=0.0)), 1e-300)]
+    parts = [singular[~clear_axes] / max(largest, 1e-300), own / max(float(own.max(initial=0.0)), 1e-300)]
     unclear = [(part > ROUNDED) & (part <= NEGLIGIBLE) for part in parts]
-    return left[:, kept], not (any(part.any() for part in unclear) or _nearly_twice(rows))
+    return left[:, clear_axes], not (any(part.any() for part in unclear) or _nearly_twice(rows))
 
 
 def _nearly_twice(rows: Float64) -> bool:
     """Whether two rows, or a row and another's opposite, are apart by roundings only, but not the same."""
     lengths = np.linalg.norm(rows, axis=1)
     cosines = np.abs(rows @ rows.T) / np.maximum(np.outer(lengths, lengths), 1e-300)
-    one, other = np.nonzero(np.triu(cosines > 1.0 - 1e-12, 1))
+    first, second = np.nonzero(np.triu(cosines > 1.0 - 1e-12, 1))
     apart = np.minimum(
-        np.abs(rows[one] - rows[other]).max(axis=1, initial=0.0),
-        np.abs(rows[one] + rows[other]).max(axis=1, initial=0.0),
+        np.abs(rows[first] - rows[second]).max(axis=1, initial=0.0),
+        np.abs(rows[first] + rows[second]).max(axis=1, initial=0.0),
     )
-    return bool(((apart > 0) & (apart <= NEGLIGIBLE * lengths[one])).any())
+    return bool(((apart > 0) & (apart <= NEGLIGIBLE * lengths[first])).any())
 
 
 def node_features(components: Components, table: Float64) -> tuple[Float64, tuple[Float64, Float64]]:
@@ -204,17 +204,17 @@ def node_features(components: Components, table: Float64) -> tuple[Float64, tupl
     shape (r, q), W = Lᵀ X R gives the nodes the scores features @ X.ravel(), and ‖W‖ = ‖X‖.
     """
     keys, left = _coordinates(table, components.token_of_node)
-    asked, right = _coordinates(table, components.query_of_node)
-    features = keys[:, :, None] * asked[:, None, :]
+    queries, right = _coordinates(table, components.query_of_node)
+    features = keys[:, :, None] * queries[:, None, :]
     return features.reshape(len(keys), len(left) * len(right)), (left, right)
 
 
 def _coordinates(table: Float64, tokens: Integers) -> tuple[Float64, Float64]:
     """The rows of ``table`` for ``tokens`` in as few coordinates as they need, and the orthonormal axes."""
-    used, place = np.unique(tokens, return_inverse=True)
+    used, row = np.unique(tokens, return_inverse=True)
     left, singular, axes = np.linalg.svd(table[used], full_matrices=False)
-    kept = singular > NEGLIGIBLE * singular.max(initial=0.0)
-    return (left[:, kept] * singular[kept])[place], axes[kept]
+    clear_axes = singular > NEGLIGIBLE * singular.max(initial=0.0)
+    return (left[:, clear_axes] * singular[clear_axes])[row], axes[clear_axes]
 
 
 def _contradictions(components: Components, basis: Float64) -> Float64:
@@ -222,10 +222,10 @@ def _contradictions(components: Components, basis: Float64) -> Float64:
 
     Only edges that no longer path replaces take part: the others follow.
     """
-    one, other = find_ties(components)
+    first, second = find_ties(components)
     free = basis
-    if len(one):  # what gives equal scores to ties
-        _, singular, axes = np.linalg.svd(basis[one] - basis[other])
+    if len(first):  # what gives equal scores to ties
+        _, singular, axes = np.linalg.svd(basis[first] - basis[second])
         free = basis @ axes[int((singular > NEGLIGIBLE * singular.max(initial=0.0)).sum()) :].T
     rows = np.flatnonzero(find_needed(components))
     above, below = (end[rows] for end in find_ends(components))
@@ -268,11 +268,11 @@ def _forces(components: Components, basis: Float64, multipliers: Float64) -> Flo
     above, below = find_ends(components)
     size = components.nodes.num_rows
     forces = sum_at(above, multipliers, size) - sum_at(below, multipliers, size)
-    one, other = find_ties(components)
+    first, second = find_ties(components)
     ties = np.asarray(
-        np.linalg.lstsq((basis[one] - basis[other]).T, -basis.T @ forces, rcond=NEGLIGIBLE)[0], np.float64
+        np.linalg.lstsq((basis[first] - basis[second]).T, -basis.T @ forces, rcond=NEGLIGIBLE)[0], np.float64
     )
-    return forces + sum_at(one, ties, size) - sum_at(other, ties, size)
+    return forces + sum_at(first, ties, size) - sum_at(second, ties, size)
 
 
 def _merge(components: Components, joined: Bool) -> tuple[Components, Bool]:

@@ -102,12 +102,12 @@ class Found(NamedTuple):
 
 
 def search_queries(
-    query: Int32, winner: Int32, loser: Int32, support: Int64, asked: Int32, n_tokens: int
+    query: Int32, winner: Int32, loser: Int32, support: Int64, sampled: Int32, n_tokens: int
 ) -> Found:
-    """Find the components of some queries from their edges; ``asked`` are those that have samples."""
+    """Find the components of some queries from their edges; ``sampled`` are those that have samples."""
     won = pack_pairs(query, winner)
     won = won[run_starts(won)] if len(won) else won  # they come sorted
-    keys = distinct_keys(np.concatenate([won, pack_pairs(query, loser), pack_pairs(asked, asked)]))
+    keys = distinct_keys(np.concatenate([won, pack_pairs(query, loser), pack_pairs(sampled, sampled)]))
     above = find_nodes(keys, query, winner, n_tokens)
     below = find_nodes(keys, query, loser, n_tokens)
     component = label_components(above, below, len(keys))
@@ -215,21 +215,21 @@ def condense(above: Int64, below: Int64, counts: Int64, support: Int64, size: in
     n_rows, n_edges = 0, len(order)
     tops, bottoms = np.empty(n_edges, np.int64), np.empty(n_edges, np.int64)
     sums, supports = np.empty(n_edges, np.int64), np.empty(n_edges, np.int64)
-    place = np.full(size, -1, np.int64)
+    row_of = np.full(size, -1, np.int64)
     for component in range(size):
         first = n_rows
         for entry in range(start[component], start[component + 1]):
             other = below[order[entry]]
-            if place[other] < first:
-                place[other] = n_rows
+            if row_of[other] < first:
+                row_of[other] = n_rows
                 bottoms[n_rows] = other
                 n_rows += 1
         sort_between(bottoms, first, n_rows)
         for row in range(first, n_rows):
-            place[bottoms[row]] = row
+            row_of[bottoms[row]] = row
             tops[row], sums[row], supports[row] = component, 0, 0
         for entry in range(start[component], start[component + 1]):
-            row = place[below[order[entry]]]
+            row = row_of[below[order[entry]]]
             sums[row] += counts[order[entry]]
             supports[row] += support[order[entry]]
     return tops[:n_rows].copy(), bottoms[:n_rows].copy(), sums[:n_rows].copy(), supports[:n_rows].copy()
@@ -242,13 +242,13 @@ def sort_between(numbers: Int64, first: int, end: int) -> None:
     while 3 * step + 1 < end - first:
         step = 3 * step + 1
     while step > 0:
-        for place in range(first + step, end):
-            one = numbers[place]
-            free = place
-            while free - step >= first and numbers[free - step] > one:
+        for position in range(first + step, end):
+            number = numbers[position]
+            free = position
+            while free - step >= first and numbers[free - step] > number:
                 numbers[free] = numbers[free - step]
                 free -= step
-            numbers[free] = one
+            numbers[free] = number
         step //= 3
 
 
@@ -283,14 +283,14 @@ def _pair_up(n_nodes: int, above: Int64, below: Int64, sources: Sequence[int]) -
     """
     order = np.argsort(above, kind="stable")
     start, children = group_borders(above, n_nodes).tolist(), below[order].tolist()
-    seen, pairs = [False] * n_nodes, list[Pair]()
+    visited, pairs = [False] * n_nodes, list[Pair]()
     for source in sources:
         stack = [source]
         while stack:
             node = stack.pop()
-            if seen[node]:
+            if visited[node]:
                 continue
-            seen[node] = True
+            visited[node] = True
             if start[node] == start[node + 1]:
                 pairs.append((source, node))
                 break

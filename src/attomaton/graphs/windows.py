@@ -45,20 +45,20 @@ def window_edges(
     kept = _check_kept(kept, piece.n_tokens)
     before, after = check_int32(links.before, "before"), check_int32(links.after, "after")
     check_lengths("tokens and their links", ids=piece.ids, before=before, after=after)
-    place, longest = 0, max(0, min(window, len(piece.ids)))
+    position, longest = 0, max(0, min(window, len(piece.ids)))
     room = max(max_keys, longest) + 1  # a context is never torn, and one place is scratch
     realisable = int(check_int64(links.realisable, "realisable").sum())
     room = min(room, max(realisable, 1) * longest + 1)
-    while place < len(piece.ids):
+    while position < len(piece.ids):
         keys = np.empty(room, np.int64)
-        borders = (piece.documents, piece.head, place)
-        place, n_keys = pack_windows(piece.ids, *borders, longest, kept, (before, after), keys)
+        borders = (piece.documents, piece.head, position)
+        position, n_keys = pack_windows(piece.ids, *borders, longest, kept, (before, after), keys)
         if n_keys:
-            found = keys[:n_keys]
-            found.sort()
+            chunk = keys[:n_keys]
+            chunk.sort()
             support = np.empty(n_keys, np.int32)
-            n_distinct = count_runs(found, support)
-            yield found[:n_distinct], support[:n_distinct]
+            n_distinct = count_runs(chunk, support)
+            yield chunk[:n_distinct], support[:n_distinct]
 
 
 def _check_kept(kept: object, n_tokens: int) -> Bool:
@@ -118,9 +118,11 @@ def pack_context(
     """
     start, stop = borders
     label = pair & (MAX_TOKENS - 1)
-    for place in range(start, stop):  # no branch: each key is written, few are overwritten
-        keys[n_keys] = (pair << TOKEN_BITS) | np.int64(ids[place])
-        n_keys += (after[place] >= stop) & (ids[place] != label)  # the last of its kind, and not the label
+    for position in range(start, stop):  # no branch: each key is written, few are overwritten
+        keys[n_keys] = (pair << TOKEN_BITS) | np.int64(ids[position])
+        n_keys += (after[position] >= stop) & (
+            ids[position] != label
+        )  # the last of its kind, and not the label
     return n_keys
 
 

@@ -23,14 +23,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
-from attomaton.graphs.parts import (
-    cut_parts,
-    join,
-    join_components,
-    keep_ties,
-    part_of_edges,
-    slice_queries,
-)
+from attomaton.graphs.parts import cut_parts, join, join_components, keep_ties, part_of_edges, slice_queries
 from attomaton.solvers.hard.certify import join_hard
 from attomaton.solvers.hard.problem import multiplier_table
 from attomaton.solvers.hard.solve import HardSolution, solve_graph_svm
@@ -160,9 +153,9 @@ def solve_edges(
     if embeddings is None:
         return _solve_by_part(edges, extract, atol, progress, threads)
     progress("finding components", 0, 0)
-    found = find_components(edges, threads=threads)
+    components = find_components(edges, threads=threads)
     progress("solving the hard side", 0, 0)
-    hard = solve_graph_svm(found, embeddings=embeddings, threads=threads)
+    hard = solve_graph_svm(components, embeddings=embeddings, threads=threads)
     progress("extracting choices", 0, 0)
     choices = extract(hard.components)
     progress("solving the soft side", 0, 0)
@@ -184,18 +177,18 @@ def _solve_by_part(
     limits = list(pairwise(cut_parts(edges.queries, edges.n_tokens).tolist()))
     alone = threads if len(limits) == 1 else 1
     progress("finding components", 0, 0)
-    found = share_out(
+    parts = share_out(
         lambda part: find_components(part_of_edges(edges, *part), threads=alone), limits, threads
     )
     progress("solving the hard side", 0, 0)
-    hards = share_out(lambda part: solve_graph_svm(part, threads=alone), found, threads)
-    components = join_components(found, edges)
+    hards = share_out(lambda part: solve_graph_svm(part, threads=alone), parts, threads)
+    components = join_components(parts, edges)
     progress("extracting choices", 0, 0)
     choices = extract(keep_ties(components))
     progress("solving the soft side", 0, 0)
     tables = [slice_queries(choices.rows, *part) for part in limits]
-    given = list(zip(found, (trusted(ChoiceTable, rows=table) for table in tables), strict=True))
-    softs = share_out(lambda part: solve_ties(*part, atol=atol, threads=alone), given, threads)
+    tasks = list(zip(parts, (trusted(ChoiceTable, rows=table) for table in tables), strict=True))
+    softs = share_out(lambda part: solve_ties(*part, atol=atol, threads=alone), tasks, threads)
     multipliers = np.concatenate([column(part.multipliers, "multiplier") for part in hards])
     hard = trusted(
         HardSolution,
@@ -301,8 +294,8 @@ class HardByQuery(SolverByQuery):
 
     def __call__(self, edges: pa.Table, queries: pa.Table) -> pa.Table:
         """Solve; raises ``UncertifiedSolution`` if the bounds do not meet."""
-        found = self.components(edges, queries)
-        return solve_graph_svm(found, threads=self.threads).expect().scores
+        components = self.components(edges, queries)
+        return solve_graph_svm(components, threads=self.threads).expect().scores
 
 
 class SoftByQuery(SolverByQuery):
@@ -321,5 +314,5 @@ class SoftByQuery(SolverByQuery):
 
     def __call__(self, edges: pa.Table, queries: pa.Table, choices: pa.Table) -> pa.Table:
         """Solve; raises ``UncertifiedSolution`` if the gradient is too large."""
-        found = self.components(edges, queries)
-        return solve_luce(ChoiceTable(choices), found, threads=self.threads).expect().scores
+        components = self.components(edges, queries)
+        return solve_luce(ChoiceTable(choices), components, threads=self.threads).expect().scores

@@ -93,8 +93,8 @@ class Expansion(WeightPath):
         self._course = course
 
     def __repr__(self) -> str:
-        known = self.caveat or f"error falls like t^-{self.rate:.3g}"
-        return f"Expansion({self.loss.pairs.num_rows:,} scores: {known})"
+        outlook = self.caveat or f"error falls like t^-{self.rate:.3g}"
+        return f"Expansion({self.loss.pairs.num_rows:,} scores: {outlook})"
 
     def _table(self) -> pa.Table:
         """Each score as a + b ln t: query, token, constant (a) and direction (b)."""
@@ -106,8 +106,8 @@ class Expansion(WeightPath):
         terms = {"‖W_svm‖": self.direction, "‖W_fin‖": self.finite, "‖R‖": self.residual}
         sizes = [(name, f"{inner(part, part) ** 0.5:.6g}") for name, part in terms.items()]
         rows = [("scores", f"{self.loss.pairs.num_rows:,}"), *sizes]
-        known = f"The error falls like t^-{self.rate:.3g}."
-        outcome = Signal(self.caveat or known, good=not self.caveat)
+        outlook = f"The error falls like t^-{self.rate:.3g}."
+        outcome = Signal(self.caveat or outlook, good=not self.caveat)
         return [Grid("Expansion: W(t) = ln t·W_svm + W_fin + R", ["", ""], rows), outcome]
 
     @property
@@ -273,8 +273,8 @@ def _expand_embedded(solved: Solved, course: DescentSetting) -> Expansion:
     loss, table, start = course.loss, np.asarray(course.embeddings), course.start
     weights = np.asarray(solved.hard.weights)
     nodes = solved.hard.scores
-    given = _node_scores(nodes, table, weights)
-    if not np.allclose(given, column(nodes, "score"), atol=1e-6 * (1.0 + np.abs(given).max(initial=0.0))):
+    scores = _node_scores(nodes, table, weights)
+    if not np.allclose(scores, column(nodes, "score"), atol=1e-6 * (1.0 + np.abs(scores).max(initial=0.0))):
         raise MismatchedParts("these are not the embeddings that the automaton was learned with")
     basis = find_basis(loss.components, table)
     pace = course.step_size * basis.scale**4  # in coordinates of embeddings of length about 1

@@ -296,8 +296,8 @@ def _follow_orthonormal(
             place = np.asarray(whole[loss.token, loss.query], np.float64)
         outside = csc_array(whole - sparse_weights(score_table(loss.pairs, place), n_tokens))
     pieces: list[_Piece] = []
-    for wanted, share in _batches(loss):
-        rows, problem = loss.problem.restrict(wanted)
+    for queries, share in _batches(loss):
+        rows, problem = loss.problem.restrict(queries)
         flow = orthonormal_flow(problem, component[rows], loss.n_samples)
         pieces.append(_Piece(rows, flow, place[rows], share))
     return _OrthonormalFrame(loss, n_tokens, outside), pieces
@@ -363,18 +363,18 @@ def descend_by_definition(
     of X, over the realisable samples. All contexts side by side in numpy, short ones filled up with positions
     of weight zero.
     """
-    kept = [(context, label) for context, label in samples if label in context]
-    width = max(len(context) for context, _ in kept)
-    there = np.array([[1.0] * len(context) + [0.0] * (width - len(context)) for context, _ in kept])
-    filled = np.array([(*context, *[context[-1]] * (width - len(context))) for context, _ in kept])
-    hit = there * (filled == np.array([[label] for _, label in kept]))
-    keys, asked = embeddings[filled], embeddings[[context[-1] for context, _ in kept]]
+    realisable = [(context, label) for context, label in samples if label in context]
+    width = max(len(context) for context, _ in realisable)
+    there = np.array([[1.0] * len(context) + [0.0] * (width - len(context)) for context, _ in realisable])
+    filled = np.array([(*context, *[context[-1]] * (width - len(context))) for context, _ in realisable])
+    hit = there * (filled == np.array([[label] for _, label in realisable]))
+    keys, queries = embeddings[filled], embeddings[[context[-1] for context, _ in realisable]]
     weights = np.zeros((embeddings.shape[1],) * 2) if start is None else start.copy()
     for _ in range(n_steps):
-        scores = (keys @ (asked @ weights.T)[:, :, None])[:, :, 0]
+        scores = (keys @ (queries @ weights.T)[:, :, None])[:, :, 0]
         odds = there * np.exp(scores - scores.max(axis=1, keepdims=True))
         attention = odds / odds.sum(axis=1, keepdims=True)
         right = hit * odds / (hit * odds).sum(axis=1, keepdims=True)
         excess = (keys.transpose(0, 2, 1) @ (attention - right)[:, :, None])[:, :, 0]
-        weights -= step_size / len(kept) * (excess.T @ asked)
+        weights -= step_size / len(realisable) * (excess.T @ queries)
     return weights

@@ -70,11 +70,11 @@ def training_loss(samples: Samples | ChoiceTable, components: Components) -> Tra
     """The loss of a corpus, or of its whole-context choices, ``extract_choices(samples)``."""
     choices = samples if isinstance(samples, ChoiceTable) else extract_choices(samples)
     pairs, problem = context_problem(choices)
-    nodes, found = components.rows(column(pairs, "query"), column(pairs, "token"))
-    edges, made = components.edges, choices["count"] * (np.diff(ragged_column(choices.rows, "tokens")[0]) - 1)
-    chosen = np.bincount(choices["query"], made, edges.n_tokens)  # comparisons of each query, as edges count
+    nodes, is_node = components.rows(column(pairs, "query"), column(pairs, "token"))
+    edges, (offsets, _) = components.edges, ragged_column(choices.rows, "tokens")
+    compared = np.bincount(choices["query"], choices["count"] * (np.diff(offsets) - 1), edges.n_tokens)
     counted = np.bincount(edges["query"], edges["support"], edges.n_tokens)
-    if not (found.all() and np.array_equal(chosen, counted)):
+    if not (is_node.all() and np.array_equal(compared, counted)):
         raise MismatchedParts(
             "these samples and these components are not of one corpus; give the samples that the components "
             "were found from, with no edges left out (min_support=1), or their choices from whole contexts, "

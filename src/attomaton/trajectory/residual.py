@@ -146,14 +146,14 @@ class OrthonormalResidual(Residual):
 
         The zero of every block does not count.
         """
-        held = np.flatnonzero(self.flow > 0)
-        above, below = self.priorities.above[held], self.priorities.below[held]
+        pressed = np.flatnonzero(self.flow > 0)
+        above, below = self.priorities.above[pressed], self.priorities.below[pressed]
         block = join(above, below, len(self.sizes))[above]
         order = np.argsort(block, kind="stable")
         starts = run_starts(block[order])
         root = np.sqrt(self.sizes.astype(np.float64))
         rates = [
-            _settling(above[rows], below[rows], self.flow[held[rows]], root)
+            _settling(above[rows], below[rows], self.flow[pressed[rows]], root)
             for rows in np.split(order, starts[1:])
             if len(rows)
         ]
@@ -166,8 +166,8 @@ def solve_orthonormal(
     """R for orthonormal embeddings: Σ_C |C| R_C = 0 in every block of tight edges."""
     size, sizes = len(components), components.sizes
     degenerate = find_degenerate(priorities, multipliers, size)
-    held = np.flatnonzero(priorities.tight & ~degenerate)
-    above, below, kappa = priorities.above[held], priorities.below[held], priorities.kappa[held]
+    pressed = np.flatnonzero(priorities.tight & ~degenerate)
+    above, below, kappa = priorities.above[pressed], priorities.below[pressed], priorities.kappa[pressed]
     block = join(above, below, size)
     pressure = sum_at(components.component_of_node, hard, size)
     pressure = centre(block, pressure)  # its mean is zero but for rounding
@@ -176,7 +176,7 @@ def solve_orthonormal(
     total = sum_at(block, weight * answer, size) / np.maximum(sum_at(block, weight, size), 1.0)
     answer = answer - total[block]
     flow = np.zeros(len(priorities.kappa))
-    flow[held] = kappa * np.exp(answer[below] - answer[above])
+    flow[pressed] = kappa * np.exp(answer[below] - answer[above])
     weak = join(priorities.above, priorities.below, size)
     n_blocks = np.bincount(weak[np.unique(block, return_index=True)[1]], minlength=size)
     scores = answer[components.component_of_node]
@@ -274,9 +274,9 @@ class EmbeddedResidual(Residual):
 
     def settling(self) -> float:
         """The smallest eigenvalue of Σ flow·a aᵀ on the span of the directions that flow."""
-        held = self.flow > 0
-        along = self.directions[held] @ find_span(self.directions[held]).T
-        return float(np.linalg.eigvalsh((along.T * self.flow[held]) @ along)[0]) if along.size else 1.0
+        pressed = self.flow > 0
+        along = self.directions[pressed] @ find_span(self.directions[pressed]).T
+        return float(np.linalg.eigvalsh((along.T * self.flow[pressed]) @ along)[0]) if along.size else 1.0
 
 
 def solve_embedded(
@@ -289,12 +289,12 @@ def solve_embedded(
     tight = np.flatnonzero(priorities.tight)
     degenerate = np.zeros(len(kappa), bool)
     degenerate[tight] = _find_degenerate(directions[tight], pressure)
-    held = np.flatnonzero(priorities.tight & ~degenerate)
-    axes = find_span(directions[held])
-    along = directions[held] @ axes.T
-    answer, gradient = _minimise_embedded(along, np.log(kappa[held]), axes @ pressure)
+    pressed = np.flatnonzero(priorities.tight & ~degenerate)
+    axes = find_span(directions[pressed])
+    along = directions[pressed] @ axes.T
+    answer, gradient = _minimise_embedded(along, np.log(kappa[pressed]), axes @ pressure)
     flow = np.zeros(len(kappa))
-    flow[held] = kappa[held] * np.exp(-along @ answer)
+    flow[pressed] = kappa[pressed] * np.exp(-along @ answer)
     free = np.full(len(components), len(axes) < len(basis.axes) - basis.n_cyclic)
     place = answer @ axes
     weights, scores = basis.weights(place), basis.nodes @ place

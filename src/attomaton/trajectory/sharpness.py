@@ -120,8 +120,8 @@ def reduce_choices(loss: TrainingLoss) -> LuceProblem:
     problem, component = loss.problem, loss.component
     choice = rows_of(problem.offsets)
     inside = component[problem.alternative] == component[problem.winner][choice]
-    kept = np.bincount(choice[inside], minlength=len(problem.winner)) > 1
-    smaller = select_choices(problem, inside & kept[choice], kept)
+    several = np.bincount(choice[inside], minlength=len(problem.winner)) > 1
+    smaller = select_choices(problem, inside & several[choice], several)
     groups = np.unique(component, return_inverse=True)[1]
     return trusted(LuceProblem, **{**vars(smaller), "component": groups})
 
@@ -137,8 +137,8 @@ def bound_sharpness(loss: TrainingLoss, basis: Basis | None = None) -> float:
 
         return embedded_flow(loss, basis).bound_sharpness() * basis.scale**4 if len(basis.axes) else 0.0
     problem = loss.problem
-    made = sum_at(problem.component[problem.winner], problem.count, problem.n_components)
-    return 0.5 * float(made.max(initial=0.0)) / loss.n_samples
+    counts = sum_at(problem.component[problem.winner], problem.count, problem.n_components)
+    return 0.5 * float(counts.max(initial=0.0)) / loss.n_samples
 
 
 def bound_curvatures(problem: LuceProblem, probabilities: Float64, block: Int64, *, enough: float) -> Float64:
@@ -155,13 +155,13 @@ def bound_curvatures(problem: LuceProblem, probabilities: Float64, block: Int64,
 
 def _find_steepest(problem: LuceProblem, probabilities: Float64, block: Int64) -> float:
     """The largest eigenvalue in any block: blocks with high bounds are looked at until none can be higher."""
-    bounds, found = _rough_bounds(problem, probabilities, block), 0.0
+    bounds, largest = _rough_bounds(problem, probabilities, block), 0.0
     for number in np.argsort(-bounds, kind="stable"):
-        if bounds[number] <= found:
+        if bounds[number] <= largest:
             break
         rows = np.flatnonzero(block == number)
-        found = max(found, min(float(bounds[number]), _largest_eigenvalue(problem, probabilities, rows)))
-    return found
+        largest = max(largest, min(float(bounds[number]), _largest_eigenvalue(problem, probabilities, rows)))
+    return largest
 
 
 def _rough_bounds(problem: LuceProblem, probabilities: Float64, block: Int64) -> Float64:
@@ -177,10 +177,10 @@ def _largest_eigenvalue(problem: LuceProblem, probabilities: Float64, rows: Int6
     here = np.flatnonzero(number[problem.alternative] < len(rows))
     choice = rows_of(problem.offsets)[here]
     which, row = np.unique(choice, return_inverse=True)
-    place, weight = (row, number[problem.alternative[here]]), probabilities[here] * problem.count[choice]
-    shares: Any = csr_array((probabilities[here], place), shape=(len(which), len(rows)))
-    weighted: Any = csr_array((weight, place), shape=shares.shape)
-    diagonal = sum_at(place[1], weight, len(rows))
+    cell, weight = (row, number[problem.alternative[here]]), probabilities[here] * problem.count[choice]
+    shares: Any = csr_array((probabilities[here], cell), shape=(len(which), len(rows)))
+    weighted: Any = csr_array((weight, cell), shape=shares.shape)
+    diagonal = sum_at(cell[1], weight, len(rows))
     if len(rows) <= DENSE:
         dense = np.diag(diagonal) - (weighted.T @ shares).toarray()
         return float(np.linalg.eigvalsh(dense)[-1])
@@ -193,8 +193,8 @@ def _largest_eigenvalue(problem: LuceProblem, probabilities: Float64, rows: Int6
 
     operator = LinearOperator((len(rows),) * 2, matvec=bend, dtype=np.float64)
     values, vectors = eigsh(operator, k=1, which="LA", v0=first, tol=PROBED)
-    left = float(np.linalg.norm(bend(vectors[:, 0]) - values[0] * vectors[:, 0]))
-    return float(values[0]) * (1.0 + PROBED) + left
+    residual = float(np.linalg.norm(bend(vectors[:, 0]) - values[0] * vectors[:, 0]))
+    return float(values[0]) * (1.0 + PROBED) + residual
 
 
 ORTHONORMAL = 0.5
@@ -239,11 +239,11 @@ def find_passed(
     components: Sequence[Components] | None = None,
 ) -> Iterator[tuple[int, StabilityEdge]]:
     """The trials whose step size is beyond the edge, each with it; equal trials are examined once."""
-    known: dict[tuple[int, bytes], StabilityEdge] = {}
+    edges: dict[tuple[int, bytes], StabilityEdge] = {}
     for trial, (samples, table) in enumerate(zip(corpora, tables, strict=True)):
         key = id(samples), table.tobytes()
-        if key not in known:
+        if key not in edges:
             own = None if components is None else components[trial]
-            known[key] = find_trial_edge(samples, step_size, table, own)
-        if known[key].passed:
-            yield trial, known[key]
+            edges[key] = find_trial_edge(samples, step_size, table, own)
+        if edges[key].passed:
+            yield trial, edges[key]

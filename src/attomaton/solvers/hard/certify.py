@@ -327,11 +327,7 @@ def bound_groups(problem: OrderProblem, positions: Float64, flow: Float64) -> tu
 
 @compiled
 def _sum_groups(
-    sizes: Any,
-    ends: tuple[Int64, Int64],
-    borders: tuple[Int64, Int64],
-    answer: tuple[Any, Any],
-    sums: Any,
+    sizes: Any, ends: tuple[Int64, Int64], borders: tuple[Int64, Int64], answer: tuple[Any, Any], sums: Any
 ) -> float:
     """Write Σ|C|p², Σf and Σ(div f)²/|C| of each group; returns how much the smallest gap misses 1."""
     (above, below), (nodes, edges), (positions, flow) = ends, borders, answer

@@ -83,13 +83,13 @@ class _Span:
     axes: Float64  # Q, shape (n_coordinates, n_rows)
     triangle: Float64  # R
 
-    def shortest(self, wanted: Float64) -> Float64:
+    def shortest(self, target: Float64) -> Float64:
         """The shortest x with T x = wanted."""
-        return self.axes @ _solve(self.triangle, wanted, trans=1)
+        return self.axes @ _solve(self.triangle, target, trans=1)
 
-    def balance(self, wanted: Float64) -> Float64:
+    def balance(self, target: Float64) -> Float64:
         """λ with T Tᵀ λ = wanted."""
-        return _solve(self.triangle, _solve(self.triangle, wanted, trans=1))
+        return _solve(self.triangle, _solve(self.triangle, target, trans=1))
 
     def coefficients(self, vector: Float64) -> Float64:
         """λ with Tᵀ λ nearest to the vector."""
@@ -169,13 +169,13 @@ class _ActiveState:
 
 def _take_in(frame: _Frame, state: _ActiveState, new: int) -> _ActiveState | None:
     """One constraint more, and perhaps some fewer; None if no W meets it together with the others."""
-    direction, wanted, pressed_new = frame.directions[new], frame.wanted[new], 0.0
+    direction, target, pressed_new = frame.directions[new], frame.wanted[new], 0.0
     for _ in range(len(frame.ropes.one) + 1):
         shares = state.span.coefficients(direction) if len(state.span.rows) else np.zeros(0)
         free = direction - state.span.axes @ (state.span.axes.T @ direction)
         free = free - state.span.axes @ (state.span.axes.T @ free)
         steep = float(free @ free)
-        full = (wanted - float(direction @ state.place)) / steep if steep > DEPENDENT**2 else np.inf
+        full = (target - float(direction @ state.place)) / steep if steep > DEPENDENT**2 else np.inf
         droppable = ~frame.ropes.tie[state.span.rows] & (shares > 0)
         ratios = np.where(droppable, state.pressed / np.where(droppable, shares, 1.0), np.inf)
         first = int(ratios.argmin()) if len(ratios) else 0
@@ -189,10 +189,10 @@ def _take_in(frame: _Frame, state: _ActiveState, new: int) -> _ActiveState | Non
             span = frame.span(np.append(state.span.rows, new))
             place = span.shortest(frame.wanted[span.rows])
             return _ActiveState(span, place, span.coefficients(place))
-        kept = np.arange(len(pressed)) != first
-        span = frame.span(state.span.rows[kept])
-        known: dict[int, float] = dict(zip(state.span.rows.tolist(), pressed.tolist(), strict=True))
-        state = _ActiveState(span, place, np.array([known[row] for row in span.rows.tolist()]))
+        others = np.arange(len(pressed)) != first
+        span = frame.span(state.span.rows[others])
+        multiplier_of: dict[int, float] = dict(zip(state.span.rows.tolist(), pressed.tolist(), strict=True))
+        state = _ActiveState(span, place, np.array([multiplier_of[row] for row in span.rows.tolist()]))
     return None
 
 

@@ -188,12 +188,12 @@ class Joint:
         B takes off each block's mean. By conjugate gradients from the present forces; where these fail, by
         dense eigenvectors, the means of blocks, where B is zero, made 0.
         """
-        wanted = nearest.centred(nearest.offset + near * centre)
-        small = len(wanted) <= DENSE_NODES
+        target = nearest.centred(nearest.offset + near * centre)
+        small = len(target) <= DENSE_NODES
         most = min(self.max_products, PATIENCE) if small else self.max_products
         missed = float(np.abs(nearest.scores - state.scores).max(initial=0.0))
-        enough = max(1e-13 * max(1.0, float(np.abs(wanted).max(initial=0.0))), 1e-5 * missed)
-        reached, solved = _conjugate_gradients(problem, nearest, near, wanted, state.forces, (enough, most))
+        enough = max(1e-13 * max(1.0, float(np.abs(target).max(initial=0.0))), 1e-5 * missed)
+        reached, solved = _conjugate_gradients(problem, nearest, near, target, state.forces, (enough, most))
         if solved or not small:
             return reached
         centred = nearest.centred(nearest.centred(problem.kernel()).T)
@@ -202,9 +202,9 @@ class Joint:
         matrix[np.diag_indices_from(matrix)] += near
         values, vectors = np.linalg.eigh(matrix)
         usable = values > 1e-13 * values[-1]  # dependent embeddings leave some forces without effect
-        axes, forces = vectors[:, usable], np.zeros(len(wanted))
+        axes, forces = vectors[:, usable], np.zeros(len(target))
         for _ in range(2):  # the second time for what rounding has left
-            forces = forces + axes @ ((axes.T @ (wanted - matrix @ forces)) / values[usable])
+            forces = forces + axes @ ((axes.T @ (target - matrix @ forces)) / values[usable])
         forces = nearest.centred(forces)
         return JointState(forces, problem.scores(forces))
 
@@ -213,7 +213,7 @@ def _conjugate_gradients(
     problem: EmbeddedProblem,
     nearest: Nearest,
     near: float,
-    wanted: Float64,
+    target: Float64,
     start: Float64,
     limits: tuple[float, int],
 ) -> tuple[JointState, bool]:
@@ -224,11 +224,11 @@ def _conjugate_gradients(
     enough, max_products = limits
     forces = nearest.centred(start)
     scores = problem.scores(forces)
-    left = wanted - nearest.centred(scores) - near * forces
-    step, power = left, float(left @ left)
+    residual = target - nearest.centred(scores) - near * forces
+    step, power = residual, float(residual @ residual)
     hopeless = 1e12 * power
     for _ in range(max_products):
-        if np.abs(left).max(initial=0.0) <= enough:
+        if np.abs(residual).max(initial=0.0) <= enough:
             return JointState(forces, scores), True
         if power > hopeless:  # no forces give these offsets: the embeddings are dependent, the guess wrong
             break
@@ -238,9 +238,9 @@ def _conjugate_gradients(
             break
         length = power / curvature
         forces, scores = forces + length * step, scores + length * moved
-        left = left - length * (nearest.centred(moved) + near * step)
-        former, power = power, float(left @ left)
-        step = nearest.centred(left + (power / former) * step)
+        residual = residual - length * (nearest.centred(moved) + near * step)
+        former, power = power, float(residual @ residual)
+        step = nearest.centred(residual + (power / former) * step)
     return JointState(forces, scores), False
 
 

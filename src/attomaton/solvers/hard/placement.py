@@ -124,15 +124,15 @@ def _contract(graph: Graph, clusters: Clusters, ranked: Int32) -> tuple[Graph, I
     gap = 1 - offset[graph.above[edge]] + offset[graph.below[edge]]
     pair = number[graph.above[edge]] * np.int64(size) + number[graph.below[edge]]
     sorted_rows = np.lexsort((-gap, pair))
-    kept = np.sort(sorted_rows[run_starts(pair[sorted_rows])]) if len(pair) else sorted_rows
+    strictest = np.sort(sorted_rows[run_starts(pair[sorted_rows])]) if len(pair) else sorted_rows
     small = Graph(
         weight=np.bincount(number, graph.weight, size),
         moment=np.bincount(number, graph.weight * offset, size),
-        above=number[graph.above[edge[kept]]],
-        below=number[graph.below[edge[kept]]],
-        gap=gap[kept].astype(np.int32),
+        above=number[graph.above[edge[strictest]]],
+        below=number[graph.below[edge[strictest]]],
+        gap=gap[strictest].astype(np.int32),
     )
-    return small, edge[kept]
+    return small, edge[strictest]
 
 
 @compiled
@@ -221,15 +221,15 @@ def solve_parts(
     borders: tuple[Int64, Int64],
     some: tuple[int, int],
     limits: tuple[float, float],
-    found: tuple[Float64, Float64, Bool],
+    answer: tuple[Float64, Float64, Bool],
 ) -> None:
     """Solve the parts ``some[0] … some[1] − 1``, and mark those that are left out as deep.
 
     ``arrays`` are weights and both ends of the edges, ``limits`` greed and the tolerance for one level,
-    ``found`` what is written: positions, multipliers, and which parts are deep.
+    ``answer`` what is written: positions, multipliers, and which parts are deep.
     """
     weight, above, below = arrays
-    positions, multipliers, deep = found
+    positions, multipliers, deep = answer
     nodes, edges = borders
     for part in range(some[0], some[1]):
         here, there = slice(nodes[part], nodes[part + 1]), slice(edges[part], edges[part + 1])

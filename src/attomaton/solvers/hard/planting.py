@@ -48,15 +48,15 @@ def rank_edges(graph: Graph, height: Int32, depth: Int32) -> Int32:
         a, b = graph.above[edge], graph.below[edge]
         slack[edge] = height[a] - height[b] + depth[b] - depth[a] - 2
         most = max(most, slack[edge])
-    place = np.zeros(most + 2, np.int64)
+    position = np.zeros(most + 2, np.int64)
     for edge in range(n_edges):
-        place[slack[edge] + 1] += 1
+        position[slack[edge] + 1] += 1
     for rank in range(most + 1):
-        place[rank + 1] += place[rank]
+        position[rank + 1] += position[rank]
     ranked = np.empty(n_edges, np.int32)
     for edge in range(n_edges):
-        ranked[place[slack[edge]]] = edge
-        place[slack[edge]] += 1
+        ranked[position[slack[edge]]] = edge
+        position[slack[edge]] += 1
     return ranked
 
 

@@ -168,9 +168,9 @@ def _smallest_clear(apart: Float64, asked: Float64) -> float:
         return 0.0
     directions = unit_rows((apart[:, :, None] * asked[:, None, :]).reshape(len(apart), -1))
     singular = np.linalg.svd(directions, compute_uv=False)
-    kept = singular[singular > UNCLEAR * singular[0]]
-    clear = len(kept) == len(directions) or kept[-1] > CLEAR * singular[0]
-    return max(float(kept[-1] - ROUNDING * singular[0]), 0.0) if clear else 0.0
+    clear_values = singular[singular > UNCLEAR * singular[0]]
+    clear = len(clear_values) == len(directions) or clear_values[-1] > CLEAR * singular[0]
+    return max(float(clear_values[-1] - ROUNDING * singular[0]), 0.0) if clear else 0.0
 
 
 def in_pairs(values: Float64) -> Float64:
@@ -225,12 +225,12 @@ def certify_answer(ropes: Ropes, answer: RowProof, *, rtol: float) -> HardCertif
     sizes = [float(np.max(np.abs(part), initial=0.0)) for part in (answer.weights, answer.multipliers)]
     if not max(sizes) < DIVERGED:  # nor if one is not a number
         return HardCertificate(0.0, np.inf, np.inf, np.inf, rtol, closest=ropes.closest())
-    found = _bound(_Plain(ropes), answer, rtol, ropes.rough_stiffness)
-    if not found.certified:
-        found = _bound(_Plain(ropes), answer, rtol, ropes.stiffness)
-    if not found.certified and len(ropes.asked) * ropes.keys.shape[1] ** 2 <= MOST_PRODUCTS:
-        found = _bound(_Paired(ropes), answer, rtol, ropes.stiffness)
-    return found if found.certified else replace(found, closest=ropes.closest())
+    certificate = _bound(_Plain(ropes), answer, rtol, ropes.rough_stiffness)
+    if not certificate.certified:
+        certificate = _bound(_Plain(ropes), answer, rtol, ropes.stiffness)
+    if not certificate.certified and len(ropes.asked) * ropes.keys.shape[1] ** 2 <= MOST_PRODUCTS:
+        certificate = _bound(_Paired(ropes), answer, rtol, ropes.stiffness)
+    return certificate if certificate.certified else replace(certificate, closest=ropes.closest())
 
 
 @dataclass(frozen=True)
@@ -406,18 +406,18 @@ def stretch(tables: tuple[Array, Array], ropes: tuple[Array, Array, Array], weig
     keys, asked = tables
     one, other, query = ropes
     dim = keys.shape[1]
-    found, seen = np.zeros((len(one), 2)), np.zeros((dim, 2))
+    pulls, image = np.zeros((len(one), 2)), np.zeros((dim, 2))
     for rope in range(len(one)):
         if rope == 0 or query[rope] != query[rope - 1]:
-            seen[:] = 0.0
+            image[:] = 0.0
             for at in range(dim):
                 for beside in range(dim):
                     high, low = scale_pair(
                         weights[at, beside, 0], weights[at, beside, 1], asked[query[rope], beside]
                     )
-                    seen[at, 0], seen[at, 1] = add_pairs(seen[at, 0], seen[at, 1], high, low)
+                    image[at, 0], image[at, 1] = add_pairs(image[at, 0], image[at, 1], high, low)
         for at in range(dim):
             high, low = add_exactly(keys[one[rope], at], -keys[other[rope], at])
-            high, low = multiply_pairs(high, low, seen[at, 0], seen[at, 1])
-            found[rope, 0], found[rope, 1] = add_pairs(found[rope, 0], found[rope, 1], high, low)
-    return found
+            high, low = multiply_pairs(high, low, image[at, 0], image[at, 1])
+            pulls[rope, 0], pulls[rope, 1] = add_pairs(pulls[rope, 0], pulls[rope, 1], high, low)
+    return pulls

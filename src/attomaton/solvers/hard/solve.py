@@ -287,16 +287,16 @@ def _solve_orthonormal(
     )
 
 
-def _solve_embedded(given: Components, embeddings: object, rtol: float, solver: object) -> HardSolution:
+def _solve_embedded(unmerged: Components, embeddings: object, rtol: float, solver: object) -> HardSolution:
     if not isinstance(solver, EmbeddedSolver | None):
         raise UnsupportedOption(f"{solver!r} does not solve the embedded problem; use Joint")
-    unit, scale = scale_rows(check_embeddings(embeddings, given.edges.n_tokens))
+    unit, scale = scale_rows(check_embeddings(embeddings, unmerged.edges.n_tokens))
     if not 1e-70 < scale < 1e70:
         raise InvalidEmbeddings(
             f"the embeddings have lengths of about {scale:.0e}, so that ‖W‖² is beyond floating point; give "
             "them in other units: scores do not depend on those"
         )
-    separation = separate(given, unit)
+    separation = separate(unmerged, unit)
     components = separation.components
     problem, ropes = embedded_problem(components, unit), tie_ropes(components, unit)
     answer, certificate = _solve_rows(problem, ropes, solver, rtol, separation.independent)

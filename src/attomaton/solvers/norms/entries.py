@@ -45,11 +45,11 @@ def find_longest(components: Components) -> Float64:
     if not len(flow):
         return flow
     heights, (start, below) = components.heights, components.below
-    place = int(heights.argmax())
-    while heights[place]:
-        edges = slice(int(start[place]), int(start[place + 1]))
+    component = int(heights.argmax())
+    while heights[component]:
+        edges = slice(int(start[component]), int(start[component + 1]))
         edge = edges.start + int(np.argmax(heights[below[edges]]))
-        flow[edge], place = 0.5, int(below[edge])
+        flow[edge], component = 0.5, int(below[edge])
     return flow
 
 
@@ -75,18 +75,18 @@ def solve_entries(problem: FactoredProblem) -> tuple[Float64, Float64]:
         return np.zeros(shape), np.zeros(len(problem.above))
     rows = sparse.csr_array((problem.left[:, :, None] * problem.right[:, None, :]).reshape(-1, size))
     entry, bound = sparse.eye_array(size), sparse.csr_array(np.ones((size, 1)))
-    asked = sparse.hstack([-rows[:n_priorities], sparse.csr_array((n_priorities, 1))])
+    priorities = sparse.hstack([-rows[:n_priorities], sparse.csr_array((n_priorities, 1))])
     within = [sparse.hstack([sign * entry, -bound]) for sign in (1.0, -1.0)]
-    limits = sparse.vstack([asked, *within]).tocsr()
+    limits = sparse.vstack([priorities, *within]).tocsr()
     levels = np.concatenate([-np.ones(n_priorities), np.zeros(2 * size)])
     ties: dict[str, Any] = {}
     if n_ties:
         equal = sparse.hstack([rows[n_priorities:], sparse.csr_array((n_ties, 1))]).tocsr()
         ties = {"A_eq": equal, "b_eq": np.zeros(n_ties)}
     least = np.concatenate([np.zeros(size), [1.0]])
-    found = linprog(least, limits, levels, bounds=[*([(None, None)] * size), (0, None)], **ties)
-    if found.x is None:
+    program = linprog(least, limits, levels, bounds=[*([(None, None)] * size), (0, None)], **ties)
+    if program.x is None:
         return np.zeros(shape), np.zeros(len(problem.above))
-    pulled = found.eqlin.marginals if ties else np.zeros(0)
-    multipliers = np.concatenate([-found.ineqlin.marginals[:n_priorities], pulled])
-    return np.asarray(found.x[:-1]).reshape(shape), multipliers
+    pulled = program.eqlin.marginals if ties else np.zeros(0)
+    multipliers = np.concatenate([-program.ineqlin.marginals[:n_priorities], pulled])
+    return np.asarray(program.x[:-1]).reshape(shape), multipliers

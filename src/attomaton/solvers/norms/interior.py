@@ -234,9 +234,9 @@ class NuclearEquations(NamedTuple):
         multipliers = np.zeros(len(missed))
         primal, slack, dual = base, base_slack, np.zeros_like(base)
         for _ in range(REFINEMENTS):
-            left = missed - problem.differences(primal[:n_rows, n_rows:])
-            left[:n_priorities] += slack
-            multipliers = multipliers + cho_solve(factor, left, check_finite=False)
+            rest = missed - problem.differences(primal[:n_rows, n_rows:])
+            rest[:n_priorities] += slack
+            multipliers = multipliers + cho_solve(factor, rest, check_finite=False)
             dual = _dual_step(problem, multipliers)
             primal = base - symmetric(point.primal @ dual @ inverse)
             slack = base_slack - point.slack / point.flow * multipliers[:n_priorities]
@@ -391,14 +391,14 @@ class SpectralEquations(NamedTuple):
         missed = frame.asked @ point.primal[:n_rows, n_rows:].ravel() - 1.0 - point.slack
         aimed = (aim - product) / point.slack  # f + Δf, but for what Δs takes off
         target = aim * inverse - curved
-        wanted = 2.0 * target[:n_rows, n_rows:].ravel()
-        wanted = wanted + frame.asked.T @ (aimed - point.flow / point.slack * missed)
-        right = np.concatenate([[np.trace(target) - 1.0], frame.free.T @ wanted])
-        found = cho_solve(factor, right, check_finite=False)
+        target_weights = 2.0 * target[:n_rows, n_rows:].ravel()
+        target_weights = target_weights + frame.asked.T @ (aimed - point.flow / point.slack * missed)
+        right = np.concatenate([[np.trace(target) - 1.0], frame.free.T @ target_weights])
+        answer = cho_solve(factor, right, check_finite=False)
         for _ in range(SPECTRAL_REFINEMENTS):
-            found = found + cho_solve(factor, right - matrix @ found, check_finite=False)
-        moved = (frame.free @ found[1:]).reshape(shape)
-        one, other = (float(found[0]) * np.eye(size) for size in shape)
+            answer = answer + cho_solve(factor, right - matrix @ answer, check_finite=False)
+        moved = (frame.free @ answer[1:]).reshape(shape)
+        one, other = (float(answer[0]) * np.eye(size) for size in shape)
         primal = np.block([[one, moved], [moved.T, other]])
         slack = frame.asked @ moved.ravel() + missed
         flow = aimed - point.flow - point.flow / point.slack * slack
@@ -416,8 +416,8 @@ class ConstraintFrame(NamedTuple):
 
     def pull(self, cross: Float64, flow: Float64) -> Float64:
         """Multipliers of the ties that bring D nearest to −2 X₁₂, shape (n_ties,)."""
-        left = -2.0 * cross.ravel() - self.asked.T @ flow
-        return np.asarray(solve_triangular(self.triangle, self.held.T @ left))
+        rest = -2.0 * cross.ravel() - self.asked.T @ flow
+        return np.asarray(solve_triangular(self.triangle, self.held.T @ rest))
 
 
 def _frame(problem: FactoredProblem) -> ConstraintFrame:

@@ -160,9 +160,9 @@ def _independent(left: Float64, right: Float64) -> Bool:
     norms = np.sqrt(np.maximum(np.diag(gram), 1e-24))
     chosen = np.zeros(len(gram), bool)
     if len(gram):
-        from scipy.linalg import lapack as found
+        from scipy.linalg import lapack as routines
 
-        lapack: Any = found  # its stubs leave the pivoted factor out
+        lapack: Any = routines  # its stubs leave the pivoted factor out
         _, order, rank, _ = lapack.dpstrf(gram / norms / norms[:, None], tol=DEPENDENT)
         chosen[order[:rank] - 1] = True
     return chosen

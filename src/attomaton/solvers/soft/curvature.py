@@ -60,14 +60,14 @@ def measure_groups(
 ) -> Slopes:
     """The same for a problem that is sorted by group; so are the scores."""
     n_groups = len(groups)
-    found = Slopes(np.zeros(n_groups), np.zeros(n_groups), np.full(n_groups, np.inf), np.zeros(n_groups))
-    share_groups(groups, threads, _measure_groups, (scores, float(ridge)), found)
-    return found
+    slopes = Slopes(np.zeros(n_groups), np.zeros(n_groups), np.full(n_groups, np.inf), np.zeros(n_groups))
+    share_groups(groups, threads, _measure_groups, (scores, float(ridge)), slopes)
+    return slopes
 
 
 @compiled(work=announced)
 def _measure_groups(
-    choices: Choices, starts: tuple[Array, Array], some: Array, at: tuple[Array, float], found: Slopes
+    choices: Choices, starts: tuple[Array, Array], some: Array, at: tuple[Array, float], slopes: Slopes
 ) -> None:
     """Bounds for the groups ``some`` at these scores, with this ridge."""
     scores, ridge = at
@@ -79,12 +79,12 @@ def _measure_groups(
             continue
         here = scores[part.first : part.last]
         weigh(choices, part, here, space)
-        found.loss[group] = _sum_losses(choices, part, here, space)
+        slopes.loss[group] = _sum_losses(choices, part, here, space)
         loose = find_looseness(choices, part, here)
         moved = np.zeros(size)
         steep = _measure_gradient(choices, part, here, space, (loose, ridge), moved)
-        found.largest[group], found.gradient[group] = steep
-        found.curvature[group] = ridge + _least_curvature(choices, part, space, loose, moved)
+        slopes.largest[group], slopes.gradient[group] = steep
+        slopes.curvature[group] = ridge + _least_curvature(choices, part, space, loose, moved)
 
 
 @compiled_within
@@ -93,15 +93,15 @@ def _sum_losses(choices: Choices, part: GroupPart, scores: Array, space: Space) 
     base, total = choices.offsets[part.first_choice], 0.0
     for choice in range(part.first_choice, part.last_choice):
         begin, end = choices.offsets[choice], choices.offsets[choice + 1]
-        place = begin
-        while choices.alternative[place] != choices.winner[choice]:
-            place += 1
-        won, own, rest = space.probability[place - base], 0.0, -np.inf
+        winner_entry = begin
+        while choices.alternative[winner_entry] != choices.winner[choice]:
+            winner_entry += 1
+        won, own, rest = space.probability[winner_entry - base], 0.0, -np.inf
         if won < LEAST_PROBABILITY:
             for entry in range(begin, end):
                 logit = scores[choices.alternative[entry] - part.first]
                 logit += math.log(choices.multiplicity[entry])
-                own = logit if entry == place else own
+                own = logit if entry == winner_entry else own
                 rest = max(rest, logit) + math.log1p(math.exp(-abs(rest - logit)))
         total += choices.count[choice] * (-math.log(won) if won >= LEAST_PROBABILITY else rest - own)
     return total

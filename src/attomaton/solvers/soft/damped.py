@@ -36,20 +36,20 @@ def minimise(
     -----
     The search also ends where a step is not finite.
     """
-    place = best = start.copy()
+    point = best = start.copy()
     least, stuck = np.inf, 0
     for number in range(max_steps + 1):
-        gradient = slope(place)
+        gradient = slope(point)
         largest = float(np.abs(gradient).max(initial=0.0))
         stuck = 0 if largest < least else stuck + 1
         if largest < least:
-            least, best = largest, place
+            least, best = largest, point
         if largest <= atol or number == max_steps or (patience is not None and stuck > patience):
             break
-        step, reach = find_step(place, gradient)
+        step, reach = find_step(point, gradient)
         if not np.isfinite(step).all():
             break
-        place = place + damping(reach) * step
+        point = point + damping(reach) * step
     return best, least
 
 
@@ -216,27 +216,27 @@ def _pairs(problem: LuceProblem) -> tuple[Int64, Int64, Int64]:
     begins = offsets_of(lengths * lengths)
     choice = rows_of(begins)
     within = np.arange(len(choice)) - begins[choice]
-    one, other = within // lengths[choice], within % lengths[choice]
-    kept = one < other
-    start = problem.offsets[choice[kept]]
-    return start + one[kept], start + other[kept], choice[kept]
+    first, second = within // lengths[choice], within % lengths[choice]
+    ordered = first < second
+    start = problem.offsets[choice[ordered]]
+    return start + first[ordered], start + second[ordered], choice[ordered]
 
 
-def _eliminate(one: Int64, other: Int64, weight: Float64, system: tuple[Float64, float]) -> Float64:
+def _eliminate(first: Int64, second: Int64, weight: Float64, system: tuple[Float64, float]) -> Float64:
     """Solve (Σ weight (e_i − e_j)(e_i − e_j)ᵀ + stiffness) x = right; with stiffness 0, x has mean zero."""
     from scipy.sparse import csc_array  # takes long to import, so only when needed
     from scipy.sparse.linalg import splu
 
     right, stiffness = system
     size = len(right)
-    diagonal = sum_at(one, weight, size) + sum_at(other, weight, size) + stiffness
+    diagonal = sum_at(first, weight, size) + sum_at(second, weight, size) + stiffness
     every = np.arange(size)
-    rows, columns = np.concatenate([one, other, every]), np.concatenate([other, one, every])
+    rows, columns = np.concatenate([first, second, every]), np.concatenate([second, first, every])
     matrix = csc_array((np.concatenate([-weight, -weight, diagonal]), (rows, columns)), shape=(size, size))
-    kept = every if stiffness else every[1:]  # what is left out is held at zero
+    free = every if stiffness else every[1:]  # what is left out is held at zero
     answer = np.zeros(size)
     try:
-        answer[kept] = splu(matrix[kept][:, kept].tocsc(), options={"SymmetricMode": True}).solve(right[kept])
+        answer[free] = splu(matrix[free][:, free].tocsc(), options={"SymmetricMode": True}).solve(right[free])
     except RuntimeError:  # exactly singular: probabilities too small for floating point
         return np.full(size, np.nan)
     return answer if stiffness else centre(np.zeros(size, np.int64), answer)

@@ -121,14 +121,14 @@ class LuceProblem:
 
         Returns the alternatives kept, and the smaller problem over them.
         """
-        kept = np.flatnonzero(wanted[self.component])
+        alternatives = np.flatnonzero(wanted[self.component])
         choices = wanted[self.component[self.winner]]
         smaller = select_choices(self, choices[rows_of(self.offsets)], choices)
         number = np.zeros(self.n_alternatives, np.int64)
-        number[kept] = np.arange(len(kept))
+        number[alternatives] = np.arange(len(alternatives))
         numbers = {"alternative": number[smaller.alternative], "winner": number[smaller.winner]}
-        component = np.unique(self.component[kept], return_inverse=True)[1]
-        return kept, trusted(LuceProblem, **{**vars(smaller), **numbers, "component": component})
+        component = np.unique(self.component[alternatives], return_inverse=True)[1]
+        return alternatives, trusted(LuceProblem, **{**vars(smaller), **numbers, "component": component})
 
     def loss(self, scores: Float64) -> float:
         """The summed loss −Σ count · ln p(winner)."""
@@ -149,8 +149,8 @@ class LuceProblem:
 
     def rounding(self) -> Float64:
         """What rounding alone may leave of a gradient entry, shape (n_components,): some units a choice."""
-        made = sum_at(self.component[self.winner], self.count, self.n_components)
-        return rounding_of(made)
+        counts = sum_at(self.component[self.winner], self.count, self.n_components)
+        return rounding_of(counts)
 
     def curvature(self, probabilities: Float64, direction: Float64) -> Float64:
         """Hessian times ``direction``: Σ count (diag p − p pᵀ) v, shape (n_alternatives,)."""

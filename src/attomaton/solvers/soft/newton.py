@@ -364,9 +364,9 @@ def share_groups(groups: Groups, threads: int | None, kernel: Callable[..., None
 
 def sort_by_group(problem: LuceProblem) -> Groups:
     """The problem sorted by its components."""
-    place = np.argsort(problem.component, kind="stable")
-    number = np.empty_like(place)
-    number[place] = np.arange(len(place))
+    nodes = np.argsort(problem.component, kind="stable")
+    number = np.empty_like(nodes)
+    number[nodes] = np.arange(len(nodes))
     group = problem.component[problem.winner]
     order = np.argsort(group, kind="stable")
     lengths = np.diff(problem.offsets)[order]
@@ -379,7 +379,7 @@ def sort_by_group(problem: LuceProblem) -> Groups:
         count=problem.count[order],
     )
     n_groups = problem.n_components
-    return Groups(choices, place, group_borders(problem.component, n_groups), group_borders(group, n_groups))
+    return Groups(choices, nodes, group_borders(problem.component, n_groups), group_borders(group, n_groups))
 
 
 @dataclass(frozen=True)
@@ -436,13 +436,13 @@ def minimise_groups(
 ) -> Float64:
     """The scores that :meth:`Newton.solve` finds, of a problem that is sorted; so are anchor and answer."""
     start = np.zeros(len(groups.place)) if anchor is None else anchor
-    scores, left = start.copy(), np.zeros(len(groups), bool)
+    scores, stalled = start.copy(), np.zeros(len(groups), bool)
     pull, limits = (start, float(stiffness)), (solver.atol, solver.max_steps)
-    share_groups(groups, solver.threads, _solve_groups, pull, (scores, left), limits)
-    for group in np.flatnonzero(left):
-        kept, alone = groups.alone(int(group))
-        asked = solver.atol + float(alone.rounding()[0]), solver.max_steps
-        scores[kept] = solve_direct(alone, scores[kept], (start[kept], stiffness), asked)
+    share_groups(groups, solver.threads, _solve_groups, pull, (scores, stalled), limits)
+    for group in np.flatnonzero(stalled):
+        members, alone = groups.alone(int(group))
+        goal = solver.atol + float(alone.rounding()[0]), solver.max_steps
+        scores[members] = solve_direct(alone, scores[members], (start[members], stiffness), goal)
     return scores
 
 
@@ -471,26 +471,26 @@ def _solve_groups(
     starts: tuple[Array, Array],
     some: Array,
     pull: tuple[Array, float],
-    found: tuple[Array, Array],
+    answer: tuple[Array, Array],
     limits: tuple[float, int],
 ) -> None:
     """Move the scores of the groups ``some`` to their minimum; ``pull`` is the anchor and its stiffness.
 
-    ``found`` are the scores, and for each group whether it ended far from what was asked.
+    ``answer`` are the scores, and for each group whether it ended far from what was asked.
     """
-    scores, left = found
+    scores, stalled = answer
     anchor, stiffness = pull
     space = make_room(choices, starts, some)
     for group in some:
         part = find_part(starts, group)
         here = slice(part.first, part.last)
         copy_into(scores, part.first, anchor[here])  # so that it may be begun again
-        made, farthest = 0.0, 0.0
+        n_choices, farthest = 0.0, 0.0
         for choice in range(part.first_choice, part.last_choice):
-            made += choices.count[choice]
+            n_choices += choices.count[choice]
         for node in range(part.first, part.last):
             farthest = max(farthest, abs(anchor[node]))
-        rounding = 8 * np.finfo(np.float64).eps * (made + stiffness * farthest)
-        asked = limits[0] + rounding
-        reached = solve_part(choices, part, anchor[here], stiffness, scores[here], space, (asked, limits[1]))
-        left[group] = reached > FAR * asked
+        rounding = 8 * np.finfo(np.float64).eps * (n_choices + stiffness * farthest)
+        goal = limits[0] + rounding
+        reached = solve_part(choices, part, anchor[here], stiffness, scores[here], space, (goal, limits[1]))
+        stalled[group] = reached > FAR * goal

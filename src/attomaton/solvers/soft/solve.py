@@ -212,8 +212,8 @@ def _solve_dependent(
     choices = samples if isinstance(samples, ChoiceTable) else extract_choices(samples, components)
     unit, scale = scale_rows(table)
     features, (left, right) = node_features(components, unit)
-    one, other = find_ties(components)
-    _, singular, axes = np.linalg.svd(features[one] - features[other], full_matrices=False)
+    first, second = find_ties(components)
+    _, singular, axes = np.linalg.svd(features[first] - features[second], full_matrices=False)
     axes = axes[singular > NEGLIGIBLE * singular.max(initial=0.0)]
     rows, problem = luce_problem(choices, components, connected=False)
     tied = features[rows] @ axes.T
@@ -245,10 +245,10 @@ def _embed(components: Components, scores: Float64, table: Float64) -> tuple[Flo
     query, token = components.query_of_node, components.token_of_node
     unit, scale = scale_rows(table)
     differences = unit[token[left]] - unit[token[right]]
-    asked = unit[query[left]]
-    kernel = (differences @ differences.T) * (asked @ asked.T)
+    queries = unit[query[left]]
+    kernel = (differences @ differences.T) * (queries @ queries.T)
     weights = np.zeros((table.shape[1], table.shape[1]))
-    wanted = missed = scores[left] - scores[right]
+    target = missed = scores[left] - scores[right]
     if not len(kernel):
         return weights, (unit @ weights @ unit.T)[token, query]
     with warnings.catch_warnings():
@@ -258,8 +258,8 @@ def _embed(components: Components, scores: Float64, table: Float64) -> tuple[Flo
         parts = np.asarray(lu_solve(factor, missed), np.float64)
         if not np.isfinite(parts).all():
             break
-        further = weights + (differences * parts[:, None]).T @ asked
-        still = wanted - ((differences @ further) * asked).sum(axis=1)
+        further = weights + (differences * parts[:, None]).T @ queries
+        still = target - ((differences @ further) * queries).sum(axis=1)
         if not np.abs(still).max(initial=0.0) < 0.5 * np.abs(missed).max(initial=0.0):
             break
         weights, missed = further, still

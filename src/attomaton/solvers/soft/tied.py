@@ -65,9 +65,9 @@ def solve_groups(groups: Groups, *, atol: float = 1e-8, threads: int | None = No
 def group_choices(choices: ChoiceTable, ties: Components) -> Groups:
     """The choices inside ties, sorted by component and winner, with members numbered by component."""
     component, n_tokens = ties.component_of_node, ties.edges.n_tokens
-    place = np.argsort(component, kind="stable")
-    number = np.empty(len(place), np.int32)
-    number[place] = np.arange(len(place), dtype=np.int32)
+    nodes = np.argsort(component, kind="stable")
+    number = np.empty(len(nodes), np.int32)
+    number[nodes] = np.arange(len(nodes), dtype=np.int32)
     borders = group_borders(component, len(ties))
     keys = pack_pairs(ties.query_of_node, ties.token_of_node)
     offsets, tokens = ragged_column(choices.rows, "tokens")
@@ -79,14 +79,14 @@ def group_choices(choices: ChoiceTable, ties: Components) -> Groups:
     order = np.argsort(winner, kind="stable")
     winner, sorted_offsets = winner[order], offsets_of(np.diff(offsets)[order])
     lists = offsets, tokens, ragged_column(choices.rows, "multiplicities")[1], choices["query"]
-    limits = borders[component[place]], borders[component[place] + 1]
+    limits = borders[component[nodes]], borders[component[nodes] + 1]
     alternative, multiplicity, inside = _sort_members(order, lists, (keys, number), (winner, *limits), ends)
-    starts = sorted_offsets[group_borders(winner, len(place))]
+    starts = sorted_offsets[group_borders(winner, len(nodes))]
     if not (inside and count_components(starts, alternative) == len(ties)):
         raise MismatchedParts(NOT_ONE_CORPUS)
-    made = choices["count"][order].astype(np.float64)
-    sorted_choices = Choices(alternative, sorted_offsets, multiplicity, winner, made)
-    return Groups(sorted_choices, place, borders, group_borders(component[place][winner], len(ties)))
+    counts = choices["count"][order].astype(np.float64)
+    sorted_choices = Choices(alternative, sorted_offsets, multiplicity, winner, counts)
+    return Groups(sorted_choices, nodes, borders, group_borders(component[nodes][winner], len(ties)))
 
 
 @compiled
@@ -106,27 +106,27 @@ def _sort_members(
     offsets, tokens, times, queries = lists
     keys, number = nodes
     winner, lowest, behind = within
-    known = np.full(size, np.int32(-1), np.int32)
+    number_of = np.full(size, np.int32(-1), np.int32)
     alternative, multiplicity = np.empty(len(tokens), np.int32), np.empty(len(tokens), np.int32)
-    first = end = place = 0
+    first = end = position = 0
     query, inside = np.int64(-1), True
     for rank in range(len(order)):
         choice, own = order[rank], winner[rank]
         if queries[choice] != query:
             query = np.int64(queries[choice])
             for row in range(first, end):
-                known[keys[row] & (MAX_TOKENS - 1)] = -1
+                number_of[keys[row] & (MAX_TOKENS - 1)] = -1
             first = end
             while first < len(keys) and (keys[first] >> TOKEN_BITS) < query:
                 first += 1
             end = first
             while end < len(keys) and (keys[end] >> TOKEN_BITS) == query:
-                known[keys[end] & (MAX_TOKENS - 1)] = number[end]
+                number_of[keys[end] & (MAX_TOKENS - 1)] = number[end]
                 end += 1
         for entry in range(offsets[choice], offsets[choice + 1]):
-            member = known[tokens[entry]]
+            member = number_of[tokens[entry]]
             if member < lowest[own] or member >= behind[own]:
                 inside = False
-            alternative[place], multiplicity[place] = member, times[entry]
-            place += 1
+            alternative[position], multiplicity[position] = member, times[entry]
+            position += 1
     return alternative, multiplicity, inside

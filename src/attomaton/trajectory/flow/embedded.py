@@ -111,8 +111,8 @@ def embedded_flow(loss: TrainingLoss, basis: Basis, *, inside: bool = False) -> 
     same = component[loser] == component[winner]
     directions[same, basis.n_cyclic :] = 0.0
     weight = problem.count / loss.n_samples
-    kept = np.where(same, odds[loses], -np.inf) if inside else odds[loses]
-    return EmbeddedFlow(Losers(directions, kept, offsets_of(lengths - 1), weight))
+    log_odds = np.where(same, odds[loses], -np.inf) if inside else odds[loses]
+    return EmbeddedFlow(Losers(directions, log_odds, offsets_of(lengths - 1), weight))
 
 
 def _descent_work(losers: Losers, _: Array, __: float, n_steps: int) -> float:
@@ -177,30 +177,30 @@ def _bend(losers: Losers, place: Array) -> Array:
 
 
 @compiled(work=_descent_work)
-def _descend(losers: Losers, place: Array, step_size: float, n_steps: int) -> Array:
+def _descend(losers: Losers, point: Array, step_size: float, n_steps: int) -> Array:
     """Plain gradient descent."""
-    place = place.copy()
+    point = point.copy()
     for _ in range(n_steps):
-        place -= step_size * find_gradient(losers, weigh(losers, place))
-    return place
+        point -= step_size * find_gradient(losers, weigh(losers, point))
+    return point
 
 
 @compiled(work=_newton_work)
 def _minimise(losers: Losers, anchor: Array, stiffness: float, start: Array, atol: float) -> Array:
     """Newton's method for L(x) + ½ stiffness ‖x − anchor‖²; a step of range d changes curvature by e^d."""
-    place = start.copy()
+    point = start.copy()
     for _ in range(MAX_STEPS):
-        probability = weigh(losers, place)
-        slope = find_gradient(losers, probability) + stiffness * (place - anchor)
+        probability = weigh(losers, point)
+        slope = find_gradient(losers, probability) + stiffness * (point - anchor)
         curvature = find_curvature(losers, probability)
-        for at in range(len(place)):
+        for at in range(len(point)):
             curvature[at, at] += stiffness
         step = solve(curvature, -slope)
         reach = 2.0 * np.abs(losers.directions @ step).max()
-        place += step * (math.log1p(reach) / reach if reach > 1e-6 else 1.0)
+        point += step * (math.log1p(reach) / reach if reach > 1e-6 else 1.0)
         if np.abs(step).max() <= atol:
-            return place
-    return np.full(len(place), np.nan)
+            return point
+    return np.full(len(point), np.nan)
 
 
 @compiled

@@ -64,8 +64,8 @@ def integrate(
     In no block is the estimated error of a step above ``rtol`` · max(1, length of its coordinates).
     """
     while state.step < to:
-        left = float(np.log(to / state.step))
-        width = left if state.width > 0.999 * left else state.width
+        rest = float(np.log(to / state.step))
+        width = rest if state.width > 0.999 * rest else state.width
         place, missed = _advance(flow, state, width, step_size, rtol)
         error = float(np.max(missed / np.maximum(1.0, flow.lengths(place)), initial=0.0)) / rtol
         if not error <= 1.0:
@@ -77,8 +77,8 @@ def integrate(
                 )
             state = FlowState(state.step, state.place, state.error, shorter)
             continue
-        wider = max(width * min(3.0, 0.9 * max(error, 1e-8) ** -0.25), state.width if width == left else 0.0)
-        step = to if width == left else state.step * float(np.exp(width))
+        wider = max(width * min(3.0, 0.9 * max(error, 1e-8) ** -0.25), state.width if width == rest else 0.0)
+        step = to if width == rest else state.step * float(np.exp(width))
         state = FlowState(step, place, state.error + missed, wider)
         yield state
 
