@@ -12,7 +12,7 @@ from attomaton.solvers.norms.certify import measure_norm
 from attomaton.solvers.norms.interior import InteriorPoint, SpectralInterior
 from attomaton.solvers.norms.solve import solve_normed
 from tests.drawn import components_of, embeddings_for, paper_draw
-from tests.solvers.hard.test_factored import constraints_of, explicit, with_any_rows
+from tests.solvers.norms.test_factored import constraints_of, explicit, with_any_rows
 from tests.strategies import sample_sets
 
 
