@@ -54,10 +54,9 @@ def number_choices(
                 "one of single characters, or say losers=… if each row has one loser"
             )
         if isinstance(members, Mapping) or not isinstance(members, Sized):
-            kind: type = type(cast("Any", members))
             raise InvalidSamples(
-                f"choice set {number} is of type {kind.__name__}; give a list, in which an item that is an "
-                "option m times stands m times: repeat it"
+                f"choice set {number} is of type {type(cast('object', members)).__name__}; give a list, in which an "
+                "item that is an option m times stands m times: repeat it"
             )
     lengths = np.fromiter(map(len, choice_sets), np.int64, len(choice_sets))
     flat_items = [*chain.from_iterable(choice_sets), *winners]

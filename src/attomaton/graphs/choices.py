@@ -23,7 +23,7 @@ from attomaton.base.tables import Bool, Int32, Int64, bytes_to_rows, make_table,
 from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.graphs.bags import cut_shares, flatten, order_samples
 from attomaton.graphs.components import Components
-from attomaton.graphs.edges import CHUNK_VALUES, Rows
+from attomaton.graphs.edges import CHUNK_VALUES, RowTable
 from attomaton.graphs.grouping import count_keys, find_rows, order_pairs, pack_pairs, unpack_pairs
 from attomaton.graphs.strong import sort_between
 
@@ -272,7 +272,7 @@ CHOICE_FILE: dict[str, Any] = {"compression": "lz4"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ChoiceTable(Rows):
+class ChoiceTable(RowTable):
     """Counted choices.
 
     Attributes

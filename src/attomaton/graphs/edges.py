@@ -47,7 +47,7 @@ CHUNK_VALUES = 1 << 22
 """Context tokens handled at once; bounds the memory of a pass over a corpus."""
 
 
-class Rows(Tabular):
+class RowTable(Tabular):
     """A value whose table is its ``rows``; a column of these is a numpy array."""
 
     rows: pa.Table
@@ -63,7 +63,7 @@ class Rows(Tabular):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EdgeTable(Rows):
+class EdgeTable(RowTable):
     """Every edge winner → loser under every query, with its support.
 
     Attributes
