@@ -55,8 +55,8 @@ def number_choices(
             )
         if isinstance(members, Mapping) or not isinstance(members, Sized):
             raise InvalidSamples(
-                f"choice set {number} is of type {type(cast('object', members)).__name__}; give a list, in which an "
-                "item that is an option m times stands m times: repeat it"
+                f"choice set {number} is of type {type(cast('object', members)).__name__}; give a list, in "
+                "which an item that is an option m times stands m times: repeat it"
             )
     lengths = np.fromiter(map(len, choice_sets), np.int64, len(choice_sets))
     flat_items = [*chain.from_iterable(choice_sets), *winners]
