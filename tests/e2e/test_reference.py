@@ -19,7 +19,7 @@ from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 from attomaton.corpora.readers.corpus import ReadingOptions
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.spark import SparkEngine
-from attomaton.solvers.hard.factored.solve import FactoredSolution, FactoredSolver
+from attomaton.solvers.norms.solve import FactoredSolution, FactoredSolver
 from attomaton.solvers.soft.tied import TieScores
 
 LATER = {

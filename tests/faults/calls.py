@@ -16,8 +16,7 @@ from attomaton.base.machine import parse_memory
 from attomaton.engines.choose import Engine
 from attomaton.engines.selection import Selection
 from attomaton.graphs.robustness import measure_robustness
-from attomaton.solvers.hard.factored.solve import solve_factored
-from attomaton.solvers.norms.solve import solve_normed
+from attomaton.solvers.norms.solve import solve_factored, solve_normed
 from attomaton.theories.scansnap.classes import draw_linear_classes, make_star
 from attomaton.theories.scansnap.flow import solve_flow
 from attomaton.theories.scansnap.forecast import forecast_queries

@@ -12,7 +12,7 @@ from attomaton.training.models.embeddings import EmbeddingTable, Orthonormal, Ra
 from attomaton.training.models.heads import Untied
 from attomaton.training.models.losses import SquaredLoss
 from attomaton.training.steps import Adam, GradientDescent
-from attomaton.trajectory.flow.definition import descend_by_definition
+from attomaton.trajectory.forward import descend_by_definition
 from tests.drawn import embeddings_for, paper_draw
 
 STEPS = [

@@ -35,7 +35,7 @@ from attomaton.corpora.prompts import Context
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.graphs.bags import Bags
-from attomaton.graphs.evidence import count_evidence
+from attomaton.graphs.components import count_evidence
 from attomaton.graphs.paths import QueryGraph, graph_of
 from attomaton.solvers.solved import Solved
 

@@ -21,8 +21,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.choices import ChoiceTable, extract_choices
-from attomaton.solvers.soft.contexts import context_problem, pooled_problem
-from attomaton.solvers.soft.likelihood import LuceProblem
+from attomaton.solvers.soft.likelihood import LuceProblem, context_problem, pooled_problem
 
 STRENGTHS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5, 5.0, 50.0)
 """The strengths tried if none are given."""
@@ -44,7 +43,7 @@ class Shrinkage:
     def solve(self, strength: float, *, vocabulary: Vocabulary | None = None) -> FiniteAttention:
         """The attention whose scores are pulled towards the pooled ones with this strength r > 0."""
         _check_positive(strength, "strength")
-        from attomaton.solvers.soft.groups import Newton  # compiles, so only when needed
+        from attomaton.solvers.soft.newton import Newton  # compiles, so only when needed
 
         anchor = self.background[column(self.pairs, "token")]
         scores = Newton(atol=ATOL).solve(self.problem, anchor=anchor, stiffness=strength)
@@ -170,7 +169,7 @@ def pool_scores(choices: ChoiceTable, n_tokens: int, *, ridge: float = 1.0) -> F
     They minimise Σ −ln p + ½ ridge Σ u². A token that no choice set holds scores 0.
     """
     _check_positive(ridge, "ridge")
-    from attomaton.solvers.soft.groups import Newton  # compiles, so only when needed
+    from attomaton.solvers.soft.newton import Newton  # compiles, so only when needed
 
     return Newton(atol=ATOL).solve(pooled_problem(choices, n_tokens), stiffness=ridge)
 

@@ -29,7 +29,7 @@ from attomaton.claims.measures import Curves, dense, measure_against, unless_ort
 from attomaton.claims.verdicts import Judgement
 from attomaton.training.models.attention import measure_curvatures
 from attomaton.trajectory.forward import Trajectory, fast_forward
-from attomaton.trajectory.stability import bound_any_sharpness
+from attomaton.trajectory.sharpness import bound_any_sharpness
 
 TIMES = np.array([0.5, 0.625, 0.75, 0.875, 1.0])
 """Shares of the steps of plain descent at which its way is computed; half of the steps is the first."""

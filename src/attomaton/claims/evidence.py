@@ -15,7 +15,7 @@ from attomaton.training.models.heads import Tied, TokenId
 from attomaton.training.models.losses import LogLoss
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
-from attomaton.trajectory.stability import find_passed
+from attomaton.trajectory.sharpness import find_passed
 
 Found = TypeVar("Found")
 

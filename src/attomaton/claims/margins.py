@@ -37,8 +37,8 @@ from attomaton.claims.evidence import (
 from attomaton.claims.measures import check_automata, unless_orthonormal
 from attomaton.claims.verdicts import Claim, Judgement
 from attomaton.graphs.components import Components
-from attomaton.solvers.hard.factored.certify import measure_norm
 from attomaton.solvers.hard.solve import Kind
+from attomaton.solvers.norms.certify import measure_norm
 from attomaton.solvers.norms.solve import solve_normed
 from attomaton.training.steps import Adam, GradientDescent, Muon, SignDescent, SpectralDescent, Step
 from attomaton.training.trace import Trace

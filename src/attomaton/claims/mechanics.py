@@ -35,14 +35,13 @@ from attomaton.claims.local import judge_local, judge_path, need_decided, need_p
 from attomaton.claims.margins import MARGIN_CLAIMS
 from attomaton.claims.measures import check_automata, dense, solve_trial, solve_trials
 from attomaton.claims.verdicts import Claim, Judgement, Verdicts
+from attomaton.graphs.components import find_ends
 from attomaton.graphs.edges import extract_edges
-from attomaton.graphs.reduction import find_ends
 from attomaton.solvers.hard.solve import Kind
 from attomaton.training.models.heads import Tied
 from attomaton.training.trace import Trace
 from attomaton.trajectory.expansion import Expansion, expand
-from attomaton.trajectory.sharpness import EDGE
-from attomaton.trajectory.stability import bound_any_sharpness
+from attomaton.trajectory.sharpness import EDGE, bound_any_sharpness
 
 
 def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:

@@ -52,8 +52,8 @@ def choices(
     quiet: output.Quiet = False,
 ) -> None:
     """Rate the items of TABLE (Bradley-Terry, Plackett-Luce), and say what the choices leave open."""
-    from attomaton.choices.files import read_columns, split_column
     from attomaton.choices.fit import fit_choices
+    from attomaton.choices.given import read_columns, split_column
     from attomaton.choices.storage import KIND
 
     check_folder(out, KIND)

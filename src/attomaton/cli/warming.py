@@ -19,7 +19,7 @@ from attomaton.graphs.choices import extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import extract_edges
 from attomaton.graphs.robustness import measure_robustness
-from attomaton.solvers.hard import forest, pivots, placement, planting
+from attomaton.solvers.hard import forest, placement, planting
 from attomaton.solvers.hard.problem import OrderProblem
 from attomaton.solvers.hard.solve import solve_graph_svm
 from attomaton.solvers.solved import LEARNING, solve_ties
@@ -50,8 +50,8 @@ def warm_up() -> None:
 def _pivots() -> None:
     graph = forest.unit_graph(np.ones(3), np.array([0, 1]), np.array([1, 2]), 0)
     planted, walk = forest.empty_forest(graph), forest.empty_walk(graph)
-    pivots.pivot(graph, planted, walk, (0.5, 1e-14))
-    pivots.collect(graph, planted, walk)
+    forest.pivot(graph, planted, walk, (0.5, 1e-14))
+    forest.collect(graph, planted, walk)
 
 
 def _planting() -> None:

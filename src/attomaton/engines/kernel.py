@@ -9,10 +9,9 @@ import pyarrow as pa
 from attomaton.base.tables import Bool, Int64, make_table
 from attomaton.corpora.documents import Piece
 from attomaton.engines.selection import Selection
-from attomaton.graphs.choices import ChoiceTable, extract_choices, members_inside
+from attomaton.graphs.choices import ChoiceTable, extract_choices, find_tied, members_inside
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, unpack_edges
-from attomaton.graphs.sets import find_tied
 from attomaton.graphs.windows import Links, link_repeats
 
 MAX_KEYS = 1 << 24  # edges packed at once before they are counted: 128 MB

@@ -33,7 +33,7 @@ from attomaton.training.models.heads import Tied, TokenId
 from attomaton.training.models.losses import LogLoss
 from attomaton.training.steps import GradientDescent, Parameters, Step, as_step
 from attomaton.training.trace import DeepTrace, Record, Trace
-from attomaton.trajectory.stability import find_passed
+from attomaton.trajectory.sharpness import find_passed
 
 AnyTrace = TypeVar("AnyTrace", Trace, DeepTrace)
 

@@ -12,9 +12,8 @@ from attomaton.base.printing import Bar, Block, Grid, Signal
 from attomaton.base.tables import Int64, table_of
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
-from attomaton.graphs.components import Components
-from attomaton.graphs.evidence import count_evidence
-from attomaton.graphs.gathering import Gathered
+from attomaton.graphs.components import Components, count_evidence
+from attomaton.graphs.parts import Gathered
 from attomaton.solvers.hard.certify import HardCertificate
 from attomaton.solvers.soft.certify import SoftCertificate
 from attomaton.solvers.solved import Solved

@@ -11,9 +11,8 @@ import numpy as np
 
 from attomaton.base.solutions import Solution
 from attomaton.base.tables import Bool, Float64, Int32, Int64, Integers, column
-from attomaton.graphs.components import Components
+from attomaton.graphs.components import Components, find_needed
 from attomaton.graphs.grouping import find_rows, pack_pairs
-from attomaton.graphs.reduction import find_needed
 
 RECENT = 1 << 20
 """Nodes of queries that were asked lately, which are kept."""

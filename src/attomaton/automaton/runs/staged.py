@@ -26,12 +26,11 @@ from attomaton.engines.work import Ties
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import QUERY_SCHEMA
-from attomaton.graphs.gathering import Gathered, gather_components
-from attomaton.graphs.parts import keep_ties, of_nodes
+from attomaton.graphs.parts import Gathered, gather_components, keep_ties, of_nodes
 from attomaton.solvers.hard.certify import HardCertificate, join_hard
 from attomaton.solvers.hard.solve import solve_graph_svm
 from attomaton.solvers.soft.certify import SoftCertificate, join_soft
-from attomaton.solvers.soft.groups import Groups
+from attomaton.solvers.soft.newton import Groups
 from attomaton.solvers.soft.tied import group_choices, solve_groups
 from attomaton.solvers.solved import spread_scores
 

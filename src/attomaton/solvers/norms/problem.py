@@ -13,8 +13,7 @@ import numpy as np
 from attomaton.base.borders import check_floats, check_ids, check_int64, check_lengths
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.graphs.components import Components
-from attomaton.graphs.reduction import find_ends, find_needed, find_ties
+from attomaton.graphs.components import Components, find_ends, find_needed, find_ties
 from attomaton.solvers.hard.problem import EmbeddedProblem, embedded_problem
 
 ROUNDS = 20
@@ -28,8 +27,7 @@ DEPENDENT = 1e-13
 class FactoredProblem:
     """min ‖W‖_* subject to ⟨W, u_c v_cᵀ⟩ ≥ 1 for priorities and = 0 for ties.
 
-    W is written in orthonormal bases of what the embeddings in use span, so it is at most as large as there
-    are tokens and queries; no product and no norm changes.
+    W is written in orthonormal bases of what the embeddings in use span; no product and no norm changes.
 
     Attributes
     ----------
@@ -162,9 +160,9 @@ def _independent(left: Float64, right: Float64) -> Bool:
     norms = np.sqrt(np.maximum(np.diag(gram), 1e-24))
     chosen = np.zeros(len(gram), bool)
     if len(gram):
-        from scipy.linalg import lapack as found
+        from scipy.linalg import lapack as routines
 
-        lapack: Any = found  # its stubs leave the pivoted factor out
+        lapack: Any = routines  # its stubs leave the pivoted factor out
         _, order, rank, _ = lapack.dpstrf(gram / norms / norms[:, None], tol=DEPENDENT)
         chosen[order[:rank] - 1] = True
     return chosen

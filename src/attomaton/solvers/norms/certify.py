@@ -9,14 +9,14 @@ The dual of the largest entry is the sum of all entries' sizes; the largest sing
 singular values are each other's.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from attomaton.base.tables import Float64
-from attomaton.solvers.hard.certify import FEASIBLE, find_extremes, margins
-from attomaton.solvers.hard.factored.problem import FactoredProblem
+from attomaton.solvers.hard.certify import FEASIBLE, BoundsCertificate, find_extremes, margins
+from attomaton.solvers.norms.problem import FactoredProblem
 
 Norm = Literal["nuclear", "max", "spectral"]
 """The sum of the singular values, the largest entry in size, or the largest singular value."""
@@ -27,20 +27,14 @@ ORDERS: dict[str, Any] = {"nuclear": "nuc", "frobenius": "fro", "spectral": 2}
 
 
 @dataclass(frozen=True)
-class NormCertificate:
+class NormCertificate(BoundsCertificate):
     """Bounds on the least norm of a W with margins of 1; the best margin of a W of norm 1 is its inverse.
+
+    ``lower ≤ min ‖W‖ ≤ upper``, to the relative gap ``rtol``; ``upper`` is the norm of the answer, infinite
+    if that is not feasible, and ``violation`` the largest amount by which it misses a constraint.
 
     Attributes
     ----------
-    lower, upper : float
-        ``lower ≤ min ‖W‖ ≤ upper``; ``upper`` is the norm of the returned answer, or infinite if that is not
-        feasible.
-    gap : float
-        (upper − lower) / upper.
-    violation : float
-        Largest amount by which the returned answer misses a constraint (rounding, if anything).
-    rtol : float
-        The relative gap asked for.
     norm : str
         "nuclear" for the sum of W's singular values, "spectral" for the largest of them, "max" for the
         largest entry of W in size.
@@ -60,28 +54,10 @@ class NormCertificate:
     2.0
     """
 
-    lower: float
-    upper: float
-    gap: float
-    violation: float
-    rtol: float
     norm: Norm
 
-    @property
-    def certified(self) -> bool:
-        """Whether all numbers are finite, and gap and violation within tolerance."""
-        finite = np.isfinite([self.lower, self.upper, self.gap, self.violation]).all()
-        return bool(finite and abs(self.gap) <= self.rtol and self.violation <= FEASIBLE)
-
-    def scaled(self, factor: float) -> "NormCertificate":
-        """The same bounds for ``factor`` · W, as other units of the embeddings give."""
-        return replace(self, lower=factor * self.lower, upper=factor * self.upper)
-
     def __str__(self) -> str:
-        bounds = f"{self.lower:.12g} ≤ min {SYMBOLS[self.norm]} ≤ {self.upper:.12g}"
-        return (
-            f"{bounds}, relative gap {self.gap:.1e} (asked {self.rtol:.0e}), violation {self.violation:.1e}"
-        )
+        return self._tell(f"min {SYMBOLS[self.norm]}")
 
 
 def repair_weights(problem: FactoredProblem, weights: Float64) -> Float64:
@@ -105,13 +81,6 @@ def measure_norm(weights: Float64, norm: Norm | Literal["frobenius"]) -> Float64
     if norm == "max":
         return np.abs(weights).max(axis=(-2, -1))
     return np.asarray(np.linalg.norm(weights, ORDERS[norm], axis=(-2, -1)))
-
-
-def measure_dual(pressed: Float64, norm: Norm) -> float:
-    """‖D‖°: the largest singular value for the nuclear norm; the sum of them, or of all entries' sizes."""
-    if norm == "max":
-        return float(np.abs(pressed).sum())
-    return float(measure_norm(pressed, "spectral" if norm == "nuclear" else "nuclear"))
 
 
 def certify_weights(
@@ -140,7 +109,9 @@ def lower_bound(problem: FactoredProblem, multipliers: Float64, norm: Norm) -> f
         return 0.0
     clipped = multipliers.copy()
     clipped[: problem.n_priorities] = np.maximum(multipliers[: problem.n_priorities], 0.0)
-    total, dual = float(clipped[: problem.n_priorities].sum()), measure_dual(problem.press(clipped), norm)
+    total, pressed = float(clipped[: problem.n_priorities].sum()), problem.press(clipped)
+    duals: dict[Norm, Norm] = {"nuclear": "spectral", "spectral": "nuclear"}
+    dual = float(np.abs(pressed).sum() if norm == "max" else measure_norm(pressed, duals[norm]))
     if dual > 0:
         return total / dual
     return np.inf if total > 0 else 0.0

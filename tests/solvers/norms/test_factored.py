@@ -11,11 +11,11 @@ from scipy.optimize import linprog, minimize
 import attomaton as at
 from attomaton.base.errors import InvalidEmbeddings, UncertifiedSolution, UnsupportedOption
 from attomaton.graphs.separation import separate
-from attomaton.solvers.hard.factored.certify import certify_weights, lower_bound, repair_weights
-from attomaton.solvers.hard.factored.interior import InteriorPoint
-from attomaton.solvers.hard.factored.problem import factored_problem
-from attomaton.solvers.hard.factored.solve import solve_factored
 from attomaton.solvers.hard.reference import Clarabel
+from attomaton.solvers.norms.certify import certify_weights, lower_bound, repair_weights
+from attomaton.solvers.norms.interior import InteriorPoint
+from attomaton.solvers.norms.problem import factored_problem
+from attomaton.solvers.norms.solve import solve_factored
 from tests.drawn import components_of, embeddings_for, paper_draw, scores_of
 from tests.strategies import embedded, ordered_sets, paper_draws, sample_sets, unit_rows, vectors
 
