@@ -16,8 +16,8 @@ import numpy as np
 
 import attomaton as at
 from attomaton.solvers import solve_factored
-from attomaton.solvers.hard.factored.certify import upper_bound
-from attomaton.solvers.hard.factored.problem import factored_problem
+from attomaton.solvers.norms.certify import upper_bound
+from attomaton.solvers.norms.problem import factored_problem
 from timing import peak_gigabytes, report, timed
 
 SIZES = {16: 75, 32: 150, 64: 300}

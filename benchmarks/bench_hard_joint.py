@@ -14,7 +14,7 @@ import numpy as np
 
 import attomaton as at
 from attomaton.base import column
-from attomaton.graphs.reduction import find_ties, reduce_order
+from attomaton.graphs.components import find_ties, reduce_order
 from orders import random_corpus
 from timing import peak_gigabytes, report, timed
 

@@ -13,8 +13,7 @@ import numpy as np
 
 import attomaton as at
 from attomaton.heads import open_model
-from attomaton.heads.audit.randomised import randomise_heads
-from attomaton_experiments.head_study.edges import measure_edges
+from attomaton_experiments.head_study.edges import measure_edges, randomise_heads
 from timing import DATA, peak_gigabytes, report
 
 CONFIG = {

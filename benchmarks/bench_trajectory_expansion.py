@@ -16,7 +16,7 @@ import numpy as np
 
 import attomaton as at
 from attomaton.trajectory import Expansion
-from attomaton.trajectory.flow.definition import descend_by_definition
+from attomaton.trajectory.forward import descend_by_definition
 from timing import report
 
 STEPS, INSTANCES = 200_000, 20

@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 
 import attomaton as at
-from attomaton.trajectory.flow.definition import descend_by_definition
+from attomaton.trajectory.forward import descend_by_definition
 from timing import report, timed
 
 STEPS, INSTANCES = 200_000, 20

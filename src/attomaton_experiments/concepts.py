@@ -68,8 +68,6 @@ class Concepts(Tabular):
         Right singular vectors: which contexts ask for it.
     supports : Supports
         What it was found from.
-    vocabulary : Vocabulary, optional
-        What names the tokens.
 
     Examples
     --------
@@ -135,14 +133,7 @@ class Concepts(Tabular):
         return self.vocabulary
 
     def rows(self) -> list[tuple[str, str, str, str, str]]:
-        """Each concept's two sides as text: number, σ, side, words, contexts.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> find_concepts(at.learn_decoder(["a x b x a y"]).supports, 1).rows()[0][:3]
-        ('0', '1.52', '+')
-        """
+        """Each concept's two sides as text: number, σ, side, words, contexts."""
         return [
             (
                 str(concept),
@@ -156,15 +147,7 @@ class Concepts(Tabular):
         ]
 
     def plot(self, across: int = 0, up: int = 1, ax: Any = None) -> Any:
-        """Draw words by two concepts, the most extreme with their names; returns the matplotlib axes.
-
-        Examples
-        --------
-        >>> import attomaton as at, matplotlib as mpl
-        >>> mpl.use("agg")
-        >>> find_concepts(at.learn_decoder(["a x b x a y b y c z c w"]).supports, 2).plot().get_xlabel()
-        'concept 0'
-        """
+        """Draw words by two concepts, the most extreme with their names; returns the matplotlib axes."""
         across, up = (whole_number(one, "concept", most=len(self) - 1) for one in (across, up))
         with house_axes(ax, height=ONE_COLUMN) as axes:
             axes.plot(self.words[:, across], self.words[:, up], ".", color=GREY, markersize=2)

@@ -140,8 +140,8 @@ def run_text(settings: Settings, progress: Progress) -> Page:
     )
     marks = sorted({0, len(steps) // 3, 2 * len(steps) // 3, len(steps) - 1})
     rows = [
-        [f"{steps[one]:,}", *(f"{limit.entropy + part[one]:.5f}" for part in (trained, foretold, law))]
-        for one in marks
+        [f"{steps[mark]:,}", *(f"{limit.entropy + part[mark]:.5f}" for part in (trained, foretold, law))]
+        for mark in marks
     ]
     return render_figure(
         settings,

@@ -62,9 +62,9 @@ class Outcome:
         names = [name for name, one in self.measured.items() for _ in range(one.values.size)]
         curves = self.measured.values()
         columns = {
-            "at": np.concatenate([np.repeat(one.at, one.values.shape[1]) for one in curves]),
-            "trial": np.concatenate([np.indices(one.values.shape)[1].ravel() for one in curves]),
-            "value": np.concatenate([one.values.ravel() for one in curves]),
+            "at": np.concatenate([np.repeat(curve.at, curve.values.shape[1]) for curve in curves]),
+            "trial": np.concatenate([np.indices(curve.values.shape)[1].ravel() for curve in curves]),
+            "value": np.concatenate([curve.values.ravel() for curve in curves]),
         }
         return make_table(NUMBER_SCHEMA, columns).add_column(0, "measure", pa.array(names, pa.string()))
 
@@ -141,8 +141,8 @@ def _foretold(outcome: Outcome) -> list[str]:
         for one in outcome.measured.values()
         if one.predicted is not None
     ]
-    said = "Computed without training, for the same place (means; geometric where the axis is logarithmic): "
-    return [f"{said}{'; '.join(shown)}."] if shown else []
+    lead = "Computed without training, for the same place (means; geometric where the axis is logarithmic): "
+    return [f"{lead}{'; '.join(shown)}."] if shown else []
 
 
 def _panels(outcome: Outcome) -> list[Panel]:

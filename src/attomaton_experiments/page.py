@@ -20,8 +20,6 @@ class Page:
 
     Attributes
     ----------
-    name : str
-        What it is called.
     paragraphs : tuple of str
         The page in Markdown.
     printed : tuple of str or Grid
@@ -66,7 +64,7 @@ def write_page(page: Page, folder: Path) -> list[Path]:
         "summary.md": partial(Path.write_text, data=page.text, encoding="utf-8"),
     }
     if page.verdicts is not None:
-        files["verdicts.json"] = json_writer([as_record(one) for one in page.verdicts])
+        files["verdicts.json"] = json_writer([as_record(verdict) for verdict in page.verdicts])
     with build_folder(folder, KIND, ["figure.png", "figure.pdf", *files], overwrite=True) as building:
         written = page.draw(building.folder / "figure")
         with explained(folder):
@@ -92,7 +90,10 @@ def render_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> st
 
 def render_verdicts(verdicts: Sequence[Verdict]) -> list[str]:
     """A heading, and claims with their verdicts, numbers and reasons; nothing if there are none."""
-    rows = [[one.claim, one.status.value, one.shown_value, one.shown_bound, one.reason] for one in verdicts]
+    rows = [
+        [verdict.claim, verdict.status.value, verdict.shown_value, verdict.shown_bound, verdict.reason]
+        for verdict in verdicts
+    ]
     headers = ["claim", "verdict", "value", "bound", "reason"]
     return ["## Verdicts", render_table(headers, rows)] if rows else []
 

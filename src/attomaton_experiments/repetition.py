@@ -125,13 +125,13 @@ def run_trial(settings: Settings, number: int) -> Trial:
 
 
 def _judge(trials: list[Trial]) -> list[Verdict]:
-    right = float(np.mean([one.right for one in trials]))
-    errors = np.concatenate([one.exponent_errors for one in trials])
-    slopes = np.concatenate([one.slope_errors for one in trials])
+    right = float(np.mean([trial.right for trial in trials]))
+    errors = np.concatenate([trial.exponent_errors for trial in trials])
+    slopes = np.concatenate([trial.slope_errors for trial in trials])
     exponent = float(np.abs(errors).max(initial=0.0))
     slope = float((np.abs(slopes) <= NEAR).mean()) if len(slopes) else 1.0
-    share = max(one.share_error for one in trials)
-    told = f"largest error of {len(errors)} exponents of {SLOW} or more, near the limit"
+    share = max(trial.share_error for trial in trials)
+    meaning = f"largest error of {len(errors)} exponents of {SLOW} or more, near the limit"
     flow = (
         f"share of {len(slopes)} slopes of the last two decades within {NEAR} of the flow's, in one text each"
     )
@@ -139,7 +139,7 @@ def _judge(trials: list[Trial]) -> list[Verdict]:
         Judgement(right, ENOUGH, right >= ENOUGH, "share of the layers with the predicted winners").about(
             "repetition-winners"
         ),
-        Judgement(exponent, NEAR, exponent <= NEAR, told).about("repetition-exponents"),
+        Judgement(exponent, NEAR, exponent <= NEAR, meaning).about("repetition-exponents"),
         Judgement(slope, FOLLOWED, slope >= FOLLOWED, flow).about("repetition-slopes"),
         Judgement(share, NEAR, share <= NEAR, "largest error of a share at the last length").about(
             "repetition-shares"

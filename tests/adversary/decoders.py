@@ -13,7 +13,7 @@ import numpy as np
 
 import attomaton as at
 from attomaton.base.errors import AttomatonError
-from attomaton.theories.decoder.counting import Read
+from attomaton.theories.decoder.learn import Read
 from attomaton.theories.decoder.result import DecoderLimit
 from attomaton.theories.decoder.supports import Supports
 from tests.adversary.finding import Finding, unjudged, worst_of

@@ -4,7 +4,7 @@ import cvxpy
 import numpy as np
 
 import attomaton as at
-from attomaton.solvers.hard.factored.solve import solve_factored
+from attomaton.solvers.norms.solve import solve_factored
 from tests.adversary.draws import describe, draw_corpus
 from tests.adversary.finding import Finding, unjudged, worst_of
 from tests.adversary.reference.automaton import constraints_of

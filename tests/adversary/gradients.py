@@ -7,8 +7,8 @@ import torch
 
 import attomaton as at
 from attomaton.graphs.bags import count_tokens
-from attomaton.training.loop import Watch, combine, split, train
-from attomaton.training.models.attention import AttentionModel, lay_out
+from attomaton.training.loop import Watch, train
+from attomaton.training.models.attention import AttentionModel, combine, lay_out, split
 from attomaton.training.models.embeddings import EmbeddingTable
 from attomaton.training.models.heads import Tied, TokenId, Untied
 from attomaton.training.models.losses import CorrelationLoss, LogLoss, SquaredLoss

@@ -8,11 +8,10 @@ from scipy.stats import t as student
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.heads.audit.explanations import SameToken
-from attomaton.heads.audit.heads import audit_heads
+from attomaton.heads.audit.heads import Audit, audit_heads
 from attomaton.heads.audit.ladder import KeyToken, Position, climb
-from attomaton.heads.audit.prepared import Audit
 from attomaton.heads.audit.rows import Rows, split_documents
-from attomaton.heads.audit.usual import learned_rungs, plain_rungs
+from attomaton.heads.audit.rungs import learned_rungs, plain_rungs
 from attomaton.heads.model import Head
 from tests.adversary.finding import Finding, unjudged, worst_of
 from tests.adversary.transformers import build, describe, draw_plain

@@ -6,14 +6,13 @@ import numpy as np
 
 import attomaton as at
 from attomaton.claims.evidence import Evidence
+from attomaton.claims.margins import MARGIN_CLAIMS
 from attomaton.claims.measures import solve_trials
-from attomaton.claims.steepest import MARGIN_CLAIMS
 from attomaton.claims.verdicts import VerdictStatus
 from attomaton.training.models.attention import AttentionModel
 from attomaton.training.models.embeddings import EmbeddingTable, Orthonormal
 from attomaton.training.models.losses import SquaredLoss
-from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
-from attomaton.training.steps import Adam, Decay, GradientDescent
+from attomaton.training.steps import Adam, Decay, GradientDescent, Muon, SignDescent, SpectralDescent
 from tests.adversary.draws import describe
 from tests.adversary.finding import Finding, unjudged, worst_of
 from tests.adversary.norms import SOLVED, find_least

@@ -5,8 +5,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 import attomaton as at
-from attomaton.solvers.hard.factored.solve import solve_factored
-from attomaton.solvers.norms.solve import solve_normed
+from attomaton.solvers.norms.solve import solve_factored, solve_normed
 from tests.adversary.draws import describe, draw_corpus, draw_embeddings
 from tests.adversary.finding import Finding, unjudged, worst_of
 from tests.adversary.reference.automaton import constraints_of

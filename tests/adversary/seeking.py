@@ -9,9 +9,8 @@ import math
 import numpy as np
 
 from attomaton.base.errors import InvalidSamples
-from attomaton.heads.audit.heads import audit_heads
+from attomaton.heads.audit.heads import Audit, audit_heads
 from attomaton.heads.audit.ladder import Position
-from attomaton.heads.audit.prepared import Audit
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.rows import split_documents, watch_rows
 from tests.adversary.finding import Finding, Rng, unjudged

@@ -14,7 +14,7 @@ from attomaton.choices.fit import ChoiceFit
 from attomaton.choices.uncertainty import Sandwich
 from attomaton.claims import margins as claimed
 from attomaton.engines import duckdb
-from attomaton.heads.audit import habits, heads
+from attomaton.heads.audit import heads, seeking
 from attomaton.heads.utility import closed, measured
 from attomaton.solvers.hard.placement import Placement
 from attomaton.theories.decoder.features import EmbeddedLimit
@@ -154,7 +154,7 @@ SABOTAGE = {
     ),
     "utility": lambda m: bend(m, measured, "_centre", lambda gains: gains * (1 + 1e-6)),
     "utility-closed": lambda m: bend(m, closed, "_pair_products", lambda products: products * (1 + 1e-6)),
-    "seeking": lambda m: m.setattr(habits, "STRENGTH", 5.1),
+    "seeking": lambda m: m.setattr(seeking, "STRENGTH", 5.1),
     "survey": lambda m: bend(
         m, scansnap, "Rates", lambda rates: replace(rates, attention=rates.attention * 1.001)
     ),

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 import attomaton as at
 from attomaton.automaton.explanation import Rule
 from attomaton.automaton.rules import HELD_OUT, MOST, measure_answered, measure_held_out
-from attomaton.graphs.evidence import count_evidence
+from attomaton.graphs.components import count_evidence
 
 ids = st.lists(st.integers(0, 6), min_size=12, max_size=80)
 

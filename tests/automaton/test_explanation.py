@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.automaton.explanation import POSITIONS, Rule
-from attomaton.base.display import SHOWN
+from attomaton.base.printing import SHOWN
 
 SAMPLES = at.Samples.from_lists(
     [[0, 1, 3], [1, 0, 3], [1, 2, 3], [4, 5, 3], [0, 1, 3], [6, 2]], [0, 1, 1, 4, 0, 6], n_tokens=8

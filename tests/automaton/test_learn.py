@@ -111,3 +111,13 @@ def test_a_window_is_given_once():
     assert at.diff(whole, [text], keep=at.Selection(window=2)).counts == at.diff(whole, short).counts
     with pytest.raises(UnsupportedOption, match="diff writes no run"):
         at.diff([text], [text], out="run")
+
+
+def test_a_window_of_32_is_told_from_the_default():
+    with pytest.raises(UnsupportedOption, match="window"):
+        at.learn([0, 1, 0, 1], window=4, keep=at.Selection(window=32))
+    assert at.learn([0, 1, 0, 1], window=4, keep=at.Selection(min_support=1)).window == 4
+    assert at.learn([0, 1, 0, 1], keep=at.Selection(min_support=1)).window == 32
+    short = at.learn([0, 1, 0, 2, 0, 1], window=2)
+    apart = at.diff(short, [0, 1, 0, 2, 0, 1], keep=at.Selection(window=32))
+    assert len(apart) > len(at.diff(short, [0, 1, 0, 2, 0, 1], keep=at.Selection())) == 0

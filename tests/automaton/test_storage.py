@@ -10,7 +10,7 @@ import pytest
 import attomaton as at
 from attomaton.automaton.runs import stored
 from attomaton.base.artifacts import Run, parted, runs, write_run
-from attomaton.base.artifacts.seals import seal
+from attomaton.base.artifacts.manifests import seal
 from attomaton.base.errors import CorruptRun, UnwritablePlace
 
 FILES = {

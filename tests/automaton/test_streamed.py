@@ -109,7 +109,7 @@ def test_pages(samples, room):
         assert told[0].packed == told[1].packed
         assert gather(auto, told[0], {}) == gather(run, told[1], {})
         for place in range(len(Packer(auto).queries)):
-            assert Packer(run).tokens(place).tolist() == Packer(auto).tokens(place).tolist()
+            assert Packer(run).graph(place).tokens.tolist() == Packer(auto).graph(place).tokens.tolist()
         assert "components" not in vars(run)
 
 

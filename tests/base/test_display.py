@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import attomaton as at
-from attomaton.base.display import shorten
-from attomaton.base.printing import Bar, Bars, Chip, Chips, Grid, Listing, Signal, draw_html
+from attomaton.base.printing import Bar, Bars, Chip, Chips, Grid, Listing, Signal, draw_html, shorten
 from attomaton.base.tables import make_table
 from attomaton.claims.verdicts import Judgement, Verdict, Verdicts, VerdictStatus
 from attomaton.corpora.tokenizers import Vocabulary

@@ -8,9 +8,8 @@ import pytest
 
 import attomaton
 from attomaton.base import machine
-from attomaton.base.machine import ASSUMED, available_memory, count_processors, total_memory
+from attomaton.base.machine import ASSUMED, available_memory, count_processors, parse_memory, total_memory
 from attomaton.cli.installation import find_installation
-from attomaton.engines.limits import parse_memory
 
 SOURCES = Path(attomaton.__file__).parent
 

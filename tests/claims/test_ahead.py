@@ -16,8 +16,7 @@ from attomaton.training.loop import Watch, train
 from attomaton.training.models.attention import AttentionModel
 from attomaton.training.models.embeddings import Orthonormal, RandomUnit
 from attomaton.training.models.losses import SquaredLoss
-from attomaton.training.steepest import SignDescent
-from attomaton.training.steps import Adam, Decay, GradientDescent
+from attomaton.training.steps import Adam, Decay, GradientDescent, SignDescent
 from tests.claims.runs import draws
 
 ORDERED = at.synthetic.draw_ordered(np.random.default_rng(0))

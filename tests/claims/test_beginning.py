@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from attomaton.base.errors import MismatchedParts
-from attomaton.claims.agreement import begin_from, compare_beginning, find_crossings
-from attomaton.claims.beginning import CLAIMS, verify_beginning
-from attomaton.training.deep import train_deep
-from attomaton.training.loop import Watch
+from attomaton.claims.beginning import CLAIMS, begin_from, compare_beginning, find_crossings, verify_beginning
+from attomaton.training.loop import Watch, train_deep
 from attomaton.training.models.deep import DeepModel
 from attomaton.training.steps import Adam
 from tests.claims.first_steps import bigrams_with_copies, forecast_in_loops

@@ -19,8 +19,7 @@ from attomaton.training.models.attention import AttentionModel
 from attomaton.training.models.embeddings import EmbeddingTable, Orthonormal, RandomUnit
 from attomaton.training.models.heads import Tied, Untied
 from attomaton.training.models.losses import SquaredLoss
-from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
-from attomaton.training.steps import Adam, Decay, GradientDescent
+from attomaton.training.steps import Adam, Decay, GradientDescent, Muon, SignDescent, SpectralDescent
 from tests.claims import campaign
 
 THREE_TO_TWO = at.Samples.from_lists([[0, 1, 2]] * 5, [0, 0, 0, 1, 1])

@@ -1,6 +1,6 @@
 import numpy as np
 
-from attomaton.claims.local import SELECTED, UNDECIDED, find_selected, solve_local
+from attomaton.claims.local import SELECTED, UNDECIDED, selected_edges, solve_local
 from attomaton.claims.measures import measure_trace, read_contexts, solve_trials
 from tests.claims.runs import global_run, local_run
 from tests.drawn import embeddings_for, paper_draw
@@ -25,7 +25,8 @@ def test_selected_tokens_beat_the_others_of_their_context():
             mass = {x: sum(p for t, p in zip(context, chance, strict=True) if t == x) for x in context}
             kept = [x for x in mass if not UNDECIDED < mass[x] <= SELECTED]
             edges |= {(context[-1], y, x) for y in kept for x in kept if mass[y] > SELECTED and x != y}
-        found = find_selected(samples, table, weights).edges
+        contexts = read_contexts(samples, table)
+        found = selected_edges(contexts, contexts.masses(weights[None])[0])
         assert (
             set(zip(*(found[name].tolist() for name in ("query", "winner", "loser")), strict=True)) == edges
         )

@@ -6,16 +6,22 @@ from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.claims.evidence import Evidence
-from attomaton.claims.margins import NORMS, measure_margins, own_norm, read_differences
+from attomaton.claims.margins import (
+    MARGIN_CLAIMS,
+    NORMS,
+    bound_margin,
+    bound_share,
+    measure_margins,
+    own_norm,
+    read_differences,
+)
 from attomaton.claims.measures import solve_trials
 from attomaton.claims.mechanics import verify
-from attomaton.claims.steepest import BOUNDERS, MARGIN_CLAIMS, bound_share
 from attomaton.claims.verdicts import VerdictStatus
 from attomaton.training.loop import train
 from attomaton.training.models.attention import AttentionModel
 from attomaton.training.models.embeddings import Orthonormal, RandomUnit
-from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
-from attomaton.training.steps import Adam, Decay, GradientDescent
+from attomaton.training.steps import Adam, Decay, GradientDescent, Muon, SignDescent, SpectralDescent
 from tests.drawn import components_of, embeddings_for
 from tests.strategies import sample_sets
 
@@ -101,7 +107,7 @@ def test_what_is_proved_is_reached_in_every_trial(step):
         evidence = Evidence(trace, tuple(solve_trials(trace)))
         norm = own_norm(step)
         share = measure_margins(trace, evidence.automata, norm).share[-1]
-        asked = BOUNDERS[norm](evidence).asked
+        asked = bound_margin(evidence, norm).asked
         assert np.all(share >= asked)
     assert np.isfinite(asked).all()
 

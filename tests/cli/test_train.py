@@ -9,7 +9,7 @@ import pytest
 
 from attomaton.corpora.readers import read_text
 from attomaton.training.trace import Trace
-from attomaton.trajectory.flow.definition import descend_by_definition
+from attomaton.trajectory.forward import descend_by_definition
 from tests.cli.test_commands import attomaton
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from attomaton.base.errors import UnreadableSource
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.corpora.tokenizers.llama2c import Llama2cEncoder, encode_by_definition
+from attomaton.corpora.tokenizers.subwords import Llama2cEncoder, encode_by_definition
 
 BASE = [b"<unk>", b"<s>", b"</s>", *(f"<0x{byte:02X}>".encode() for byte in range(256)), b" "]
 

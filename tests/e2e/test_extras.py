@@ -84,7 +84,7 @@ print(at.read_corpus("memory://texts/a.txt").ids.tolist() == [0, 1, 0, 1])
 """,
     "report": """
 from pathlib import Path
-from attomaton.report.lines import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_lines
 draw_lines([LinePanel("loss", [Line("", [0, 1, 2], [1, 1, 1], 0)])], Path("figure"), caption="A figure")
 print(Path("figure.pdf").read_bytes().startswith(b"%PDF"))
 """,

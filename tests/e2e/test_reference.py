@@ -16,10 +16,10 @@ from scipy.sparse import csc_array
 
 import attomaton as at
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton
-from attomaton.corpora.readers.given import ReadingOptions
+from attomaton.corpora.readers.corpus import ReadingOptions
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.spark import SparkEngine
-from attomaton.solvers.hard.factored.solve import FactoredSolution, FactoredSolver
+from attomaton.solvers.norms.solve import FactoredSolution, FactoredSolver
 from attomaton.solvers.soft.tied import TieScores
 
 LATER = {
@@ -125,7 +125,11 @@ def parameters(thing: object) -> list[str]:
 def mentioned(annotation: object) -> Iterator[type]:
     """The public classes of attomaton that an annotation names; markup for notebooks is nobody's input."""
     ours = inspect.isclass(annotation) and annotation.__module__.startswith("attomaton.")
-    if ours and not annotation.__name__.startswith("_") and annotation.__module__ != "attomaton.base.display":
+    if (
+        ours
+        and not annotation.__name__.startswith("_")
+        and annotation.__module__ != "attomaton.base.printing"
+    ):
         yield annotation
     for part in get_args(annotation):
         for one in part if isinstance(part, list) else [part]:

@@ -14,7 +14,7 @@ from attomaton.base.tables import table_of
 from attomaton.claims.verdicts import digest_trace, write_verdicts
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.heads.audit.course import audit_course
-from attomaton.heads.audit.prepared import Audit
+from attomaton.heads.audit.heads import Audit
 from attomaton.heads.audit.saved import About, mark
 from attomaton.report.page import content
 from attomaton.report.page.content import choose_queries

@@ -153,10 +153,10 @@ def test_a_new_machine_that_compiles_writes_the_same(tutorials):
 
 
 def test_what_execute_leaves_out_is_what_the_library_tells(tutorials, monkeypatch):
-    from attomaton.base.kernels import ahead
+    from attomaton.base import kernels
 
-    monkeypatch.setattr(ahead, "_state", ahead._CompileState())
+    monkeypatch.setattr(kernels, "_state", kernels._CompileState())
     told = []
-    with ahead.told_by(told.append):
-        ahead.announce_compiling(20.0)
+    with kernels.told_by(told.append):
+        kernels.announce_compiling(20.0)
     assert tutorials.FIRST in told[0]

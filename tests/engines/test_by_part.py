@@ -11,9 +11,9 @@ import attomaton as at
 from attomaton.automaton.runs import staged
 from attomaton.base.artifacts import parted
 from attomaton.base.tables import rows_to_bytes
-from attomaton.engines import Engine, kept as keeping, parts as edge_parts
-from attomaton.engines.choiceparts import cut_choices, sum_choices
-from attomaton.engines.kept import Kept, run_weighed
+from attomaton.engines import Engine, parts as edge_parts, work as keeping
+from attomaton.engines.parts import cut_choices, sum_choices
+from attomaton.engines.work import Kept, run_weighed
 from attomaton.graphs import parts
 from attomaton.graphs.choices import count_choices, encode_choices, extract_choices
 from tests.engines.conftest import draw_documents, samples_of, write_shards

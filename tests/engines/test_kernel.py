@@ -15,14 +15,13 @@ from attomaton.base.errors import (
     UnreadableSource,
     UnsupportedOption,
 )
-from attomaton.base.machine import available_memory
-from attomaton.corpora.pieces import Piece
-from attomaton.corpora.shards import Shards
+from attomaton.base.machine import available_memory, parse_memory
+from attomaton.corpora.documents import Piece
+from attomaton.corpora.shards import Shards, piece_of
 from attomaton.engines.duckdb import DuckDBEngine
-from attomaton.engines.kernel import count_choices, count_edges
-from attomaton.engines.limits import parse_memory
+from attomaton.engines.kernel import choices_of_piece, edge_rows, query_rows
 from attomaton.engines.memory import MemoryEngine
-from attomaton.engines.queries import cut_queries
+from attomaton.engines.parts import cut_queries
 from attomaton.engines.selection import Selection, hash_share
 from attomaton.graphs.windows import link_repeats, window_edges
 from tests.drawn import as_counter
@@ -39,17 +38,19 @@ def batch_of(documents, kind=None):
 def test_batch_equals_definition(documents, window, queries):
     selection = Selection(window, queries=tuple(queries))
     kept = selection.kept(6)
-    edges, counts = count_edges(batch_of(documents), selection=selection, kept=kept)
+    piece = piece_of(batch_of(documents), 6)
+    links = link_repeats(piece, window, kept)
+    nothing = np.empty(0, np.int64), np.empty(0, np.int64)
+    chunks = window_edges(piece, links, window=window, kept=kept, max_keys=1 << 20)
+    keys, support = next(iter(chunks), nothing)
     samples = samples_of(documents, 6, window)
     samples = samples.take(kept[samples.queries])
     expected = at.extract_edges(samples)
-    assert pa.Table.from_batches([edges]).equals(expected.rows.combine_chunks())
-    assert pa.Table.from_batches([counts]).equals(expected.queries.combine_chunks())
+    assert edge_rows(keys, support.astype(np.int64)).equals(expected.rows.combine_chunks())
+    assert query_rows(links).equals(expected.queries.combine_chunks())
     components = at.find_components(expected)
-    choices = count_choices(batch_of(documents), components, selection=selection, kept=kept)
-    assert pa.Table.from_batches([choices]).equals(
-        at.extract_choices(samples, components).rows.combine_chunks()
-    )
+    choices = choices_of_piece(piece, components, selection=selection, kept=kept)
+    assert choices.rows.equals(at.extract_choices(samples, components).rows)
 
 
 @given(document_lists, st.integers(1, 9), st.integers(1, 30), st.integers(1, 40))

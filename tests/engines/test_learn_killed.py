@@ -16,7 +16,7 @@ from tests.faults.counts import trials
 
 PROGRAM = """
 import atexit, json, os
-from attomaton.engines.kept import Kept
+from attomaton.engines.work import Kept
 from attomaton.graphs import parts
 parts.PART_SAMPLES = 500  # so that there are many parts
 taken, made = [], []

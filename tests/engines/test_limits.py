@@ -3,7 +3,7 @@
 import pytest
 
 from attomaton.base.errors import UnsupportedOption
-from attomaton.engines.limits import parse_memory
+from attomaton.base.machine import parse_memory
 
 
 @pytest.mark.parametrize("unit", ["G", "g", "GB", "gb", "Gb", " G", " gb "])

@@ -10,7 +10,7 @@ import pytest
 from pyspark import cloudpickle
 
 from attomaton.base.tables import column
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.engines import sums
 from attomaton.engines.selection import Selection
 from attomaton.engines.sums import add_rows, merge_sums, split_numbers, sum_in_parts, sum_pieces

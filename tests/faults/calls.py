@@ -12,12 +12,11 @@ from matplotlib.figure import Figure
 import attomaton as at
 from attomaton.automaton.scoring import fit_epsilon
 from attomaton.automaton.shrinkage import choose_strength
+from attomaton.base.machine import parse_memory
 from attomaton.engines.choose import Engine
-from attomaton.engines.limits import parse_memory
 from attomaton.engines.selection import Selection
 from attomaton.graphs.robustness import measure_robustness
-from attomaton.solvers.hard.factored.solve import solve_factored
-from attomaton.solvers.norms.solve import solve_normed
+from attomaton.solvers.norms.solve import solve_factored, solve_normed
 from attomaton.theories.scansnap.classes import draw_linear_classes, make_star
 from attomaton.theories.scansnap.flow import solve_flow
 from attomaton.theories.scansnap.forecast import forecast_queries
@@ -26,8 +25,7 @@ from attomaton.theories.scansnap.survey import follow_attention, survey_samples
 from attomaton.training.models.embeddings import Equicorrelated, Orthonormal, RandomUnit
 from attomaton.training.models.heads import Untied
 from attomaton.training.path import trace_path
-from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
-from attomaton.training.steps import Adam, Decay
+from attomaton.training.steps import Adam, Decay, Muon, SignDescent, SpectralDescent
 from attomaton_experiments.lookup.parametrisations import Factored, PerQuery, Shared
 from attomaton_experiments.lookup.training import AtSeconds, AtSteps, LookupTraining
 from attomaton_experiments.scansnap_model.language_model import LanguageModel

@@ -21,31 +21,30 @@ import pyarrow as pa
 import attomaton
 import attomaton as at
 import attomaton_experiments
-from attomaton.automaton.repetition.chain import draw_counts
+from attomaton.automaton.repetition.odds import draw_counts
 from attomaton.automaton.rules import answer_bags
 from attomaton.base.errors import AttomatonError
-from attomaton.base.kernels.kernel import Inner, Kernel
+from attomaton.base.kernels import Inner, Kernel
 from attomaton.base.tables import column, ragged_column
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.engines.kernel import choices_of_piece
 from attomaton.engines.selection import Selection
 from attomaton.graphs.bags import count_all_tokens
 from attomaton.graphs.choices import CHOICE_SCHEMA
-from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA
+from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, reduce_order
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
-from attomaton.graphs.reduction import reduce_order
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.graphs.windows import Links, link_repeats, window_edges
 from attomaton.heads.arrays import from_arrays
 from attomaton.solvers.hard.certify import certify_positions
-from attomaton.solvers.hard.factored.solve import solve_factored
 from attomaton.solvers.hard.joint import Joint
 from attomaton.solvers.hard.placement import Placement
 from attomaton.solvers.hard.problem import EmbeddedProblem, OrderProblem
+from attomaton.solvers.norms.solve import solve_factored
 from attomaton.solvers.soft.certify import certify_scores
-from attomaton.solvers.soft.groups import Newton
-from attomaton.solvers.soft.information import score_errors
+from attomaton.solvers.soft.curvature import score_errors
 from attomaton.solvers.soft.likelihood import LuceProblem
+from attomaton.solvers.soft.newton import Newton
 from attomaton.trajectory.flow.embedded import EmbeddedFlow, Losers
 from attomaton.trajectory.flow.orthonormal import orthonormal_flow
 from attomaton_experiments.head_study.edges import measure_edges
@@ -306,7 +305,7 @@ def try_flows(rng: Rng) -> None:
     component = bend_some(rng, component=np.sort(problem.component))["component"]
     size = problem.n_alternatives
     if rng.random() < 0.5:
-        from attomaton.solvers.soft.contexts import context_problem
+        from attomaton.solvers.soft.likelihood import context_problem
 
         _, problem = context_problem(at.extract_choices(draw_samples(rng)))
         component, size = bend_some(rng, c=np.arange(problem.n_alternatives))["c"], problem.n_alternatives

@@ -20,7 +20,7 @@ from attomaton.base.errors import (
     MismatchedParts,
     TokenOutOfRange,
 )
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.engines.parts import EdgeParts, open_parts
 from attomaton.graphs.choices import CHOICE_SCHEMA
 from attomaton.graphs.components import ORDER_SCHEMA

@@ -4,9 +4,10 @@ import os
 import subprocess
 import sys
 
+import numba
 import pytest
 
-from attomaton.base.kernels import code
+from attomaton.base import kernels
 
 PROGRAM = """
 import numpy as np
@@ -51,15 +52,15 @@ def test_the_next_program_reads_what_was_compiled(tmp_path):
 
 
 def test_where_nothing_can_be_kept_a_warning_says_so(monkeypatch):
-    real = code.njit
+    real = numba.njit
 
     def njit(function, *, cache=False, **options):
         if cache:
             raise RuntimeError("cannot cache function: no locator available")
         return real(function, **options)
 
-    monkeypatch.setattr(code, "njit", njit)
+    monkeypatch.setattr(numba, "njit", njit)
     with pytest.warns(UserWarning, match="set NUMBA_CACHE_DIR to a folder that can be written"):
-        made = code.dispatcher_of(lambda number: 2 * number)
+        made = kernels.dispatcher_of(lambda number: 2 * number)
     assert made(4) == 8
-    assert code.is_kept(made) is None
+    assert kernels.has_kept(made) is None

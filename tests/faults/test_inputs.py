@@ -132,7 +132,7 @@ def test_a_full_temporary_folder_is_not_called_unreadable_input(monkeypatch):
     told = r"the temporary folder, .* \(TMPDIR says where\), cannot be written: No space left on device; make"
     for make in (lambda **_: FullFile(), lambda **_: FullFile().write(b"")):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"to be or not to be")))
-        monkeypatch.setattr("attomaton.corpora.readers.standard.tempfile.TemporaryFile", make)
+        monkeypatch.setattr("attomaton.corpora.readers.files.tempfile.TemporaryFile", make)
         with pytest.raises(UnwritablePlace, match=told):
             at.learn("-")
 

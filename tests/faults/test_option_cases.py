@@ -12,9 +12,9 @@ from attomaton.base.errors import (
     UnreadableSource,
     UnsupportedOption,
 )
+from attomaton.base.machine import parse_memory
 from attomaton.base.options import show
 from attomaton.engines import Engine, Selection
-from attomaton.engines.limits import parse_memory
 from attomaton.training.checkpoints import Store
 from attomaton.training.models.embeddings import Orthonormal
 from attomaton_experiments.lookup.training import AtSeconds

@@ -20,10 +20,10 @@ def long_run(tmp_path_factory):
 
 
 def test_long_tokens_are_printed_at_once(long_run, capsys):
-    from attomaton.cli.learn import _print_suggestion
+    from attomaton.automaton.suggestion import suggest_context
     from attomaton.cli.output import print_error, print_table, print_value
 
-    automaton, folder = long_run
+    automaton, _ = long_run
     context = [
         0,
         1,
@@ -33,7 +33,7 @@ def test_long_tokens_are_printed_at_once(long_run, capsys):
     shown = automaton.show(context)
     for show in (
         lambda: print_value(automaton.coverage),
-        lambda: _print_suggestion(automaton, folder),
+        lambda: suggest_context(automaton),
         lambda: print_value(automaton.explain(context)),
         lambda: print_table("t", ["x"], [("x y " * LONG,)]),
         lambda: print_error("x" * LONG),

@@ -5,13 +5,13 @@ import shutil
 import pytest
 
 import attomaton as at
-from attomaton.base.artifacts import renaming
+from attomaton.base.artifacts import files
 
 
 @pytest.fixture
 def old_system(monkeypatch):
     """A system without ``renameat2``."""
-    monkeypatch.setattr(renaming, "_system_call", lambda: None)
+    monkeypatch.setattr(files, "_system_call", lambda: None)
 
 
 @pytest.fixture
@@ -56,10 +56,10 @@ def test_a_file_takes_only_a_name_that_is_free(old_system, tmp_path):
     (tmp_path / "draft").write_text("new")
     (tmp_path / "there").write_text("old")
     with pytest.raises(FileExistsError):
-        renaming.rename_new(tmp_path / "draft", tmp_path / "there")
+        files.rename_new(tmp_path / "draft", tmp_path / "there")
     (tmp_path / "folder").mkdir()
     with pytest.raises(FileExistsError):
-        renaming.rename_new(tmp_path / "folder", tmp_path / "there")
-    renaming.exchange(tmp_path / "draft", tmp_path / "there", tmp_path / "spare")
+        files.rename_new(tmp_path / "folder", tmp_path / "there")
+    files.exchange(tmp_path / "draft", tmp_path / "there", tmp_path / "spare")
     assert (tmp_path / "there").read_text() == "new"
     shutil.rmtree(tmp_path)

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import attomaton
-from attomaton.base.artifacts import locks, renaming, systems
-from attomaton.base.artifacts.locks import locked
+from attomaton.base.artifacts import files, ownership
+from attomaton.base.artifacts.ownership import locked
 from attomaton.base.errors import UnwritablePlace
 from tests.e2e.test_readme import README, blocks
 from tests.faults import systems as imitated
@@ -62,23 +62,28 @@ def test_the_first_commands_end_as_on_linux(system, tmp_path):
 @pytest.fixture
 def by_bytes(monkeypatch):
     """Locks as Windows has them, where no file is removed while it is open."""
-    monkeypatch.setattr(systems, "_fcntl", None)
-    monkeypatch.setattr(systems, "_msvcrt", types.SimpleNamespace(LK_NBLCK=2, locking=imitated.lock_byte))
-    for module in (systems, locks):
+    monkeypatch.setattr(files, "_fcntl", None)
+    monkeypatch.setattr(files, "_msvcrt", types.SimpleNamespace(LK_NBLCK=2, locking=imitated.lock_byte))
+    for module in (files, ownership):
         monkeypatch.setattr(module, "REMOVES_OPEN", False)
 
 
 @pytest.fixture
 def without_locks(monkeypatch):
     """A system that neither locks files nor lists its processes."""
-    monkeypatch.setattr(systems, "_fcntl", None)
-    monkeypatch.setattr(locks, "PROCESSES", locks.PROCESSES / "nowhere")
+    monkeypatch.setattr(files, "_fcntl", None)
+    monkeypatch.setattr(ownership, "PROCESSES", ownership.PROCESSES / "nowhere")
 
 
 def leave_lock(folder, since):
     """The lock of a target in the folder, whose owner may live."""
     path = folder / ".run.attomaton-lock"
-    about = {"kind": locks.KIND, "pid": os.getpid(), "host": locks.socket.gethostname(), "since": since}
+    about = {
+        "kind": ownership.KIND,
+        "pid": os.getpid(),
+        "host": ownership.socket.gethostname(),
+        "since": since,
+    }
     path.write_text(json.dumps({**about, "draft": f".{'0' * 16}.draft"}))
     return path
 
@@ -111,7 +116,7 @@ def test_a_lock_that_somebody_else_has_opened_stays_for_them(tmp_path, monkeypat
 
     with path.open("xb", buffering=0) as file, monkeypatch.context() as patched:
         patched.setattr(type(path), "unlink", refuse)
-        systems.remove_open(path, file)
+        files.remove_open(path, file)
         assert file.closed
     assert path.exists()
 
@@ -119,46 +124,46 @@ def test_a_lock_that_somebody_else_has_opened_stays_for_them(tmp_path, monkeypat
 @pytest.mark.usefixtures("without_locks")
 def test_without_locks_and_processes_an_old_lock_is_stale(tmp_path):
     assert_guarded(tmp_path)
-    path = leave_lock(tmp_path, time.time() - locks.LONGEST - 1)
+    path = leave_lock(tmp_path, time.time() - ownership.LONGEST - 1)
     with locked(tmp_path / "run", tmp_path):
         assert json.loads(path.read_text())["since"] > time.time() - 60
 
 
 def test_links_are_refused_where_no_flag_does_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(systems, "_REFUSES_LINKS", 0)
+    monkeypatch.setattr(files, "_REFUSES_LINKS", 0)
     (tmp_path / "there").write_text("text")
     (tmp_path / "link").symlink_to("there")
-    os.close(systems.open_itself(tmp_path / "there", os.O_RDONLY))
+    os.close(files.open_itself(tmp_path / "there", os.O_RDONLY))
     with pytest.raises(OSError, match="link") as refused:
-        systems.open_itself(tmp_path / "link", os.O_RDONLY)
+        files.open_itself(tmp_path / "link", os.O_RDONLY)
     assert refused.value.errno == errno.ELOOP
 
 
 def test_only_files_are_flushed_where_folders_cannot_be_opened(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("text")
-    monkeypatch.setattr(systems, "OPENS_FOLDERS", False)
+    monkeypatch.setattr(files, "OPENS_FOLDERS", False)
     flushed = []
     monkeypatch.setattr(
         os, "fsync", lambda number: flushed.append(Path(f"/proc/self/fd/{number}").readlink())
     )
-    systems.flush(tmp_path)
-    systems.flush(tmp_path / "file")
+    files.flush(tmp_path)
+    files.flush(tmp_path / "file")
     assert flushed == [tmp_path / "file"]
 
 
-@pytest.mark.parametrize("number", sorted(renaming.UNLINKABLE))
+@pytest.mark.parametrize("number", sorted(files.UNLINKABLE))
 def test_a_new_name_where_there_are_no_hard_links(tmp_path, monkeypatch, number):
     def refuse(*_, **__):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "link", refuse)
-    monkeypatch.setattr(renaming, "_system_call", lambda: None)
+    monkeypatch.setattr(files, "_system_call", lambda: None)
     (tmp_path / "draft").write_text("new")
-    renaming.rename_new(tmp_path / "draft", tmp_path / "place")
+    files.rename_new(tmp_path / "draft", tmp_path / "place")
     assert (tmp_path / "place").read_text() == "new"
     (tmp_path / "draft").write_text("newer")
     with pytest.raises(FileExistsError):
-        renaming.rename_new(tmp_path / "draft", tmp_path / "place")
+        files.rename_new(tmp_path / "draft", tmp_path / "place")
     (tmp_path / "draft").unlink()
     (tmp_path / "place").unlink()
     assert_guarded(tmp_path)
@@ -177,6 +182,6 @@ def test_a_folder_replaces_an_empty_one_where_rename_does_not(tmp_path, monkeypa
         (tmp_path / name).mkdir()
     (tmp_path / "full" / "file").touch()
     with pytest.raises(OSError, match="not empty"):
-        renaming.replace_empty(tmp_path / "folder", tmp_path / "full")
-    renaming.replace_empty(tmp_path / "folder", tmp_path / "empty")
+        files.replace_empty(tmp_path / "folder", tmp_path / "full")
+    files.replace_empty(tmp_path / "folder", tmp_path / "empty")
     assert {path.name for path in tmp_path.iterdir()} == {"empty", "full"}

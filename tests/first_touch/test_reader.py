@@ -11,7 +11,7 @@ import pytest
 
 import attomaton as at
 from attomaton.corpora.readers import Reading
-from attomaton.corpora.readers.given import read_samples
+from attomaton.corpora.readers.corpus import read_samples
 from tests.cli.inside import run_inside
 
 TEXTS = ["the cat sat on the mat", "the dog sat on the cat and the mat", 'a "quoted, word" and the a']

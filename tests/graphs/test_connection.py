@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 from hypothesis import given, strategies as st
 
-from attomaton.graphs.connection import connect
+from attomaton.graphs.strong import connect
 from tests.strategies import arcs, orderings
 
 

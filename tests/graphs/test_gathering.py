@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.graphs.evidence import count_evidence
-from attomaton.graphs.gathering import gather_components
-from attomaton.graphs.parts import part_of_edges
+from attomaton.graphs.components import count_evidence
+from attomaton.graphs.parts import gather_components, part_of_edges
 
 
 def draw_edges(seed):

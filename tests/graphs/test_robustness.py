@@ -97,3 +97,8 @@ def test_components_that_do_not_exist_are_refused(number):
     components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1, 2]], [0])))
     with pytest.raises(UnknownToken, match=f"no component {number} among 3, numbered from 0"):
         components.hangs_on(number)
+
+
+def test_samples_are_no_components():
+    with pytest.raises(MismatchedParts, match="components is of type Samples"):
+        measure_robustness(at.Samples.from_lists([[0, 1]], [0]))

@@ -6,8 +6,7 @@ from scipy.integrate import solve_ivp
 
 import attomaton as at
 from attomaton.base.tables import column
-from attomaton.graphs.components import Components
-from attomaton.graphs.reduction import find_ties
+from attomaton.graphs.components import Components, find_ties
 from attomaton.graphs.separation import node_features, separate
 from attomaton.solvers.hard.solve import Kind
 from tests.drawn import components_of, embeddings_for, paper_draw, parts_of, scores_of

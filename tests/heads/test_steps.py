@@ -7,9 +7,9 @@ import pytest
 
 import attomaton as at
 from attomaton.base.errors import AttomatonError, CorruptRun, MismatchedParts, UnreadableModel
+from attomaton.heads.audit.course import expand, find_steps, spread, step_of
 from attomaton.heads.opening import open_checkpoint, open_model, read_run
 from attomaton.heads.own import watch_trace
-from attomaton.heads.steps import expand, find_steps, spread, step_of
 from attomaton.training.checkpoints import Store
 
 CONTEXT = np.array([[0, 1, 2, 1]])

@@ -6,8 +6,8 @@ import pytest
 
 from attomaton.base.ragged import centre, offsets_of
 from attomaton.solvers.soft.certify import certify_scores
-from attomaton.solvers.soft.groups import Newton
 from attomaton.solvers.soft.likelihood import LuceProblem
+from attomaton.solvers.soft.newton import Newton
 from tests.drawn import components_of, luce_problem_of, paper_draw
 
 pytestmark = pytest.mark.costly("200 examples each")

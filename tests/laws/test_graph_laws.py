@@ -11,9 +11,8 @@ from hypothesis import example, given, strategies as st
 import attomaton as at
 from attomaton.graphs import choices, edges
 from attomaton.graphs.choices import choices_by_definition
-from attomaton.graphs.components import count_strong_components
+from attomaton.graphs.components import count_strong_components, find_ties, reduce_order
 from attomaton.graphs.edges import edges_by_definition
-from attomaton.graphs.reduction import find_ties, reduce_order
 from tests.drawn import as_counter, components_of, networkx_graph, parts_of
 from tests.strategies import arcs, edge_tables, many, orderings, sample_sets, seeds, tied_sets
 

@@ -10,10 +10,8 @@ from hypothesis import given, strategies as st
 from scipy.sparse import csc_array, eye_array
 
 import attomaton as at
-from attomaton.graphs.components import find_components
-from attomaton.graphs.reduction import find_ties
-from attomaton.solvers.hard.certify import HardCertificate, certify_forces, certify_positions
-from attomaton.solvers.hard.exact import check_exactly
+from attomaton.graphs.components import find_components, find_ties
+from attomaton.solvers.hard.certify import HardCertificate, certify_forces, certify_positions, check_exactly
 from attomaton.solvers.hard.placement import Placement
 from attomaton.solvers.hard.problem import OrderProblem, embedded_problem, order_problem
 from attomaton.solvers.hard.reference import Clarabel

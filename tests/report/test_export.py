@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 import attomaton as at
-from attomaton.base.display import show_hidden
 from attomaton.base.errors import UnknownToken, UnsupportedOption, UnwritablePlace
+from attomaton.base.printing import show_hidden
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.report import csv_tables, graphml
+from attomaton.report import export, graphml
 from attomaton.report.csv_tables import write_csv
 from attomaton.report.export import check_place, escape_cell, escape_text, pick_queries, unescape_text
 from attomaton.report.graphml import write_graphml
@@ -69,6 +69,7 @@ def test_escapes_can_be_undone_and_hide_nothing(text):
 @pytest.mark.parametrize("batch", [3, 1 << 16])
 def test_graphml_of_components_reads_back_as_the_order(automaton, tmp_path, monkeypatch, batch):
     monkeypatch.setattr(graphml, "BATCH", batch)
+    monkeypatch.setattr(export, "BATCH", batch)
     counts = write_graphml(automaton, tmp_path / "a.graphml", pick_queries(automaton))
     graph = nx.read_graphml(tmp_path / "a.graphml")
     components = automaton.components
@@ -107,7 +108,7 @@ def test_graphml_of_tokens_reads_back_as_the_edges(automaton, tmp_path):
 
 @pytest.mark.parametrize("batch", [7, 1 << 16])
 def test_csv_reads_back_as_the_tables(automaton, tmp_path, monkeypatch, batch):
-    monkeypatch.setattr(csv_tables, "BATCH", batch)
+    monkeypatch.setattr(export, "BATCH", batch)
     written = write_csv(automaton, tmp_path, pick_queries(automaton))
     read = {}
     for name in written:

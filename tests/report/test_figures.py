@@ -9,6 +9,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from matplotlib import style
 
 import attomaton as at
 from attomaton.base.drawing import (
@@ -23,11 +24,10 @@ from attomaton.base.drawing import (
 )
 from attomaton.base.errors import UnknownToken, UnsupportedOption, UnwritablePlace
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.report.lines import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_lines
 from attomaton.report.page.packing import Packer
 from attomaton.report.pictures import choose_tokens, draw_heat, gather_scores, write_figures
 from attomaton.report.priority_graph import MOST_COMPONENTS, draw_graph, lay_out
-from attomaton.report.query_graph import read_graph
 from attomaton_experiments.figures.grids import GridFigure, draw_grids
 from attomaton_experiments.figures.maps import MapPanel, draw_maps
 from attomaton_experiments.figures.panels import Panel, draw_panels
@@ -40,7 +40,7 @@ STEPS = np.arange(5.0)
 
 def graphs_of(auto):
     packer = Packer(auto)
-    return [read_graph(packer, place) for place in packer.by_samples]
+    return [packer.graph(place) for place in packer.by_samples]
 
 
 def panels(path):
@@ -106,7 +106,7 @@ def test_a_figure_is_a_vector_with_real_fonts_in_the_columns_width_and_always_th
 
 
 def test_the_style_can_be_used_by_its_name():
-    with mpl.style.context(STYLE):
+    with style.context(STYLE):
         assert mpl.rcParams["figure.figsize"][0] == ONE_COLUMN
         assert mpl.rcParams["font.size"] == FONT_SIZE
         assert mpl.rcParams["figure.titlesize"] == TITLE_SIZE

@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from attomaton.claims.agreement import compare_beginning, compare_course
-from attomaton.claims.beginning import verify_beginning
+from attomaton.claims.beginning import compare_beginning, compare_course, verify_beginning
 from attomaton.theories.beginning.course import follow_course
-from attomaton.training.deep import train_deep
-from attomaton.training.loop import Watch
+from attomaton.training.loop import Watch, train_deep
 from attomaton.training.models.deep import DeepModel
 from attomaton_experiments.beginning.sequences import read_sequences
 

@@ -7,11 +7,10 @@ import torch
 import attomaton as at
 from attomaton.base.errors import CorruptRun, InvalidSamples, MismatchedParts, UnsupportedOption
 from attomaton.training.checkpoints import Store
-from attomaton.training.deep import train_deep
-from attomaton.training.deep_trace import DeepTrace
-from attomaton.training.loop import Watch
+from attomaton.training.loop import Watch, train_deep
 from attomaton.training.models.deep import DeepModel, lay_out_sequences
 from attomaton.training.steps import Adam, GradientDescent
+from attomaton.training.trace import DeepTrace
 
 
 def corpus(seed=0, shape=(6, 5), n_tokens=4):
@@ -25,7 +24,7 @@ def test_plain_descent_takes_the_gradient_of_every_parameter():
     start = model.draw_start(4, 4, np.random.default_rng([0, 0]))
     parameters = [torch.tensor(one)[None] for one in start]
     for _ in range(3):
-        gradients, _ = batch.gradient(parameters)
+        gradients, _ = batch.evaluate(parameters)
         parameters = [one - 0.5 * move for one, move in zip(parameters, gradients, strict=True)]
     flat = torch.cat([one.flatten(1) for one in parameters], 1)
     np.testing.assert_allclose(trace.numbers[-1], flat.numpy(), rtol=1e-12)

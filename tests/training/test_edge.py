@@ -14,7 +14,7 @@ from attomaton.training.models.embeddings import EmbeddingTable, Orthonormal, Ra
 from attomaton.training.models.heads import Tied, Untied
 from attomaton.training.models.losses import SquaredLoss
 from attomaton.training.steps import Adam, GradientDescent
-from attomaton.trajectory import stability
+from attomaton.trajectory import sharpness
 from tests.claims.campaign import draw_samples, find_curvature
 
 TIES = at.Samples.from_lists([[0, 1, 2]] * 5, [0, 0, 0, 1, 1])
@@ -78,8 +78,8 @@ def test_ordinary_runs_look_at_lengths_only(monkeypatch):
     def refuse(*_):
         raise AssertionError("the samples were looked at")
 
-    monkeypatch.setattr(stability, "extract_edges", refuse)
-    monkeypatch.setattr(stability, "training_loss", refuse)
+    monkeypatch.setattr(sharpness, "extract_edges", refuse)
+    monkeypatch.setattr(sharpness, "training_loss", refuse)
     for embeddings, size in ((Orthonormal(), 3.99), (RandomUnit(5), 1.99)):
         train(TIES, AttentionModel(embeddings), GradientDescent(size), steps=1, trials=3)
     with pytest.raises(AssertionError, match="looked at"):
@@ -90,5 +90,5 @@ def test_ordinary_runs_look_at_lengths_only(monkeypatch):
 def test_a_thousand_trials_are_cleared_in_a_twentieth_of_a_second():
     tables = [np.random.default_rng(number).normal(size=(8, 8)) / 4 for number in range(1000)]
     begun = time.perf_counter()
-    assert not list(stability.find_passed([TIES] * 1000, tables, 0.01))
+    assert not list(sharpness.find_passed([TIES] * 1000, tables, 0.01))
     assert time.perf_counter() - begun < 0.05

@@ -6,13 +6,13 @@ import torch
 
 import attomaton as at
 from attomaton.base.errors import UnsupportedOption
-from attomaton.training.loop import Watch, combine, train
-from attomaton.training.models.attention import AttentionModel, lay_out
+from attomaton.training.loop import Watch, train
+from attomaton.training.models.attention import AttentionModel, combine, lay_out
 from attomaton.training.models.embeddings import EmbeddingTable, Orthonormal, RandomUnit
 from attomaton.training.models.heads import Untied
 from attomaton.training.models.losses import SquaredLoss
 from attomaton.training.steps import Adam, GradientDescent
-from attomaton.trajectory.flow.definition import descend_by_definition
+from attomaton.trajectory.forward import descend_by_definition
 from tests.drawn import embeddings_for, paper_draw
 
 STEPS = [

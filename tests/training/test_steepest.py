@@ -12,8 +12,16 @@ from attomaton.training.configuration import describe, restore
 from attomaton.training.loop import Watch, train
 from attomaton.training.models.attention import AttentionModel
 from attomaton.training.models.embeddings import Orthonormal, RandomUnit
-from attomaton.training.steepest import Muon, SignDescent, SpectralDescent, flatten_spectrum, near_spectrum
-from attomaton.training.steps import Adam, Decay, GradientDescent
+from attomaton.training.steps import (
+    Adam,
+    Decay,
+    GradientDescent,
+    Muon,
+    SignDescent,
+    SpectralDescent,
+    flatten_spectrum,
+    near_spectrum,
+)
 from tests.drawn import paper_draw
 
 STEPS = [

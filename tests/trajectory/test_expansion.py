@@ -9,8 +9,7 @@ from tests.strategies import embedded, paper_draws, sample_sets, vectors
 
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
-from attomaton.trajectory.residual.orthonormal import find_degenerate
-from attomaton.trajectory.residual.problem import Priorities
+from attomaton.trajectory.residual import Priorities, find_degenerate
 
 
 def automaton_of(samples, embeddings=None):
@@ -148,3 +147,9 @@ def test_embeddings_of_any_length_give_the_same_in_other_units():
     other = at.expand(automaton_of(samples, longer), samples, step_size=1 / 81, embeddings=longer)
     assert np.allclose(one.weights_at(1e8), 9.0 * other.weights_at(1e8), atol=1e-5)
     assert one.error_at(1e8) == pytest.approx(9.0 * other.error_at(1e8), rel=1e-6)
+
+
+def test_only_an_automaton_is_expanded():
+    samples = at.Samples.from_lists([[0, 1]], [0])
+    with pytest.raises(MismatchedParts, match="the automaton is of type Samples"):
+        at.expand(samples, samples)

@@ -1,5 +1,7 @@
 """Fast-forward against plain gradient descent, and against itself."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -8,8 +10,8 @@ from tests.strategies import realisable_sets, sample_sets, unit_rows, vectors
 
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
-from attomaton.trajectory.flow.definition import descend_by_definition
 from attomaton.trajectory.flow.track import COMPARED, STAGES, TIMES, WEIGHTS
+from attomaton.trajectory.forward import descend_by_definition
 
 STEPS = 3_000
 
@@ -170,3 +172,20 @@ def test_wrong_use_is_told():
         at.fast_forward(samples, to=10).curves([5], np.eye(3))
     with pytest.raises(UncertifiedSolution, match="larger rtol"):
         at.fast_forward(samples, to=1e6, rtol=1e-17)
+
+
+@pytest.mark.parametrize("embeddings", [None, np.eye(3)])
+def test_it_can_be_pickled(embeddings):
+    samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    trajectory = at.fast_forward(samples, embeddings=embeddings, to=1e4)
+    again = pickle.loads(pickle.dumps(trajectory))  # noqa: S301  our own bytes
+    np.testing.assert_array_equal(dense(again.weights_at(1e5)), dense(trajectory.weights_at(1e5)))
+    assert again.edge == trajectory.edge
+
+
+def test_an_automaton_that_was_stopped_can_be_pickled():
+    samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    auto = at.learn(samples)
+    auto.at(100)
+    again = pickle.loads(pickle.dumps(auto))  # noqa: S301  our own bytes
+    assert again.retrieve([1, 0, 2]).tolist() == auto.retrieve([1, 0, 2]).tolist()

@@ -8,9 +8,13 @@ if TYPE_CHECKING:
     from attomaton.automaton.attention import Attention as Attention
     from attomaton.automaton.automaton import Automaton as Automaton
     from attomaton.automaton.compare import Change as Change, Difference as Difference
-    from attomaton.automaton.context import Names as Names
     from attomaton.automaton.estimator import AttentionLimit as AttentionLimit
-    from attomaton.automaton.explanation import ContextView as ContextView, Explanation as Explanation
+    from attomaton.automaton.explanation import (
+        Beaten as Beaten,
+        ContextView as ContextView,
+        Explanation as Explanation,
+        Rule as Rule,
+    )
     from attomaton.automaton.finite import FiniteAttention as FiniteAttention
     from attomaton.automaton.generation import Generation as Generation
     from attomaton.automaton.learning import diff as diff, learn as learn, learn_writing as learn_writing
@@ -23,11 +27,13 @@ if TYPE_CHECKING:
     from attomaton.automaton.ov_maps.maps import Writing as Writing, find_writing as find_writing
     from attomaton.automaton.ov_maps.settle import Settling as Settling
     from attomaton.automaton.prediction import BatchPrediction as BatchPrediction
-    from attomaton.automaton.reasons import Beaten as Beaten, Rule as Rule
-    from attomaton.automaton.repetition.chain import TextCounts as TextCounts, draw_counts as draw_counts
     from attomaton.automaton.repetition.limits import Limit as Limit
     from attomaton.automaton.repetition.loops import Loops as Loops, find_loops as find_loops
-    from attomaton.automaton.repetition.odds import Odds as Odds
+    from attomaton.automaton.repetition.odds import (
+        Odds as Odds,
+        TextCounts as TextCounts,
+        draw_counts as draw_counts,
+    )
     from attomaton.automaton.repetition.winners import Winners as Winners, winners as winners
     from attomaton.automaton.rules import RULES as RULES, answer_bags as answer_bags, find_rules as find_rules
     from attomaton.automaton.runs.coverage import Coverage as Coverage, LargeComponent as LargeComponent
@@ -44,5 +50,6 @@ if TYPE_CHECKING:
         choose_strength as choose_strength,
         shrink as shrink,
     )
+    from attomaton.corpora.prompts import Names as Names
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

@@ -7,30 +7,105 @@ batch, and how they explain one answer.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from attomaton.automaton.context import Context, Names, as_samples, read_context
 from attomaton.automaton.explanation import ContextView, Explanation
 from attomaton.automaton.generation import MOST_GENERATED, Generation, GrowingContext
-from attomaton.automaton.pictures import Ranking, draw_positions, draw_ranking
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.scoring import Score, mix_uniform, score_prediction
-from attomaton.base.display import shorten
+from attomaton.base.drawing import GREY, drawable, house_axes, measure_text, wrap_caption
 from attomaton.base.errors import TokenOutOfRange, UnknownToken, UnsupportedOption
 from attomaton.base.options import LARGEST, make_rng, whole_number
+from attomaton.base.printing import BLUE, ORANGE, shorten
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Float64, Int32
-from attomaton.corpora.samples import Samples
+from attomaton.corpora.prompts import Context, Names, as_samples, read_context
+from attomaton.corpora.samples import WINDOW, Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.encoders import unknown_token
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.graphs.bags import Bags, count_all_tokens, count_tokens
 
 if TYPE_CHECKING:
-    from attomaton.corpora.readers.given import ReadingOptions
+    from attomaton.corpora.readers.corpus import ReadingOptions
+
+
+MOST_ROWS = 20
+"""Tokens of a query that are drawn."""
+
+MOST_POSITIONS = 40
+"""Positions of a context that are drawn: the last ones."""
+
+ROW, BESIDES = 0.14, 0.62
+"""Inches of one row, and of all that is not rows."""
+
+LONGEST = 16
+"""Signs of a token that are shown."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The tokens of a query, best first.
+
+    ``notes`` stand at the end of each bar; ``total`` is how many tokens there are.
+    """
+
+    query: str
+    names: Sequence[str]
+    scores: Sequence[float]
+    notes: Sequence[str]
+    total: int
+    axis: str
+
+
+def draw_ranking(ranking: Ranking, ax: Any = None) -> Any:
+    """A bar for each token, the best on top: blue ones are preferred, orange ones beaten; the axes."""
+    names = [drawable(name, LONGEST) for name in ranking.names]
+    shown = f"{len(names)} of {ranking.total:,} tokens" if len(names) < ranking.total else "tokens"
+    title = f"Under the query “{drawable(ranking.query, LONGEST)}”: {shown}, best first"
+    lines = wrap_caption(title)
+    with house_axes(ax, height=ROW * len(names) + BESIDES + 0.11 * (len(lines) - 1)) as axes:
+        places = np.arange(len(names))
+        colours = [BLUE if score >= 0 else ORANGE for score in ranking.scores]
+        axes.barh(places, ranking.scores, color=colours, height=0.72)
+        axes.axvline(0.0, color="black", linewidth=0.6)
+        for place, score, note in zip(places, ranking.scores, ranking.notes, strict=True):
+            side = {"ha": "left", "xytext": (2, 0)} if score >= 0 else {"ha": "right", "xytext": (-2, 0)}
+            beside = {"va": "center_baseline", "fontsize": "x-small", "textcoords": "offset points"}
+            axes.annotate(note, (score, place), color="black", **beside, **side)
+        axes.set_yticks(places, names, parse_math=False)
+        axes.set_ylim(len(names) - 0.5, -0.5)
+        axes.margins(x=0.14)
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        axes.set_xlabel(ranking.axis)
+        axes.set_title("\n".join(lines), loc="left", parse_math=False)
+    return axes
+
+
+def draw_positions(names: Sequence[str], weights: Sequence[float], rule: str, ax: Any = None) -> Any:
+    """A bar for each position of a context, as high as its attention; the last one is the query; the axes."""
+    hidden = max(len(names) - MOST_POSITIONS, 0)
+    before = f" ({hidden:,} earlier positions: {sum(weights[:hidden]):.1%})" if hidden else ""
+    texts, heights = [drawable(name, LONGEST) for name in names[hidden:]], list(weights[hidden:])
+    lines = wrap_caption(f"Attention by position, query “{drawable(names[-1], LONGEST)}”: {rule}{before}")
+    room = max(measure_text(text) for text in texts)
+    with house_axes(ax, height=1.0 + room + 0.11 * len(lines)) as axes:
+        places = np.arange(len(texts))
+        axes.bar(places, heights, color=BLUE, width=0.72)
+        axes.set_xticks(places, texts, rotation=90, parse_math=False)
+        axes.get_xticklabels()[-1].set_fontweight("bold")
+        for label, weight in zip(axes.get_xticklabels(), heights, strict=True):
+            label.set_color("black" if weight else GREY)
+        axes.set_xlim(-0.6, len(texts) - 0.4)
+        axes.set_ylim(0.0, max(1.08 * max(heights), 1e-9))
+        axes.tick_params(axis="x", length=0)
+        axes.set_ylabel("attention")
+        axes.set_title("\n".join(lines), loc="left", parse_math=False)
+    return axes
 
 
 class Attention(ABC):
@@ -67,6 +142,13 @@ class Attention(ABC):
     >>> auto = at.learn(["to be or not to be", "to be is to do"])
     >>> auto.predict("to be or not to"), auto.predict_batch(["to or", "be to"])
     ({'be': 1.0}, [{'to': 0.5, 'or': 0.5}, {'be': 1.0}])
+    >>> import matplotlib as mpl
+    >>> mpl.use("agg")
+    >>> [label.get_text() for label in auto.plot_context("to be or").get_xticklabels()]
+    ['to', 'be', 'or']
+    >>> new = auto.read(["be to be"])
+    >>> auto.predict_samples(new).of_labels().tolist(), auto.score(["be to be", "to or so"]).unknown
+    ([0.0, 1.0], ('so',))
     >>> print(auto.generate("to be or not to", 3))
     to be or not to be to be
     """
@@ -97,14 +179,6 @@ class Attention(ABC):
 
         The answer equals ``predict_proba(context)`` for each context, without its zeros for the tokens that
         are not in the context. Ids beyond the vocabulary are unseen tokens.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1])
-        >>> predicted = at.learn(samples).predict_samples(samples)
-        >>> predicted.bags.token.tolist(), predicted.probabilities.round(6).tolist()
-        ([0, 1, 2, 0, 1, 2, 1, 2], [0.5, 0.5, 0.0, 0.5, 0.5, 0.0, 1.0, 0.0])
         """
         return self.predict_bags(count_all_tokens(samples))
 
@@ -113,36 +187,21 @@ class Attention(ABC):
 
         Tokens are texts where there is a vocabulary, ids where there is none. Only tokens of the context can
         be there. For numbers by id see :meth:`predict_proba`.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> auto = at.learn(["the cat saw the cat", "a cat saw the dog and the cat"])
-        >>> auto.predict("the cat saw the")
-        {'cat': 1.0}
-        >>> auto.predict("some zebra")  # neither was ever seen: every position weighs the same
-        {'some': 0.5, 'zebra': 0.5}
         """
         return self.predict_batch([context])[0]
 
     def predict_batch(self, contexts: Iterable[Context]) -> list[dict[Any, float]]:
-        """What :meth:`predict` says about each of many contexts, of any lengths.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1]))
-        >>> auto.predict_batch([[1, 0, 0, 0, 2], [2, 2]])
-        [{0: 0.75, 1: 0.25}, {2: 1.0}]
-        """
+        """What :meth:`predict` says about each of many contexts, of any lengths."""
         check_many(contexts)
         read = [read_context(context, self.n_tokens, self.vocabulary) for context in contexts]
         answer = self._answer_ids([ids for ids, _ in read])
         borders = group_borders(answer.bags.sample, len(read))
-        return [
-            _by_chance(answer.bags.token[first:last], answer.probabilities[first:last], names)
-            for (_, names), first, last in zip(read, borders[:-1], borders[1:], strict=True)
-        ]
+        answers: list[dict[Any, float]] = []
+        for (_, names), first, last in zip(read, borders[:-1], borders[1:], strict=True):
+            tokens, chances = answer.bags.token[first:last], answer.probabilities[first:last]
+            falling = [at for at in np.argsort(-chances, kind="stable").tolist() if chances[at] > 0]
+            answers.append({names.key(int(tokens[at])): float(chances[at]) for at in falling})
+        return answers
 
     def predict_proba(self, context: Context) -> Float64:
         """The chance of every token to be the next one, shape (n_tokens,).
@@ -215,22 +274,18 @@ class Attention(ABC):
         window : int, optional
             Look at this number of tokens, the last ones, only. None means at all of them.
 
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 0], [2, 0, 1]], [0, 1, 2, 2])
-        >>> auto = at.learn(samples)
-        >>> auto.generate([0, 1, 2], 6, seed=3).tokens
-        (0, 2, 1, 2, 0, 2)
-        >>> auto.at(step=20).generate([0, 1, 2], 6, greedy=True).tokens
-        (0, 2, 0, 2, 0, 2)
         """
         n = whole_number(n, "n", most=MOST_GENERATED)
         window = None if window is None else whole_number(window, "window", least=1)
         ids, names = read_context(prompt, self.n_tokens, self.vocabulary)
-        chain = GrowingContext(ids.tolist(), lambda context: self._answer_ids([context]), window)
-        tokens, backed_off = chain.run(n, None if greedy else make_rng(seed))
+        tokens, backed_off = self._continue(ids.tolist(), n, None if greedy else make_rng(seed), window)
         return Generation(tuple(ids.tolist()), tokens, backed_off, names.unknown, names)
+
+    def _continue(
+        self, prompt: Sequence[int], n: int, rng: np.random.Generator | None, window: int | None
+    ) -> tuple[tuple[int, ...], int]:
+        """The next n tokens, and how many of them were drawn without evidence."""
+        return GrowingContext(prompt, lambda context: self._answer_ids([context]), window).run(n, rng)
 
     def show(self, context: Context) -> ContextView:
         """The explanation as something to look at: a notebook draws it, a terminal prints it.
@@ -252,12 +307,7 @@ class Attention(ABC):
     def plot(self, query: str | int, ax: Any = None) -> Any:
         """Draw the tokens that attention prefers under a query, best first; returns the matplotlib axes.
 
-        Parameters
-        ----------
-        query : str or int
-            A token, as text or as its id.
-        ax : matplotlib.axes.Axes, optional
-            Where to draw; None makes a new figure of the style that all figures here have.
+        ``query`` is a token, as text or as its id. Without ``ax`` a new figure is made.
 
         Examples
         --------
@@ -272,24 +322,11 @@ class Attention(ABC):
     def plot_context(self, context: Context, ax: Any = None) -> Any:
         """Draw how much attention each position of a context gets; returns the matplotlib axes.
 
-        Parameters
-        ----------
-        context : str or sequence
-            The context; of a long one the last positions are drawn.
-        ax : matplotlib.axes.Axes, optional
-            Where to draw; None makes a new figure of the style that all figures here have.
-
-        Examples
-        --------
-        >>> import matplotlib as mpl, attomaton as at
-        >>> mpl.use("agg")
-        >>> auto = at.learn(["to be or not to be", "to be is to do"])
-        >>> [label.get_text() for label in auto.plot_context("to be or not to").get_xticklabels()]
-        ['to', 'be', 'or', 'not', 'to']
+        Of a long context the last positions are drawn. Without ``ax`` a new figure is made.
         """
-        told = self.explain(context)
-        names = [told.name(token) for token in told.context]
-        return draw_positions(names, self.attention(context).tolist(), told.rule.words, ax)
+        explanation = self.explain(context)
+        names = [explanation.name(token) for token in explanation.context]
+        return draw_positions(names, self.attention(context).tolist(), explanation.rule.words, ax)
 
     @abstractmethod
     def _ranking(self, query: int) -> Ranking:
@@ -310,45 +347,22 @@ class Attention(ABC):
 
         The limit gives some labels of new text no chance at all, so that the log-loss is infinite; with
         ``epsilon`` it is that of (1 − ε) · attention + ε · uniform over the context, which is ours, not the
-        theory's (:func:`~attomaton.automaton.scoring.fit_epsilon` chooses it).
-
-        Parameters
-        ----------
-        samples : Samples, or anything that :meth:`read` takes
-            A path, documents, a frame: it is read with this vocabulary.
-        epsilon : float
-            ε, from 0 to 1.
-        **options
-            How to read it, as for :meth:`read`.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> auto = at.learn(["a b a b a b", "b a b a"])
-        >>> score = auto.score(["a b a b and so on"])
-        >>> score.n_samples, score.unknown
-        (2, ('and', 'so', 'on'))
+        theory's (:func:`~attomaton.automaton.scoring.fit_epsilon` chooses it). ``samples`` may be anything
+        that :meth:`read` takes, and ``options`` say how to read it.
         """
         read, unknown = self._read(samples, options)
-        scored = score_prediction(mix_uniform(self.predict_bags(count_tokens(read)), epsilon))
-        return replace(scored, unknown=unknown)
+        prediction = self.predict_bags(self._reachable(read))
+        return replace(score_prediction(mix_uniform(prediction, epsilon)), unknown=unknown)
+
+    def _reachable(self, samples: Samples) -> Bags:
+        """The samples whose label can be predicted at all."""
+        return count_tokens(samples)
 
     def read(self, source: Any, **options: Unpack["ReadingOptions"]) -> Samples:
         """New text as samples, in the tokens of this vocabulary; tokens that it lacks are unseen ones.
 
-        Parameters
-        ----------
-        source : path, glob, URL, Documents, sequence, frame or dataset
-            What :func:`~attomaton.read_corpus` reads. Samples are returned as they are.
-        **options
-            ``window`` (by default the one it was learned with), ``column``, ``documents`` and ``reading``, as
-            in :func:`~attomaton.learn`; the tokenizer is that of the vocabulary.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> list(at.learn(["a b a b"]).read(["b c a"]))  # c gets a number behind those of a and b
-        [Sample(context=(1,), label=2), Sample(context=(1, 2), label=0)]
+        The options are ``window`` (by default the one it was learned with) and ``reading``, as in
+        :func:`~attomaton.learn`; the tokenizer is that of the vocabulary. Samples are returned as they are.
         """
         return self._read(source, options)[0]
 
@@ -360,12 +374,12 @@ class Attention(ABC):
             raise UnsupportedOption(
                 f"the tokenizer is that of this vocabulary ({self.vocabulary.tokenizer}); leave it out"
             )
-        from attomaton.corpora.readers.given import WINDOW, read_ids, read_named
+        from attomaton.corpora.readers.corpus import read_ids, read_named
 
-        asked: ReadingOptions = {"window": self.window or WINDOW, **options}
+        options = {"window": self.window or WINDOW, **options}
         if self.vocabulary is None:
-            return read_ids(source, **asked), ()
-        samples, read = read_named(source, {**asked, "tokenizer": self.vocabulary})
+            return read_ids(source, **options), ()
+        samples, read = read_named(source, {**options, "tokenizer": self.vocabulary})
         return samples, () if read is None else read.tokens[len(self.vocabulary) :]
 
     def name(self, token: int) -> str:
@@ -405,9 +419,3 @@ def check_ranked(query: str, n_tokens: int) -> None:
             f"no sample teaches anything about the query {shorten(query)!r}, so there is nothing to draw; "
             "take a token that samples end with and that a label stands before"
         )
-
-
-def _by_chance(tokens: Int32, chances: Float64, names: Names) -> dict[Any, float]:
-    """Token → chance for the tokens that have one, likeliest first (of equals, the lowest id)."""
-    order = [place for place in np.argsort(-chances, kind="stable").tolist() if chances[place] > 0]
-    return {names.key(int(tokens[place])): float(chances[place]) for place in order}

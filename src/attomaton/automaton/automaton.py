@@ -7,16 +7,14 @@ drawn from its tokens with Luce odds m_j e^{s_j}.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.attention import Attention, check_ranked
-from attomaton.automaton.context import Context
+from attomaton.automaton.attention import MOST_ROWS, Attention, Ranking, check_ranked
 from attomaton.automaton.explanation import Explanation, explain_answer
 from attomaton.automaton.finite import FiniteAttention
-from attomaton.automaton.pictures import MOST_ROWS, Ranking
 from attomaton.automaton.prediction import BatchPrediction, answer
 from attomaton.automaton.runs import layout, storage
 from attomaton.automaton.runs.coverage import Coverage, measure_coverage
@@ -33,15 +31,16 @@ from attomaton.base.printing import Block, blocks_of
 from attomaton.base.ragged import odds_of, shares_of
 from attomaton.base.remote import Place, as_place
 from attomaton.base.tables import Float64, Int64, Integers, column
+from attomaton.corpora.prompts import Context
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.graphs.bags import Bags
-from attomaton.graphs.evidence import count_evidence
+from attomaton.graphs.components import count_evidence
 from attomaton.graphs.paths import QueryGraph, graph_of
 from attomaton.solvers.solved import Solved
 
-if TYPE_CHECKING:
-    from attomaton.automaton.stopped import StoppedTraining
+RTOL = 1e-4
+"""Accuracy of a step in ln t: far below what held-out text can tell apart."""
 
 WRITES = "writes"
 """The record of a run whose keys write other tokens, which :mod:`attomaton.automaton.ov_maps` opens."""
@@ -93,8 +92,11 @@ class Automaton(Tabular, Solved, Attention):
     (2, Automaton(1 queries, 2 components, 3 tokens), 1)
     >>> auto.outline(np.array([2])).hard.round(3).tolist(), [len(some) for some, _ in auto.outlines([2])]
     ([0.333, 0.333, -0.667], [1])
-    >>> auto.to_pandas().columns.tolist()
-    ['query', 'token', 'component', 'hard', 'soft']
+    >>> [piece.num_rows for piece in auto.scan("edges", np.array([2]))], auto.to_pandas().columns[2]
+    ([4], 'component')
+    >>> from attomaton.graphs.bags import count_all_tokens
+    >>> auto.predict_bags(count_all_tokens(samples)).n_samples
+    3
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     at.Automaton.load(auto.save(folder))
     Automaton(1 queries, 2 components, 3 tokens)
@@ -123,7 +125,11 @@ class Automaton(Tabular, Solved, Attention):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_vocabulary(self.vocabulary, self.n_tokens)
+        if self.vocabulary is not None and len(self.vocabulary) != self.n_tokens:
+            raise MismatchedParts(
+                f"the vocabulary has {len(self.vocabulary)} tokens and the components {self.n_tokens}; give "
+                "one token for each id"
+            )
         if self.window is not None:
             whole_number(self.window, "window", least=1)
 
@@ -134,9 +140,8 @@ class Automaton(Tabular, Solved, Attention):
     def scored_nodes(self) -> pa.Table:
         """Columns query, token (int32), component (int64), hard and soft (float64), a row for each node."""
         nodes: Any = self.components.nodes
-        scores = {"hard": self.hard, "soft": self.soft}
-        for name, side in scores.items():
-            nodes = nodes.append_column(name, side.scores.column("score"))
+        for name in ("hard", "soft"):
+            nodes = nodes.append_column(name, getattr(self, name).scores.column("score"))
         return nodes
 
     def _words(self) -> Vocabulary | None:
@@ -164,18 +169,12 @@ class Automaton(Tabular, Solved, Attention):
         sample shows score 0, as at the start. The trajectory (:func:`~attomaton.fast_forward`) is computed at
         the first call and kept for the next ones. For automata learned without embeddings and with all edges.
 
-        Parameters
-        ----------
-        step : float
-            t.
-        samples : Samples, optional
-            What the automaton was learned from; needed if it was loaded from a folder.
-        step_size : float
-            η, for the loss that is the mean over realisable samples.
+        ``samples`` are what it was learned from, if it was loaded from a folder; ``step_size`` is η, for the
+        loss that is the mean over realisable samples.
         """
         step, step_size = real_number(step, "step", least=0), real_number(step_size, "step_size", above=0)
-        given = self.samples if samples is None else samples
-        if given is None:
+        corpus = self.samples if samples is None else samples
+        if corpus is None:
             raise MismatchedParts(
                 "this automaton does not hold the samples it was learned from; give them: at(step, samples=…)"
             )
@@ -184,26 +183,23 @@ class Automaton(Tabular, Solved, Attention):
                 "this automaton was learned with embeddings, which it does not hold; follow training with "
                 "fast_forward(samples, embeddings=…) and read scores_at(step)"
             )
-        if not (self._training and self._training[0].serves(given, step_size)):
-            from attomaton.automaton.stopped import StoppedTraining
+        cache = self._stopped
+        if cache.get("training") != (id(corpus), step_size):
+            from attomaton.trajectory.forward import fast_forward  # compiles, so only when needed
 
-            self._training[:] = [StoppedTraining(given, self.components, step_size)]
-        return self._training[0].at(step, self.vocabulary, self.window)
+            path = fast_forward(corpus, components=self.components, step_size=step_size, to=1.0, rtol=RTOL)
+            cache.clear()
+            cache.update(training=(id(corpus), step_size), samples=corpus, path=path)
+        if cache.get("step") != step:
+            attention = cache["path"].scores_at(step), np.zeros(self.n_tokens), self.vocabulary, self.window
+            cache.update(step=step, attention=FiniteAttention(*attention))
+        return cache["attention"]
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
         """The chances of the tokens of many contexts, which are bags already.
 
         Among the tokens that are nodes under the query those of the highest hard score share the chances,
         with odds m_j e^{s_j}; a context without any node is backed off, each position weighing the same.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> from attomaton.graphs.bags import count_all_tokens
-        >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])
-        >>> bags = count_all_tokens(samples)
-        >>> at.learn(samples).predict_bags(bags.keep(bags.token != 0)).probabilities.tolist()  # 0 left out
-        [1.0, 0.0, 1.0, 0.0]
         """
         return answer(bags, self.know(bags.samples.queries[bags.sample], bags.token))
 
@@ -218,7 +214,8 @@ class Automaton(Tabular, Solved, Attention):
 
     def explain(self, context: Context) -> Explanation:
         """What is retrieved, what it beat and on what evidence, and which rule answered."""
-        return explain_answer(*self._answer(context), self.graph_of)
+        answer, names = self._answer(context)
+        return explain_answer(answer, names, names.unknown, self.graph_of)
 
     def of_queries(self, queries: Integers) -> "Automaton":
         """An automaton in memory that knows all about these queries, and perhaps about others."""
@@ -242,7 +239,9 @@ class Automaton(Tabular, Solved, Attention):
 
         Columns query (int32), realisable, unrealisable, nodes, components, edges, order, choices (int64).
         """
-        return describe_index(self) if self._run is None else self._run.run.tables[storage.INDEX]
+        if self._run is not None:
+            return self._run.run.tables[storage.INDEX]
+        return layout.index_of(self.components, self.soft.choices)
 
     def outline(self, queries: Integers) -> Outline:
         """Nodes, order and scores of these queries, and perhaps of others; their edges may be missing."""
@@ -252,27 +251,16 @@ class Automaton(Tabular, Solved, Attention):
 
     def outlines(self, queries: Integers) -> Iterator[tuple[Int64, Outline]]:
         """Rising queries, some at a time, with the outline of these; at least one block."""
-        asked = np.asarray(queries, np.int64)
-        blocks = [asked] if self._run is None else self._run.blocks(asked, "nodes", "order")
+        rising = np.asarray(queries, np.int64)
+        blocks = [rising] if self._run is None else self._run.blocks(rising, "nodes", "order")
         for block in blocks:
             yield block, self.outline(block)
 
     def scan(self, table: str, queries: Integers) -> Iterator[pa.Table]:
         """The rows of these rising queries, and perhaps of others, of one table, some at a time.
 
-        Parameters
-        ----------
-        table : str
-            ``"edges"``, ``"nodes"`` (with scores), ``"order"`` (with its query) or ``"choices"``.
-        queries : int64 array, shape (n_queries,)
-            Which; there is at least one piece, which may be empty.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))
-        >>> [piece.num_rows for piece in auto.scan("edges", np.array([2]))]
-        [4]
+        The tables are ``"edges"``, ``"nodes"`` (with scores), ``"order"`` (with its query) and ``"choices"``.
+        There is at least one piece, which may be empty.
         """
         if self._run is not None:
             yield from self._run.scan(table, np.asarray(queries, np.int64))
@@ -313,9 +301,8 @@ class Automaton(Tabular, Solved, Attention):
         return open_automaton(run, whole=whole, kind=cls)
 
     def _ranking(self, query: int) -> Ranking:
-        return self.of_queries(np.array([query]))._rank(query)
-
-    def _rank(self, query: int) -> Ranking:
+        if self._run is not None:
+            return self.of_queries(np.array([query]))._ranking(query)
         first, last = np.searchsorted(self.components.query_of_node, [query, query + 1])
         check_ranked(self.name(query), last - first)
         hard, soft = self._nodes.hard[first:last], self._nodes.soft[first:last]
@@ -337,16 +324,12 @@ class Automaton(Tabular, Solved, Attention):
 
     @cached_property
     def _nodes(self) -> Nodes:
-        known = self.components
-        hard, soft = (column(one.scores, "score") for one in (self.hard, self.soft))
-        return Nodes(
-            known.query_of_node, known.token_of_node, known.component_of_node, hard, soft, self.n_tokens
-        )
+        return Nodes.of(self.components, self.hard, self.soft)
 
     @cached_property
-    def _training(self) -> "list[StoppedTraining]":
-        """The training that :meth:`at` was asked for last, if any."""
-        return []
+    def _stopped(self) -> dict[str, Any]:
+        """The training that :meth:`at` followed last, and its last answer."""
+        return {}
 
 
 def fill_run(
@@ -356,30 +339,14 @@ def fill_run(
     records: Mapping[str, Any] | None = None,
 ) -> None:
     """Write an automaton into the run folder that is being built, and more records beside its own."""
-    told = {**storage.describe_records(automaton.vocabulary, automaton.coverage), **(records or {})}
-    storage.fill(building, automaton, told, about)
+    known = storage.describe_records(automaton.vocabulary, automaton.coverage)
+    storage.fill(building, automaton, {**known, **(records or {})}, about)
 
 
 def open_automaton(run: StoredRun, *, whole: bool = False, kind: type[Automaton] = Automaton) -> Automaton:
     """The automaton of an open run, which is read whole if it is small, or if it is asked for."""
-    parts: dict[str, Any] = run.solve_all() if whole or run.is_small else {"_run": run}
-    given = {"vocabulary": run.vocabulary, "window": run.window}
-    return trusted(kind, samples=None, **given, **{"_run": None, **parts})
-
-
-def describe_index(solved: Solved) -> pa.Table:
-    """The index of an automaton in memory."""
-    components = solved.components
-    order = components.query_of[column(components.order, "above")]
-    rows = {
-        "nodes": components.query_of_node,
-        "components": components.query_of,
-        "edges": components.edges["query"],
-        "order": order,
-        "choices": column(solved.soft.choices.rows, "query"),
-    }
-    counts = {name: np.bincount(query, minlength=solved.n_tokens) for name, query in rows.items()}
-    return layout.describe_index(components.edges.queries, solved.n_tokens, counts)
+    parts: dict[str, Any] = {"_run": None, **run.solve_all()} if whole or run.is_small else {"_run": run}
+    return trusted(kind, samples=None, vocabulary=run.vocabulary, window=run.window, **parts)
 
 
 def whole_table(automaton: Automaton, name: str) -> pa.Table:
@@ -392,11 +359,3 @@ def whole_table(automaton: Automaton, name: str) -> pa.Table:
         query: Any = pa.array(components.query_of[column(order, "above")])
         return order.add_column(0, "query", query)
     return {"edges": components.edges.rows, "choices": automaton.soft.choices.rows}[name]
-
-
-def _check_vocabulary(vocabulary: Vocabulary | None, n_tokens: int) -> None:
-    if vocabulary is not None and len(vocabulary) != n_tokens:
-        raise MismatchedParts(
-            f"the vocabulary has {len(vocabulary)} tokens and the components {n_tokens}; give one token for "
-            "each id"
-        )

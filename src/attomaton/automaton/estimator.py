@@ -97,14 +97,35 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         _multiclass.check_classification_targets(y)
         self.classes_, number, counts = np.unique(y, return_inverse=True, return_counts=True)
         self.class_frequencies_ = counts / len(number)
-        is_token, token = _read_classes(self.classes_)
+        is_token = np.zeros(len(counts), bool)  # classes that are tokens: the whole numbers from 0 up
+        if self.classes_.dtype.kind in "iuf":
+            is_token = self.classes_ >= 0
+        token = np.zeros(len(counts), np.int64)
+        token[is_token] = self.classes_[is_token].astype(np.int64)
         size = self._n_tokens(values[~padded], token)
+        if size >= MAX_TOKENS:
+            raise InvalidSamples(
+                f"the largest token id is {size - 1}; attomaton takes fewer than {MAX_TOKENS:,} tokens: "
+                "renumber the ids that occur to 0, 1, 2 …"
+            )
         possible = is_token[number]  # a label that is no token is in no context
-        samples = _as_samples(values[possible], padded[possible], token[number[possible]], size)
+        inside = ~padded[possible]
+        samples = Samples.from_arrays(
+            values[possible][inside],
+            offsets_of(np.count_nonzero(inside, axis=1)),
+            token[number[possible]],
+            n_tokens=size,
+        )
         self._is_class, self._column = np.zeros(size + 1, bool), np.zeros(size + 1, np.int64)
         self._is_class[token[is_token]] = True
         self._column[token[is_token]] = np.flatnonzero(is_token)
-        self.automaton_ = self._learn(samples)
+        solved = solve_samples(
+            samples, embeddings=self.embeddings, min_support=self.min_support, atol=self.atol
+        )
+        for solution in (solved.hard, solved.soft):
+            if solution.status is not Status.CERTIFIED:
+                warnings.warn(f"{solution.status.value}: {solution!r}", ConvergenceWarning, stacklevel=2)
+        self.automaton_ = Automaton(solved.components, solved.hard, solved.soft)
         n_realisable = self.automaton_.components.edges.n_samples
         self.n_unrealisable_ = len(number) - n_realisable
         if not n_realisable:
@@ -140,27 +161,30 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.poor_score = True  # on data whose labels are not tokens of the context
         return tags
 
-    def _learn(self, samples: Samples) -> Automaton:
-        solved = solve_samples(
-            samples, embeddings=self.embeddings, min_support=self.min_support, atol=self.atol
-        )
-        for solution in (solved.hard, solved.soft):
-            if solution.status is not Status.CERTIFIED:
-                warnings.warn(f"{solution.status.value}: {solution!r}", ConvergenceWarning, stacklevel=3)
-        return Automaton(solved.components, solved.hard, solved.soft)
-
     def _predict(self, X: Any) -> BatchPrediction:  # noqa: N803
         """What the automaton retrieves among the classes of each context."""
         _validation.check_is_fitted(self)
         values, padded, _ = self._check(X)
         size = self.automaton_.n_tokens
         tokens = np.minimum(values, size)  # all unknown tokens become one that is no node of any graph
-        bags = count_all_tokens(_trust_as_samples(tokens, padded, size))
+        offsets = offsets_of(np.count_nonzero(~padded, axis=1))
+        contexts = trusted(
+            Samples,
+            values=tokens[~padded].astype(np.int32),
+            starts=offsets[:-1],
+            stops=offsets[1:],
+            labels=np.full(len(values), size, np.int32),
+            n_tokens=size + 1,
+        )
+        bags = count_all_tokens(contexts)
         return self.automaton_.predict_bags(bags.keep(self._is_class[bags.token]))
 
     def _check(self, X: Any, y: Any = "no_validation") -> tuple[Int64, Bool, Any]:  # noqa: N803
         """The contexts, shape (n_samples, window), where they are padding, and the labels."""
-        hidden, filled = _split_mask(X)
+        masked_array: Any = np.ma.MaskedArray
+        hidden, filled = False, X
+        if isinstance(X, masked_array):
+            hidden, filled = np.ma.getmaskarray(X), X.filled(0)
         fitting = not isinstance(y, str)
         checked: Any = _validation.validate_data(self, filled, y, reset=fitting)
         values, labels = checked if fitting else (checked, None)
@@ -168,7 +192,8 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
             whole_number(self.padding, "padding", least=-LARGEST)
         padded = hidden | (np.zeros(values.shape, bool) if self.padding is None else values == self.padding)
         _check_tokens(values, padded)
-        return _as_ids(values, padded), padded, labels
+        ids = np.minimum(np.where(padded, 0, values).astype(np.float64), 2.0**53)  # more is no id
+        return ids.astype(np.int64), padded, labels
 
     def _n_tokens(self, values: Int64, label: Int64) -> int:
         needed = 1 + max(int(values.max()), int(label.max()))
@@ -181,22 +206,6 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
                 "token up to the largest id"
             )
         return given
-
-
-def _read_classes(classes: NDArray[Any]) -> tuple[Bool, Int64]:
-    """Which classes are tokens (the whole numbers from 0 up), and the ids of those; 0 for the others."""
-    if classes.dtype.kind not in "iuf":
-        return np.zeros(len(classes), bool), np.zeros(len(classes), np.int64)
-    is_token = classes >= 0
-    return is_token, np.where(is_token, classes, 0).astype(np.int64)
-
-
-def _split_mask(contexts: Any) -> tuple[Any, Any]:
-    """What is masked, as an array or False, and the contexts with token 0 there."""
-    masked_array: Any = np.ma.MaskedArray
-    if not isinstance(contexts, masked_array):
-        return False, contexts
-    return np.ma.getmaskarray(contexts), contexts.filled(0)
 
 
 def _check_tokens(values: NDArray[Any], padded: Bool) -> None:
@@ -221,33 +230,3 @@ def _check_tokens(values: NDArray[Any], padded: Bool) -> None:
             f"row {empty[0]} of X holds padding only ({len(empty)} such rows); drop it: the query is the "
             "last context token, so a context needs at least one"
         )
-
-
-def _as_ids(values: NDArray[Any], padded: Bool) -> Int64:
-    """Checked values of any type as ids, 0 where they are padding; what no id can be becomes 2⁵³."""
-    return np.minimum(np.where(padded, 0, values).astype(np.float64), 2.0**53).astype(np.int64)
-
-
-def _as_samples(values: Int64, padded: Bool, labels: Int64, n_tokens: int) -> Samples:
-    """Checked samples for learning."""
-    if n_tokens >= MAX_TOKENS:
-        raise InvalidSamples(
-            f"the largest token id is {n_tokens - 1}; attomaton takes fewer than {MAX_TOKENS:,} tokens: "
-            "renumber the ids that occur to 0, 1, 2 …"
-        )
-    offsets = offsets_of(np.count_nonzero(~padded, axis=1))
-    return Samples.from_arrays(values[~padded], offsets, labels, n_tokens=n_tokens)
-
-
-def _trust_as_samples(values: Int64, padded: Bool, unknown: int) -> Samples:
-    """Contexts to predict from, without labels; ``unknown`` is an id beyond the vocabulary."""
-    offsets = offsets_of(np.count_nonzero(~padded, axis=1))
-    labels = np.full(len(values), unknown, np.int32)
-    return trusted(
-        Samples,
-        values=values[~padded].astype(np.int32),
-        starts=offsets[:-1],
-        stops=offsets[1:],
-        labels=labels,
-        n_tokens=unknown + 1,
-    )

@@ -3,20 +3,94 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 
 import pyarrow as pa
 
-from attomaton.automaton.context import Naming
 from attomaton.automaton.prediction import BatchPrediction
-from attomaton.automaton.reasons import Beaten, Rule
-from attomaton.base.display import SHOWN, shorten
 from attomaton.base.frames import Tabular
-from attomaton.base.printing import Bar, Bars, Block, Chip, Chips, Grid, Printed, Signal
+from attomaton.base.printing import SHOWN, Bar, Bars, Block, Chip, Chips, Grid, Printed, Signal, shorten
 from attomaton.base.tables import table_of
 from attomaton.graphs.paths import Edge, QueryGraph, QueryOrder
 
-__all__ = ["Beaten", "ContextView", "Edge", "Explanation", "Rule"]
+EDGES = 3
+"""Edges of a step that are named."""
+
+
+class Rule(Enum):
+    """Which rule answered; the value says it in a sentence.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1], n_tokens=4))
+    >>> [auto.explain(context).rule.name for context in ([0, 1, 2], [0, 3, 2], [0, 1])]
+    ['DETERMINED', 'UNSEEN_IGNORED', 'BACK_OFF']
+    """
+
+    DETERMINED = "one component precedes every other component of the context: the theorem decides"
+    INCOMPARABLE = "no component precedes all others: hard scores decide, soft ones if they tie; no theorem"
+    UNSEEN_IGNORED = (
+        "tokens without evidence under this query get no mass; among the others the theorem decides"
+    )
+    BACK_OFF = "no sample teaches anything about this query: each position weighs the same, by our choice"
+    SCORED = "every token of the context has a finite score under this query: the softmax of these scores"
+    UNSEEN_BACKGROUND = (
+        "tokens without evidence under this query keep their background score, by our choice; no theorem"
+    )
+    BACKGROUND = "no sample teaches anything about this query: background scores answer, by our choice"
+
+    @property
+    def words(self) -> str:
+        """Its name as words."""
+        return self.name.lower().replace("_", " ")
+
+
+@dataclass(frozen=True)
+class Beaten:
+    """A component of the context that the retrieved one precedes.
+
+    Attributes
+    ----------
+    tokens : tuple of int
+        Its tokens that stand in the context.
+    steps : tuple of tuples of Edge
+        The path from the retrieved component down to this one, as the data edges behind each step.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 3], [1, 2, 3], [1, 2, 3]], [0, 1, 1]))
+    >>> [beaten] = [one for one in auto.explain([0, 2, 3]).beaten if one.tokens == (2,)]
+    >>> beaten.steps, beaten.support  # never compared, but 0 beats 1 and 1 beats 2
+    (((Edge(winner=0, loser=1, support=1),), (Edge(winner=1, loser=2, support=2),)), 1)
+    >>> beaten.describe_edges(str)
+    '0 → 1 ×1; then 1 → 2 ×2'
+    """
+
+    tokens: tuple[int, ...]
+    steps: tuple[tuple[Edge, ...], ...]
+
+    @property
+    def support(self) -> int:
+        """The path's weakest link: the least number of supporting (sample, loser) pairs among its steps."""
+        return min(sum(edge.support for edge in step) for step in self.steps)
+
+    @property
+    def path(self) -> str:
+        """How long the path is, in words."""
+        return "direct" if len(self.steps) == 1 else f"{len(self.steps)} steps"
+
+    def describe_edges(self, name: Callable[[int], str]) -> str:
+        """The best supported data edges of each step, tokens shown by ``name``."""
+        return "; then ".join(_describe_step(step, name) for step in self.steps)
+
+
+def _describe_step(step: tuple[Edge, ...], name: Callable[[int], str]) -> str:
+    shown = ", ".join(f"{name(edge.winner)} → {name(edge.loser)} ×{edge.support}" for edge in step[:EDGES])
+    return shown + (f" and {len(step) - EDGES} more" if len(step) > EDGES else "")
+
 
 POSITIONS = 48
 """Positions of a context that a view shows: the last ones."""
@@ -64,16 +138,9 @@ class Explanation(Tabular):
     (((0,),), {0: 1.0}, (3,))
     >>> [(beaten.tokens, beaten.support) for beaten in explanation.beaten]
     [((1,), 2), ((2,), 2)]
-    >>> explanation.to_dict(explanation.name)["meaning"]
-    'tokens without evidence under this query get no mass; among the others the theorem decides'
-    >>> print(str(explanation).partition("decides)")[2][1:])
-    Retrieved
-    ┏━━━━━━━┳━━━━━━━━━━━━━┓
-    ┃ token ┃ probability ┃
-    ┡━━━━━━━╇━━━━━━━━━━━━━┩
-    │ 0     │ 1.000000    │
-    └───────┴─────────────┘
-    It beat
+    >>> explanation.to_dict(explanation.name)["rule"]
+    'unseen_ignored'
+    >>> print(str(explanation).partition("It beat")[2][1:])
     ┏━━━━━━━━┳━━━━━━━━┳━━━━━━━━━┳━━━━━━━━━━━━━━━━━┓
     ┃ tokens ┃ path   ┃ support ┃ edges behind it ┃
     ┡━━━━━━━━╇━━━━━━━━╇━━━━━━━━━╇━━━━━━━━━━━━━━━━━┩
@@ -115,6 +182,11 @@ class Explanation(Tabular):
             blocks.append(Grid("It beat", ["tokens", "path", "support", "edges behind it"], beaten))
         groups = "; ".join(" ".join(map(name, tokens)) for tokens in self.incomparable)
         return [*blocks, *_left(self, groups, " ".join(map(name, self.unseen)), " ".join(self.unknown))]
+
+    @property
+    def written_lines(self) -> list[str]:
+        """What is written, in lines, where that is something else than what is read."""
+        return []
 
     def _table(self) -> pa.Table:
         """Columns text, times, probability and became, a row for each distinct token of the context.
@@ -195,41 +267,42 @@ class ContextView(Printed):
         return str(self)
 
     def _blocks(self) -> list[Block]:
-        told, name = self.explanation, self._name
-        chances = _falling(told)
+        explanation, name = self.explanation, self._name
+        chances = _falling(explanation)
         mixed = [(name(token), Bar(chance, f"{chance:.6f}")) for token, chance in chances[:SHOWN]]
         beaten = [
             f"beats {self._names(one.tokens)}: {one.path}, support {one.support:,}: {self._path(one)}"
-            for one in told.beaten[:SHOWN]
+            for one in explanation.beaten[:SHOWN]
         ]
-        groups = "; ".join(map(self._names, told.incomparable[:SHOWN])) + "; …" * (
-            len(told.incomparable) > SHOWN
+        groups = "; ".join(map(self._names, explanation.incomparable[:SHOWN])) + "; …" * (
+            len(explanation.incomparable) > SHOWN
         )
-        unknown = _join(list(map(shorten, told.unknown)), len(told.unknown))
-        rule = f"query {name(told.query)}: {told.rule.words} ({told.rule.value})"
+        unknown = _join(list(map(shorten, explanation.unknown)), len(explanation.unknown))
+        rule = f"query {name(explanation.query)}: {explanation.rule.words} ({explanation.rule.value})"
         return [
-            Signal(rule, _by_theorem(told)),
+            Signal(rule, _by_theorem(explanation)),
             self._chips(),
             Bars(mixed, max(len(name(token)) for token, _ in chances)),
             *([f"  and {len(chances) - SHOWN:,} more"] * (len(chances) > SHOWN)),
+            *explanation.written_lines[:SHOWN],
             *beaten,
-            *([f"and {len(told.beaten) - SHOWN:,} more"] * (len(told.beaten) > SHOWN)),
-            *_equals(told),
-            *_left(told, groups, self._names(told.unseen), unknown),
+            *([f"and {len(explanation.beaten) - SHOWN:,} more"] * (len(explanation.beaten) > SHOWN)),
+            *_equals(explanation),
+            *_left(explanation, groups, self._names(explanation.unseen), unknown),
         ]
 
     def _chips(self) -> Chips:
         """The last positions of the context, and what is left out before them."""
-        told = self.explanation
-        times = Counter(told.context)
-        weights = [told.probabilities.get(token, 0.0) / times[token] for token in told.context]
+        explanation = self.explanation
+        times = Counter(explanation.context)
+        weights = [explanation.probabilities.get(token, 0.0) / times[token] for token in explanation.context]
         hidden = max(len(weights) - POSITIONS, 0)
         before = f"({hidden:,} earlier positions: {sum(weights[:hidden]):.1%} of attention)" if hidden else ""
         most = max(weights[hidden:]) or 1.0
-        shown = zip(told.context[hidden:], weights[hidden:], strict=True)
+        shown = zip(explanation.context[hidden:], weights[hidden:], strict=True)
         return Chips(
             [
-                Chip(told.name(token), weight / most, f"{weight:.1%}" if weight else "")
+                Chip(explanation.name(token), weight / most, f"{weight:.1%}" if weight else "")
                 for token, weight in shown
             ],
             before,
@@ -250,30 +323,32 @@ class ContextView(Printed):
         return first + (f"; and {rest:,} more steps" if rest > 0 else "")
 
 
-def _by_theorem(told: Explanation) -> bool | None:
+def _by_theorem(explanation: Explanation) -> bool | None:
     """True if the answer is the theory's; None if it is ours."""
-    return True if told.rule in THEOREM else None
+    return True if explanation.rule in THEOREM else None
 
 
-def _falling(told: Explanation) -> list[tuple[int, float]]:
+def _falling(explanation: Explanation) -> list[tuple[int, float]]:
     """The tokens that attention mixes, with their chances, largest first."""
-    return sorted(told.probabilities.items(), key=lambda item: -item[1])
+    return sorted(explanation.probabilities.items(), key=lambda item: -item[1])
 
 
-def _equals(told: Explanation) -> list[str]:
+def _equals(explanation: Explanation) -> list[str]:
     """That several components were retrieved, if so."""
-    number = len(told.retrieved)
+    number = len(explanation.retrieved)
     equal = f"They are {number} components of equal hard score; no path orders them."
     return [equal] if number > 1 else []
 
 
-def _left(told: Explanation, groups: str, unseen: str, unknown: str) -> list[str]:
+def _left(explanation: Explanation, groups: str, unseen: str, unknown: str) -> list[str]:
     """What became of tokens that were neither retrieved nor beaten, given as text."""
-    ignored = bool(told.unseen) and told.probabilities.keys().isdisjoint(told.unseen)
+    ignored = bool(explanation.unseen) and explanation.probabilities.keys().isdisjoint(explanation.unseen)
     lines = {
-        f"No path decides against these, only their lower hard score: {groups}": bool(told.incomparable),
+        f"No path decides against these, only their lower hard score: {groups}": bool(
+            explanation.incomparable
+        ),
         f"Ignored, without evidence under this query: {unseen}": ignored,
-        f"Not in the vocabulary: {unknown}": bool(told.unknown),
+        f"Not in the vocabulary: {unknown}": bool(explanation.unknown),
     }
     return [line for line, applies in lines.items() if applies]
 
@@ -283,26 +358,13 @@ def _join(words: Sequence[str], number: int) -> str:
     return " ".join(words[:SHOWN]) + (f" and {number - SHOWN:,} more" if number > SHOWN else "")
 
 
-Tokens = tuple[int, ...]
-
-
-def trace_beaten(
-    graph: QueryGraph, retrieved: Sequence[int], present: Mapping[int, Tokens]
-) -> tuple[tuple[Beaten, ...], tuple[Tokens, ...]]:
-    """What every retrieved component precedes, with the evidence, and what they do not all precede."""
-    order = QueryOrder(graph)
-    searches = [order.search(top) for top in retrieved]
-    others = [number for number in present if number not in retrieved]
-    under = [number for number in others if all(reached[order.local(number)] for reached, _ in searches)]
-    evidence = order.evidence(searches[0][1], retrieved[0], under)
-    beaten = [Beaten(present[number], steps) for number, steps in zip(under, evidence, strict=True)]
-    return tuple(beaten), tuple(present[number] for number in others if number not in under)
-
-
 def explain_answer(
-    answer: BatchPrediction, names: Naming, graph_of: Callable[[int], QueryGraph]
+    answer: BatchPrediction,
+    name: Callable[[int], str],
+    unknown: tuple[str, ...],
+    graph_of: Callable[[int], QueryGraph],
 ) -> Explanation:
-    """Why one context, a batch of one, was answered as it was; tokens are called by ``names``."""
+    """Why one context, a batch of one, was answered as it was; tokens are called by ``name``."""
     tokens, seen = answer.bags.token, answer.seen
     component = answer.component[seen]
     retrieved: list[int] = sorted(set(component[answer.probabilities[seen] > 0].tolist()))
@@ -310,20 +372,25 @@ def explain_answer(
         number: tuple(tokens[seen][component == number].tolist())
         for number in sorted(set(component.tolist()))
     }
-    beaten, incomparable = (), ()
+    beaten: list[Beaten] = []
+    others = [number for number in present if number not in retrieved]
     if retrieved:
-        query = int(answer.bags.samples.queries[0])
-        beaten, incomparable = trace_beaten(graph_of(query), retrieved, present)
+        order = QueryOrder(graph_of(int(answer.bags.samples.queries[0])))
+        searches = [order.search(top) for top in retrieved]
+        under = [number for number in others if all(reached[order.local(number)] for reached, _ in searches)]
+        evidence = order.evidence(searches[0][1], retrieved[0], under)
+        beaten = [Beaten(present[number], steps) for number, steps in zip(under, evidence, strict=True)]
+        others = [number for number in others if number not in under]
     return Explanation(
         context=tuple(answer.bags.samples.values.tolist()),
-        rule=_rule(answer, len(retrieved), bool(incomparable)),
+        rule=_rule(answer, len(retrieved), bool(others)),
         retrieved=tuple(present[number] for number in retrieved),
         probabilities=answer.chances(),
-        beaten=beaten,
-        incomparable=incomparable,
+        beaten=tuple(beaten),
+        incomparable=tuple(present[number] for number in others),
         unseen=tuple(tokens[~seen].tolist()),
-        unknown=names.unknown,
-        name=names,
+        unknown=unknown,
+        name=name,
     )
 
 

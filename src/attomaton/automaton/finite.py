@@ -10,15 +10,14 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.attention import Attention, check_ranked
-from attomaton.automaton.context import Context
+from attomaton.automaton.attention import MOST_ROWS, Attention, Ranking, check_ranked
 from attomaton.automaton.explanation import Explanation, Rule
-from attomaton.automaton.pictures import MOST_ROWS, Ranking
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.frames import Tabular
 from attomaton.base.ragged import softmax
 from attomaton.base.tables import Bool, Float64, Int64, column
+from attomaton.corpora.prompts import Context
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.graphs.bags import Bags
 from attomaton.graphs.grouping import find_rows, pack_pairs
@@ -48,12 +47,8 @@ class FiniteAttention(Tabular, Attention):
     >>> attention = FiniteAttention(table, np.array([0.0, 0.0, -50.0]))
     >>> attention.predict_proba([0, 1, 1, 2]).round(3).tolist()  # odds 1·3 to 2·1
     [0.6, 0.4, 0.0]
-    >>> attention.attention([0, 1, 1, 2]).round(3).tolist()
-    [0.6, 0.2, 0.2, 0.0]
     >>> attention.explain([0, 1, 1, 2]).rule.name
     'UNSEEN_BACKGROUND'
-    >>> print(str(attention.show([0, 1, 1, 2])).splitlines()[1])  # in brackets: what has attention
-    [0] [1] [1] [2]
     >>> from attomaton.corpora.samples import Samples
     >>> samples = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 0])
     >>> attention.predict_samples(samples).of_labels().round(3).tolist()
@@ -61,8 +56,6 @@ class FiniteAttention(Tabular, Attention):
     >>> from attomaton.graphs.bags import count_tokens
     >>> attention.predict_bags(count_tokens(samples)).n_samples
     2
-    >>> round(attention.score(samples).log_loss, 4)  # −ln ¾
-    0.2877
     """
 
     scores: pa.Table
@@ -107,15 +100,19 @@ class FiniteAttention(Tabular, Attention):
     def explain(self, context: Context) -> Explanation:
         """Which rule answered, the chances, and the tokens without evidence; no component is retrieved."""
         answer, names = self._answer(context)
-        tokens = answer.bags.token
+        tokens, seen = answer.bags.token, answer.seen
+        rule = Rule.SCORED if seen.all() else Rule.UNSEEN_BACKGROUND
+        if not seen.any():
+            even = np.ptp(self._scores_of(answer.bags)[1]) == 0
+            rule = Rule.BACK_OFF if even else Rule.BACKGROUND
         return Explanation(
             context=tuple(answer.bags.samples.values.tolist()),
-            rule=_rule(answer, self._scores_of(answer.bags)[1]),
+            rule=rule,
             retrieved=(),
             probabilities=dict(zip(tokens.tolist(), answer.probabilities.tolist(), strict=True)),
             beaten=(),
             incomparable=(),
-            unseen=tuple(tokens[~answer.seen].tolist()),
+            unseen=tuple(tokens[~seen].tolist()),
             unknown=names.unknown,
             name=names,
         )
@@ -132,11 +129,11 @@ class FiniteAttention(Tabular, Attention):
     def _scores_of(self, bags: Bags) -> tuple[Bool, Float64]:
         """Which entries have a score of their own, and the score of each."""
         rows, seen = find_rows(self._keys, pack_pairs(bags.samples.queries[bags.sample], bags.token))
-        found = np.zeros(len(bags.token))
+        scores = np.zeros(len(bags.token))
         known = bags.token < self.n_tokens
-        found[known] = self.background[bags.token[known]]
-        found[seen] = self._values[rows[seen]]
-        return seen, found
+        scores[known] = self.background[bags.token[known]]
+        scores[seen] = self._values[rows[seen]]
+        return seen, scores
 
     @cached_property
     def _keys(self) -> Int64:
@@ -145,11 +142,3 @@ class FiniteAttention(Tabular, Attention):
     @cached_property
     def _values(self) -> Float64:
         return column(self.scores, "score")
-
-
-def _rule(answer: BatchPrediction, scores: Float64) -> Rule:
-    if answer.seen.all():
-        return Rule.SCORED
-    if answer.seen.any():
-        return Rule.UNSEEN_BACKGROUND
-    return Rule.BACK_OFF if np.ptp(scores) == 0 else Rule.BACKGROUND

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from attomaton.automaton.context import Names
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.scoring import EQUAL
 from attomaton.base.tables import Float64, Int32
+from attomaton.corpora.prompts import Names
 
 MOST_GENERATED = 10_000_000
 """The most tokens that are generated at once: a few minutes."""
@@ -141,19 +141,3 @@ def generate_by_definition(
     for _ in range(n):
         context.append(choose(predict_proba(context if window is None else context[-window:]), rng))
     return tuple(context[len(prompt) :])
-
-
-def write_on(
-    answer: Callable[[Int32], BatchPrediction],
-    prompt: Sequence[int],
-    n: int,
-    rng: np.random.Generator | None,
-    window: int | None = None,
-) -> tuple[tuple[int, ...], int]:
-    """The next n tokens where a layer may write any token, and how many were backed off."""
-    context, backed_off = list(prompt), 0
-    for _ in range(n):
-        told = answer(np.array(context if window is None else context[-window:], np.int32))
-        context.append(int(told.bags.token[choose(told.probabilities, rng)]))
-        backed_off += bool(told.backed_off[0])
-    return tuple(context[len(prompt) :]), backed_off

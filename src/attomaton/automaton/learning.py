@@ -4,42 +4,45 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from attomaton.automaton import compare
 from attomaton.automaton.automaton import Automaton, fill_run
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton, fill_writing
-from attomaton.automaton.ov_maps.maps import Writes, check_named, find_writing
-from attomaton.automaton.ov_maps.solve import check_corpus, solve_writing
+from attomaton.automaton.ov_maps.maps import Writes, Writing, check_named, find_writing
+from attomaton.automaton.ov_maps.settle import WritingProblem, count_writers, find_writers, settle
 from attomaton.automaton.runs.layout import OWNED
 from attomaton.automaton.runs.staged import Finished, learn_by_part
 from attomaton.base.artifacts import RUN, Building, build_folder, digest_arrays
 from attomaton.base.artifacts.uploads import build_at
 from attomaton.base.errors import NothingRealisable, UnsupportedOption
 from attomaton.base.options import given_path, show
-from attomaton.base.progress import as_stages
+from attomaton.base.progress import Progress, Stages, as_stages, silent
 from attomaton.base.remote import as_place
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers import read_corpus
 from attomaton.corpora.readers.batches import Reading, as_reading
-from attomaton.corpora.readers.given import WINDOW, path_of
+from attomaton.corpora.readers.corpus import path_of
 from attomaton.corpora.readers.sources import is_run
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import TokenizedCorpus
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.choose import Engine, as_engine, make_engine
-from attomaton.engines.memory import MemoryEngine
+from attomaton.engines.memory import MemoryEngine, trim
 from attomaton.engines.selection import Selection
 from attomaton.engines.source import Corpus, check_tokenizer, read_source, refuse_input_in
+from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.origin import check_training, describe_origin
+from attomaton.graphs.writing import Reach
 from attomaton.solvers.solved import compile_beside, solve_edges
 
+Learned = TypeVar("Learned", Automaton, WritingAutomaton)
 Source = str | PathLike[str] | Samples | Documents | TokenizedCorpus | Sequence[Any] | Any
 """What :func:`learn` reads: a path, glob or URL, samples, token ids, documents; a frame or dataset too."""
 
@@ -62,13 +65,11 @@ def learn(
     Parameters
     ----------
     source : path, glob, URL, Samples, Documents, sequence of token ids or documents, frame, or dataset
-        A UTF-8 text file (one document), files of any kind that :func:`~attomaton.read_corpus` reads, a
-        folder that :func:`~attomaton.tokenize_corpus` wrote or of Parquet shards with a column ``tokens``
-        (one document a row), samples, one document as token ids, or a sequence of documents: texts, lists of
-        tokens, lists of ids, records.
+        What :func:`~attomaton.read_corpus` reads, a folder that :func:`~attomaton.tokenize_corpus` wrote or
+        of Parquet shards with a column ``tokens``, samples, one document as token ids, or a sequence of
+        documents: texts, lists of tokens, lists of ids, records.
     window : int, optional
-        Longest context, in tokens: 32 if neither this nor ``keep`` says otherwise. It is not used for
-        samples, which have their contexts already.
+        Longest context, in tokens: 32 if neither this nor ``keep`` says otherwise. Samples have their own.
     tokenizer : str
         ``"word"`` (white space, line end = ``<eos>``), ``"word-lower"`` (the same in small letters),
         ``"word-punct"`` (and punctuation by itself), ``"character"``, ``"byte"``, or the path of a
@@ -82,23 +83,17 @@ def learn(
         How files are read: their format, the column of the documents, what is one document in plain text,
         what is done with bad ones.
     engine : str or Engine
-        ``"memory"``: everything in memory. ``"duckdb"``: over shards on disk, by parts of the queries, with
-        bounded memory, resumable in ``out``. ``"spark"``: the same on local processors or a cluster.
-        ``"auto"``: duckdb for a folder of shards that should not fit in memory, otherwise memory. An
-        :class:`~attomaton.engines.Engine` also says how much memory and how many threads it may use. The
-        answer is the same to the last bit.
+        ``"memory"``; ``"duckdb"``: over shards on disk, with bounded memory, resumable in ``out``;
+        ``"spark"``: the same on local processors or a cluster; ``"auto"``: duckdb for shards that should not
+        fit in memory, otherwise memory. The answer is the same to the last bit.
     out : path, optional
-        Where the run folder is written: a new or empty folder, that of an earlier run, or that of a training
-        on the same samples, which stays. Unfinished work stands beside it until the run is whole. A URL such
-        as ``s3://bucket/run`` is an object store: the run is made among this machine's temporary files, and
-        sent when it is whole.
+        Where the run folder is written: new or empty, that of an earlier run, or that of a training on the
+        same samples, which stays. It may be in an object store, such as ``s3://bucket/run``.
     overwrite : bool
-        Whether an earlier run in ``out``, with its training, is replaced. Files that attomaton did not write
-        are not touched.
+        Whether an earlier run in ``out``, with its training, is replaced.
     progress : bool or callable
-        With True, the name of each stage is printed on stderr as it begins. A callable is called with the
-        name instead; if it has a method ``advance``, that is called with how much of the stage is done and
-        how much there is.
+        With True, the name of each stage is printed on stderr. A callable is called with it; its method
+        ``advance``, if any, with how much of the stage is done and how much there is.
 
     Returns
     -------
@@ -109,8 +104,7 @@ def learn(
     Warns
     -----
     NothingRealisable
-        If no label is in its context: the theory then says nothing about the corpus. The automaton has no
-        edges, and answers every context by its back-off.
+        If no label is in its context: every context is then answered by the back-off.
 
     Examples
     --------
@@ -118,43 +112,30 @@ def learn(
     >>> auto.predict_proba([1, 0]).tolist()
     [0.0, 1.0, 0.0]
     """
-    how, asked = as_engine(engine, source), as_reading(reading)
-    selection = _select(keep, window)
-    check_tokenizer(tokenizer)
-    _refuse_input(out, source)
+    how = as_engine(engine, source)
     begin = as_stages(progress)
-    with _workplace(out, overwrite, resumable=how.on_disk) as (work, building):
-        begin("reading")
-        tokens = work / "tokens" if how.on_disk else None
-        corpus = read_source(
-            source, window=selection.window, tokenizer=tokenizer, tokens=tokens, reading=asked
-        )
-        compile_beside(len(corpus.tokens) if isinstance(corpus.tokens, Samples) else 0)
-        selection = selection.with_ids(corpus.vocabulary)
+    options = (source, window, tokenizer, keep, reading, out, overwrite)
+    with _prepare(*options, on_disk=how.on_disk, begin=begin) as prepared:
+        corpus, selection, work = prepared.corpus, prepared.selection, prepared.work
         passes = make_engine(how, corpus.tokens, selection, work=work / "passes", progress=begin)
         begin("extracting edges")
         edges = passes.edges()
-        about = _describe(corpus, selection, asked, embeddings, engine=how.name)
+        about = prepared.describe(embeddings, engine=how.name)
         if embeddings is None and not isinstance(passes, MemoryEngine):
             finished = learn_by_part(passes, edges, begin)
-            automaton = _put_together(finished, corpus.vocabulary, about, building, work)
+            automaton = _put_together(finished, corpus.vocabulary, about, prepared.building, work)
         else:
             solved = solve_edges(
                 edges.load(), passes.choices, embeddings=embeddings, progress=begin, threads=how.threads
             )
             samples = corpus.samples(passes.kept, selection)
-            longest = None if isinstance(source, Samples) else selection.reach
             parts = (solved.components, solved.hard, solved.soft, corpus.vocabulary, samples)
-            automaton = Automaton(*parts, longest)
-            if building is not None:
+            automaton = Automaton(*parts, prepared.window)
+            if prepared.building is not None:
                 begin("writing the run")
                 origin = {} if samples is None else {"samples": describe_origin(samples)}
-                fill_run(building, automaton, {**about, **origin})
-    if automaton is None:
-        automaton = Automaton.load(as_place(str(out)))
-    if automaton.coverage.note:
-        warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=2)
-    return automaton
+                fill_run(prepared.building, automaton, {**about, **origin})
+    return _warn(Automaton.load(as_place(str(out))) if automaton is None else automaton)
 
 
 def learn_writing(
@@ -207,61 +188,108 @@ def learn_writing(
     >>> learn_writing([0, 1, 0, 2, 0, 1, 0, 1], "successor", window=3).predict([1, 2])
     {0: 1.0}
     """
-    checked, asked, selection = check_named(writes), as_reading(reading), _select(keep, window)
-    check_tokenizer(tokenizer)
-    _refuse_input(out, source)
-    begin = as_stages(progress)
-    with _workplace(out, overwrite, resumable=False) as (_, building):
-        begin("reading")
-        corpus = read_source(source, window=selection.window, tokenizer=tokenizer, tokens=None, reading=asked)
-        tokens = check_corpus(corpus.tokens)
-        compile_beside(len(tokens))
-        selection = selection.with_ids(corpus.vocabulary)
+    checked, begin = check_named(writes), as_stages(progress)
+    options = (source, window, tokenizer, keep, reading, out, overwrite)
+    with _prepare(*options, on_disk=False, begin=begin) as prepared:
+        corpus = prepared.corpus
+        if not isinstance(corpus.tokens, Samples):
+            raise UnsupportedOption(
+                "a head that writes is learned in memory, and this corpus is a folder of token shards; give "
+                "the text, documents, token ids or samples"
+            )
         automaton = solve_writing(
-            tokens,
-            find_writing(checked, tokens, corpus.vocabulary),
-            selection,
+            corpus.tokens,
+            find_writing(checked, corpus.tokens, corpus.vocabulary),
+            prepared.selection,
             vocabulary=corpus.vocabulary,
-            window=None if isinstance(source, Samples) else selection.reach,
+            window=prepared.window,
             embeddings=embeddings,
             threads=threads,
             progress=begin,
         )
-        if building is not None:
-            about = _describe(corpus, selection, asked, embeddings, writes=automaton.writing.name)
-            fill_writing(building, automaton, about)
-    if automaton.coverage.note:
-        warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=2)
-    return automaton
+        if prepared.building is not None:
+            about = prepared.describe(embeddings, writes=automaton.writing.name)
+            fill_writing(prepared.building, automaton, about)
+    return _warn(automaton)
 
 
-def _select(keep: Selection | None, window: int | None) -> Selection:
-    """What is kept, with the window that is given by itself."""
-    given: Any = keep
-    if given is not None and not isinstance(given, Selection):
-        raise UnsupportedOption(f"keep is {type(given).__name__}; give attomaton.Selection(…)")
-    selection = Selection() if keep is None else keep
-    if window is not None and selection.window not in (window, WINDOW):
-        raise UnsupportedOption(
-            f"window is {show(window)} and keep has a window of {selection.window}; give one of them"
-        )
-    return selection if window is None else replace(selection, window=window)
+@dataclass(frozen=True, eq=False)
+class _Prepared:
+    """A corpus that was read, what is kept of it, and where its run is made."""
+
+    corpus: Corpus
+    selection: Selection
+    reading: Reading
+    window: int | None
+    work: Path
+    building: Building | None
+
+    def describe(self, embeddings: object, **more: str) -> dict[str, Any]:
+        """What the manifest of a run says about how it was learned."""
+        digest = None if embeddings is None else digest_arrays(np.asarray(embeddings, np.float64))
+        settings = {"documents": self.reading.documents, **more, "embeddings": digest}
+        named = {name: getattr(self.reading, name) for name in ("column", "format")}
+        settings |= {name: value for name, value in named.items() if value is not None}
+        return {"input": self.corpus.about, "config": {**self.selection.to_dict(), **settings}}
 
 
-def _refuse_input(out: str | PathLike[str] | None, source: Source) -> None:
-    """Never write a run to the folder that holds its corpus."""
+@contextmanager
+def _prepare(
+    source: Source,
+    window: int | None,
+    tokenizer: str,
+    keep: Any,
+    reading: Reading | None,
+    out: str | PathLike[str] | None,
+    overwrite: bool,
+    *,
+    on_disk: bool,
+    begin: Stages,
+) -> Generator[_Prepared]:
+    """Check what is given and read the corpus, inside the run folder that is built, if any.
+
+    An engine may work there, and a later run takes up what it left.
+    """
+    if keep is not None and not isinstance(keep, Selection):
+        raise UnsupportedOption(f"keep is {type(keep).__name__}; give attomaton.Selection(…)")
+    selection, how = Selection() if keep is None else keep, as_reading(reading)
+    if window is not None:
+        if selection.window not in (window, None):
+            raise UnsupportedOption(
+                f"window is {show(window)} and keep has a window of {selection.window}; give one of them"
+            )
+        selection = replace(selection, window=window)
+    check_tokenizer(tokenizer)
     if out is not None and isinstance(as_place(out), Path):
         refuse_input_in(given_path(out, "out"), source)
+    with ExitStack() as stack:
+        building = None
+        if out is None:
+            work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="attomaton-")))
+        else:
+            folder = build_at(out, RUN, OWNED, overwrite=overwrite, resumable=on_disk)
+            building = stack.enter_context(folder)
+            work = building.folder / "work"
+        begin("reading")
+        tokens = work / "tokens" if on_disk else None
+        corpus = read_source(
+            source, window=selection.longest, tokenizer=tokenizer, tokens=tokens, reading=how
+        )
+        compile_beside(len(corpus.tokens) if isinstance(corpus.tokens, Samples) else 0)
+        selection = selection.with_ids(corpus.vocabulary)
+        longest = None if isinstance(source, Samples) else selection.reach
+        yield _Prepared(corpus, selection, how, longest, work, building)
+        if building is not None:
+            shutil.rmtree(work, ignore_errors=True)
+            if not overwrite:
+                check_training(building.folder, building.target)
 
 
-def _describe(
-    corpus: Corpus, selection: Selection, reading: Reading, embeddings: object, **more: str
-) -> dict[str, Any]:
-    """What the manifest of a run says about how it was learned."""
-    named = {name: one for name in ("column", "format") if (one := getattr(reading, name)) is not None}
-    digest = None if embeddings is None else digest_arrays(np.asarray(embeddings, np.float64))
-    made = {"documents": reading.documents, **more, "embeddings": digest, **named}
-    return {"input": corpus.about, "config": {**selection.to_dict(), **made}}
+def _warn(automaton: Learned) -> Learned:
+    """The automaton itself; that the theory says nothing about the corpus is a warning."""
+    if automaton.coverage.note:
+        warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=3)
+    return automaton
 
 
 def _put_together(
@@ -304,14 +332,14 @@ def diff(a: Source, b: Source, **options: Any) -> compare.Difference:
     """
     if "out" in options or "overwrite" in options:
         raise UnsupportedOption("diff writes no run; learn both corpora into folders, and give these")
-    if any(isinstance(one, WritingAutomaton) for one in (a, b)):
+    if isinstance(a, WritingAutomaton) or isinstance(b, WritingAutomaton):
         raise UnsupportedOption("diff compares what two heads read; give the reads of each head that writes")
-    known = [one if isinstance(one, Automaton) else _load_run(one) for one in (a, b)]
-    learned = [
-        _learn_beside(source, other, options) if one is None else one
-        for source, one, other in zip((a, b), known, reversed(known), strict=True)
+    runs = [source if isinstance(source, Automaton) else _load_run(source) for source in (a, b)]
+    automata = [
+        _learn_beside(source, other, options) if run is None else run
+        for source, run, other in zip((a, b), runs, reversed(runs), strict=True)
     ]
-    return compare.diff(*learned)
+    return compare.diff(*automata)
 
 
 def _load_run(source: Source) -> Automaton | None:
@@ -321,31 +349,59 @@ def _load_run(source: Source) -> Automaton | None:
 
 
 def _learn_beside(source: Source, other: Automaton | None, options: dict[str, Any]) -> Automaton:
-    """Learn from a corpus as the other was learned, in all that is not said."""
-    asked = {name: value for name, value in options.items() if value is not None}
+    """Learn from a corpus as the other was learned, in all that the options leave open."""
+    options = {name: value for name, value in options.items() if value is not None}
     if other is None:
-        return learn(source, **asked)
-    keep = asked.get("keep")
-    if other.window is not None and (keep is None or keep.window == WINDOW):
-        asked.setdefault("window", other.window)
-    if other.vocabulary is None or "tokenizer" in asked or isinstance(source, Samples | Documents):
-        return learn(source, **asked)
-    documents = read_corpus(source, tokenizer=other.vocabulary, reading=asked.pop("reading", None))
-    return learn(documents, **asked)
+        return learn(source, **options)
+    keep = options.get("keep")
+    if other.window is not None and (keep is None or keep.window is None):
+        options.setdefault("window", other.window)
+    if (
+        other.vocabulary is not None
+        and "tokenizer" not in options
+        and not isinstance(source, Samples | Documents)
+    ):
+        source = read_corpus(source, tokenizer=other.vocabulary, reading=options.pop("reading", None))
+    return learn(source, **options)
 
 
-@contextmanager
-def _workplace(
-    out: str | PathLike[str] | None, overwrite: bool, *, resumable: bool
-) -> Generator[tuple[Path, Building | None]]:
-    """Where an engine may work: in the folder that is being built, where a later run takes it up, if any."""
-    if out is None:
-        with tempfile.TemporaryDirectory(prefix="attomaton-") as name:
-            yield Path(name), None
-        return
-    with build_at(out, RUN, OWNED, overwrite=overwrite, resumable=resumable) as building:
-        work = building.folder / "work"
-        yield work, building
-        shutil.rmtree(work, ignore_errors=True)
-        if not overwrite:
-            check_training(building.folder, building.target)
+def solve_writing(
+    samples: Samples,
+    writing: Writing,
+    selection: Selection,
+    *,
+    vocabulary: Vocabulary | None = None,
+    window: int | None = None,
+    embeddings: object = None,
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> WritingAutomaton:
+    """Learn what a head reads that writes something else.
+
+    Where one key of a context writes the label, everything is as if that key were the label. Where several
+    do, one of them is chosen (:func:`~attomaton.automaton.ov_maps.settle.settle`).
+    """
+    progress("finding what writes each label", 0, 0)
+    whole = trim(samples, selection)
+    keys = writing.read(whole)
+    n_writers = count_writers(keys, writing)
+    reached = np.bincount(keys.queries[n_writers > 0], minlength=writing.n_tokens)
+    kept = selection.largest(selection.kept(writing.n_tokens), reached)[whole.queries]
+    whole, keys, n_writers = whole.take(kept), keys.take(kept), n_writers[kept]
+    alone = find_writers(keys.take(n_writers == 1), writing)
+    problem = WritingProblem(
+        alone.label(alone.bags.token[alone.mine]),
+        find_writers(keys.take(n_writers > 1), writing),
+        keys.queries[n_writers == 0],
+        selection.min_support,
+        embeddings,
+        threads,
+    )
+    chosen, settling = settle(problem, lambda stage: progress(stage, 0, 0))
+    solved = problem.solve(chosen, progress)
+    names = writing.name_keys(vocabulary)
+    reads = Automaton(solved.components, solved.hard, solved.soft, names, None, window)
+    inside, written = find_realisable(whole), n_writers > 0
+    shares = (float(mask.sum()) / max(len(whole), 1) for mask in (inside, written, inside | written))
+    reach = Reach(len(whole), *shares)
+    return WritingAutomaton(reads, writing, reach, settling, vocabulary, window)

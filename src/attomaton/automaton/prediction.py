@@ -1,6 +1,9 @@
 """Chances for many contexts at once, an entry for each distinct token of each context."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import exp
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +13,7 @@ from attomaton.base.frames import Tabular
 from attomaton.base.ragged import largest_of, occurs, odds_of, run_starts, shares_of
 from attomaton.base.tables import Bool, Float64, Int32, Int64, table_of
 from attomaton.graphs.bags import Bags
+from attomaton.solvers.solved import Solved
 
 TIE = 1e-9
 """Hard scores closer than this count as equal: they are exact to rounding, and rational, so ties are real."""
@@ -100,8 +104,25 @@ def answer(bags: Bags, known: Known) -> BatchPrediction:
     size, seen = len(bags.samples), known.seen
     weights = bags.multiplicity.astype(np.float64)
     sample, hard = bags.sample[seen], known.hard[seen]
-    taken = hard >= largest_of(sample, hard, size)[sample] - TIE
-    odds = odds_of(sample, np.where(taken, known.soft[seen], -np.inf), size) * weights[seen]
+    retrieved = hard >= largest_of(sample, hard, size)[sample] - TIE
+    odds = odds_of(sample, np.where(retrieved, known.soft[seen], -np.inf), size) * weights[seen]
     weights[occurs(sample, size)[bags.sample]] = 0.0
     weights[seen] = odds
     return BatchPrediction(bags, known.component, seen, shares_of(bags.sample, weights, size))
+
+
+def predict_by_definition(solved: Solved, context: Sequence[int]) -> dict[int, float]:
+    """Token → its chance to be the next one, for the tokens that are retrieved."""
+    query, counts = context[-1], Counter(context)
+    hard, soft = (
+        {(row["query"], row["token"]): row["score"] for row in side.scores.to_pylist()}
+        for side in (solved.hard, solved.soft)
+    )
+    known = [token for token in counts if (query, token) in hard]
+    if not known:  # nothing is known about this query: each position weighs the same
+        return {token: count / len(context) for token, count in counts.items()}
+    top = max(hard[query, token] for token in known)
+    taken = [token for token in known if hard[query, token] >= top - TIE]
+    highest = max(soft[query, token] for token in taken)
+    odds = {token: counts[token] * exp(soft[query, token] - highest) for token in taken}
+    return {token: odd / sum(odds.values()) for token, odd in odds.items()}

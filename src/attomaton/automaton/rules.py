@@ -29,8 +29,8 @@ def find_rules(automaton: Automaton, prediction: BatchPrediction) -> Int64:
     >>> import attomaton as at
     >>> from attomaton.graphs.bags import count_all_tokens
     >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1], n_tokens=4))
-    >>> asked = at.Samples.from_lists([[0, 2], [0, 3, 2], [0, 1]], [0, 0, 0], n_tokens=4)
-    >>> [RULES[number].name for number in find_rules(auto, auto.predict_samples(asked))]
+    >>> new = at.Samples.from_lists([[0, 2], [0, 3, 2], [0, 1]], [0, 0, 0], n_tokens=4)
+    >>> [RULES[number].name for number in find_rules(auto, auto.predict_samples(new))]
     ['DETERMINED', 'UNSEEN_IGNORED', 'BACK_OFF']
     """
     bags, seen = prediction.bags, prediction.seen
@@ -83,8 +83,8 @@ def answer_bags(automaton: Automaton, bags: Bags) -> tuple[BatchPrediction, Int6
     >>> import attomaton as at
     >>> from attomaton.graphs.bags import count_all_tokens
     >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1], n_tokens=4))
-    >>> asked = at.Samples.from_lists([[0, 1, 2], [1, 3, 2]], [0, 1], n_tokens=4)
-    >>> prediction, rules = answer_bags(auto, count_all_tokens(asked))
+    >>> new = at.Samples.from_lists([[0, 1, 2], [1, 3, 2]], [0, 1], n_tokens=4)
+    >>> prediction, rules = answer_bags(auto, count_all_tokens(new))
     >>> prediction.of_labels().tolist(), [RULES[number].name for number in rules]
     ([1.0, 1.0], ['DETERMINED', 'UNSEEN_IGNORED'])
     """
@@ -104,21 +104,7 @@ MOST_LEARNED = 400_000
 
 @dataclass(frozen=True)
 class Answered:
-    """Shares of contexts by the rule that answers them.
-
-    Attributes
-    ----------
-    n_contexts : int
-        Contexts that were asked.
-    determined : float
-        Share that the theorem decides: one component precedes all others of the context.
-    incomparable : float
-        Share in which no component precedes all others; the highest by weight is taken.
-    unseen_ignored : float
-        Share with tokens that have no evidence under the query; the theorem decides among the others.
-    backed_off : float
-        Share in which no token has evidence under the query.
-    """
+    """Shares of contexts by the rule that answers them: one of ``RULES``, in their order."""
 
     n_contexts: int
     determined: float
@@ -133,14 +119,7 @@ def measure_answered(automaton: Automaton, samples: Samples) -> Answered:
         samples = samples.take(np.linspace(0, len(samples) - 1, MOST).astype(np.int64))
     rules = answer_bags(automaton, count_all_tokens(samples))[1]
     shares = np.bincount(rules, minlength=len(RULES)) / max(len(samples), 1)
-    by_rule = dict(zip(RULES, shares.tolist(), strict=True))
-    return Answered(
-        n_contexts=len(samples),
-        determined=by_rule[Rule.DETERMINED],
-        incomparable=by_rule[Rule.INCOMPARABLE],
-        unseen_ignored=by_rule[Rule.UNSEEN_IGNORED],
-        backed_off=by_rule[Rule.BACK_OFF],
-    )
+    return Answered(len(samples), *shares.tolist())
 
 
 def measure_held_out(samples: Samples) -> Answered | None:

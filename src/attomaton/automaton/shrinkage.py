@@ -21,8 +21,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.choices import ChoiceTable, extract_choices
-from attomaton.solvers.soft.contexts import context_problem, pooled_problem
-from attomaton.solvers.soft.likelihood import LuceProblem
+from attomaton.solvers.soft.likelihood import LuceProblem, context_problem, pooled_problem
 
 STRENGTHS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5, 5.0, 50.0)
 """The strengths tried if none are given."""
@@ -35,17 +34,7 @@ ATOL = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Shrinkage:
-    """Whole-context choices with their pooled scores, ready to be shrunk by any strength.
-
-    Attributes
-    ----------
-    pairs : pyarrow.Table
-        The (query, token) pairs that choices speak about, sorted.
-    problem : LuceProblem
-        The choices; one score for each pair.
-    background : float64 array, shape (n_tokens,)
-        The pooled scores u.
-    """
+    """Whole-context choices with their pooled scores u (``background``), ready for any strength."""
 
     pairs: pa.Table
     problem: LuceProblem
@@ -54,7 +43,7 @@ class Shrinkage:
     def solve(self, strength: float, *, vocabulary: Vocabulary | None = None) -> FiniteAttention:
         """The attention whose scores are pulled towards the pooled ones with this strength r > 0."""
         _check_positive(strength, "strength")
-        from attomaton.solvers.soft.groups import Newton  # compiles, so only when needed
+        from attomaton.solvers.soft.newton import Newton  # compiles, so only when needed
 
         anchor = self.background[column(self.pairs, "token")]
         scores = Newton(atol=ATOL).solve(self.problem, anchor=anchor, stiffness=strength)
@@ -129,10 +118,13 @@ def shrink(
         _check_positive(strength, "strength")
     else:
         cut = len(samples) - len(samples) // 10
-        _check_held_back(samples.take(slice(cut, None)))
-        strength = choose_strength(
-            samples.take(slice(0, cut)), samples.take(slice(cut, None)), ridge=ridge
-        ).best
+        kept, held_back = samples.take(slice(0, cut)), samples.take(slice(cut, None))
+        if not find_realisable(held_back).any():
+            raise InvalidSamples(
+                f"no strength can be chosen: the last tenth of the samples, held back for that, holds "
+                f"{len(held_back)}, and no sample of it has its label in the context; give strength="
+            )
+        strength = choose_strength(kept, held_back, ridge=ridge).best
     return prepare_shrinkage(samples, ridge=ridge).solve(strength, vocabulary=vocabulary)
 
 
@@ -177,17 +169,9 @@ def pool_scores(choices: ChoiceTable, n_tokens: int, *, ridge: float = 1.0) -> F
     They minimise Σ −ln p + ½ ridge Σ u². A token that no choice set holds scores 0.
     """
     _check_positive(ridge, "ridge")
-    from attomaton.solvers.soft.groups import Newton  # compiles, so only when needed
+    from attomaton.solvers.soft.newton import Newton  # compiles, so only when needed
 
     return Newton(atol=ATOL).solve(pooled_problem(choices, n_tokens), stiffness=ridge)
-
-
-def _check_held_back(held_back: Samples) -> None:
-    if not find_realisable(held_back).any():
-        raise InvalidSamples(
-            f"no strength can be chosen: the last tenth of the samples, held back for that, holds "
-            f"{len(held_back)}, and no sample of it has its label in the context; give strength="
-        )
 
 
 def _check_positive(number: float, name: str) -> None:

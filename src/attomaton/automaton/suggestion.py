@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.automaton.context import Names, read_context
 from attomaton.automaton.explanation import Rule
 from attomaton.base.errors import AttomatonError
-from attomaton.corpora.tokenizers.splitting import EOS
+from attomaton.corpora.prompts import Names, read_context
+from attomaton.corpora.tokenizers.encoders import EOS
 
 N_TRIED = 200
 """Contexts of the corpus that are tried, spread over all of it."""
@@ -42,10 +42,10 @@ WORTHS = ("answered", "by the theorem", "with several tokens")
 
 def _worth(automaton: Automaton, ids: list[int]) -> int:
     """How many of ``WORTHS`` hold; a line end says little, so a context with one counts less."""
-    told = automaton.explain(ids)
-    worth = 0 if told.rule is Rule.BACK_OFF else 1
-    if told.rule is Rule.DETERMINED and len(set(ids)) > 1:
-        worth += 1 + (len(told.probabilities) > 1)
+    explanation = automaton.explain(ids)
+    worth = 0 if explanation.rule is Rule.BACK_OFF else 1
+    if explanation.rule is Rule.DETERMINED and len(set(ids)) > 1:
+        worth += 1 + (len(explanation.probabilities) > 1)
     return worth - (EOS in map(automaton.name, ids))
 
 

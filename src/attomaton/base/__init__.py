@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     )
     from attomaton.base.artifacts.files import explained as explained
     from attomaton.base.artifacts.folders import build_folder as build_folder
-    from attomaton.base.artifacts.manifests import FolderKind as FolderKind
-    from attomaton.base.artifacts.seals import (
+    from attomaton.base.artifacts.manifests import (
+        FolderKind as FolderKind,
         json_writer as json_writer,
         read_sealed as read_sealed,
         write_sealed as write_sealed,
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
         run_starts as run_starts,
         sum_at as sum_at,
     )
-    from attomaton.base.remote.places import RemotePath as RemotePath, Stat as Stat
+    from attomaton.base.remote import RemotePath as RemotePath, Stat as Stat
     from attomaton.base.solutions import Certificate as Certificate, Solution as Solution, Status as Status
     from attomaton.base.tables import (
         Bool as Bool,

@@ -8,13 +8,14 @@ range, in a few passes of numpy. What our own code has made of checked values is
 
 from collections.abc import Mapping
 from operator import index
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, SupportsIndex, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from attomaton.base.errors import AttomatonError, MismatchedParts
+from attomaton.base.options import show
 from attomaton.base.tables import Float64, Int32, Int64, Integers, column
 
 Value = TypeVar("Value")
@@ -42,10 +43,9 @@ def keep_checked(value: object, **fields: Any) -> None:
 
 def check_size(size: object, most: int, what: str, *, error: Refusal = MismatchedParts) -> int:
     """A whole number from 0 to ``most``."""
-    given = size if isinstance(size, SupportsIndex) and not isinstance(size, bool) else most + 1
-    number = index(given)
+    number = index(size) if isinstance(size, SupportsIndex) and not isinstance(size, bool) else most + 1
     if not 0 <= number <= most:
-        raise error(f"{what} is {_shorten(size)}; it is a whole number from 0 to {most:,}: {MEND}")
+        raise error(f"{what} is {show(size)}; it is a whole number from 0 to {most:,}: {MEND}")
     return number
 
 
@@ -65,15 +65,13 @@ def check_floats(values: object, shape: tuple[int | None, ...], what: str, *, fi
         numbers = np.asarray(values, np.float64)
     except (TypeError, ValueError) as problem:
         raise MismatchedParts(f"{what} does not hold numbers ({problem}); {MEND}") from problem
-    fits = numbers.ndim == len(shape) and all(
-        asked is None or asked == there for asked, there in zip(shape, numbers.shape, strict=True)
-    )
-    if not fits:
-        wanted = ", ".join("any" if asked is None else str(asked) for asked in shape)
-        raise MismatchedParts(f"{what} has shape {numbers.shape} where ({wanted}) is needed; {MEND}")
+    sizes = zip(shape, numbers.shape, strict=False)
+    if numbers.ndim != len(shape) or any(size not in (None, actual) for size, actual in sizes):
+        needed = ", ".join("any" if size is None else str(size) for size in shape)
+        raise MismatchedParts(f"{what} has shape {numbers.shape} where ({needed}) is needed; {MEND}")
     if finite and not np.isfinite(numbers).all():
-        place = tuple(np.argwhere(~np.isfinite(numbers))[0].tolist())
-        raise MismatchedParts(f"{what} holds {numbers[place]} at {place}; {MEND}")
+        first = tuple(np.argwhere(~np.isfinite(numbers))[0].tolist())
+        raise MismatchedParts(f"{what} holds {numbers[first]} at {first}; {MEND}")
     return numbers
 
 
@@ -123,24 +121,24 @@ def check_lengths(what: str, **arrays: Any) -> None:
     """Arrays that belong together are equally long."""
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{length} of {name}" for name, length in lengths.items())
-        raise MismatchedParts(f"{what} must be equally long, and are {told}; {MEND}")
+        listed = ", ".join(f"{length} of {name}" for name, length in lengths.items())
+        raise MismatchedParts(f"{what} must be equally long, and are {listed}; {MEND}")
 
 
 def check_table(table: object, schema: pa.Schema, what: str) -> None:
     """An Arrow table of these columns, without nulls, sound by Arrow's own full check."""
     if not isinstance(table, pa.Table):
         raise MismatchedParts(f"{what} is of type {type(table).__name__}; give a pyarrow.Table")
-    asked, there = _columns(schema), _columns(table.schema)
-    if asked != there:
-        told = ", ".join(f"{name}: {kind}" for name, kind in asked.items())
-        raise MismatchedParts(f"{what} has other columns than it should; they are {told}: {MEND}")
+    columns = {field.name: field.type for field in cast("Any", schema)}
+    if columns != {field.name: field.type for field in cast("Any", table.schema)}:
+        listed = ", ".join(f"{name}: {kind}" for name, kind in columns.items())
+        raise MismatchedParts(f"{what} has other columns than it should; they are {listed}: {MEND}")
     try:
         table.validate(full=True)
     except pa.ArrowInvalid as problem:
         raise MismatchedParts(f"{what} is not sound ({problem}); {MEND}") from problem
     chunks: Any = table
-    for name, kind in asked.items():
+    for name, kind in columns.items():
         nulls = chunks.column(name).null_count
         if isinstance(kind, pa.LargeListType):
             nulls += sum(chunk.values.null_count for chunk in chunks.column(name).chunks)
@@ -152,11 +150,6 @@ def check_ids_of(table: pa.Table, sizes: Mapping[str, int], what: str) -> None:
     """The ids in these columns of a table are in 0 … size − 1."""
     for name, size in sizes.items():
         check_ids(column(table, name), size, f"{name} in {what}")
-
-
-def _columns(schema: pa.Schema) -> dict[str, Any]:
-    fields: Any = schema
-    return {field.name: field.type for field in fields}
 
 
 def _check_integers(values: object, kind: np.dtype[Any], what: str, error: Refusal) -> NDArray[Any]:
@@ -175,8 +168,3 @@ def _check_integers(values: object, kind: np.dtype[Any], what: str, error: Refus
     if len(numbers) and not (limits.min <= int(numbers.min()) and int(numbers.max()) <= limits.max):
         raise error(f"{what} holds numbers that are no {kind}; {MEND}")
     return numbers.astype(kind)
-
-
-def _shorten(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}…"

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from types import ModuleType
 from typing import Any
 
 from attomaton.base.errors import needing
@@ -18,7 +17,11 @@ from attomaton.base.errors import needing
 def open_door(room: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """``__getattr__``, ``__dir__`` and ``__all__`` of a room, from the imports under ``TYPE_CHECKING``."""
     module = sys.modules[room]
-    homes = _read_homes(module)
+    loader: Any = module.__spec__ and module.__spec__.loader
+    body = ast.parse(loader.get_source(room)).body
+    checked = [node for block in body if isinstance(block, ast.If) for node in block.body]
+    imports = [node for node in checked if isinstance(node, ast.ImportFrom)]
+    homes = {alias.name: node.module or "" for node in imports for alias in node.names}
 
     def load(name: str) -> Any:
         home = homes.get(name, room)
@@ -30,13 +33,3 @@ def open_door(room: str) -> tuple[Callable[[str], Any], Callable[[], list[str]],
         return value
 
     return load, lambda: sorted({*vars(module), *homes}), list(homes)
-
-
-def _read_homes(module: ModuleType) -> dict[str, str]:
-    """Public names and the modules that define them."""
-    loader: Any = module.__spec__ and module.__spec__.loader
-    checked = [
-        node for node in ast.parse(loader.get_source(module.__name__)).body if isinstance(node, ast.If)
-    ]
-    imports = [node for block in checked for node in block.body if isinstance(node, ast.ImportFrom)]
-    return {alias.name: node.module or "" for node in imports for alias in node.names}

@@ -10,22 +10,16 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from attomaton.base.display import show_hidden
 from attomaton.base.errors import UnreadableSource, needing
+from attomaton.base.printing import show_hidden
 
-STYLE = "attomaton.report.paper"
-"""The style's name for matplotlib."""
-
+STYLE = "attomaton.report.paper"  # the style's name for matplotlib
 ONE_COLUMN = 3.4
 TWO_COLUMNS = 7.0
 """Inches of a figure as wide as one column, or two."""
 
-FONT_SIZE, TITLE_SIZE = 6.5, 7.0
-"""Points of the style's text, and of captions."""
-
-MARGIN = 0.16
-"""Inches that a caption keeps from the edges, both together."""
-
+FONT_SIZE, TITLE_SIZE = 6.5, 7.0  # points of the style's text, and of captions
+MARGIN = 0.16  # inches that a caption keeps from the edges, both together
 HEIGHT = 1.35
 """Inches of one row of panels."""
 
@@ -129,9 +123,9 @@ def drawable(text: str, most: int) -> str:
     >>> drawable("lighthouse", 6), drawable("a😀", 20)
     ('light…', 'a😀')
     """
-    known = _font().get_charmap()
+    characters = _font().get_charmap()
     shown = [
-        sign if sign.isprintable() and ord(sign) in known else f"U+{ord(sign):04X}"
+        sign if sign.isprintable() and ord(sign) in characters else f"U+{ord(sign):04X}"
         for sign in show_hidden(text[: most + 1])
     ]
     cut = False

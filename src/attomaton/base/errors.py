@@ -144,7 +144,7 @@ class UncertifiedSolution(AttomatonError, ArithmeticError):
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.solvers.hard.factored.solve import solve_factored
+    >>> from attomaton.solvers.norms.solve import solve_factored
     >>> samples = at.Samples.from_lists([[0, 1, 0], [0, 1, 1]], [0, 0])  # 0 beats 1 under both queries
     >>> components = at.find_components(at.extract_edges(samples))
     >>> solve_factored(components, embeddings=[[1.0], [-1.0]]).expect()  # no W can # doctest: +ELLIPSIS

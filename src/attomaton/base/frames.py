@@ -10,9 +10,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.display import SHOWN
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.printing import Block, Grid, Printed
+from attomaton.base.printing import SHOWN, Block, Grid, Printed
 from attomaton.base.tables import to_pandas, to_polars
 
 TOKENS = ("query", "token", "winner", "loser", "one", "other", "label", "tokens", "context")
@@ -92,20 +91,19 @@ def name_tokens(table: pa.Table, tokens: Sequence[str]) -> pa.Table:
     """The table with tokens as text where a column holds their ids; its other columns stay as they are."""
     words = _arrow.array(tokens, pa.large_string())
     named: Any = table
-    for place, name in enumerate(table.column_names):
-        if name in TOKENS:
-            named = named.set_column(place, name, _name(named.column(name), words, name))
+    for number, name in enumerate(table.column_names):
+        if name not in TOKENS:
+            continue
+        column = named.column(name)
+        joined = _arrow.concat_arrays(column.chunks or [_arrow.array([], column.type)])
+        if hasattr(joined, "offsets"):
+            flat = _look_up(joined.flatten(), words, name)
+            offsets = joined.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+            texts = _arrow.LargeListArray.from_arrays(_arrow.array(offsets - offsets[:1]), flat)
+        else:
+            texts = _look_up(joined, words, name)
+        named = named.set_column(number, name, texts)
     return named
-
-
-def _name(column: Any, words: Any, name: str) -> Any:
-    chunks: list[Any] = column.chunks
-    joined = _arrow.concat_arrays(chunks or [_arrow.array([], column.type)])
-    if hasattr(joined, "offsets"):
-        flat = _look_up(joined.flatten(), words, name)
-        offsets = joined.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
-        return _arrow.LargeListArray.from_arrays(_arrow.array(offsets - offsets[:1]), flat)
-    return _look_up(joined, words, name)
 
 
 def _look_up(ids: Any, words: Any, name: str) -> Any:

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from errno import ELOOP
 from numbers import Real
-from operator import index
-from os import PathLike, fspath
+from operator import ge, gt, index, le, lt
+from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,38 +18,23 @@ from attomaton.base.errors import UnsupportedOption
 if TYPE_CHECKING:
     import numpy as np
 
-LARGEST = 2**63 - 1
-"""No whole number may be above this: compiled code and files hold 64 bits."""
-
+LARGEST = 2**63 - 1  # no whole number may be above this: compiled code and files hold 64 bits
 MOST_THREADS = 1024
 """Threads or processes: more than any machine has processors for, and few enough to be started."""
 
-MOST_STEPS = 10**12
-"""Steps of training, one by one: at a million a second, eleven days."""
-
+MOST_STEPS = 10**12  # steps of training, one by one: at a million a second, eleven days
 MOST_TRIALS = 1_000_000
 """Trials of an experiment: each draws a corpus of its own."""
 
-SHOWN = 60
-"""Characters of a wrong value that an error repeats."""
-
+SHOWN = 60  # characters of a wrong value that an error repeats
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a drive of Windows
 
 
 def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGEST) -> int:
-    """The value as an int, if it is a whole number from ``least`` to ``most``.
+    """The value as an int, if it is a whole number from ``least`` to ``most``; the error calls it ``name``.
 
     Integers of Python and numpy are whole numbers, and so are floats without a fraction such as ``1e6``.
     Truth values, text, fractions and what is not finite are not.
-
-    Parameters
-    ----------
-    value : object
-        What a user gave.
-    name : str
-        What it is called there, for the error.
-    least, most : int
-        The range.
 
     Examples
     --------
@@ -61,13 +46,12 @@ def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGES
         ...
     attomaton.base.errors.UnsupportedOption: steps is 1.5; give a whole number, 0 or more
     """
-    given = _whole(_scalar(value))
-    if given is None or not least <= given <= most:
-        above = given is not None and given > most
-        reach = f"from {least:,} to {most:,}" if above or most < LARGEST else f"{least:,} or more"
-        wanted = f"a whole number {reach}" if reach.startswith("from") else f"a whole number, {reach}"
-        raise UnsupportedOption(f"{name} is {show(value)}; give {wanted}")
-    return given
+    number = _whole(_scalar(value))
+    if number is None or not least <= number <= most:
+        bounded = most < LARGEST or (number is not None and number > most)
+        reach = f" from {least:,} to {most:,}" if bounded else f", {least:,} or more"
+        raise UnsupportedOption(f"{name} is {show(value)}; give a whole number{reach}")
+    return number
 
 
 def check_threads(threads: int | None) -> int | None:
@@ -84,18 +68,10 @@ def real_number(
     most: float | None = None,
     below: float | None = None,
 ) -> float:
-    """The value as a float, if it is a finite number within the limits given.
+    """The value as a float, if it is a finite number within the limits; the error calls it ``name``.
 
-    Parameters
-    ----------
-    value : object
-        What a user gave: any real number of Python or numpy, but no truth value and no text.
-    name : str
-        What it is called there, for the error.
-    least, most : float, optional
-        Limits that it may reach.
-    above, below : float, optional
-        Limits that it may not reach.
+    Any real number of Python or numpy will do, but no truth value and no text. The number may reach ``least``
+    and ``most``, but not ``above`` and ``below``.
 
     Examples
     --------
@@ -107,26 +83,26 @@ def real_number(
         ...
     attomaton.base.errors.UnsupportedOption: step_size is nan; give a finite number above 0
     """
-    given = _real(_scalar(value))
-    limits = {"of at least": least, "above": above, "of at most": most, "below": below}
-    kept = given is not None and (
-        (least is None or given >= least)
-        and (above is None or given > above)
-        and (most is None or given <= most)
-        and (below is None or given < below)
-    )
-    if given is None or not kept:
-        words = " and ".join(f"{word} {limit:g}" for word, limit in limits.items() if limit is not None)
+    number = _real(_scalar(value))
+    possible = [
+        ("of at least", least, ge),
+        ("above", above, gt),
+        ("of at most", most, le),
+        ("below", below, lt),
+    ]
+    limits = [(word, limit, holds) for word, limit, holds in possible if limit is not None]
+    if number is None or not all(holds(number, limit) for _, limit, holds in limits):
+        words = " and ".join(f"{word} {limit:g}" for word, limit, _ in limits)
         raise UnsupportedOption(f"{name} is {show(value)}; give a finite number {words}".rstrip())
-    return given
+    return number
 
 
 def share(value: object, name: str) -> float:
     """The value as a float, if it is above 0 and at most 1."""
-    given = _real(_scalar(value))
-    if given is None or not 0 < given <= 1:
+    number = _real(_scalar(value))
+    if number is None or not 0 < number <= 1:
         raise UnsupportedOption(f"{name} is {show(value)}; give a share above 0 and at most 1")
-    return given
+    return number
 
 
 def given_path(value: object, name: str) -> Path:
@@ -138,15 +114,20 @@ def given_path(value: object, name: str) -> Path:
     check_text(text, name)
     if _URL.match(text):
         raise UnsupportedOption(f"{name} is {show(text)}, a URL; give the path of a file or folder here")
-    if _leads_in_a_circle(text):
-        raise UnsupportedOption(f"{name} is {show(text)}, a link that leads back to itself; mend the link")
+    try:
+        Path(text).stat()
+    except OSError as error:
+        if error.errno == ELOOP:
+            raise UnsupportedOption(
+                f"{name} is {show(text)}, a link that leads back to itself; mend the link"
+            ) from error
     return Path(text)
 
 
 def check_path(value: Any, name: str) -> str:
     """A path as text, which may be in any encoding but not empty."""
-    text = _path_text(value)
-    if not text.strip() or "\0" in text:
+    text = cast("object", fspath(value) if hasattr(value, "__fspath__") else value)
+    if not isinstance(text, str) or not text.strip() or "\0" in text:  # no path, or one in bytes
         shown = show(value)
         raise UnsupportedOption(f"{name} is {shown}; give a path, and '.' if the working directory is meant")
     return text
@@ -163,23 +144,7 @@ def check_text(text: str, name: str) -> str:
     return text
 
 
-def _path_text(value: Any) -> str:
-    """A path as text; empty for what is no path, or one in bytes."""
-    if isinstance(value, str):
-        return value
-    text: object = fspath(cast("PathLike[Any]", value)) if isinstance(value, PathLike) else ""
-    return text if isinstance(text, str) else ""
-
-
-def _leads_in_a_circle(path: str) -> bool:
-    try:
-        Path(path).stat()
-    except OSError as error:
-        return error.errno == ELOOP
-    return False
-
-
-def make_rng(given: object) -> "np.random.Generator":
+def make_rng(seed: object) -> "np.random.Generator":
     """What draws: a generator as it is, a seed as the generator of it, None as one that nobody has seen.
 
     Examples
@@ -190,9 +155,9 @@ def make_rng(given: object) -> "np.random.Generator":
     """
     import numpy as np
 
-    if given is None or isinstance(given, np.random.Generator):
-        return np.random.default_rng(given)
-    return np.random.default_rng(whole_number(given, "the seed"))
+    if seed is None or isinstance(seed, np.random.Generator):
+        return np.random.default_rng(seed)
+    return np.random.default_rng(whole_number(seed, "the seed"))
 
 
 def named_part(
@@ -204,9 +169,9 @@ def named_part(
     able = all(callable(getattr(value, method, None)) for method in methods)
     if isinstance(value, str | type) or not able:
         names = ", ".join(map(repr, parts))
-        given = value.__name__ if isinstance(value, type) else show(value)
+        shown = value.__name__ if isinstance(value, type) else show(value)
         what = f"{'methods' if len(methods) > 1 else 'method'} {' and '.join(methods)}"
-        raise UnsupportedOption(f"{name} is {given}; give one of {names}, or an object with the {what}")
+        raise UnsupportedOption(f"{name} is {shown}; give one of {names}, or an object with the {what}")
     return value
 
 

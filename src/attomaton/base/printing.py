@@ -9,6 +9,7 @@ strips is never needed. Colours are the reader's own or translucent, for light a
 a block holds is escaped, hidden characters are written out, and long texts and tables are cut with a count.
 """
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,19 +17,50 @@ from html import escape
 from io import StringIO
 from typing import Any
 
-from attomaton.base.display import BLUE, GREEN, ORANGE, TEXT_LENGTH, cut_long, shorten, show_hidden
+SHOWN = 8  # rows of a table that are shown
+TOKEN_LENGTH, TEXT_LENGTH = 40, 600  # characters of a token, and of any other text, that are shown
+LONGEST_WORD, KEPT, LONGEST_CELL = 4096, 200, 20_000
+"""Characters of a word that a terminal shows whole (no path is longer), what it shows of a longer one, and
+the most of any text."""
 
-WIDTH = 100
-"""Signs of a line that a drawn table fills at most."""
+BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
+"""Colours that readers with any kind of colour vision tell apart (Okabe and Ito)."""
 
-FULL_BAR = 20
-"""Signs of a full bar in plain text."""
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f"  # control characters: what terminals obey, and XML cannot hold
+    "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # line and paragraph ends, marks that turn the direction
+    "\ufeff\ufffe\uffff\ud800-\udfff]"  # byte order mark, no characters, halves of characters
+)
+_LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 
-MOST_ROWS = 200
-"""Rows of a table that a notebook shows."""
 
-UNBROKEN = 18
-"""Characters of a cell that stand in one line of a notebook."""
+def show_hidden(text: str) -> str:
+    r"""The text with every hidden character written out, as in JSON; a backslash stays as it is."""
+    return _HIDDEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
+
+
+def shorten(text: str, most: int = TOKEN_LENGTH) -> str:
+    """The text without hidden characters, its first part and its length if it is long."""
+    return (
+        show_hidden(text) if len(text) <= most else f"{show_hidden(text[:most])}… ({len(text):,} characters)"
+    )
+
+
+def cut_long(text: str) -> str:
+    """The text, shortened: words that no line holds are cut, with their length, and so is a long text.
+
+    A token may have millions of characters, and a terminal's table wraps each of them.
+    """
+    if len(text) <= LONGEST_WORD:
+        return text
+    cut = _LONG_WORD.sub(lambda match: shorten(match[0], KEPT), text)
+    return cut if len(cut) <= LONGEST_CELL else shorten(cut, LONGEST_CELL)
+
+
+WIDTH = 100  # signs of a line that a drawn table fills at most
+FULL_BAR = 20  # signs of a full bar in plain text
+MOST_ROWS = 200  # rows of a table that a notebook shows
+UNBROKEN = 18  # characters of a cell that stand in one line of a notebook
 
 
 @dataclass(frozen=True)
@@ -113,7 +145,7 @@ class Chips:
     before: str = ""
 
     def __str__(self) -> str:
-        words = [f"[{shorten(one.text)}]" if one.weight else shorten(one.text) for one in self.chips]
+        words = [f"[{shorten(chip.text)}]" if chip.weight else shorten(chip.text) for chip in self.chips]
         return " ".join([self.before, *words] if self.before else words)
 
 
@@ -249,8 +281,11 @@ def _markup(block: Block) -> str:
 def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """The first rows of a table, and how many more there are; columns of numbers stand at the right."""
     shown, named = rows[:MOST_ROWS], any(headers)
-    right = [named and all(_is_number(row[at]) for row in shown) for at in range(len(headers))]
-    styles = [f"{_CELL}{'right' if numbers else 'left'}" for numbers in right]
+    styles: list[str] = []
+    for at in range(len(headers)):
+        cells = [row[at] for row in shown]
+        right = named and all(not isinstance(cell, Bar) and _NUMBER.fullmatch(str(cell)) for cell in cells)
+        styles.append(f"{_CELL}{'right' if right else 'left'}")
     head = "".join(
         f'<th style="{style};{_HEAD}">{_text(name)}</th>' for name, style in zip(headers, styles, strict=True)
     )
@@ -261,11 +296,6 @@ def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     more = f'<div style="{_QUIET}">and {rest:,} more row{"s" * (rest != 1)}</div>' if rest else ""
     top = f"<thead>{_ROW}{head}</tr></thead>" if named else ""
     return f'<table style="{_TABLE}">{top}<tbody>{body}</tbody></table>{more}'
-
-
-def _is_number(cell: object) -> bool:
-    """Whether a cell shows a number and nothing else."""
-    return not isinstance(cell, Bar) and bool(_NUMBER.fullmatch(str(cell)))
 
 
 def _table_cell(cell: object, style: str) -> str:

@@ -49,8 +49,8 @@ class Stages:
             self.begin(stage)
 
 
-def as_stages(given: bool | Callable[[str], object]) -> Stages:
+def as_stages(progress: bool | Callable[[str], object]) -> Stages:
     """What a user may give: whether to name stages on stderr, or what to call, perhaps with ``advance``."""
-    if not callable(given):
-        return Stages(lambda stage: sys.stderr.write(f"{stage}\n")) if given else Stages()
-    return Stages(given, getattr(given, "advance", silent))
+    if not callable(progress):
+        return Stages(lambda stage: sys.stderr.write(f"{stage}\n")) if progress else Stages()
+    return Stages(progress, getattr(progress, "advance", silent))

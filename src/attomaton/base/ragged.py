@@ -61,9 +61,9 @@ def run_starts(ordered: Integers) -> Int64:
 
 def occurs(index: Integers, size: int) -> Bool:
     """Which of the numbers 0 … size − 1 occur in an index, shape (size,)."""
-    found = np.zeros(size, bool)
-    found[index] = True
-    return found
+    present = np.zeros(size, bool)
+    present[index] = True
+    return present
 
 
 def sum_at(index: Integers, values: Float64, size: int) -> Float64:

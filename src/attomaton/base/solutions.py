@@ -158,8 +158,7 @@ def sparse_weights(scores: pa.Table, n_tokens: int) -> "csc_array":
     return csc_array((column(scores, "score"), column(scores, "token"), start), shape=(n_tokens, n_tokens))
 
 
-LARGEST = 1e100
-"""The largest number that an embedding may hold: products of three such numbers stay finite."""
+LARGEST = 1e100  # the largest number that an embedding may hold: products of three such numbers stay finite
 
 
 def check_embeddings(embeddings: object, n_tokens: int) -> Float64:

@@ -14,9 +14,9 @@ def leave_working_directory() -> None:
 
     Programs that import attomaton keep their path, and so does a source tree that is run from inside.
     """
-    told = list(getattr(sys, "argv", []))
-    named = sys.orig_argv[-len(told)] if 0 < len(told) <= len(sys.orig_argv) else ""
-    if sys.flags.safe_path or told[:1] != ["-m"] or not named.endswith("attomaton"):
+    arguments = list(getattr(sys, "argv", []))
+    named = sys.orig_argv[-len(arguments)] if 0 < len(arguments) <= len(sys.orig_argv) else ""
+    if sys.flags.safe_path or arguments[:1] != ["-m"] or not named.endswith("attomaton"):
         return
     ours = os.path.abspath(os.path.join(__file__, *[os.pardir] * 3))  # noqa: PTH100, PTH118  pathlib would be looked for
     if sys.path[0] in ("", os.getcwd()) and ours != os.getcwd():  # noqa: PTH109

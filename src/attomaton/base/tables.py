@@ -166,9 +166,9 @@ _NUMPY = {"int32": np.dtype(np.int32), "int64": np.dtype(np.int64), "double": np
 
 def _flat_array(values: Any, kind: Any) -> Any:
     """Numbers as an Arrow array, not copied."""
-    wanted = _NUMPY.get(str(kind))
+    dtype = _NUMPY.get(str(kind))
     flat = cast("NDArray[Any] | None", values if isinstance(values, np.ndarray) else None)
-    if wanted is None or flat is None or flat.ndim != 1 or flat.dtype != wanted:
+    if dtype is None or flat is None or flat.ndim != 1 or flat.dtype != dtype:
         return _arrow.array(values, kind)
     buffer = _arrow.py_buffer(np.ascontiguousarray(flat))
     return _arrow.Array.from_buffers(kind, len(flat), [None, buffer], 0)

@@ -16,7 +16,7 @@ from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import show
 from attomaton.base.tables import Int64
 from attomaton.choices.numbering import check_size, number_hashable
-from attomaton.corpora.readers.frames import library_of
+from attomaton.corpora.readers.tables import library_of
 from attomaton.graphs.grouping import distinct_keys, find_keys
 
 _arrow: Any = pa
@@ -62,7 +62,7 @@ def find_column(columns: Mapping[Any, Any], name: Any, role: str) -> Any:
         return columns[name]
     if isinstance(name, Hashable) and name in columns:
         raise InvalidSamples(f"there are two columns {name!r}; rename one of them")
-    there = ", ".join(show(one) for one in list(columns)[:SHOWN]) + ", …" * (len(columns) > SHOWN)
+    there = ", ".join(show(key) for key in list(columns)[:SHOWN]) + ", …" * (len(columns) > SHOWN)
     raise InvalidSamples(
         f"there is no column {show(name)} for the {role}; the columns are {there or 'none'}: "
         f"name the right one with {role}="
@@ -83,14 +83,14 @@ def as_arrow(values: Any) -> Any:
         kinds: set[type] = set(map(type, cast("Sequence[Any]", values)))
         if any(issubclass(kind, list | tuple | dict) for kind in kinds):
             return None
-    given = cast("Any", values)
+    column = cast("Any", values)
     try:
-        found: Any = given.to_arrow() if library_of(given) == "polars" else given
-        if not isinstance(found, pa.Array | pa.ChunkedArray):
-            found = _arrow.array(found, from_pandas=True)
+        array_like: Any = column.to_arrow() if library_of(column) == "polars" else column
+        if not isinstance(array_like, pa.Array | pa.ChunkedArray):
+            array_like = _arrow.array(array_like, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
-    array: Any = _join(found)
+    array: Any = _join(array_like)
     if _is.is_dictionary(array.type):
         array = array.dictionary_decode()
     return array if _kind(array.type) else None
@@ -106,12 +106,11 @@ def _join(found: Any) -> Any:
 
 def list_values(values: Any) -> tuple[Int64, Any] | None:
     """A column of Arrow lists as the length of each and all their values; None for any other column."""
-    given: Any = (
-        values.to_arrow() if library_of(values) == "polars" and hasattr(values, "to_arrow") else values
-    )
-    if not isinstance(given, pa.Array | pa.ChunkedArray):
+    polars = library_of(values) == "polars" and hasattr(values, "to_arrow")
+    column: Any = values.to_arrow() if polars else values
+    if not isinstance(column, pa.Array | pa.ChunkedArray):
         return None
-    lists: Any = _join(given)
+    lists: Any = _join(column)
     if not (_is.is_list(lists.type) or _is.is_large_list(lists.type)):
         return None
     if lists.null_count:
@@ -140,11 +139,18 @@ def number_columns(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[In
 def _number_in_arrow(arrays: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[Int64]]:
     kinds = {role: _kind(array.type) for role, array in arrays.items() if len(array)}
     if len(set(kinds.values())) > 1:
-        told = " and ".join(f"{role} holds {kind}" for role, kind in kinds.items())
-        raise InvalidSamples(f"items must be of one kind, and {told}; convert both columns to one type")
+        holdings = " and ".join(f"{role} holds {kind}" for role, kind in kinds.items())
+        raise InvalidSamples(f"items must be of one kind, and {holdings}; convert both columns to one type")
     lengths = [len(array) for array in arrays.values()]
     if "number" in kinds.values():
-        values = _join_numbers([_as_numbers(array) for array in arrays.values()])
+        parts = [_as_numbers(array) for array in arrays.values()]
+        values = np.concatenate(parts)
+        large = any(part.dtype.kind == "i" and (np.abs(part) >= 1 << 53).any() for part in parts)
+        if values.dtype.kind == "f" and large:
+            raise InvalidSamples(
+                "some items are large whole numbers and others are floating-point numbers, which cannot hold "
+                "them; give both columns as whole numbers or as text"
+            )
         if values.dtype.kind == "i":
             distinct = distinct_keys(values)
             return tuple(distinct.tolist()), _split(find_keys(distinct, values), lengths)
@@ -155,17 +161,9 @@ def _number_in_arrow(arrays: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[I
         coded = _arrow.chunked_array(wide).combine_chunks().dictionary_encode()
         codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         items = coded.dictionary.to_pylist()
-    return _by_appearance(items, codes, lengths)
-
-
-def _by_appearance(
-    items: list[Any], codes: Int64, lengths: Sequence[int]
-) -> tuple[tuple[Any, ...], list[Int64]]:
-    """Renumber as items first appear, row by row."""
-    parts = _split(codes, lengths)
-    read = np.column_stack(parts).ravel() if len(set(lengths)) == 1 else codes
+    by_row = np.column_stack(_split(codes, lengths)).ravel() if len(set(lengths)) == 1 else codes
     first = np.empty(len(items), np.int64)
-    first[read[::-1]] = np.arange(len(read))[::-1]
+    first[by_row[::-1]] = np.arange(len(by_row))[::-1]
     order = np.argsort(first)
     number = np.empty_like(order)
     number[order] = np.arange(len(order))
@@ -175,17 +173,14 @@ def _by_appearance(
 def _number_in_python(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[Int64]]:
     lists = {role: as_list(values) for role, values in columns.items()}
     for role, values in lists.items():
-        gone = next((row for row, one in enumerate(values) if _is_missing(one)), None)
-        if gone is not None:
-            raise _missing(role, gone, values[gone])
+        for row, value in enumerate(values):
+            if _is_missing(value):
+                raise _missing(role, row, value)
     lengths = [len(values) for values in lists.values()]
-    together = len(set(lengths)) == 1
-    flat = list(
-        chain.from_iterable(zip(*lists.values(), strict=True) if together else lists.values())  # row by row
-    )
-    items, numbers = number_hashable(flat)
-    if not together:
+    if len(set(lengths)) > 1:
+        items, numbers = number_hashable(list(chain.from_iterable(lists.values())))
         return items, _split(numbers, lengths)
+    items, numbers = number_hashable(list(chain.from_iterable(zip(*lists.values(), strict=True))))  # by row
     return items, [numbers[place :: len(lengths)] for place in range(len(lengths))]
 
 
@@ -218,18 +213,6 @@ def _as_numbers(array: Any) -> Any:
     if values.dtype.kind == "f" and (np.abs(values) < 1 << 53).all() and (values % 1 == 0).all():
         values = values.astype(np.int64)
     return values.astype(np.float64 if values.dtype.kind == "f" else np.int64)
-
-
-def _join_numbers(parts: list[Any]) -> Any:
-    """All numbers in one array, if that holds each of them exactly."""
-    values = np.concatenate(parts)
-    for part in parts:
-        if values.dtype.kind == "f" and part.dtype.kind == "i" and (np.abs(part) >= 1 << 53).any():
-            raise InvalidSamples(
-                "some items are large whole numbers and others are floating-point numbers, which cannot hold "
-                "them; give both columns as whole numbers or as text"
-            )
-    return values
 
 
 def _refuse_missing(array: Any, role: str) -> None:
@@ -278,15 +261,14 @@ def check_items(items: Sequence[Any]) -> None:
             f"items are of different kinds, such as {other!r} and {number!r}; convert all to text, or all "
             "to numbers"
         )
-    seen: dict[str, str] = {}
-    for one in items:
-        if isinstance(one, str) and seen.setdefault(_plain_name(one), one) != one:
+    names: dict[str, str] = {}
+    for item in items:
+        if not isinstance(item, str):
+            continue
+        plain = " ".join((item if item.isascii() else normalize("NFC", item)).split())
+        if names.setdefault(plain, item) != item:
             raise InvalidSamples(
-                f"the items {seen[_plain_name(one)]!r} and {one!r} look alike and differ in blanks, "
+                f"the items {names[plain]!r} and {item!r} look alike and differ in blanks, "
                 "or in how their letters are coded; write them alike (in pandas: .str.strip(), "
                 ".str.normalize('NFC'))"
             )
-
-
-def _plain_name(name: str) -> str:
-    return " ".join((name if name.isascii() else normalize("NFC", name)).split())

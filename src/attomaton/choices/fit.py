@@ -14,8 +14,7 @@ from attomaton.base.options import real_number
 from attomaton.base.ragged import offsets_of
 from attomaton.choices.given import Columns, read_given
 from attomaton.choices.numbering import NumberedChoices
-from attomaton.choices.order import Comparison
-from attomaton.choices.priors import check_prior, join_components
+from attomaton.choices.order import Comparison, join_components
 from attomaton.choices.rankings import unroll_rankings
 from attomaton.choices.result import ChoiceFit
 from attomaton.choices.sequences import ChoiceData
@@ -42,12 +41,10 @@ def fit_choices(
 ) -> ChoiceFit:
     """Fit p(y | X) = m_y e^{s_y} / Σ_{j∈X} m_j e^{s_j} as far as the choices determine it.
 
-    Finite scores exist exactly inside the strongly connected components of "beats". Between components the
-    best fit is infinite, so an order is returned and never a number.
-
-    A sequence may be a list, a numpy array, a Series of pandas or Polars, or an Arrow array. A frame may be
-    one of pandas or Polars, an Arrow table, a dict of columns, a list of records, or the path of a ``.csv``,
-    ``.tsv``, ``.parquet`` or ``.jsonl`` file.
+    Finite scores exist exactly inside the strongly connected components of "beats"; between components an
+    order is returned and never a number. A sequence may be a list, a numpy array, a Series of pandas or
+    Polars, or an Arrow array; a frame one of pandas or Polars, an Arrow table, a dict of columns, a list of
+    records, or the path of a ``.csv``, ``.tsv``, ``.parquet`` or ``.jsonl`` file.
 
     Parameters
     ----------
@@ -102,15 +99,17 @@ def fit_choices(
     >>> fit_choices(rankings=[["a", "b", "c"], ["b", ["a", "c"]]]).components
     (('b', 'a', 'c'),)
     """
-    ridge, prior = real_number(ridge, "ridge", least=0), check_prior(prior)
+    ridge = real_number(ridge, "ridge", least=0)
+    if prior is not None:  # odds of two items are e to about that
+        prior = real_number(prior, "prior, the standard deviation of a score,", least=1e-3, most=1e3)
     if ridge and prior is not None:
         raise UnsupportedOption("ridge acts inside components and prior between them too; give one of them")
-    given = read_given(ChoiceData(winners, choice_sets, losers, rankings, tied, counts), columns)
-    graph = find_components(_edges_of(given.choices, len(given.items)))
+    parsed = read_given(ChoiceData(winners, choice_sets, losers, rankings, tied, counts), columns)
+    graph = find_components(_edges_of(parsed.choices, len(parsed.items)))
     scored = graph if prior is None else join_components(graph)
-    pull = (ridge if prior is None else prior**-2) * given.parts
-    soft = solve_luce(_choices_inside(given.choices, scored), scored, ridge=pull)
-    return ChoiceFit(given.items, graph, soft, prior, given.parts, given.rankings)
+    pull = (ridge if prior is None else prior**-2) * parsed.parts
+    soft = solve_luce(_choices_inside(parsed.choices, scored), scored, ridge=pull)
+    return ChoiceFit(parsed.items, graph, soft, prior, parsed.parts, parsed.rankings)
 
 
 def _edges_of(data: NumberedChoices, n_items: int) -> EdgeTable:
@@ -126,8 +125,8 @@ def _edges_of(data: NumberedChoices, n_items: int) -> EdgeTable:
     once = bool((data.made == 1).all())  # then there is nothing to add up but occurrences
     counts = np.concatenate([data.made[data.choice[loses]], data.made])
     keys, support = count_keys(keys) if once else sum_by_key(keys, counts)
-    made = np.array([data.made.sum()])
-    return make_edges(n_items + 1, keys, support, np.array([n_items]), made, np.zeros_like(made))
+    total = np.array([data.made.sum()])
+    return make_edges(n_items + 1, keys, support, np.array([n_items]), total, np.zeros_like(total))
 
 
 def _choices_inside(data: NumberedChoices, graph: Components) -> ChoiceTable:
@@ -135,15 +134,15 @@ def _choices_inside(data: NumberedChoices, graph: Components) -> ChoiceTable:
     component = graph.component_of_node
     inside = component[data.item] == component[data.winner[data.choice]]
     lengths = np.bincount(data.choice[inside], minlength=len(data.winner))
-    kept = lengths > 1
-    entries = inside & kept[data.choice]
+    several = lengths > 1
+    entries = inside & several[data.choice]
     choices = make_choices(
-        np.full(int(kept.sum()), len(component) - 1, np.int32),
-        data.winner[kept].astype(np.int32),
-        offsets_of(lengths[kept]),
+        np.full(int(several.sum()), len(component) - 1, np.int32),
+        data.winner[several].astype(np.int32),
+        offsets_of(lengths[several]),
         data.item[entries].astype(np.int32),
         data.multiplicity[entries].astype(np.int32),
-        data.made[kept],
+        data.made[several],
     )
     repeated = int(graph.edges["support"].sum()) > 2 * len(graph.edges)
     return count_choices([choices]) if repeated else choices  # else hardly two choices are equal

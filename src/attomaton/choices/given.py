@@ -1,18 +1,53 @@
 """What a user gives as choices: a frame with named columns, a file of one, or sequences."""
 
 from collections.abc import Callable, Mapping, Sequence
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any, TypedDict, cast
 
 import numpy as np
 
-from attomaton.base.errors import InvalidSamples, UnsupportedOption
-from attomaton.base.options import show
+from attomaton.base.errors import InvalidSamples, UnreadableSource, UnsupportedOption
+from attomaton.base.options import check_path, show
 from attomaton.choices.columns import as_arrow, as_list, columns_of, find_column, is_frame, number_columns
-from attomaton.choices.files import read_columns
 from attomaton.choices.numbering import check_counts
-from attomaton.choices.outcomes import TIES, read_outcomes
-from attomaton.choices.sequences import ChoiceData, ParsedChoices, holds_items, pair_rows, read_sequences
+from attomaton.choices.sequences import (
+    TIES,
+    ChoiceData,
+    ParsedChoices,
+    holds_items,
+    pair_rows,
+    read_outcomes,
+    read_sequences,
+)
+from attomaton.corpora.readers.batches import Reading
+from attomaton.corpora.readers.files import File, naming
+from attomaton.corpora.readers.sources import TABLES
+
+
+def read_columns(path: str | PathLike[str]) -> Mapping[Any, Any]:
+    """The columns of a file by name. Those of CSV and TSV are text as it stands there: 007 stays 007."""
+    source = check_path(fspath(path), "the file of choices")
+    file = File(source, source)
+    if file.suffix not in TABLES:
+        raise UnreadableSource(
+            f"{source!r} is no file of choices; give one that ends in {', '.join(TABLES)}, or sequences of "
+            "winners and losers"
+        )
+    with naming(source):
+        return columns_of(TABLES[file.suffix](file, Reading()).table())
+
+
+def split_column(columns: Mapping[Any, Any], name: str | None, between: str) -> dict[Any, Any]:
+    """The columns with the texts of one split into lists; blanks around the parts are taken off."""
+    if name is None or not between.strip():
+        raise UnsupportedOption(
+            "to split is for a column of choice sets or rankings; name it, and say what stands between items"
+        )
+    texts = as_list(find_column(columns, name, "choice_set"))
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InvalidSamples(f"row {row} of {name!r} holds no text to split; leave split out, or mend it")
+    return {**columns, name: [[part.strip() for part in text.split(between)] for text in texts]}
 
 
 class Columns(TypedDict, total=False):
@@ -41,43 +76,43 @@ class Columns(TypedDict, total=False):
     count: Any
 
 
-def read_given(asked: ChoiceData, columns: Mapping[str, Any]) -> ParsedChoices:
+def read_given(data: ChoiceData, columns: Mapping[str, Any]) -> ParsedChoices:
     """The choices that were given, in whatever form."""
     unknown = [name for name in columns if name not in Columns.__annotations__]
     if unknown:
         raise UnsupportedOption(
             f"there is no option {unknown[0]!r}; columns are named by {', '.join(Columns.__annotations__)}"
         )
-    framed: Any = asked.winners if asked.rankings is None else asked.rankings
-    if isinstance(framed, str | PathLike) and asked.choice_sets is None and asked.losers is None:
+    framed: Any = data.winners if data.rankings is None else data.rankings
+    if isinstance(framed, str | PathLike) and data.choice_sets is None and data.losers is None:
         framed = read_columns(cast("str | PathLike[str]", framed))
     framed = cast("Any", framed)
     if framed is None and columns and not any(isinstance(name, str) for name in columns.values()):
         framed, columns = dict(columns), {name: name for name in columns}
-    if is_frame(framed) and not (framed is asked.rankings and isinstance(framed, list)):
-        return _read_frame(asked, framed, dict(columns))
+    if is_frame(framed) and not (framed is data.rankings and isinstance(framed, list)):
+        return _read_frame(data, framed, dict(columns))
     if columns:
         raise InvalidSamples(
             f"{next(iter(columns))}= names a column, and the data given are no frame; give a frame first, or "
             "sequences: fit_choices(winners, losers=losers)"
         )
-    return read_sequences(asked)
+    return read_sequences(data)
 
 
-def _read_frame(asked: ChoiceData, frame: Any, columns: dict[str, Any]) -> ParsedChoices:
-    if asked.choice_sets is not None or asked.losers is not None:
+def _read_frame(data: ChoiceData, frame: Any, columns: dict[str, Any]) -> ParsedChoices:
+    if data.choice_sets is not None or data.losers is not None:
         raise InvalidSamples(
             'a frame comes alone, with the names of its columns: fit_choices(frame, winner="…", loser="…")'
         )
     there = columns_of(frame)
-    if asked.rankings is not None and not columns:
+    if data.rankings is not None and not columns:
         columns["ranking"] = list(there)
-    form = _form_of(columns) if any(name in columns for name in MARKS) else _guess_form(there)
+    form = _find_form(columns, there)
 
     def take(role: str) -> Any:
         return find_column(there, columns.get(role, role), role)
 
-    counts, tied = asked.counts, asked.tied
+    counts, tied = data.counts, data.tied
     if isinstance(counts, str):
         columns.setdefault("count", counts)
     elif counts is None and "count" in there and not _names(columns, "count"):
@@ -112,14 +147,14 @@ def _read_counts(values: Any) -> Any:
         return np.array(array.to_pylist(), object)  # no counts, which is said where counts are checked
 
 
-def _frame_pairs(take: Take, asked: ChoiceData, _columns: Any, _there: Any) -> ParsedChoices:
-    return read_sequences(asked._replace(winners=take("winner"), losers=take("loser")))
+def _frame_pairs(take: Take, data: ChoiceData, _columns: Any, _there: Any) -> ParsedChoices:
+    return read_sequences(data._replace(winners=take("winner"), losers=take("loser")))
 
 
-def _frame_sets(take: Take, asked: ChoiceData, columns: Mapping[str, Any], _there: Any) -> ParsedChoices:
+def _frame_sets(take: Take, data: ChoiceData, columns: Mapping[str, Any], _there: Any) -> ParsedChoices:
     sets = take("choice_set")
     _refuse_texts(sets, columns.get("choice_set", "choice_set"), ", or name it as the loser if it is one")
-    return read_sequences(asked._replace(winners=take("winner"), choice_sets=sets))
+    return read_sequences(data._replace(winners=take("winner"), choice_sets=sets))
 
 
 def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
@@ -130,30 +165,37 @@ def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
         )
 
 
-def _frame_outcomes(take: Take, asked: ChoiceData, columns: Mapping[str, Any], _there: Any) -> ParsedChoices:
-    if asked.tied is not None:
+def _frame_outcomes(take: Take, data: ChoiceData, columns: Mapping[str, Any], _there: Any) -> ParsedChoices:
+    if data.tied is not None:
         raise InvalidSamples("the outcome says which rows are tied; leave tied out")
     one, other = take("first"), take("second")
     items, (first, second) = number_columns({"first": one, "second": other})
     names = columns.get("first", "first"), columns.get("second", "second")
     lost, tied = read_outcomes(take("outcome"), items, (first, second), names)
     winner, loser = np.where(lost, second, first), np.where(lost, first, second)
-    return pair_rows(items, winner, loser, tied, check_counts(asked.counts, len(winner)))
+    return pair_rows(items, winner, loser, tied, check_counts(data.counts, len(winner)))
 
 
 def _frame_rankings(
-    take: Take, asked: ChoiceData, columns: Mapping[str, Any], there: Mapping[Any, Any]
+    take: Take, data: ChoiceData, columns: Mapping[str, Any], there: Mapping[Any, Any]
 ) -> ParsedChoices:
     named = columns.get("ranking", "ranking")
     if not isinstance(named, list | tuple):
         _refuse_texts(rankings := take("ranking"), named)
-        return read_sequences(asked._replace(rankings=rankings))
+        return read_sequences(data._replace(rankings=rankings))
     names = list(cast("Sequence[Any]", named))
     cells = [as_list(find_column(there, name, "ranking")) for name in names]
     _refuse_ranks(names, cells)
-    places = [[_whole_if_float(one) for one in column] for column in cells]
-    rankings = [_without_end(list(row), number) for number, row in enumerate(zip(*places, strict=True))]
-    return read_sequences(asked._replace(rankings=rankings))
+    rankings: list[list[Any]] = []
+    for number, row in enumerate(zip(*cells, strict=True)):
+        filled = [cell is not None and cell == cell for cell in row]  # NaN is unequal to itself
+        if not all(filled[: sum(filled)]):
+            raise InvalidSamples(f"ranking {number} has a gap before its end; close it, or drop the row")
+        items = row[: sum(filled)]  # whole numbers that pandas made floats because the column has gaps
+        rankings.append(
+            [int(item) if isinstance(item, float) and item.is_integer() else item for item in items]
+        )
+    return read_sequences(data._replace(rankings=rankings))
 
 
 def _refuse_ranks(names: list[Any], cells: list[list[Any]]) -> None:
@@ -171,7 +213,7 @@ def _refuse_ranks(names: list[Any], cells: list[list[Any]]) -> None:
 
 
 def _frame_ranks(
-    _take: Take, asked: ChoiceData, columns: Mapping[str, Any], there: Mapping[Any, Any]
+    _take: Take, data: ChoiceData, columns: Mapping[str, Any], there: Mapping[Any, Any]
 ) -> ParsedChoices:
     """Columns of items, which hold ranks: 1 is best, equal ones are ties, empty ones were not there."""
     names: Any = columns["ranks"]
@@ -183,23 +225,21 @@ def _frame_ranks(
         )
     items = list(cast("Sequence[Any]", names))
     cells = zip(*(as_list(find_column(there, name, "ranks")) for name in items), strict=True)
-    rankings = [_rank_row(items, row, number) for number, row in enumerate(cells)]
-    return read_sequences(asked._replace(rankings=rankings))
-
-
-def _rank_row(items: list[Any], row: Sequence[Any], number: int) -> list[list[Any]]:
-    ranks = dict[float, list[Any]]()
-    for item, cell in zip(items, row, strict=True):
-        if _is_absent(cell):
-            continue
-        rank = _number(cell)
-        if rank is None or rank < 1:
-            raise InvalidSamples(
-                f"row {number} gives {show(item)} the rank {show(cell)}; a rank is a number from 1 on, 1 the "
-                "best, and empty for an item that was not ranked"
-            )
-        ranks.setdefault(rank, []).append(item)
-    return [ranks[rank] for rank in sorted(ranks)]
+    rankings: list[list[list[Any]]] = []
+    for number, row in enumerate(cells):
+        ranks = dict[float, list[Any]]()
+        for item, cell in zip(items, row, strict=True):
+            if _is_absent(cell):
+                continue
+            rank = _number(cell)
+            if rank is None or rank < 1:
+                raise InvalidSamples(
+                    f"row {number} gives {show(item)} the rank {show(cell)}; a rank is a number from 1 on, 1 "
+                    "the best, and empty for an item that was not ranked"
+                )
+            ranks.setdefault(rank, []).append(item)
+        rankings.append([ranks[rank] for rank in sorted(ranks)])
+    return read_sequences(data._replace(rankings=rankings))
 
 
 def _is_absent(cell: Any) -> bool:
@@ -213,54 +253,27 @@ def _number(cell: Any) -> float | None:
         return None
 
 
-def _whole_if_float(value: Any) -> Any:
-    """Whole numbers that pandas made floats because the column has gaps."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _without_end(row: list[Any], number: int) -> list[Any]:
-    """A ranking in columns, which may end early, but not have a gap."""
-    filled = [one is not None and one == one for one in row]  # NaN is unequal to itself
-    length = sum(filled)
-    if not all(filled[:length]):
-        raise InvalidSamples(f"ranking {number} has a gap before its last place; close it, or drop the row")
-    return row[:length]
-
-
-MARKS = {
-    "ranking": _frame_rankings,
-    "ranks": _frame_ranks,
-    "outcome": _frame_outcomes,
-    "choice_set": _frame_sets,
-    "loser": _frame_pairs,
-    "winner": _frame_pairs,
-    "first": _frame_outcomes,
-    "second": _frame_outcomes,
-}
-"""The column that tells in which form a frame holds its choices → what reads it."""
-
-NEEDED = {
+FORMS = {
     _frame_rankings: {"ranking"},
     _frame_ranks: {"ranks"},
     _frame_outcomes: {"first", "second", "outcome"},
-    _frame_sets: {"winner", "choice_set"},
     _frame_pairs: {"winner", "loser"},
+    _frame_sets: {"winner", "choice_set"},
 }
+"""What reads a frame → the columns that it needs."""
 
 
-def _form_of(columns: Mapping[str, Any]) -> Callable[..., ParsedChoices]:
-    form = next(form for mark, form in MARKS.items() if mark in columns)
-    surplus = [name for name in columns if name not in NEEDED[form] | {"count"}]
-    if surplus:
-        asked = " and ".join(f"{name}=" for name in sorted(NEEDED[form]))
-        raise InvalidSamples(f"{surplus[0]}= does not go with {asked}; leave one of them out")
-    return form
-
-
-def _guess_form(there: Mapping[Any, Any]) -> Callable[..., ParsedChoices]:
-    """The form of a frame whose columns have the usual names."""
+def _find_form(columns: Mapping[str, Any], there: Mapping[Any, Any]) -> Callable[..., ParsedChoices]:
+    """The form that most of the named columns fit, else that of the usual names."""
+    form = max(FORMS, key=lambda form: len(FORMS[form] & columns.keys()))
+    if FORMS[form] & columns.keys():
+        surplus = [name for name in columns if name not in FORMS[form] | {"count"}]
+        if surplus:
+            needed = " and ".join(f"{name}=" for name in sorted(FORMS[form]))
+            raise InvalidSamples(f"{surplus[0]}= does not go with {needed}; leave one of them out")
+        return form
     for form in (_frame_pairs, _frame_sets, _frame_outcomes, _frame_rankings):
-        if there.keys() >= NEEDED[form]:
+        if there.keys() >= FORMS[form]:
             return form
     names = ", ".join(show(name) for name in list(there)[:12])
     raise InvalidSamples(

@@ -1,7 +1,7 @@
 """Choices between items of any kind as numbered choices, once they are found sound."""
 
 from array import array
-from collections.abc import Collection, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from itertools import chain
 from typing import Any, NamedTuple, cast
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.ragged import occurs
-from attomaton.base.tables import Bool, Int64
+from attomaton.base.tables import Int64
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.graphs.grouping import (
     count_keys,
@@ -35,18 +35,38 @@ class NumberedChoices(NamedTuple):
 
 
 def number_choices(
-    winners: Sequence[Any], choice_sets: Sequence[Collection[Any]], counts: object
+    winners: Sequence[Any], choice_sets: Sequence[Any], counts: object
 ) -> tuple[tuple[Any, ...], NumberedChoices]:
     """The items and the numbered choices, once they are found sound."""
     for name, values in (("winners", winners), ("choice_sets", choice_sets), ("counts", counts)):
         if values is not None and not isinstance(values, Sized):
             raise InvalidSamples(f"{name} is of type {type(values).__name__}, without a length; give a list")
-    given = cast("Sized | None", counts)
-    if len(winners) != len(choice_sets) or (given is not None and len(given) != len(winners)):
+    sized = cast("Sized | None", counts)
+    if len(winners) != len(choice_sets) or (sized is not None and len(sized) != len(winners)):
         sizes = f"{len(winners)} winners, {len(choice_sets)} choice sets"
         raise InvalidSamples(f"{sizes} and counts for them must be equally many; give one of each per choice")
-    lengths = _measure_sets(choice_sets)
-    items, numbers = _number_flat([*chain.from_iterable(choice_sets), *winners])
+    kinds: set[type] = set(map(type, choice_sets))
+    fit = all(issubclass(kind, Sized) and not issubclass(kind, Mapping | str | bytes) for kind in kinds)
+    for number, members in enumerate(() if fit else choice_sets):
+        if isinstance(members, str | bytes):
+            raise InvalidSamples(
+                f"choice set {number} is the text {members!r}; give a list of items, as list({members!r}) is "
+                "one of single characters, or say losers=… if each row has one loser"
+            )
+        if isinstance(members, Mapping) or not isinstance(members, Sized):
+            raise InvalidSamples(
+                f"choice set {number} is of type {type(cast('object', members)).__name__}; give a list, in "
+                "which an item that is an option m times stands m times: repeat it"
+            )
+    lengths = np.fromiter(map(len, choice_sets), np.int64, len(choice_sets))
+    flat_items = [*chain.from_iterable(choice_sets), *winners]
+    try:
+        values = np.frombuffer(array("q", flat_items), np.int64)
+    except (TypeError, OverflowError):  # not all are integers, or not of 64 bits
+        items, numbers = number_hashable(flat_items)
+    else:  # integers are numbered in rising order, which is faster
+        distinct = distinct_keys(values)
+        items, numbers = tuple(distinct.tolist()), find_keys(distinct, values)
     flat, winner = np.split(numbers, [int(lengths.sum())])
     choice = np.repeat(np.arange(len(winners)), lengths)
     absent = ~occurs(choice[flat == winner[choice]], len(winner))
@@ -92,47 +112,20 @@ def check_counts(counts: object, n_choices: int) -> Int64:
     if counts is None:
         return np.ones(n_choices, np.int64)
     try:
-        given = np.asarray(counts)
+        values = np.asarray(counts)
     except ValueError:  # ragged
-        given = np.empty((0, 0))
-    if given.ndim != 1 or (len(given) and given.dtype.kind not in "iuf") or not _is_whole(given):
-        raise InvalidSamples(
-            f"counts must be whole numbers from 1 on, one per choice{_name_first(given)}; drop choices that "
-            "were never made"
-        )
-    if given.sum(dtype=np.float64) > MOST_MADE:
-        raise InvalidSamples(f"counts add up to more than {MOST_MADE:,}; divide all by a common factor")
-    return given.astype(np.int64)
-
-
-def _is_whole(given: Any) -> bool:
-    return not len(given) or bool(_whole(given).all())
-
-
-def _whole(given: Any) -> Bool:
+        values = np.empty((0, 0))
+    numbers = values.ndim == 1 and (not len(values) or values.dtype.kind in "iuf")
     with np.errstate(invalid="ignore"):
-        return (given >= 1) & (given % 1 == 0)
-
-
-def _name_first(given: Any) -> str:
-    """Which row is the first without a count, where that can be said."""
-    if given.ndim != 1 or given.dtype.kind not in "iuf" or not len(given):
-        return ""
-    row = int(np.flatnonzero(~_whole(given))[0])
-    return f" (row {row} has {given[row]:g})"
-
-
-def _number_flat(flat: list[Any]) -> tuple[tuple[Any, ...], Int64]:
-    """The distinct items, and the number of each entry among them.
-
-    Integers are numbered in rising order, which is faster; others as they first appear.
-    """
-    try:
-        values = np.frombuffer(array("q", flat), np.int64)
-    except (TypeError, OverflowError):  # not all are integers, or not of 64 bits
-        return number_hashable(flat)
-    distinct = distinct_keys(values)
-    return tuple(distinct.tolist()), find_keys(distinct, values)
+        wrong: Any = np.flatnonzero(~((values >= 1) & (values % 1 == 0))) if numbers and len(values) else ()
+    if not numbers or len(wrong):
+        first = f" (row {wrong[0]} has {values[wrong[0]]:g})" if len(wrong) else ""
+        raise InvalidSamples(
+            f"counts must be whole numbers from 1 on, one per choice{first}; drop those that were never made"
+        )
+    if values.sum(dtype=np.float64) > MOST_MADE:
+        raise InvalidSamples(f"counts add up to more than {MOST_MADE:,}; divide all by a common factor")
+    return values.astype(np.int64)
 
 
 def number_hashable(flat: Sequence[Any]) -> tuple[tuple[Any, ...], Int64]:
@@ -149,27 +142,3 @@ def number_hashable(flat: Sequence[Any]) -> tuple[tuple[Any, ...], Int64]:
             f"an item is {odd!r}, which equals nothing, not even itself; drop those choices, or name it"
         )
     return tuple(number), np.fromiter(map(number.__getitem__, flat), np.int64, len(flat))
-
-
-def _measure_sets(choice_sets: Sequence[Collection[Any]]) -> Int64:
-    """How many members each choice set has, repeats included, shape (n_choices,)."""
-    kinds: set[type] = set(map(type, choice_sets))
-    unfit: set[type] = {kind for kind in kinds if not _may_be_set(kind)}
-    if unfit:
-        place, members = next(
-            (place, members) for place, members in enumerate(choice_sets) if type(members) in unfit
-        )
-        if isinstance(members, str | bytes):
-            raise InvalidSamples(
-                f"choice set {place} is the text {members!r}; give a list of items, as list({members!r}) is "
-                "one of single characters, or say losers=… if each row has one loser"
-            )
-        raise InvalidSamples(
-            f"choice set {place} is of type {type(members).__name__}; give a list, in "
-            "which an item that is an option m times stands m times: repeat it"
-        )
-    return np.fromiter(map(len, choice_sets), np.int64, len(choice_sets))
-
-
-def _may_be_set(kind: type) -> bool:
-    return issubclass(kind, Sized) and not issubclass(kind, Mapping | str | bytes)

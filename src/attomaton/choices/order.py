@@ -10,8 +10,8 @@ from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.ragged import group_borders
 from attomaton.base.solutions import Status
 from attomaton.base.tables import Bool, Float64, Int64, column, keep_rows
-from attomaton.graphs.components import Components, find_components
-from attomaton.graphs.connection import connect
+from attomaton.graphs.components import Components, find_components, merge_components
+from attomaton.graphs.strong import connect
 from attomaton.solvers.hard.solve import solve_graph_svm
 from attomaton.solvers.soft.solve import SoftSolution
 
@@ -63,9 +63,8 @@ class OrderedItems:
     def components(self) -> tuple[tuple[Any, ...], ...]:
         """The items of each component, best first; no component stands before one that precedes it.
 
-        Components that some chain of comparisons joins stand together, most items first.
-
-        The components are exact. Where the scores are not certified, the order inside one is a guess.
+        Components that some chain of comparisons joins stand together, most items first. The components are
+        exact; where the scores are not certified, the order inside one is a guess.
         """
         offsets = self.graph.members[0]
         best_first = np.lexsort((-self._score, self.graph.component_of_node))
@@ -84,8 +83,8 @@ class OrderedItems:
         from attomaton.graphs.topology import find_irredundant  # compiles, so only when needed
 
         above, below = self._pairs
-        kept = find_irredundant(group_borders(above, len(self.components)), below)
-        return tuple(zip(above[kept].tolist(), below[kept].tolist(), strict=True))
+        needed = find_irredundant(group_borders(above, len(self.components)), below)
+        return tuple(zip(above[needed].tolist(), below[needed].tolist(), strict=True))
 
     @property
     def connected(self) -> bool:
@@ -101,11 +100,9 @@ class OrderedItems:
     def scores(self) -> dict[Any, float]:
         """The score of each item, with mean zero in its component: comparable inside a component only.
 
-        An item alone in its component, such as one that is unbeaten, has none: NaN. With a prior all items
-        can be compared, and the mean over all is zero.
-
-        Scores that are not certified raise ``UncertifiedSolution``; ``soft.scores`` has them all the same, a
-        row for each item and a last one for the query.
+        An item alone in its component has none: NaN. With a prior all items can be compared, and the mean
+        over all is zero. Scores that are not certified raise ``UncertifiedSolution``; ``soft.scores`` has
+        them all the same, a row for each item and a last one for the query.
         """
         self._check_scores()
         scores = np.where(self._alone, np.nan, self._score[: len(self.items)])
@@ -140,8 +137,8 @@ class OrderedItems:
         between_items = keep_rows(edges.rows, edges["loser"] < len(self.items))
         scores = solve_graph_svm(find_components(replace(edges, rows=between_items))).expect().scores
         items = column(scores, "token")[:-1].tolist()  # the last is the query, which is no item
-        found = dict(zip(items, column(scores, "score").tolist(), strict=False))
-        return {item: found.get(number, 0.0) for number, item in enumerate(self.items)}
+        score_of = dict(zip(items, column(scores, "score").tolist(), strict=False))
+        return {item: score_of.get(number, 0.0) for number, item in enumerate(self.items)}
 
     def _check_scores(self) -> None:
         if self.soft.status is not Status.CERTIFIED:
@@ -200,3 +197,12 @@ class OrderedItems:
         places = np.full(len(self.graph), len(self.graph))
         places[self._numbers] = np.arange(len(self._numbers))
         return places
+
+
+def join_components(graph: Components) -> Components:
+    """All items as one component, above the query, which is the last node and no item."""
+    if len(graph) < 3:
+        return graph
+    groups = np.zeros(len(graph), np.int64)
+    groups[graph.component_of_node[-1]] = 1
+    return merge_components(graph, groups)

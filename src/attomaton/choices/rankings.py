@@ -57,14 +57,14 @@ def unroll(rankings: Sequence[Any]) -> Unrolled:
     Items that share a place count as all their orders do on average: of two, each has half a win.
     """
     placed = [_places(ranking, number) for number, ranking in enumerate(rankings)]
-    found = Unrolled([], [], [], [], parts_of(len(place) for places in placed for place in places), placed)
+    choices = Unrolled([], [], [], [], parts_of(len(place) for places in placed for place in places), placed)
     for number, places in enumerate(placed):
-        for winner, members, weight in steps_of(places, found.parts):
-            found.winners.append(winner)
-            found.choice_sets.append(members)
-            found.weights.append(weight)
-            found.ranking.append(number)
-    return found
+        for winner, members, weight in steps_of(places, choices.parts):
+            choices.winners.append(winner)
+            choices.choice_sets.append(members)
+            choices.weights.append(weight)
+            choices.ranking.append(number)
+    return choices
 
 
 def parts_of(sizes: Iterable[int]) -> int:
@@ -83,9 +83,9 @@ def steps_of(places: list[list[Any]], parts: int) -> Iterator[tuple[Any, list[An
             others = [item for item in place if item != winner]
             for size in range(len(place)):  # of those tied, so many are left beside the winner
                 weight = parts // (len(place) * comb(len(others), size))
-                for left in combinations(others, size):
-                    if left or rest:
-                        yield winner, [winner, *left, *rest], weight
+                for beside in combinations(others, size):
+                    if beside or rest:
+                        yield winner, [winner, *beside, *rest], weight
 
 
 def _places(ranking: Any, number: int) -> list[list[Any]]:
@@ -110,12 +110,7 @@ def _places(ranking: Any, number: int) -> list[list[Any]]:
         )
     if not places or not all(places):
         raise InvalidSamples(f"ranking {number} is empty, or has a place without items; drop it")
-    flat = [item for place in places for item in place]
-    _refuse_repeats(flat, number)
-    return places
-
-
-def _refuse_repeats(items: list[Any], number: int) -> None:
+    items = [item for place in places for item in place]
     try:
         distinct = set(items)
     except TypeError as error:
@@ -125,6 +120,7 @@ def _refuse_repeats(items: list[Any], number: int) -> None:
     if len(distinct) < len(items):
         twice = next(item for item in items if items.count(item) > 1)
         raise InvalidSamples(f"ranking {number} names {twice!r} more than once; an item has one place")
+    return places
 
 
 def table_rankings(placed: Sequence[list[list[Any]]], items: Sequence[Any], count: Int64) -> pa.Table:

@@ -1,8 +1,10 @@
 """What a set of choices says about its items."""
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,17 +15,20 @@ from attomaton.base.artifacts import load_run, write_run
 from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
-from attomaton.base.printing import Block, draw_text
+from attomaton.base.printing import Block, Listing, Signal, draw_text, shorten
 from attomaton.base.ragged import sum_at
 from attomaton.base.solutions import Status
-from attomaton.base.tables import Bool, Float64, column
-from attomaton.choices import summary
+from attomaton.base.tables import Bool, Float64
 from attomaton.choices.order import OrderedItems
 from attomaton.choices.rankings import count_ties
-from attomaton.choices.standings import MOST, Standing, Standings, make_standings, plot_standings
+from attomaton.choices.standings import MOST, Standings, item_column, make_standings, plot_standings
 from attomaton.choices.storage import KIND, pack, unpack
 from attomaton.choices.uncertainty import Covariances, ScoreDifference
 from attomaton.graphs.paths import QueryOrder, graph_of
+from attomaton.solvers.soft.certify import SCORES_WITHIN
+
+SHOWN_ROWS, SHOWN = 20, 12
+"""Most items, and most of anything else, that a summary prints."""
 
 MOST_PRINTED = 2_048
 """Items of a component up to which a table has standard errors, which need a dense matrix of that size."""
@@ -61,8 +66,12 @@ class ChoiceFit(Tabular, OrderedItems):
     (0.6667, 0.0)
     >>> [str(comparison) for comparison in fit.missing]  # what would make all odds finite
     ["a comparison of 'c' with 'b' in which 'c' wins"]
-    >>> fit.to_pandas().shape  # fit.to_polars() alike
-    (3, 10)
+    >>> fit.to_pandas().shape, fit.to_dict()["missing"], fit.describe(limit=1).splitlines()[3]
+    ((3, 10), [{'winner': 'c', 'loser': 'b'}], 'and 2 more; .table() has all')
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     at.ChoiceFit.load(fit.save(f"{folder}/ratings")).connected
+    False
     >>> print(fit)  # doctest: +ELLIPSIS
     4 choices between 3 items: 2 components
     rank  item  component   score   s.e.  ahead  won  lost
@@ -84,7 +93,7 @@ class ChoiceFit(Tabular, OrderedItems):
         return self.standings.rows
 
     def _blocks(self) -> list[Block]:
-        return summary.tell(self._told())
+        return self._tell()
 
     @cached_property
     def standard_errors(self) -> dict[Any, float]:
@@ -104,21 +113,13 @@ class ChoiceFit(Tabular, OrderedItems):
         return 0 if self.rankings is None else count_ties(self.rankings)
 
     def probability(self, winner: Any, choice_set: Any) -> float:
-        """The chance that ``winner`` is chosen from ``choice_set`` (repeats count), where there is one.
+        """The probability that ``winner`` is chosen from ``choice_set`` (repeats count), where there is one.
 
-        A single item in place of the set is the other one of a pair. Inside one component the chance is
-        m_y e^{s_y} / Σ m_j e^{s_j}; where there are ties it is the expected score, in which a tie of two is a
-        half. Against a component that precedes the winner's
-        it is 0, and items of components that the winner's precedes count for nothing. Where neither precedes
-        the other the data do not say, and ``UndeterminedChoice`` is raised; where it needs scores that are
-        not certified, ``UncertifiedSolution``.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> fit = at.fit_choices(["team00", "team01", "team00"], losers=["team01", "team00", "team01"])
-        >>> round(fit.probability("team00", "team01"), 6), round(fit.probability("team01", fit.items), 6)
-        (0.666667, 0.333333)
+        A single item in place of the set is the other one of a pair. Inside one component it is m_y e^{s_y} /
+        Σ m_j e^{s_j}; where there are ties it is the expected score, in which a tie of two is a half. Against
+        a component that precedes the winner's it is 0, and items of components that the winner's precedes
+        count for nothing. Where neither precedes the other ``UndeterminedChoice`` is raised; where it needs
+        scores that are not certified, ``UncertifiedSolution``.
         """
         ids = self._lookup([winner, *self._members(winner, choice_set)])
         own, present = ids[0], ids[1:]
@@ -154,18 +155,18 @@ class ChoiceFit(Tabular, OrderedItems):
         >>> print(fit.difference("a", "c"))
         'a' minus 'c': +inf (no standard error)
         """
-        one, other = self._lookup([first, second])
+        a, b = self._lookup([first, second])
         component = self.soft.components.component_of_node
-        if component[one] != component[other]:
-            for above, below, value in ((one, other, np.inf), (other, one, -np.inf)):
+        if component[a] != component[b]:
+            for above, below, value in ((a, b, np.inf), (b, a, -np.inf)):
                 if self._below(component[above])[component[below]]:
                     return ScoreDifference(first, second, value, None)
             raise self._undetermined(first, second)
         self._check_scores()
-        if one == other:
+        if a == b:
             return ScoreDifference(first, second, 0.0, 0.0)
-        error = self._covariances.of_difference(one, other) ** 0.5
-        return ScoreDifference(first, second, float(self._score[one] - self._score[other]), error)
+        error = self._covariances.of_difference(a, b) ** 0.5
+        return ScoreDifference(first, second, float(self._score[a] - self._score[b]), error)
 
     def covariance(self, items: Any = None) -> Float64:
         """The covariance of the scores of these items, shape (n_items, n_items); all items if not given.
@@ -180,9 +181,9 @@ class ChoiceFit(Tabular, OrderedItems):
         >>> fit.covariance().round(3).tolist()
         [[0.375, -0.375, nan], [-0.375, 0.375, nan], [nan, nan, nan]]
         """
-        asked: Any = self.items if items is None else items
-        several = isinstance(asked, Collection) and not isinstance(asked, str) and not self._is_item(asked)
-        numbers = np.array(self._lookup(list(cast("Any", asked)) if several else [asked]), np.int64)
+        chosen: Any = self.items if items is None else items
+        several = isinstance(chosen, Collection) and not isinstance(chosen, str) and not self._is_item(chosen)
+        numbers = np.array(self._lookup(list(cast("Any", chosen)) if several else [chosen]), np.int64)
         self._check_scores()
         return self._covariances.of(numbers)
 
@@ -190,8 +191,7 @@ class ChoiceFit(Tabular, OrderedItems):
     def log_likelihood(self) -> float:
         """Σ ln p of the choices made: where the data are not connected, the supremum, which is not reached.
 
-        Choices between components then have probability 1 in the limit. A tie counts as parts of choices, so
-        the number is not that of a model in which a tie is an outcome of its own.
+        A tie counts as parts of choices, so the number is not that of a model in which a tie is an outcome.
         """
         self._check_scores()
         return -self.soft.loss / self.parts
@@ -236,56 +236,55 @@ class ChoiceFit(Tabular, OrderedItems):
            –  c         1          2      1       –               –    inf     1       0
            4  d         1          3      1       –               –      –     0       2
         """
-        size, certified = len(self.items), self.soft.status is Status.CERTIFIED
-        joined = self.prior is not None and size > 0
-        largest = int(self.soft.components.sizes.max(initial=0))
-        errors = certified and largest <= MOST_PRINTED and size > 0 and self._errors_or_none()
-        place = self._places[self.graph.component_of_node[:size]]
+        size, joined = len(self.items), self.prior is not None and len(self.items) > 0
+        errors = None
+        if self._certified and size and self.soft.components.sizes.max() <= MOST_PRINTED:
+            with suppress(UnsupportedOption):  # they are lost in rounding
+                errors = np.array(list(self.standard_errors.values()))
+        component = self._places[self.graph.component_of_node[:size]]
         above, below = (side[: 0 if joined else None] for side in self._pairs)
-        edges, n_items = self.graph.edges, len(self.items)
-        made = np.where(edges["winner"] < n_items, edges["support"], 0)
-        won = sum_at(edges["winner"], np.where(edges["loser"] == n_items, made, 0), n_items + 1)[:n_items]
-        lost = sum_at(edges["loser"], made, n_items + 1)[:n_items]
+        edges = self.graph.edges
+        counts = np.where(edges["winner"] < size, edges["support"], 0)
+        won = sum_at(edges["winner"], np.where(edges["loser"] == size, counts, 0), size + 1)[:size]
+        lost = sum_at(edges["loser"], counts, size + 1)[:size]
+        if self.parts == 1:
+            wins, losses = won.astype(np.int64), lost.astype(np.int64)
+        else:
+            wins, losses = won / self.parts, lost / self.parts
         return make_standings(
-            Standing(
-                items=self.items,
-                component=place,
-                scale=np.zeros_like(place) if joined else place,
-                group=np.zeros(1, np.int64) if joined else self._group[self._numbers],
-                above=above,
-                below=below,
-                score=self._score[:size] if certified else None,
-                error=np.array(list(errors.values())) if errors else None,
-                wins=self._count(won),
-                losses=self._count(lost),
-            )
+            items=self.items,
+            component=component,
+            scale=np.zeros_like(component) if joined else component,
+            group=np.zeros(1, np.int64) if joined else self._group[self._numbers],
+            order=(above, below),
+            score=self._score[:size] if self._certified else None,
+            error=errors,
+            counts=(wins, losses),
         )
 
-    def describe(self, limit: int = summary.SHOWN_ROWS, *, rest: str = ".table() has all") -> str:
-        """The text that ``print`` shows, with the first ``limit`` items; ``rest`` says where the others are.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> print(at.fit_choices(["a", "b"], losers=["b", "a"]).describe().splitlines()[0])
-        2 choices between 2 items: 1 component
-        """
-        return draw_text(summary.tell(self._told(), whole_number(limit, "limit", least=1), rest))
+    def describe(self, limit: int = SHOWN_ROWS, *, rest: str = ".table() has all") -> str:
+        """The text that ``print`` shows, with the first ``limit`` items; ``rest`` says where others are."""
+        return draw_text(self._tell(whole_number(limit, "limit", least=1), rest))
 
     def to_dict(self) -> dict[str, Any]:
-        """The fit as plain values that JSON can hold; an infinite gap is the text ``infinite``.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> record = at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"]).to_dict()
-        >>> [row["ahead"] for row in record["standings"]], record["missing"]
-        ([0.0, 'infinite', None], [{'winner': 'c', 'loser': 'b'}])
-        """
-        certified = self.soft.status is Status.CERTIFIED
+        """The fit as plain values that JSON can hold; an infinite gap is the text ``infinite``."""
+        rows: Any = self.standings.rows.to_pylist()
+        for row in rows:
+            if row["ahead"] is not None and not isfinite(row["ahead"]):
+                row["ahead"] = "infinite"
+        sides = (item_column([pair[side] for pair in self.missing]).to_pylist() for side in (0, 1))
         return {
-            **summary.record(self._told()),
-            "log_likelihood": self.log_likelihood if certified else None,
+            "choices": self._n_choices,
+            "items": len(self.items),
+            "components": len(self.components),
+            "joined": self.prior is not None,
+            "certified": self._certified,
+            "certificate": str(self.soft.certificate),
+            "remarks": self._remarks(),
+            "standings": rows,
+            "order": [{"above": above + 1, "below": below + 1} for above, below in self.order],
+            "missing": [{"winner": won, "loser": lost} for won, lost in zip(*sides, strict=True)],
+            "log_likelihood": self.log_likelihood if self._certified else None,
             "n_parameters": self.n_parameters,
             "n_ties": self.n_ties,
             "prior": self.prior,
@@ -297,13 +296,7 @@ class ChoiceFit(Tabular, OrderedItems):
 
         Components stand one under the other, with what lies between them: an infinite gap, or no comparison.
         An item alone in its component has no score and is an open point.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw; new ones if not given.
-        limit : int
-            How many items are drawn.
+        At most ``limit`` items are drawn, on ``ax`` or on new axes.
 
         Examples
         --------
@@ -316,31 +309,13 @@ class ChoiceFit(Tabular, OrderedItems):
         return plot_standings(self.standings, joined=self.prior is not None, ax=ax, limit=limit)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the fit into a new folder; ``overwrite`` replaces an earlier fit there.
-
-        Examples
-        --------
-        >>> import tempfile, attomaton as at
-        >>> fit = at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     at.ChoiceFit.load(fit.save(f"{folder}/ratings")).components
-        (('a', 'b'), ('c',))
-        """
+        """Write the fit into a new folder; ``overwrite`` replaces an earlier fit there."""
         parts = self.items, self.graph, self.soft, self.prior, self.parts, self.rankings
         return write_run(path, pack(*parts), KIND, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> "ChoiceFit":
-        """Read a fit that :meth:`save` wrote; its certificate is computed anew.
-
-        Examples
-        --------
-        >>> import tempfile, attomaton as at
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     place = at.fit_choices(["a", "b"], losers=["b", "a"]).save(f"{folder}/ratings")
-        ...     at.ChoiceFit.load(place).connected
-        True
-        """
+        """Read a fit that :meth:`save` wrote; its certificate is computed anew."""
         return cls(*load_run(path, KIND, unpack))
 
     @cached_property
@@ -361,15 +336,13 @@ class ChoiceFit(Tabular, OrderedItems):
         if not single and winner not in choice_set:
             single = self._is_item(choice_set)
         if single and choice_set == winner:
-            raise InvalidSamples(f"{winner!r} against itself has no chance; give another item, or a set")
+            raise InvalidSamples(f"{winner!r} against itself has no probability; give another item, or a set")
         return [winner, choice_set] if single else cast("Any", choice_set)
 
     def _lookup(self, items: Sequence[Any]) -> list[int]:
         for item in items:
             if not self._is_item(item):
-                raise UnknownToken(
-                    f"{item!r} is in none of the choices; leave it out or fit with choices of it"
-                )
+                raise UnknownToken(f"{item!r} is in none of the choices; leave it out, or add some")
         return [self._number_of[item] for item in items]
 
     def _is_item(self, item: Any) -> bool:
@@ -388,26 +361,113 @@ class ChoiceFit(Tabular, OrderedItems):
     def _covariances(self) -> Covariances:
         return Covariances(self.soft, self.parts, self.rankings)
 
-    def _errors_or_none(self) -> dict[Any, float] | None:
-        try:
-            return self.standard_errors
-        except UnsupportedOption:  # lost in rounding
-            return None
+    @property
+    def _certified(self) -> bool:
+        return self.soft.status is Status.CERTIFIED
 
-    def _count(self, counts: Float64) -> Any:
-        return counts.astype(np.int64) if self.parts == 1 else counts / self.parts
+    @property
+    def _n_choices(self) -> float:
+        total = self.graph.edges.n_samples
+        return total / self.parts if total % self.parts else total // self.parts
 
-    def _told(self) -> summary.FitFacts:
-        made = int(column(self.graph.edges.queries, "realisable").sum())
-        return summary.FitFacts(
-            n_choices=made / self.parts if made % self.parts else made // self.parts,
-            n_components=len(self.components),
-            standings=self.standings,
-            order=self.order,
-            joined=self.prior is not None,
-            status=self.soft.status.name.lower(),
-            certificate=str(self.soft.certificate),
-            certified=self.soft.status is Status.CERTIFIED,
-            remarks=summary.remark(self.n_ties, self.prior, self.soft.ridge / self.parts),
-            missing=self.missing,
-        )
+    def _tell(self, limit: int = SHOWN_ROWS, rest: str = ".table() has all") -> list[Block]:
+        """The summary, with the first ``limit`` items, and where to find the ``rest``."""
+        n_items, number, total = len(self.items), len(self.components), self._n_choices
+        joined = " of the data, joined by the prior" * (self.prior is not None and number > 1)
+        proof = f"none is farther than {SCORES_WITHIN:.0e} from the best fit"
+        return [
+            f"{total:,.12g} choice{'s' * (total != 1)} between {n_items:,} item{'s' * (n_items != 1)}: "
+            f"{number:,} component{'s' * (number != 1)}{joined}",
+            self._list(limit),
+            *([f"and {n_items - limit:,} more; {rest}"] if n_items > limit else []),
+            *self._describe_order(),
+            Signal(
+                f"scores {self.soft.status.name.lower()}: "
+                f"{proof if self._certified else str(self.soft.certificate)}",
+                self._certified,
+            ),
+            *self._remarks(),
+            *self._describe_missing(),
+        ]
+
+    def _list(self, limit: int) -> Listing:
+        rows: Any = self.standings.rows.slice(0, limit).to_pylist()
+        several, groups = len(self.components) > 1, max(self.standings["group"], default=0) > 1
+        texts = all(isinstance(row["item"], str) for row in rows)
+        errors = any(row["standard_error"] is not None for row in rows)
+        headers = ["rank", "item", *["group"] * groups, *["component"] * several]
+        headers += ["score", *["s.e."] * errors, "ahead", "won", "lost"]
+        cells = [
+            [
+                _whole(row["rank"]),
+                shorten(row["item"]) if texts else str(row["item"]),
+                *[str(row["group"])] * groups,
+                *[str(row["component"])] * several,
+                _real(row["score"], "+.3f"),
+                *[_real(row["standard_error"], ".3f")] * errors,
+                _real(row["ahead"], ".3f") if number + 1 < len(self.items) else "",
+                _whole(row["wins"]),
+                _whole(row["losses"]),
+            ]
+            for number, row in enumerate(rows)
+        ]
+        return Listing(headers, cells)
+
+    def _remarks(self) -> list[str]:
+        """What was done to the data besides fitting them."""
+        remarks: list[str] = []
+        if self.n_ties:
+            rule = "half a win each way; of more than two, the average over their orders"
+            remarks.append(
+                f"ties: {self.n_ties:,}, each counted as {rule}; scores are those of expected scores"
+            )
+        if self.prior is not None:
+            remarks.append(
+                f"prior: every score is normal about 0 with standard deviation {self.prior:g}; what stands "
+                "between components is the prior's, not the data's"
+            )
+        elif self.soft.ridge:
+            remarks.append(f"ridge: {self.soft.ridge / self.parts:g}, inside components")
+        return remarks
+
+    def _describe_order(self) -> list[str]:
+        """Which component is before which, and which cannot be compared."""
+        if self.connected or not self.components or self.prior is not None:
+            return []
+        below: dict[int, list[str]] = {}
+        for above, other in self.order:
+            below.setdefault(above, []).append(str(other + 1))
+        lines = [
+            f"component {above + 1} is always before {', '.join(names[:SHOWN])}"
+            f"{', ...' * (len(names) > SHOWN)}: infinitely far ahead"
+            for above, names in list(below.items())[:SHOWN]
+        ]
+        if len(below) > SHOWN:
+            lines.append(f"and so on for {len(below) - SHOWN:,} more components; .order has all")
+        others = "all others"
+        if max(self.standings["group"]) > 1:
+            lines.append("nothing compares items of different groups, so each group has ranks of its own")
+            others = "all others of their group"
+        if None in self.standings["rank"]:
+            lines.append(
+                f"no rank (-): no chain of wins joins these items with {others}, so nothing orders them"
+            )
+        return lines
+
+    def _describe_missing(self) -> list[str]:
+        if len(self.components) < 2:
+            return []
+        alone = "Scores of different components cannot be compared. " if self.prior is None else ""
+        lines = [f"{alone}To connect all components by data, the least is"]
+        lines += [f"  {comparison!s}" for comparison in self.missing[:SHOWN]]
+        if len(self.missing) > SHOWN:
+            lines.append(f"  and {len(self.missing) - SHOWN:,} more")
+        return lines
+
+
+def _whole(value: Any) -> str:
+    return "-" if value is None else f"{value:,.6g}" if isinstance(value, float) else f"{value:,}"
+
+
+def _real(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)

@@ -1,4 +1,4 @@
-"""Choices as sequences (winners with losers or choice sets, pairs, rankings), as numbered choices."""
+"""Choices as sequences (winners with losers or choice sets, pairs, outcomes, rankings), numbered."""
 
 from collections.abc import Iterable, Iterator, Mapping, Set, Sized
 from typing import Any, NamedTuple, cast
@@ -10,17 +10,73 @@ from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import show
 from attomaton.base.ragged import occurs
 from attomaton.base.tables import Bool, Int64
-from attomaton.choices.columns import (
-    as_arrow,
-    as_list,
-    check_items,
-    library_of,
-    list_values,
-    number_columns,
-)
+from attomaton.choices.columns import as_arrow, as_list, check_items, library_of, list_values, number_columns
 from attomaton.choices.numbering import NumberedChoices, arrange, check_counts, number_choices, pair_up
-from attomaton.choices.outcomes import TIES, read_flags
 from attomaton.choices.rankings import table_pairs, table_rankings, unroll
+
+TIES = ("tie", "draw", "tied")
+"""Words for a tie; ``tie (…)`` is one too."""
+
+NUMBERS = {"1": 1.0, "1.0": 1.0, "0": 0.0, "0.0": 0.0, "0.5": 0.5}
+"""Texts that say what the first of a pair has of the win."""
+
+FLAGS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
+"""Texts that say whether a row is a tie."""
+
+
+def read_flags(values: Any) -> Bool:
+    """Truth values as they stand in tables, shape (n_rows,)."""
+    flags: list[bool] = []
+    for row, value in enumerate(as_list(values)):
+        flag = FLAGS.get(str(value).strip().lower(), FLAGS.get(str(value).removesuffix(".0")))
+        if flag is None:
+            raise InvalidSamples(f"tied is {show(value)} in row {row}; give True or False")
+        flags.append(flag)
+    return np.array(flags, bool)
+
+
+def read_outcomes(
+    values: Any, items: tuple[Any, ...], pair: tuple[Int64, Int64], names: tuple[Any, Any]
+) -> tuple[Bool, Bool]:
+    """Where the first of each pair lost, and where it was a tie, shape (n_rows,) each."""
+    array = as_arrow(values)
+    outcomes: list[Any] = [] if array is None else array.to_pylist()
+    if array is None or len(outcomes) != len(pair[0]):
+        raise InvalidSamples("the outcome is no column of texts or numbers with one entry for each row")
+    special, distinct = {*names, *TIES, 0, 0.5, 1, *NUMBERS}, set(outcomes)
+    both = next((item for item in items if item in special and item in distinct), None)
+    if both is not None:
+        raise InvalidSamples(
+            f"the outcome {show(both)} may be the item of that name or not; give columns of winner and loser"
+        )
+    number = {item: place for place, item in enumerate(items)}
+    first, second = (column.tolist() for column in pair)
+    pairs = zip(outcomes, zip(first, second, strict=True), strict=True)
+    ends = [_end(value, number, both, names, row) for row, (value, both) in enumerate(pairs)]
+    wins = np.array(ends, np.float64)
+    return wins == 0.0, wins == 0.5
+
+
+def _end(
+    value: Any, number: dict[Any, int], pair: tuple[int, int], names: tuple[Any, Any], row: int
+) -> float:
+    """What the first of a pair has of the win: 1, ½ or 0."""
+    if value in number and number[value] in pair and not isinstance(value, bool):
+        return float(number[value] == pair[0])
+    if isinstance(value, str):
+        word = value.strip().lower()
+        if value in names:
+            return float(value == names[0])
+        if word in TIES or word.startswith(("tie ", "tie(")):
+            return 0.5
+        value = NUMBERS.get(word)
+    if value in (0, 0.5, 1):
+        return float(value)
+    raise InvalidSamples(
+        f"the outcome in row {row} cannot be read: it is 1 if {show(names[0])} won, 0 if {show(names[1])} "
+        "did, 0.5 or 'tie' if neither; or the name of the winner, or of its column"
+    )
+
 
 HOW = (
     "give winners and losers (fit_choices(winners, losers=losers)), winners and choice sets, rankings=…, or "
@@ -54,48 +110,37 @@ class ChoiceData(NamedTuple):
     counts: Any = None
 
 
-def read_sequences(asked: ChoiceData) -> ParsedChoices:
+def read_sequences(data: ChoiceData) -> ParsedChoices:
     """The choices of sequences, in whatever form."""
-    if asked.rankings is not None:
-        return _read_rankings(asked)
-    if asked.winners is None:
+    if data.rankings is not None:
+        return _read_rankings(data)
+    if data.winners is None:
         raise InvalidSamples(f"no choices are given; {HOW}")
-    if asked.losers is not None:
-        if asked.choice_sets is not None:
+    if data.losers is not None:
+        if data.choice_sets is not None:
             raise InvalidSamples("losers and choice_sets say the same thing twice; give one of them")
-        return _read_losers(asked)
-    if asked.choice_sets is None:
-        return _read_losers(_split_pairs(asked))
-    if holds_items(asked.choice_sets):
-        _refuse_characters(asked)
-        return _read_losers(asked._replace(losers=asked.choice_sets))
-    if asked.tied is not None:
-        raise InvalidSamples(
-            "tied is for pairs; give winners and losers, or rankings with lists of those tied"
-        )
-    return _read_sets(asked)
+        return _read_losers(data)
+    if data.choice_sets is None:
+        return _read_losers(_split_pairs(data))
+    if holds_items(data.choice_sets):
+        _refuse_characters(data)
+        return _read_losers(data._replace(losers=data.choice_sets))
+    if data.tied is not None:
+        raise InvalidSamples("tied is for pairs; give winners and losers, or rankings with lists of ties")
+    _check_index(data.winners, data.choice_sets, data.counts)
+    lists = list_values(data.choice_sets)
+    if lists is not None and as_arrow(data.winners) is not None:
+        return _number_lists(data, *lists)
+    winners, sets = _plain(data.winners), _plain(data.choice_sets)
+    if hasattr(sets, "__len__") and any(hasattr(kind, "tolist") for kind in set(map(type, sets))):
+        sets = [as_list(one) if hasattr(one, "tolist") else one for one in sets]  # entries as Python objects
+    return ParsedChoices(*number_choices(winners, sets, data.counts))
 
 
-def _read_sets(asked: ChoiceData) -> ParsedChoices:
-    _check_index(asked.winners, asked.choice_sets, asked.counts)
-    lists = list_values(asked.choice_sets)
-    if lists is not None and as_arrow(asked.winners) is not None:
-        return _number_lists(asked, *lists)
-    winners, sets = _plain(asked.winners), _lists(_plain(asked.choice_sets))
-    return ParsedChoices(*number_choices(winners, sets, asked.counts))
-
-
-def _lists(sets: Any) -> Any:
-    """Choice sets with lists in place of arrays, whose entries would be no Python objects."""
-    if not hasattr(sets, "__len__") or not any(hasattr(kind, "tolist") for kind in set(map(type, sets))):
-        return sets
-    return [as_list(one) if hasattr(one, "tolist") else one for one in sets]
-
-
-def _number_lists(asked: ChoiceData, lengths: Int64, flat: Any) -> ParsedChoices:
+def _number_lists(data: ChoiceData, lengths: Int64, flat: Any) -> ParsedChoices:
     """Choice sets that Arrow holds as lists, numbered without a Python object for each entry."""
-    _check_lengths(winners=asked.winners, choice_sets=lengths, counts=asked.counts)
-    items, (members, winner) = number_columns({"choice set": flat, "winner": asked.winners})
+    _check_lengths(winners=data.winners, choice_sets=lengths, counts=data.counts)
+    items, (members, winner) = number_columns({"choice set": flat, "winner": data.winners})
     choice = np.repeat(np.arange(len(lengths)), lengths)
     absent = ~occurs(choice[members == winner[choice]], len(winner))
     if absent.any():
@@ -103,27 +148,28 @@ def _number_lists(asked: ChoiceData, lengths: Int64, flat: Any) -> ParsedChoices
         raise InvalidSamples(
             f"choice {row}: the winner {items[winner[row]]!r} is not in its choice set; add it or drop both"
         )
-    return ParsedChoices(items, arrange(winner, lengths, members, check_counts(asked.counts, len(winner))))
+    return ParsedChoices(items, arrange(winner, lengths, members, check_counts(data.counts, len(winner))))
 
 
-def _read_losers(asked: ChoiceData) -> ParsedChoices:
+def _read_losers(data: ChoiceData) -> ParsedChoices:
     """Winners and losers, one for each row; losers may also be lists of all that lost."""
-    for name, values in (("winners", asked.winners), ("losers", asked.losers)):
+    for name, values in (("winners", data.winners), ("losers", data.losers)):
         if isinstance(values, str | bytes):
-            raise InvalidSamples(
-                f"{name} is the text {values!r}; give a list, [{values!r}] if it is one item"
-            )
-    _check_index(asked.winners, asked.losers, asked.counts, asked.tied)
-    _check_lengths(winners=asked.winners, losers=asked.losers, counts=asked.counts, tied=asked.tied)
-    if not len(asked.losers):
+            raise InvalidSamples(f"{name} is the text {values!r}; give a list, [{values!r}] for one item")
+    _check_index(data.winners, data.losers, data.counts, data.tied)
+    _check_lengths(winners=data.winners, losers=data.losers, counts=data.counts, tied=data.tied)
+    if not len(data.losers):
         raise InvalidSamples(NO_ROWS)
-    lists = not holds_items(asked.losers) and not _are_tuples(asked.winners)
-    asked = asked._replace(winners=_arrow_or_same(asked.winners), losers=_arrow_or_same(asked.losers))
+    winners: Any = data.winners
+    kinds: set[type] = set(map(type, _plain(winners))) if isinstance(winners, list | tuple) else set()
+    pairs = any(issubclass(kind, tuple) for kind in kinds)
+    lists = not holds_items(data.losers) and not pairs
+    data = data._replace(winners=_arrow_or_same(data.winners), losers=_arrow_or_same(data.losers))
     if lists:
-        if asked.tied is not None:
+        if data.tied is not None:
             raise InvalidSamples("tied is for pairs; give one loser in each row, or rankings")
-        return _read_lists_of_losers(asked)
-    items, (winner, loser) = number_columns({"winner": asked.winners, "loser": asked.losers})
+        return _read_lists_of_losers(data)
+    items, (winner, loser) = number_columns({"winner": data.winners, "loser": data.losers})
     tie = next((one for one in items if isinstance(one, str) and one.strip().lower() in TIES), None)
     if tie is not None:
         raise InvalidSamples(
@@ -131,14 +177,14 @@ def _read_losers(asked: ChoiceData) -> ParsedChoices:
             "first=, second= and outcome= (on the command line: --first, --second, --outcome), or tied=; if "
             "it is an item, rename it"
         )
-    tied = None if asked.tied is None else read_flags(asked.tied)
-    return pair_rows(items, winner, loser, tied, check_counts(asked.counts, len(winner)))
+    tied = None if data.tied is None else read_flags(data.tied)
+    return pair_rows(items, winner, loser, tied, check_counts(data.counts, len(winner)))
 
 
-def _read_lists_of_losers(asked: ChoiceData) -> ParsedChoices:
+def _read_lists_of_losers(data: ChoiceData) -> ParsedChoices:
     """Rows with several losers; an entry that is no collection is one loser."""
-    winners = as_list(asked.winners)
-    rows = [_members(one) for one in as_list(asked.losers)]
+    winners = as_list(data.winners)
+    rows = [_members(one) for one in as_list(data.losers)]
     for row, (winner, losers) in enumerate(zip(winners, rows, strict=True)):
         if any(winner is one or winner == one for one in losers):
             raise InvalidSamples(
@@ -146,7 +192,7 @@ def _read_lists_of_losers(asked: ChoiceData) -> ParsedChoices:
                 "choice_sets, in which the winner stands"
             )
     sets = [[winner, *losers] for winner, losers in zip(winners, rows, strict=True)]
-    items, choices = number_choices(winners, sets, asked.counts)
+    items, choices = number_choices(winners, sets, data.counts)
     check_items(items)
     return ParsedChoices(items, choices)
 
@@ -178,25 +224,26 @@ def pair_rows(
     return ParsedChoices(items, pair_up(winner, loser, both), 2, rankings)
 
 
-def _read_rankings(asked: ChoiceData) -> ParsedChoices:
-    for name, values in (("winners", asked.winners), ("choice_sets", asked.choice_sets)):
+def _read_rankings(data: ChoiceData) -> ParsedChoices:
+    for name, values in (("winners", data.winners), ("choice_sets", data.choice_sets)):
         if values is not None:
             raise InvalidSamples(f"rankings say all that {name} would; give one of them")
-    if asked.losers is not None or asked.tied is not None:
+    if data.losers is not None or data.tied is not None:
         raise InvalidSamples("rankings need no losers; items that share a place stand in a list of their own")
-    rankings = _plain(asked.rankings)
+    rankings = _plain(data.rankings)
     if not rankings:
         raise InvalidSamples("there are no rankings; give at least one")
     rankings = [as_list(one) if hasattr(one, "tolist") else one for one in rankings]
-    made = check_counts(asked.counts, len(rankings)) if _fits(asked.counts, rankings) else None
-    if made is None:
+    counts = data.counts
+    if counts is not None and not (isinstance(counts, Sized) and len(counts) == len(rankings)):
         raise InvalidSamples(f"{len(rankings)} rankings and counts for them must be equally many")
-    found = unroll(rankings)
-    counts = np.array(found.weights, np.int64) * made[found.ranking]
-    items, choices = number_choices(found.winners, found.choice_sets, counts)
+    times = check_counts(counts, len(rankings))
+    unrolled = unroll(rankings)
+    counts = np.array(unrolled.weights, np.int64) * times[unrolled.ranking]
+    items, choices = number_choices(unrolled.winners, unrolled.choice_sets, counts)
     check_items(items)
-    ranked = None if found.parts == 1 else table_rankings(found.places, items, made)
-    return ParsedChoices(items, choices, found.parts, ranked)
+    ranked = None if unrolled.parts == 1 else table_rankings(unrolled.places, items, times)
+    return ParsedChoices(items, choices, unrolled.parts, ranked)
 
 
 def holds_items(values: Any) -> bool:
@@ -226,15 +273,9 @@ def _plain(values: Any) -> Any:
     return as_list(values)
 
 
-def _are_tuples(values: Any) -> bool:
-    return isinstance(values, list | tuple) and any(
-        isinstance(one, tuple) for one in cast("list[Any]", values)
-    )
-
-
-def _split_pairs(asked: ChoiceData) -> ChoiceData:
+def _split_pairs(data: ChoiceData) -> ChoiceData:
     """A list of pairs (winner, loser) as two lists."""
-    plain = _plain(asked.winners)
+    plain = _plain(data.winners)
     if isinstance(plain, Iterator | Set):
         kind = type(cast("Any", plain)).__name__
         raise InvalidSamples(
@@ -250,12 +291,12 @@ def _split_pairs(asked: ChoiceData) -> ChoiceData:
             "a pair holds a list; give winners and choice sets: fit_choices([w for w, _ in pairs], "
             "[[w, *others] for w, others in pairs])"
         )
-    return asked._replace(winners=won, losers=lost)
+    return data._replace(winners=won, losers=lost)
 
 
-def _refuse_characters(asked: ChoiceData) -> None:
+def _refuse_characters(data: ChoiceData) -> None:
     """Texts that hold their one-letter winner may be sets of letters or losers: the user must say which."""
-    winners, texts = as_list(asked.winners), as_list(asked.choice_sets)
+    winners, texts = as_list(data.winners), as_list(data.choice_sets)
     rows = list(zip(winners, texts, strict=False))
     letters = all(
         isinstance(won, str) and len(won) == 1 and isinstance(text, str) and won in text for won, text in rows
@@ -267,23 +308,19 @@ def _refuse_characters(asked: ChoiceData) -> None:
         )
 
 
-def _fits(counts: Any, rows: Sized) -> bool:
-    return counts is None or (isinstance(counts, Sized) and len(counts) == len(rows))
-
-
 def _check_lengths(**columns: Any) -> None:
     """Columns of one table are equally long."""
-    given = {name: values for name, values in columns.items() if values is not None}
-    for name, values in given.items():
+    present = {name: values for name, values in columns.items() if values is not None}
+    for name, values in present.items():
         if not hasattr(values, "__len__"):
             raise InvalidSamples(f"{name} is of type {type(values).__name__}, without a length; give a list")
         kind: type = type(values)  # pyright: ignore[reportUnknownVariableType]
         if issubclass(kind, set | frozenset | Mapping):
             raise InvalidSamples(f"{name} is of type {kind.__name__}, without an order; give a list")
-    lengths = {name: len(values) for name, values in given.items()}
+    lengths = {name: len(values) for name, values in present.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{length} {name}" for name, length in lengths.items())
-        raise InvalidSamples(f"there are {told}; give one of each per choice")
+        sizes = ", ".join(f"{length} {name}" for name, length in lengths.items())
+        raise InvalidSamples(f"there are {sizes}; give one of each per choice")
 
 
 def _check_index(*columns: Any) -> None:

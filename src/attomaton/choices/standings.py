@@ -8,37 +8,21 @@ the two.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from attomaton.base.display import shorten
 from attomaton.base.drawing import house_axes
 from attomaton.base.errors import UnknownToken, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import show
-from attomaton.base.printing import Block, Listing
+from attomaton.base.printing import Block, Listing, shorten
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.solvers.soft.certify import SCORES_WITHIN
 
 _arrow: Any = pa
-
-
-class Standing(NamedTuple):
-    """What is known of each item, in the order of ``items``."""
-
-    items: tuple[Any, ...]
-    component: Int64  # (n_items,), its component's number in the listing, from 0
-    scale: Int64  # (n_items,), inside which scores can be compared, from 0, none before one above it
-    group: Int64  # (n_scales,), to which each scale belongs, from 0, rising
-    above: Int64  # (n_edges,), scales
-    below: Int64  # (n_edges,), scales that the one of the same place in ``above`` precedes
-    score: Float64 | None  # (n_items,), None where scores are not certified
-    error: Float64 | None  # (n_items,), None where standard errors are not asked for
-    wins: NDArray[Any]  # (n_items,)
-    losses: NDArray[Any]  # (n_items,)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,7 +56,7 @@ class Standings(Tabular):
         return str(self)
 
     def _blocks(self) -> list[Block]:
-        rows = [[_cell(value) for value in row.values()] for row in rows_of_table(self.rows)]
+        rows = [[_cell(value) for value in row.values()] for row in cast("Any", self.rows).to_pylist()]
         return [Listing(self.rows.column_names, rows)]
 
     def __len__(self) -> int:
@@ -82,52 +66,55 @@ class Standings(Tabular):
         """One column as a list."""
         columns: Any = self.rows
         if name not in columns.column_names:
-            raise UnknownToken(
-                f"there is no column {show(name)}; there are {', '.join(columns.column_names)}"
-            )
+            raise UnknownToken(f"there is no column {show(name)}, but {', '.join(columns.column_names)}")
         return columns.column(name).to_pylist()
 
     def _table(self) -> pa.Table:
         return self.rows
 
 
-def rows_of_table(table: pa.Table, most: int | None = None) -> list[dict[str, Any]]:
-    """The first rows of a table as dicts."""
-    first: Any = table if most is None else table.slice(0, most)
-    return first.to_pylist()
+def make_standings(
+    *,
+    items: tuple[Any, ...],
+    component: Int64,
+    scale: Int64,
+    group: Int64,
+    order: tuple[Int64, Int64],
+    score: Float64 | None,
+    error: Float64 | None,
+    counts: tuple[NDArray[Any], NDArray[Any]],
+) -> Standings:
+    """The items in their order, with ranks where there are ranks.
 
-
-def make_standings(standing: Standing) -> Standings:
-    """The items in their order, with ranks where there are ranks."""
-    n_items = len(standing.items)
-    score = np.zeros(n_items) if standing.score is None else standing.score
-    row = np.lexsort((-score, standing.scale))
-    scale, score, group = standing.scale[row], score[row], standing.group[standing.scale[row]]
-    place, ahead = _place_rows(scale, score, known=standing.score is not None)
-    n_scales = len(standing.group)
+    Scores can be compared inside a ``scale``, of which none comes before one above it; ``group`` is that of
+    each scale, rising, and ``order`` the pairs of scales of which one precedes the other. ``score`` is None
+    where scores are not certified, ``error`` where there are no standard errors; ``counts`` are the choices
+    that each item won and lost.
+    """
+    above, below = order
+    known, score = np.full(len(items), score is not None), np.zeros(len(items)) if score is None else score
+    row = np.lexsort((-score, scale))
+    scale, score = scale[row], score[row]
+    own_group, n_scales = group[scale], len(group)
+    place, ahead = _place_rows(scale, np.where(known, score, np.nan))
     next_scale = np.flatnonzero(np.diff(scale))
-    joined = np.isin(
-        scale[next_scale] * n_scales + scale[next_scale + 1], standing.above * n_scales + standing.below
-    )
+    joined = np.isin(scale[next_scale] * n_scales + scale[next_scale + 1], above * n_scales + below)
     ahead[next_scale] = np.where(joined, np.inf, np.nan)
     alone = np.bincount(scale, minlength=n_scales)[scale] == 1
-    known = np.full(n_items, standing.score is not None)
-    ranked = find_fixed(standing.group, standing.above, standing.below)[scale] & (known | alone)
-    before = np.searchsorted(scale, scale) - np.searchsorted(group, group)  # of the group, in other scales
-    error = None if standing.error is None or standing.score is None else standing.error[row]
+    ranked = find_fixed(group, above, below)[scale] & (known | alone)
+    before = np.searchsorted(scale, scale) - np.searchsorted(own_group, own_group)  # in other scales
+    errors = np.full(len(items), np.nan) if error is None else error[row]
     columns = {
         "rank": _nullable(before + place, ranked),
-        "item": item_column([standing.items[number] for number in row.tolist()]),
-        "group": _arrow.array(group + 1),
-        "component": _arrow.array(standing.component[row] + 1),
+        "item": item_column([items[number] for number in row.tolist()]),
+        "group": _arrow.array(own_group + 1),
+        "component": _arrow.array(component[row] + 1),
         "place": _nullable(place, known | alone),
         "score": _nullable(score, known & ~alone),
-        "standard_error": _nullable(
-            np.zeros(n_items) if error is None else error, ~alone & (error is not None)
-        ),
+        "standard_error": _nullable(errors, ~alone & (error is not None)),
         "ahead": _nullable(ahead, ~np.isnan(ahead)),
-        "wins": _arrow.array(standing.wins[row]),
-        "losses": _arrow.array(standing.losses[row]),
+        "wins": _arrow.array(counts[0][row]),
+        "losses": _arrow.array(counts[1][row]),
     }
     return Standings(_arrow.table(columns))
 
@@ -151,18 +138,17 @@ def find_fixed(group: Int64, above: Int64, below: Int64) -> Bool:
     return all_below & all_above
 
 
-def _place_rows(scale: Int64, score: Float64, *, known: bool) -> tuple[Int64, Float64]:
-    """The place of each row in its scale, from 1, shared by equal scores; and how far it is ahead."""
-    n_rows = len(scale)
-    ahead = np.full(n_rows, np.nan)
-    if not n_rows:
-        return np.zeros(0, np.int64), ahead
+def _place_rows(scale: Int64, score: Float64) -> tuple[Int64, Float64]:
+    """The place of each row in its scale, from 1, shared by equal scores; and how far it is ahead.
+
+    Scores that are not known are NaN.
+    """
+    ahead = np.full(len(scale), np.nan)
     inside = np.flatnonzero(np.diff(scale) == 0)
-    if known:
-        ahead[inside] = score[inside] - score[inside + 1]
-    starts_place = np.ones(n_rows, bool)
+    ahead[inside] = score[inside] - score[inside + 1]
+    starts_place = np.ones(len(scale), bool)
     starts_place[inside + 1] = ahead[inside] > 2 * SCORES_WITHIN
-    row = np.arange(n_rows)
+    row = np.arange(len(scale))
     first = np.maximum.accumulate(np.where(starts_place, row, 0))
     start = np.maximum.accumulate(np.where(np.diff(scale, prepend=-1) != 0, row, 0))
     return first - start + 1, ahead
@@ -207,49 +193,36 @@ def plot_standings(standings: Standings, *, joined: bool, ax: Any = None, limit:
     """Draw the first ``limit`` items, the best on top; the axes."""
     if ax is not None and not hasattr(ax, "errorbar"):
         raise UnsupportedOption(f"ax is of type {type(ax).__name__}; give axes of matplotlib, or none")
-    rows = rows_of_table(standings.rows, limit)
+    rows: Any = standings.rows.slice(0, limit).to_pylist()
     with house_axes(ax, height=MARGIN + ROW * max(len(rows), 2) + 0.08 * len(rows)) as axes:
         level, ticks, names = 0.0, list[float](), list[str]()
         for place, row in enumerate(rows):
-            _draw_row(axes, row, level)
+            if row["score"] is None:
+                axes.plot(0.0, level, "o", color="white", markeredgecolor=GREY, markersize=4)
+            else:
+                error = row["standard_error"]
+                spread = None if error is None else WIDTH_95 * error
+                axes.errorbar(
+                    row["score"], level, xerr=spread, fmt="o", color=COLOUR, markersize=4, elinewidth=1
+                )
             ticks.append(level)
             rank = "–" if row["rank"] is None else row["rank"]
             names.append(f"{shorten(str(row['item']), NAME)}  {rank}")
             level -= 1.0
-            following = rows[place + 1] if place + 1 < len(rows) else None
-            if following is not None and not joined and following["component"] != row["component"]:
-                _draw_border(axes, row["ahead"], level + 0.25)
+            if not joined and place + 1 < len(rows) and rows[place + 1]["component"] != row["component"]:
+                ahead, border = row["ahead"], level + 0.25
+                axes.axhline(border, color=GREY, linewidth=0.6, linestyle=":" if ahead is None else "-")
+                words = "not compared" if ahead is None else "above: infinitely far ahead"
+                style = {"ha": "right", "va": "bottom", "color": GREY, "fontsize": 5}
+                axes.text(0.99, border, words, transform=axes.get_yaxis_transform(), **style)
                 level -= 0.75
         axes.set_yticks(ticks, names, parse_math=False)
         axes.set_ylim(level + 0.25, 0.75)
         axes.tick_params(axis="y", length=0)
         several = not joined and len({row["component"] for row in rows}) > 1
-        axes.set_xlabel(
-            "score (log odds), mean zero in each component" if several else "score (log odds), mean zero"
-        )
-        axes.set_title(_title(len(rows), len(standings), rows, joined=joined))
+        axes.set_xlabel("score (log odds), mean zero" + " in each component" * several)
+        errors = any(row["standard_error"] is not None for row in rows)
+        part = f", the first {len(rows):,} of {len(standings):,}" * (len(rows) < len(standings))
+        intervals, prior = " with 95 % intervals" * errors, ", joined by a prior" * joined
+        axes.set_title(f"scores{intervals}{part}{prior}")
         return axes
-
-
-def _draw_row(axes: Any, row: dict[str, Any], level: float) -> None:
-    if row["score"] is None:
-        axes.plot(0.0, level, "o", color="white", markeredgecolor=GREY, markersize=4)
-        return
-    error = row["standard_error"]
-    spread = None if error is None else WIDTH_95 * error
-    axes.errorbar(row["score"], level, xerr=spread, fmt="o", color=COLOUR, markersize=4, elinewidth=1.0)
-
-
-def _draw_border(axes: Any, ahead: float | None, level: float) -> None:
-    """The line between two components, with what lies between them."""
-    axes.axhline(level, color=GREY, linewidth=0.6, linestyle=":" if ahead is None else "-")
-    words = "not compared" if ahead is None else "above: infinitely far ahead"
-    place = axes.get_yaxis_transform()
-    axes.text(0.99, level, words, ha="right", va="bottom", color=GREY, fontsize=5, transform=place)
-
-
-def _title(shown: int, size: int, rows: list[dict[str, Any]], *, joined: bool) -> str:
-    errors = any(row["standard_error"] is not None for row in rows)
-    what = "scores with 95 % intervals" if errors else "scores"
-    part = f", the first {shown:,} of {size:,}" if shown < size else ""
-    return f"{what}{part}{', joined by a prior' * joined}"

@@ -16,7 +16,7 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.base.ragged import centre
 from attomaton.base.solutions import check_scores, sparse_weights
 from attomaton.base.tables import column, make_table, ragged_column
-from attomaton.choices.priors import join_components
+from attomaton.choices.order import join_components
 from attomaton.choices.rankings import RANKING_SCHEMA
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, find_components
@@ -57,9 +57,7 @@ def pack(
     )
 
 
-def unpack(
-    run: Run,
-) -> tuple[tuple[Any, ...], Components, SoftSolution, float | None, int, pa.Table | None]:
+def unpack(run: Run) -> tuple[tuple[Any, ...], Components, SoftSolution, float | None, int, pa.Table | None]:
     """Every part through its constructor, which checks it, in the order in which one indexes another."""
     about = run.manifest
     queries = make_table(QUERY_SCHEMA, {name: run.arrays[f"queries/{name}"] for name in QUERY_SCHEMA.names})
@@ -69,23 +67,17 @@ def unpack(
     sizes = {len(set(items)), len(items), edges.n_tokens - 1, max(graph.nodes.num_rows - 1, 0)}
     if len(sizes) > 1:
         raise ValueError("items.json does not name each item once")
-    numbers = {name: about[name] for name in ("ridge", "atol", "prior", "parts")}
-    ridge, atol = _real(numbers["ridge"]), _real(numbers["atol"])
-    prior = None if numbers["prior"] is None else _real(numbers["prior"])
-    if type(numbers["parts"]) is not int or numbers["parts"] < 1:
+    ridge, atol, parts = _real(about["ridge"]), _real(about["atol"]), about["parts"]
+    prior = None if about["prior"] is None else _real(about["prior"])
+    if type(parts) is not int or parts < 1:
         raise ValueError("manifest.json gives no whole number of parts")
-    rankings = _check_rankings(run.tables["rankings"], len(items)) if numbers["parts"] > 1 else None
-    soft = _soften(run, graph if prior is None else join_components(graph), ridge, atol)
-    return items, graph, soft, prior, numbers["parts"], rankings
-
-
-def _soften(run: Run, scored: Components, ridge: float, atol: float) -> SoftSolution:
-    """The scores, with a certificate that is computed from them."""
+    rankings = _check_rankings(run.tables["rankings"], len(items)) if parts > 1 else None
+    scored = graph if prior is None else join_components(graph)
     check_scores(run.tables["soft"], scored.nodes, "the table of scores")
     choices = ChoiceTable(run.tables["choices"])
     rows, problem = luce_problem(choices, scored, connected=ridge == 0.0)
     inside = centre(problem.component, column(run.tables["soft"], "score")[rows])
-    return SoftSolution(
+    soft = SoftSolution(
         scores=run.tables["soft"],
         weights=sparse_weights(run.tables["soft"], scored.edges.n_tokens),
         certificate=certify_scores(problem, inside, atol=atol, ridge=ridge),
@@ -94,6 +86,7 @@ def _soften(run: Run, scored: Components, ridge: float, atol: float) -> SoftSolu
         components=scored,
         ridge=ridge,
     )
+    return items, graph, soft, prior, parts, rankings
 
 
 def _check_rankings(rankings: pa.Table, n_items: int) -> pa.Table:

@@ -15,7 +15,7 @@ from attomaton.base.ragged import group_borders, offsets_of, rows_of
 from attomaton.base.tables import Float64, Int64, column, ragged_column
 from attomaton.choices.rankings import parts_of, steps_of
 from attomaton.graphs.components import Components
-from attomaton.solvers.soft.information import LARGEST
+from attomaton.solvers.soft.curvature import LARGEST
 from attomaton.solvers.soft.likelihood import LuceProblem, luce_problem
 from attomaton.solvers.soft.solve import SoftSolution
 
@@ -78,7 +78,9 @@ class Sandwich:
 
     def covariance(self, places: Int64) -> Float64:
         """The covariance of the scores at these places about the mean of all, shape (n_places, n_places)."""
-        columns = self._information.solve(unit_columns(self._slopes.shape[0], places))
+        columns = self._information.solve(
+            np.equal.outer(np.arange(self._slopes.shape[0]), places).astype(np.float64)
+        )
         found = columns.T @ (self._slopes @ columns + self._ridge * columns)
         return (found + found.T) / 2
 
@@ -100,8 +102,8 @@ def differentiate(rankings: Rankings, scores: Float64) -> Iterator[RankingSlopes
             chosen = np.flatnonzero(which.ravel() == number)
             for few in np.array_split(chosen, 1 + len(chosen) * length * len(scores) // AT_ONCE):
                 items = rankings.items[entries[few]]
-                found = _differentiate_alike(scores[items], [place.tolist() for place in places])
-                yield RankingSlopes(items, *found, rankings.often[rows[few]].astype(np.float64))
+                derivatives = _differentiate_alike(scores[items], [place.tolist() for place in places])
+                yield RankingSlopes(items, *derivatives, rankings.often[rows[few]].astype(np.float64))
 
 
 def _differentiate_alike(scores: Float64, places: list[list[int]]) -> tuple[Float64, Float64]:
@@ -109,12 +111,12 @@ def _differentiate_alike(scores: Float64, places: list[list[int]]) -> tuple[Floa
     parts = parts_of(map(len, places))
     for winner, members, weight in steps_of(places, parts):
         gaps = scores[:, members] - scores[:, members].max(axis=1, keepdims=True)
-        chance = np.exp(gaps) / np.exp(gaps).sum(axis=1, keepdims=True)
-        slope[:, members] += weight / parts * chance
+        probability = np.exp(gaps) / np.exp(gaps).sum(axis=1, keepdims=True)
+        slope[:, members] += weight / parts * probability
         slope[:, winner] -= weight / parts
         rows, columns = np.ix_(members, members)
-        curvature[:, rows, columns] -= weight / parts * chance[:, :, None] * chance[:, None]
-        curvature[:, members, members] += weight / parts * chance
+        curvature[:, rows, columns] -= weight / parts * probability[:, :, None] * probability[:, None]
+        curvature[:, members, members] += weight / parts * probability
     return slope, curvature
 
 
@@ -142,11 +144,13 @@ class Information:
         np.fill_diagonal(hessian, 0.0)  # the diagonal from the other entries, so that no digits are lost
         np.fill_diagonal(hessian, -hessian.sum(axis=1))
         lift = float(np.trace(hessian)) / size or 1.0
-        self._size, self._shift = size, 1.0 / ((lift + ridge) * size)
-        linalg = _linear_algebra()
+        self._shift = 1.0 / ((lift + ridge) * size)
+        import scipy.linalg  # a tenth of the start-up time
+
+        self._linalg: Any = scipy.linalg
         try:
-            self._factor = linalg.cho_factor(hessian + ridge * np.eye(size) + lift / size, lower=True)
-        except linalg.LinAlgError as error:
+            self._factor = self._linalg.cho_factor(hessian + ridge * np.eye(size) + lift / size, lower=True)
+        except np.linalg.LinAlgError as error:
             raise UnsupportedOption(
                 "the choices hardly connect some items of a component, so that standard errors are lost "
                 "in rounding; add choices between them, or fit with a ridge"
@@ -154,45 +158,20 @@ class Information:
 
     def solve(self, columns: Float64) -> Float64:
         """The pseudo-inverse times these columns, shape (size, n_columns)."""
-        return _linear_algebra().cho_solve(self._factor, columns) - self._shift * columns.sum(axis=0)
+        return self._linalg.cho_solve(self._factor, columns) - self._shift * columns.sum(axis=0)
 
     def halve(self, columns: Float64) -> Float64:
         """Columns whose products are those of ``columns`` about the pseudo-inverse, if these sum to 0."""
-        return _linear_algebra().solve_triangular(self._factor[0], columns, lower=True)
+        return self._linalg.solve_triangular(self._factor[0], columns, lower=True)
 
     def covariance(self, places: Int64) -> Float64:
         """The covariance of the scores at these places about the mean of all, shape (n_places, n_places)."""
-        found = self.solve(unit_columns(self._size, places))[places]
+        found = self.solve(np.equal.outer(np.arange(len(self._factor[0])), places).astype(np.float64))[places]
         return (found + found.T) / 2
 
     def variance(self, contrast: Float64) -> float:
         """The variance of Σ contrast · score, whose contrast sums to 0: no digits are lost to larger ones."""
         return float((self.halve(contrast[:, None]) ** 2).sum())
-
-
-def unit_columns(size: int, places: Int64) -> Float64:
-    """A column for each of these places, 1 there and 0 elsewhere."""
-    columns = np.zeros((size, len(places)))
-    columns[places, np.arange(len(places))] = 1.0
-    return columns
-
-
-def _linear_algebra() -> Any:
-    """Scipy's, loaded when it is used: it is a tenth of the start-up time."""
-    import scipy.linalg
-
-    return scipy.linalg
-
-
-def curvature_of(problem: LuceProblem, scores: Float64) -> csr_array:
-    """The Hessian of the summed loss but for its diagonal."""
-    chance = problem.probabilities(scores)
-    weight = np.repeat(problem.count, np.diff(problem.offsets)) * chance
-    shape = (len(problem.winner), problem.n_alternatives)
-    rows = csr_array((chance, problem.alternative, problem.offsets), shape=shape)
-    weighted = csr_array((weight, problem.alternative, problem.offsets), shape=shape)
-    products: Any = weighted.T @ rows
-    return -products
 
 
 class ScoreDifference(NamedTuple):
@@ -218,14 +197,7 @@ class ScoreDifference(NamedTuple):
     standard_error: float | None
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Where the true difference lies with this confidence, if the estimate is about normal.
-
-        Examples
-        --------
-        >>> low, high = ScoreDifference("a", "b", 1.0, 0.5).interval(0.9)
-        >>> round(low, 3), round(high, 3)
-        (0.178, 1.822)
-        """
+        """Where the true difference lies with this confidence, if the estimate is about normal."""
         level = real_number(level, "level", above=0, below=1)
         if self.standard_error is None:
             raise UnsupportedOption(
@@ -252,23 +224,21 @@ class Covariances:
         self._score = column(soft.scores, "score")
         self._borders, self._members = soft.components.members
         self._place = np.empty_like(self._members)  # of each node in its component
-        self._place[self._members] = (
-            np.arange(len(self._members)) - self._borders[self._component[self._members]]
-        )
+        starts = self._borders[self._component[self._members]]
+        self._place[self._members] = np.arange(len(self._members)) - starts
         self._split = None if rankings is None else SplitRankings(rankings, soft.components, self._place)
         self._found = dict[int, Information | Sandwich]()
 
     def of(self, numbers: Int64) -> Float64:
         """The covariance of these items, NaN where there is none, shape (n_items, n_items)."""
         component = self._component[numbers]
-        found = np.full((len(numbers), len(numbers)), np.nan)
+        covariance = np.full((len(numbers), len(numbers)), np.nan)
         for number in np.unique(component).tolist():
             here = np.flatnonzero(component == number)
-            places = self._place[numbers[here]]
-            if self._soft.components.sizes[number] == 1:
-                continue
-            found[np.ix_(here, here)] = self._inside(number).covariance(places)
-        return found
+            if self._soft.components.sizes[number] > 1:
+                places = self._place[numbers[here]]
+                covariance[np.ix_(here, here)] = self._inside(number).covariance(places)
+        return covariance
 
     def of_difference(self, first: int, second: int) -> float:
         """The variance of the difference of two scores of one component."""
@@ -281,12 +251,11 @@ class Covariances:
         """The standard error of the score of each node, shape (n_nodes,)."""
         if self._split is None:
             return self._soft.standard_errors()
-        found = np.full(len(self._component), np.nan)
+        errors_by_node = np.full(len(self._component), np.nan)
         for number in np.flatnonzero(self._soft.components.sizes > 1).tolist():
-            nodes = self._nodes(number)
-            spread = self._inside(number).covariance(np.arange(len(nodes)))
-            found[nodes] = np.sqrt(np.diag(spread))
-        return found
+            places = np.arange(int(self._soft.components.sizes[number]))
+            errors_by_node[self._nodes(number)] = np.sqrt(np.diag(self._inside(number).covariance(places)))
+        return errors_by_node
 
     @cached_property
     def _problem(self) -> tuple[Int64, LuceProblem]:
@@ -297,14 +266,21 @@ class Covariances:
 
     def _inside(self, component: int) -> Information | Sandwich:
         if component not in self._found:
-            self._found[component] = self._inform(component)
+            scores = self._score[self._nodes(component)]
+            if self._split is None:
+                self._found[component] = Information(self._curve(component, scores), ridge=self._ridge)
+            else:
+                self._found[component] = Sandwich(self._split.inside(component), scores, self._ridge)
         return self._found[component]
 
-    def _inform(self, component: int) -> Information | Sandwich:
-        if self._split is not None:
-            scores = self._score[self._nodes(component)]
-            return Sandwich(self._split.inside(component), scores, self._ridge)
+    def _curve(self, component: int, scores: Float64) -> csr_array:
+        """The Hessian of the summed loss of a component but for its diagonal."""
         rows, problem = self._problem
         first = int(np.argmax(self._component[rows] == component))
-        kept, alone = problem.restrict(np.arange(problem.n_components) == problem.component[first])
-        return Information(curvature_of(alone, self._score[rows[kept]]), ridge=self._ridge)
+        _, alone = problem.restrict(np.arange(problem.n_components) == problem.component[first])
+        probability = alone.probabilities(scores)
+        weight = np.repeat(alone.count, np.diff(alone.offsets)) * probability
+        shape = (len(alone.winner), alone.n_alternatives)
+        shares = csr_array((probability, alone.alternative, alone.offsets), shape=shape)
+        products: Any = csr_array((weight, alone.alternative, alone.offsets), shape=shape).T @ shares
+        return -products

@@ -5,26 +5,23 @@ from typing import TYPE_CHECKING
 from attomaton.base.doors import open_door
 
 if TYPE_CHECKING:
-    from attomaton.claims.agreement import (
+    from attomaton.claims.beginning import (
         Agreement as Agreement,
         Near as Near,
         begin_from as begin_from,
         compare_beginning as compare_beginning,
         compare_course as compare_course,
         find_crossings as find_crossings,
+        judge_course as judge_course,
+        verify_beginning as verify_beginning,
     )
-    from attomaton.claims.beginning import judge_course as judge_course, verify_beginning as verify_beginning
     from attomaton.claims.decoder import verify_decoder as verify_decoder
     from attomaton.claims.diagnosis import diagnose as diagnose
     from attomaton.claims.ends import Ends as Ends, compare_ends as compare_ends
     from attomaton.claims.evidence import Evidence as Evidence
-    from attomaton.claims.forecast import (
-        expand_trial as expand_trial,
-        find_levels as find_levels,
-        predict_trace as predict_trace,
-    )
     from attomaton.claims.local import LocalSolutions as LocalSolutions, solve_local as solve_local
     from attomaton.claims.margins import (
+        MARGIN_CLAIMS as MARGIN_CLAIMS,
         NORMS as NORMS,
         OWN as OWN,
         Margins as Margins,
@@ -43,7 +40,12 @@ if TYPE_CHECKING:
         read_contexts as read_contexts,
         solve_trials as solve_trials,
     )
-    from attomaton.claims.mechanics import verify as verify
+    from attomaton.claims.mechanics import (
+        expand_trial as expand_trial,
+        find_levels as find_levels,
+        predict_trace as predict_trace,
+        verify as verify,
+    )
     from attomaton.claims.repetition import (
         SLOW as SLOW,
         continue_flow as continue_flow,
@@ -57,7 +59,6 @@ if TYPE_CHECKING:
         read_retrieval as read_retrieval,
     )
     from attomaton.claims.scansnap import verify_flow as verify_flow
-    from attomaton.claims.steepest import MARGIN_CLAIMS as MARGIN_CLAIMS
     from attomaton.claims.verdicts import (
         Judgement as Judgement,
         Verdict as Verdict,

@@ -1,19 +1,204 @@
 """Claims about where gradient descent goes: norm, direction, finite part, retrieval and composition.
 
-Each is judged at the end of the run by what the computed way (:mod:`attomaton.claims.way`) has reached at
-half of the steps. Trials whose computed way is not near by then are too short and are not judged.
+A theorem speaks of the limit, and a run ends. But the way there can be computed without training: that of
+plain descent at any step, and normalised descent runs along the same way at a speed of its own. So each claim
+about a limit has a bound that the run itself has no say in: at its end it must be as near to the limit as the
+computed way is at half of the steps. Where that is not near at all, the run is too short to be judged.
+
+How far normalised descent has come by half of its steps is told by its loss there, the run's own.
 """
 
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attomaton.base.tables import Bool, Float64
-from attomaton.claims.evidence import Evidence, correlation_of, find_tangents
-from attomaton.claims.measures import dense
+from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
+from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.claims.evidence import (
+    FEWEST_STEPS,
+    Evidence,
+    correlation_of,
+    find_tangents,
+    need_descent,
+    need_log_loss,
+    need_mass_head,
+)
+from attomaton.claims.measures import Curves, dense, measure_against, unless_orthonormal
 from attomaton.claims.verdicts import Judgement
-from attomaton.claims.way import Way, compute_way
 from attomaton.training.models.attention import measure_curvatures
+from attomaton.trajectory.forward import Trajectory, fast_forward
+from attomaton.trajectory.sharpness import bound_any_sharpness
+
+TIMES = np.array([0.5, 0.625, 0.75, 0.875, 1.0])
+"""Shares of the steps of plain descent at which its way is computed; half of the steps is the first."""
+
+LATER = np.array([1.0, 1.5, 2.0, 4.0, 8.0])
+"""Multiples of the time reached at half of the steps, for normalised descent."""
+
+GENTLE = 0.1
+"""η λ of the plain descent whose way normalised steps follow: small, so that it is nearly a flow."""
+
+LONGEST = 1e12
+"""The way is computed to this step of plain descent at most; who is further is judged as if here."""
+
+FURTHEST = 1024
+"""Runs of up to this many times the steps are computed to tell when a claim can be judged."""
+
+QUARTERS = 2.0 ** np.array([0.25, 0.5, 0.75, 1.0])
+"""How much longer than one that is too short a run is tried."""
+
+HALVINGS = 3
+"""The time at which the way has a loss is found to the 8th root of ten, and rounded down."""
+
+ROUNDED = 1e-12
+"""Losses are compared to this, relative to 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """Where the trials should be from half of the steps on.
+
+    ``curves`` and ``weights`` (n_times, n_trials, dim, dim) are computed, ``error`` (n_trials,) bounds
+    the error of the weights, infinite where the way is not known, and ``reason`` says why the first is not.
+    """
+
+    curves: Curves
+    weights: Float64
+    error: Float64
+    reason: str
+
+    @property
+    def known(self) -> Bool:
+        """Trials whose way is known, shape (n_trials,)."""
+        return np.isfinite(self.error)
+
+
+def compute_way(evidence: Evidence) -> Way:
+    """The way of every trial; steps must be those of gradient descent."""
+    trace = evidence.trace
+    weights = np.zeros((len(TIMES), *trace.weights.shape[1:]))
+    error, reason = np.full(trace.n_trials, np.inf), ""
+    for trial in range(trace.n_trials):
+        try:
+            path = follow_trial(evidence, trial)
+            times = _times(evidence, path, trial)
+            error[trial] = path.error_at(float(times[-1]))
+        except (UncertifiedSolution, UnsupportedOption) as problem:
+            reason = reason or f"trial {trial}: {problem}"
+            continue
+        if np.isfinite(error[trial]):
+            weights[:, trial] = [dense(path.weights_at(float(time))) for time in times]
+        else:
+            reason = reason or f"trial {trial}: {path.caveat}"
+    unknown = np.full(weights.shape[:2], np.nan)
+    computed = replace(trace, steps=np.arange(len(TIMES)), weights=weights, losses=unknown)
+    return Way(measure_against(computed, evidence.target), weights, error, reason)
+
+
+def lengthen(evidence: Evidence, steps: int) -> Evidence:
+    """The run as it would be after more steps, at none, half and all of them, by its computed way.
+
+    Normalised steps are taken to go on along the way as fast as in the second half of the run.
+    """
+    trace, halves = evidence.trace, np.array([steps // 2, steps])
+    weights = np.zeros((3, *trace.weights.shape[1:]))
+    losses = np.full(weights.shape[:2], np.nan)
+    weights[0] = trace.weights[0]
+    for trial in np.flatnonzero(evidence.once(compute_way).known).tolist():
+        path = follow_trial(evidence, trial)
+        times = _times_ahead(evidence, path, trial, halves) if evidence.normalized else halves
+        for at, time in enumerate(map(float, times), start=1):  # one by one: a path holds the last place only
+            weights[at, trial], losses[at, trial] = dense(path.weights_at(time)), path.loss_at(time)
+    longer = replace(trace, steps=np.array([0, *halves]), weights=weights, losses=losses)
+    return replace(evidence, trace=longer)
+
+
+def _times_ahead(evidence: Evidence, path: Trajectory, trial: int, steps: Int64) -> list[float]:
+    """When the way has the norms that normalised steps will have reached, to the 8th root of ten."""
+    trace, middle = evidence.trace, evidence.middle
+    half, last = np.linalg.norm(trace.weights[[middle, -1], trial], axis=(1, 2))
+    pace = (last - half) / (trace.steps[-1] - trace.steps[middle])
+    grid = 10.0 ** np.arange(0.0, np.log10(LONGEST), 0.125)
+    norms = [last + pace * (step - trace.steps[-1]) for step in steps.tolist()]
+
+    def norm_at(time: float) -> float:
+        return float(np.linalg.norm(dense(path.weights_at(time))))
+
+    return [float(grid[bisect_left(grid, norm, hi=len(grid) - 1, key=norm_at)]) for norm in norms]
+
+
+def look_ahead(evidence: Evidence, is_ready: Callable[[Evidence], bool]) -> int | str:
+    """About how many more steps a run of gradient descent needs, in two digits, or why that is not known.
+
+    It is the run of fewest steps, in steps of a factor 2^¼, whose computed way is ready.
+    """
+    missing = need_descent(evidence) or need_log_loss(evidence) or need_mass_head(evidence)
+    if missing or not evidence.once(compute_way).known.any():
+        missing = missing or evidence.once(compute_way).reason
+        return f"no number of steps can be given, for where a longer run would be is not known ({missing})"
+    last = int(evidence.trace.steps[-1])
+    if not last:
+        return "no number of steps can be given, for none was taken"
+    short = max(last, FEWEST_STEPS // 2)
+    while not is_ready(evidence.once(lengthen, 2 * short)):
+        short *= 2
+        if short >= FURTHEST * max(last, FEWEST_STEPS // 2):
+            return f"{short:,} steps would still be too few"
+    steps = next(
+        steps for steps in np.ceil(short * QUARTERS).astype(int) if is_ready(evidence.once(lengthen, steps))
+    )
+    number = int(steps) - last
+    unit = 10 ** max(len(str(number)) - 2, 0)
+    return -(-number // unit) * unit
+
+
+def follow_trial(evidence: Evidence, trial: int) -> Trajectory:
+    """Plain descent from a trial's W(0), with its step size; a small one if its steps are normalised."""
+    key = (follow_trial, trial)
+    if key in evidence.of_data:
+        return evidence.of_data[key]
+    trace = evidence.trace
+    table = trace.embeddings[trial]
+    gentle = GENTLE / max(bound_any_sharpness(table), np.finfo(float).tiny)
+    start = trace.weights[0, trial]
+    path = fast_forward(
+        trace.samples[trial],
+        embeddings=unless_orthonormal(table),
+        step_size=gentle if evidence.normalized else evidence.step_size,
+        to=1.0 if evidence.normalized else max(float(trace.steps[-1]), 1.0),
+        start=start if start.any() else None,
+        components=evidence.automata[trial].components,
+    )
+    return evidence.of_data.setdefault(key, path)
+
+
+def _times(evidence: Evidence, path: Trajectory, trial: int) -> Float64:
+    """The steps of the computed way that stand for half of the run's steps, and for later ones."""
+    trace = evidence.trace
+    if evidence.normalized:
+        loss = float(trace.losses[evidence.middle, trial])
+        return np.minimum(LATER * _find_time(path, loss), LONGEST)
+    half, last = float(trace.steps[evidence.middle]), float(trace.steps[-1])
+    return np.floor(half + (last - half) * (TIMES - TIMES[0]) / (TIMES[-1] - TIMES[0]))
+
+
+def _find_time(path: Trajectory, loss: float) -> float:
+    """A step at which the way still has at least this loss, next to the last such; 0 if it never has."""
+    least = loss + ROUNDED * max(abs(loss), 1.0)
+    if not path.loss_at(1.0) >= least:
+        return 0.0
+    low = 0.0
+    while low < np.log10(LONGEST) and path.loss_at(10.0 ** (low + 1.0)) >= least:
+        low += 1.0
+    width = 1.0
+    for _ in range(HALVINGS):
+        width /= 2.0
+        if path.loss_at(10.0 ** (low + width)) >= least:
+            low += width
+    return 10.0**low
+
 
 SETTLED = 1e-6
 """Distances and angles below this are as good as none."""
@@ -52,6 +237,21 @@ class ApproachBounds:
         """Nothing if some trial can be judged, else that the run is too short."""
         return "" if self.among.any() else short
 
+    def judge(
+        self, values: Float64, bounds: Float64, reached: Bool, shortfall: Float64, meaning: str
+    ) -> Judgement:
+        """The trial that falls shortest, and how many of those that count reach their bounds."""
+        worst = find_worst(shortfall, self.among)
+        n_judged, n_left = int(self.among.sum()), int((~self.among).sum())
+        count = f"{int((self.among & reached).sum())} of {n_judged} trials reach theirs"
+        left = f"; trials not judged: {n_left}" if n_left else ""
+        return Judgement(
+            float(values[worst]),
+            float(bounds[worst]),
+            bool(reached[worst]),
+            f"{meaning.format(f'trial {worst}')}; {count}{left}",
+        )
+
 
 def _reach(evidence: Evidence) -> tuple[Way, Float64]:
     """The computed way, and how far from it a sound run may be: its error, and the swings of its steps."""
@@ -84,35 +284,31 @@ def bound_direction(evidence: Evidence) -> ApproachBounds:
     way, reach = _reach(evidence)
     tangent, level = find_tangents(way.weights, _safe_directions(evidence))
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        asked = np.where(level[0] > 0, tangent[0] + reach / level[0], np.inf)
+        bound = np.where(level[0] > 0, tangent[0] + reach / level[0], np.inf)
     closing = tangent[-1] <= tangent[0] + SETTLED
-    return ApproachBounds(asked, evidence.directed & way.known & closing & (asked <= tangent_of(NEAR)))
+    return ApproachBounds(bound, evidence.directed & way.known & closing & (bound <= tangent_of(NEAR)))
 
 
 def need_near_direction(evidence: Evidence) -> str:
     """Some trial should be near W_svm by half of the steps."""
-    told = f"by half of the steps the computed way has no correlation of {NEAR} with W_svm in any trial"
-    return evidence.once(bound_direction).missing(told)
+    reason = f"by half of the steps the computed way has no correlation of {NEAR} with W_svm in any trial"
+    return evidence.once(bound_direction).missing(reason)
 
 
 def judge_direction(evidence: Evidence) -> Judgement:
     """W/‖W‖ → W_svm/‖W_svm‖."""
     bounds = evidence.once(bound_direction)
-    tangent, _ = find_tangents(evidence.trace.weights[-1:], _safe_directions(evidence))
-    worst = find_worst(tangent[0] / bounds.asked, bounds.among)
-    return Judgement(
-        float(correlation_of(tangent[0])[worst]),
-        float(correlation_of(bounds.asked)[worst]),
-        bool(tangent[0, worst] <= bounds.asked[worst]),
-        f"correlation of W with W_svm at the end (trial {worst}); bound: that of the computed way at half of "
-        f"the steps; {_count(tangent[0] <= bounds.asked, bounds)}",
+    (tangent,), _ = find_tangents(evidence.trace.weights[-1:], _safe_directions(evidence))
+    meaning = (
+        "correlation of W with W_svm at the end ({}); bound: that of the computed way at half of the steps"
     )
-
-
-def _count(reached: Bool, bounds: ApproachBounds) -> str:
-    n_judged, left = int(bounds.among.sum()), int((~bounds.among).sum())
-    told = f"{int((bounds.among & reached).sum())} of {n_judged} trials reach theirs"
-    return told + f"; trials not judged: {left}" * bool(left)
+    return bounds.judge(
+        correlation_of(tangent),
+        correlation_of(bounds.asked),
+        tangent <= bounds.asked,
+        tangent / bounds.asked,
+        meaning,
+    )
 
 
 def bound_growth(evidence: Evidence) -> ApproachBounds:
@@ -120,9 +316,9 @@ def bound_growth(evidence: Evidence) -> ApproachBounds:
     way, _ = _reach(evidence)
     norm, normalized = way.curves.norm, evidence.normalized
     growth = norm[-1] / np.maximum(norm[0], np.finfo(float).tiny)
-    asked = np.ones_like(growth) if normalized else 1.0 + 0.5 * (growth - 1.0)
+    bound = np.ones_like(growth) if normalized else 1.0 + 0.5 * (growth - 1.0)
     grows = norm[-1] - norm[0] > 4.0 * way.error
-    return ApproachBounds(asked, evidence.directed & way.known & (grows | normalized) & (norm[-1] >= norm[0]))
+    return ApproachBounds(bound, evidence.directed & way.known & (grows | normalized) & (norm[-1] >= norm[0]))
 
 
 def need_growth(evidence: Evidence) -> str:
@@ -134,11 +330,9 @@ def judge_norm(evidence: Evidence) -> Judgement:
     """‖W‖ grows in the second half of training."""
     bounds, norm = evidence.once(bound_growth), evidence.curves.norm
     growth = norm[-1] / np.maximum(norm[evidence.middle], np.finfo(float).tiny)
-    worst = find_worst(bounds.asked - growth, bounds.among)
-    value, bound = float(growth[worst]), float(bounds.asked[worst])
-    asked = "any growth" if evidence.normalized else "half of the growth that was computed"
-    meaning = f"‖W‖ at the end over that at half the steps (trial {worst}); bound: {asked}"
-    return Judgement(value, bound, value > bound, f"{meaning}; {_count(growth > bounds.asked, bounds)}")
+    bound = "any growth" if evidence.normalized else "half of the growth that was computed"
+    meaning = f"‖W‖ at the end over that at half the steps ({{}}); bound: {bound}"
+    return bounds.judge(growth, bounds.asked, growth > bounds.asked, bounds.asked - growth, meaning)
 
 
 def bound_finite(evidence: Evidence) -> ApproachBounds:
@@ -147,10 +341,10 @@ def bound_finite(evidence: Evidence) -> ApproachBounds:
     What is below the best components must have lost its attention: else W_fin is near by chance only.
     """
     way, reach = _reach(evidence)
-    asked = way.curves.finite_distance.max(axis=0) + reach
+    bound = way.curves.finite_distance.max(axis=0) + reach
     late = ~evidence.directed | (way.curves.missed[0] <= MISSED)
-    told = 0.5 * _longest(evidence) * asked <= TOLD
-    return ApproachBounds(asked, ~evidence.acyclic & way.known & late & told)
+    telling = 0.5 * _longest(evidence) * bound <= TOLD
+    return ApproachBounds(bound, ~evidence.acyclic & way.known & late & telling)
 
 
 def need_short_steps(evidence: Evidence) -> str:
@@ -166,21 +360,19 @@ def need_short_steps(evidence: Evidence) -> str:
 
 def need_near_finite(evidence: Evidence) -> str:
     """What is left of the way to W_fin is small enough to tell something."""
-    told = (
+    reason = (
         "by half of the steps the computed way is so far from its limit in every trial that attention is off "
         f"by more than {TOLD}"
     )
-    return evidence.once(bound_finite).missing(told)
+    return evidence.once(bound_finite).missing(reason)
 
 
 def judge_finite(evidence: Evidence) -> Judgement:
     """Π_fin W → W_fin."""
     steps, bounds = evidence.trace.steps, evidence.once(bound_finite)
     distance = evidence.curves.finite_distance[steps >= 0.9 * steps[-1]].max(axis=0)
-    worst = find_worst(distance / bounds.asked, bounds.among)
-    value, bound = float(distance[worst]), float(bounds.asked[worst])
-    meaning = f"largest ‖Π_fin W − W_fin‖ in the last tenth of the steps (trial {worst})"
-    return Judgement(value, bound, value <= bound, f"{meaning}; {_count(distance <= bounds.asked, bounds)}")
+    meaning = "largest ‖Π_fin W − W_fin‖ in the last tenth of the steps ({})"
+    return bounds.judge(distance, bounds.asked, distance <= bounds.asked, distance / bounds.asked, meaning)
 
 
 def judge_composition(evidence: Evidence) -> Judgement:
@@ -194,11 +386,9 @@ def judge_composition(evidence: Evidence) -> Judgement:
         both = both / contexts.sums(both)[:, contexts.bags.sample]
         apart[trial] = 0.5 * contexts.sums(np.abs(both[0] - both[1])).max()
     bounds = evidence.once(bound_finite)
-    asked = 0.5 * _longest(evidence) * bounds.asked
-    worst = find_worst(apart / asked, bounds.among)
-    value, bound = float(apart[worst]), float(asked[worst])
-    meaning = f"largest difference from the Luce odds in any context (trial {worst})"
-    return Judgement(value, bound, value <= bound, f"{meaning}; {_count(apart <= asked, bounds)}")
+    bound = 0.5 * _longest(evidence) * bounds.asked
+    meaning = "largest difference from the Luce odds in any context ({})"
+    return bounds.judge(apart, bound, apart <= bound, apart / bound, meaning)
 
 
 def bound_missed(evidence: Evidence) -> ApproachBounds:
@@ -206,25 +396,23 @@ def bound_missed(evidence: Evidence) -> ApproachBounds:
     way, reach = _reach(evidence)
     missed = way.curves.missed
     with np.errstate(over="ignore"):
-        asked = missed[0] * np.exp(2.0 * _longest(evidence) * reach)
+        bound = missed[0] * np.exp(2.0 * _longest(evidence) * reach)
     falling = missed[-1] <= missed[0]
-    return ApproachBounds(asked, evidence.directed & way.known & falling & (asked <= MISSED))
+    return ApproachBounds(bound, evidence.directed & way.known & falling & (bound <= MISSED))
 
 
 def need_near_retrieval(evidence: Evidence) -> str:
     """Some trial should have most attention where it belongs by half of the steps."""
-    told = f"by half of the steps the computed way leaves more than {MISSED} of the attention elsewhere"
-    return evidence.once(bound_missed).missing(told)
+    reason = f"by half of the steps the computed way leaves more than {MISSED} of the attention elsewhere"
+    return evidence.once(bound_missed).missing(reason)
 
 
 def judge_retrieval(evidence: Evidence) -> Judgement:
     """The attention mass below the highest component vanishes."""
     bounds, missed = evidence.once(bound_missed), evidence.curves.missed[-1]
-    asked = np.maximum(bounds.asked, np.finfo(float).tiny)
-    worst = find_worst(missed / asked, bounds.among)
-    value, bound = float(missed[worst]), float(bounds.asked[worst])
-    meaning = f"mean attention below the best component at the end (trial {worst})"
-    return Judgement(value, bound, value <= bound, f"{meaning}; {_count(missed <= bounds.asked, bounds)}")
+    shortfall = missed / np.maximum(bounds.asked, np.finfo(float).tiny)
+    meaning = "mean attention below the best component at the end ({})"
+    return bounds.judge(missed, bounds.asked, missed <= bounds.asked, shortfall, meaning)
 
 
 N_POINTS = 1_000
@@ -244,29 +432,24 @@ ROUNDING = 1e-12
 class Curvature:
     """Smallest eigenvalues of the Hessian at random points, relative to its largest.
 
-    Attributes
-    ----------
-    least : float64 array, shape (n_points,)
-        In all directions.
-    least_cyclic : float64 array, shape (n_cyclic_points,)
-        Within the cyclic subspace, at the points of trials that have one.
+    ``least`` in all directions, ``least_cyclic`` within the cyclic subspace of trials that have one.
     """
 
     least: Float64
     least_cyclic: Float64
 
 
-def draw_curvature(evidence: Evidence, *, n_points: int = N_POINTS, seed: int = 0) -> Curvature:
+def draw_curvature(evidence: Evidence) -> Curvature:
     """Hessians at points W with normal entries of size 0.1 to 3, spread over the trials."""
     trace = evidence.trace
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     dim = trace.weights.shape[2]
     axes = evidence.target.axes
     least: list[float] = []
     least_cyclic: list[float] = []
     at_once = max(AT_ONCE // dim**4, 1)
-    for first in range(0, n_points, at_once):
-        numbers = range(first, min(first + at_once, n_points))
+    for first in range(0, N_POINTS, at_once):
+        numbers = range(first, min(first + at_once, N_POINTS))
         trials = [number % trace.n_trials for number in numbers]
         sizes = 10 ** rng.uniform(-1.0, np.log10(3.0), (len(trials), 1, 1))
         points = sizes * rng.normal(size=(len(trials), dim, dim))

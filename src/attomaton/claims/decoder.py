@@ -32,7 +32,7 @@ APART = 0.02
 
 
 def verify_decoder(trace: DecoderTrace) -> Verdicts:
-    """Hold a run of a decoder against every claim about its limit.
+    """Test a run of a decoder against every claim about its limit.
 
     Examples
     --------
@@ -50,8 +50,8 @@ def verify_decoder(trace: DecoderTrace) -> Verdicts:
 
 
 def _need_growth(evidence: DecoderEvidence) -> str:
-    told = "W^mm is 0: no support can be told from the rest, or each is the whole vocabulary"
-    return "" if evidence.squared_norm > 1e-12 else told
+    reason = "W^mm is 0: no support can be told from the rest, or each is the whole vocabulary"
+    return "" if evidence.squared_norm > 1e-12 else reason
 
 
 def _need_late(evidence: DecoderEvidence) -> str:
@@ -59,8 +59,8 @@ def _need_late(evidence: DecoderEvidence) -> str:
     late, change = evidence.lateness, evidence.change
     if evidence.limit is None:
         return "" if late >= LATE else f"ηtπp of the rarest next token is {late:.3g}, and not {LATE:g}"
-    told = f"the loss above its limit, times t, changed by {change:.1%} since half of the steps"
-    return "" if change <= SETTLED else told
+    reason = f"the loss above its limit, times t, changed by {change:.1%} since half of the steps"
+    return "" if change <= SETTLED else reason
 
 
 def _count_to_late(evidence: DecoderEvidence, *_: object) -> int | str:
@@ -72,8 +72,10 @@ def _count_to_late(evidence: DecoderEvidence, *_: object) -> int | str:
 
 
 def _need_earlier(evidence: DecoderEvidence) -> str:
-    told = "no record is at half of the last step or before it, to tell what W grows by; record earlier, too"
-    return "" if evidence.earlier is not None else told
+    reason = (
+        "no record is at half of the last step or before it, to tell what W grows by; record earlier, too"
+    )
+    return "" if evidence.earlier is not None else reason
 
 
 def _need_one_hot(evidence: DecoderEvidence) -> str:

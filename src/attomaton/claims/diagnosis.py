@@ -30,7 +30,7 @@ def diagnose(trace: Trace, automata: Sequence[Automaton]) -> list[str]:
     'the loss has hardly fallen in 1 of 1 trials'
     """
     evidence = Evidence(trace, tuple(automata))
-    found = [
+    causes = [
         _not_finite(trace),
         _too_large_steps(trace),
         _too_small_steps(evidence),
@@ -38,7 +38,7 @@ def diagnose(trace: Trace, automata: Sequence[Automaton]) -> list[str]:
         _crowded(evidence),
         _left_out(trace),
     ]
-    return [line for line in found if line]
+    return [line for line in causes if line]
 
 
 def _not_finite(trace: Trace) -> str:
@@ -121,7 +121,7 @@ def _crowded(evidence: Evidence) -> str:
 
 
 def _left_out(trace: Trace) -> str:
-    tables = [extract_edges(samples) for samples in {id(one): one for one in trace.samples}.values()]
+    tables = [extract_edges(samples) for samples in {id(corpus): corpus for corpus in trace.samples}.values()]
     left, kept = sum(t.n_unrealisable for t in tables), sum(t.n_samples for t in tables)
     if left <= kept:
         return ""

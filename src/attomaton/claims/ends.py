@@ -54,8 +54,6 @@ class Ends(Tabular):
         them has all tokens at one place.
     first, last : int64 arrays, shape (n,)
         The token that each end puts highest, the smallest id among equals.
-    vocabulary : Vocabulary, optional
-        What names the tokens.
 
     Examples
     --------
@@ -141,22 +139,22 @@ def compare_ends(automaton: Automaton, beginning: Beginning) -> Ends:
     >>> compare_ends(at.learn([text], window=4), at.begin([text], window=4))
     Ends(0 queries: 0 keep, 0 turn)
     """
-    told = beginning.statistics
-    if automaton.components.edges.n_tokens != told.n_tokens:
+    statistics = beginning.statistics
+    if automaton.components.edges.n_tokens != statistics.n_tokens:
         raise MismatchedParts(
             f"the automaton has {automaton.components.edges.n_tokens:,} tokens and the beginning "
-            f"{told.n_tokens:,}; take both from one corpus with the same tokens"
+            f"{statistics.n_tokens:,}; take both from one corpus with the same tokens"
         )
     scores = automaton.hard.scores
     queries, tokens = (np.asarray(column(scores, name)).astype(np.int64) for name in ("query", "token"))
     lasting = np.round(np.asarray(column(scores, "score"), np.float64), 9)
-    gains = _look_up(told.looks, queries, tokens)
-    kept = np.flatnonzero(np.isfinite(gains))
-    kept = kept[np.lexsort((tokens[kept], queries[kept]))]
-    tokens, gains, lasting = tokens[kept], gains[kept], lasting[kept]
-    names, group, sizes = np.unique(queries[kept], return_inverse=True, return_counts=True)
+    gains = _look_up(statistics.looks, queries, tokens)
+    rows = np.flatnonzero(np.isfinite(gains))
+    rows = rows[np.lexsort((tokens[rows], queries[rows]))]
+    tokens, gains, lasting = tokens[rows], gains[rows], lasting[rows]
+    names, group, sizes = np.unique(queries[rows], return_inverse=True, return_counts=True)
     enough = sizes >= FEWEST
-    counts = np.asarray(told.counts.sum(axis=1)).ravel().astype(np.int64)
+    counts = np.asarray(statistics.counts.sum(axis=1)).ravel().astype(np.int64)
     return Ends(
         names[enough],
         sizes[enough],
@@ -172,7 +170,7 @@ def correlate_ranks(group: Int64, first: Float64, second: Float64, n_groups: int
     """Spearman's correlation inside each group, shape (n_groups,); equal values share a rank."""
     ranks = [_ranks(group, one) for one in (first, second)]
     sizes = np.bincount(group, minlength=n_groups)
-    apart = [one - (np.bincount(group, one, n_groups) / sizes)[group] for one in ranks]
+    apart = [rank - (np.bincount(group, rank, n_groups) / sizes)[group] for rank in ranks]
     products = [
         np.bincount(group, one * other, n_groups)
         for one, other in ((apart[0], apart[1]), (apart[0], apart[0]), (apart[1], apart[1]))
@@ -202,14 +200,7 @@ def _tops(group: Int64, values: Float64, n_groups: int) -> Int64:
 
 def _look_up(looks: Any, queries: Int64, tokens: Int64) -> Float64:
     """Q̄ at these pairs; NaN where a pair does not occur in it."""
-    size = int(looks.shape[1])
-    inside: Int64 = np.asarray(looks.indices, np.int64)
-    gains: Float64 = np.asarray(looks.data, np.float64)
-    rows = np.repeat(np.arange(int(looks.shape[0])), np.diff(np.asarray(looks.indptr, np.int64)))
-    keys = rows * size + inside
-    order = np.argsort(keys, kind="stable")
-    asked = queries * size + tokens
-    if not len(keys):
-        return np.full(len(asked), np.nan)
-    found = order[np.minimum(np.searchsorted(keys[order], asked), len(keys) - 1)]
-    return np.where(keys[found] == asked, gains[found], np.nan)
+    there = looks.copy()
+    there.data = np.ones_like(there.data)
+    gains, present = (np.asarray(table[queries, tokens]).ravel() for table in (looks, there))
+    return np.where(present > 0, gains, np.nan)

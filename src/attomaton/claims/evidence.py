@@ -10,13 +10,12 @@ import numpy as np
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.tables import Bool, Float64
-from attomaton.claims.local import find_local_directions
 from attomaton.claims.measures import Curves, Target, aim_at, measure_against
 from attomaton.training.models.heads import Tied, TokenId
 from attomaton.training.models.losses import LogLoss
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
-from attomaton.trajectory.stability import find_passed
+from attomaton.trajectory.sharpness import find_passed
 
 Found = TypeVar("Found")
 
@@ -42,7 +41,7 @@ class Evidence:
     trace: Trace
     automata: tuple[Automaton, ...]
     of_data: dict[Any, Any] = field(default_factory=dict[Any, Any])
-    """What follows from data, W(0) and step: :func:`~attomaton.claims.way.lengthen` hands it on."""
+    """What follows from data, W(0) and step: :func:`~attomaton.claims.approach.lengthen` hands it on."""
 
     @cached_property
     def target(self) -> Target:
@@ -62,16 +61,6 @@ class Evidence:
         return self.target.directions
 
     @cached_property
-    def cyclic_places(self) -> Float64:
-        """Coordinates of Π_fin W, shape (n_records, n_trials, most)."""
-        return self.target.cyclic_places(self.trace.weights)
-
-    @cached_property
-    def local_directions(self) -> Float64:
-        """The directions of the tokens selected at the end, shape (n_trials, dim, dim)."""
-        return find_local_directions(self.trace)
-
-    @cached_property
     def directed(self) -> Bool:
         """Trials with W_svm ≠ 0, shape (n_trials,)."""
         return np.asarray(self.directions.any(axis=(1, 2)))
@@ -87,12 +76,11 @@ class Evidence:
         """Trials without ties, shape (n_trials,)."""
         return np.array([automaton.components.is_acyclic for automaton in self.automata])
 
-    def once(self, find: "Callable[..., Found]", *given: int) -> "Found":
+    def once(self, find: "Callable[..., Found]", *given: Any) -> "Found":
         """What a function finds in this evidence, computed the first time it is asked for."""
-        known = self._known
-        if (find, given) not in known:
-            known[find, given] = find(self, *given)
-        return known[find, given]
+        if (find, given) not in self._known:
+            self._known[find, given] = find(self, *given)
+        return self._known[find, given]
 
     @cached_property
     def _known(self) -> dict[Any, Any]:
@@ -168,15 +156,24 @@ def need_start(evidence: Evidence) -> str:
     return f"the first record is of step {first:,}, not of W(0)" if first else ""
 
 
-def need_digits(evidence: Evidence) -> str:
-    """Weights are finite, and normalised steps did not go on where doubles round the gradient away."""
+def find_lost_digits(evidence: Evidence) -> tuple[str, Float64, float]:
+    """Which weights are not finite, the attention left to move by trial, and the least that float64 keeps."""
     broken = ~np.isfinite(evidence.trace.weights).all(axis=(0, 2, 3))
-    if broken.any():
-        return f"the weights of trial {int(broken.argmax())} are not finite"
     least = DIGITS_TIED if isinstance(evidence.trace.model.head, Tied) else DIGITS
-    missed = np.where(evidence.directed, evidence.curves.missed[-1], 1.0)
-    if not evidence.normalized or (missed >= least).all():
-        return ""
+    if broken.any():
+        return (
+            f"the weights of trial {int(broken.argmax())} are not finite",
+            np.ones(evidence.trace.n_trials),
+            least,
+        )
+    return "", np.where(evidence.directed, evidence.curves.missed[-1], 1.0), least
+
+
+def need_digits(evidence: Evidence) -> str:
+    """Weights are finite, and normalised steps did not go on where float64 rounds the gradient away."""
+    broken, missed, least = find_lost_digits(evidence)
+    if broken or not evidence.normalized or (missed >= least).all():
+        return broken
     return (
         f"normalised steps went on where {missed.min():.0e} of the attention was left to move (trial "
         f"{int(missed.argmin())}), and rounding hides its gradient below {least:.0e}: take fewer steps"

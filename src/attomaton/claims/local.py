@@ -2,6 +2,8 @@
 
 With another loss or head, descent may settle on other tokens than the labels' components. Every token that
 attention still holds is then taken for chosen, and the graph of these choices has a direction of its own.
+The claims about it, and about the regularisation path, are judged by how an angle closes: no way is computed,
+for losses and heads may be any, and what an angle is compared with is in the first half.
 """
 
 from dataclasses import dataclass
@@ -10,6 +12,14 @@ import numpy as np
 
 from attomaton.base.ragged import ranges_of
 from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.claims.approach import NEAR, SETTLED, bound_direction, find_worst, tangent_of
+from attomaton.claims.evidence import (
+    Evidence,
+    correlation_of,
+    find_tangents,
+    need_log_loss,
+    need_mass_head,
+)
 from attomaton.claims.measures import (
     Target,
     TrialContexts,
@@ -19,12 +29,14 @@ from attomaton.claims.measures import (
     read_contexts,
     unless_orthonormal,
 )
-from attomaton.corpora.samples import Samples
-from attomaton.graphs.components import Components, find_components
+from attomaton.claims.verdicts import Judgement
+from attomaton.graphs.components import find_components
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
 from attomaton.graphs.grouping import count_keys
 from attomaton.solvers.hard.solve import HardSolution, solve_graph_svm
 from attomaton.training.frames import settle_within
+from attomaton.training.models.losses import LogLoss
+from attomaton.training.path import MOST_DIMENSIONS, trace_path
 from attomaton.training.trace import Trace
 
 SELECTED = 1e-2
@@ -87,17 +99,22 @@ def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
     [0.6667, -0.3333, -0.3333]
     """
     weights = trace.weights[-1] if step is None else trace.at(step)
-    read = tuple(read_contexts(*pair) for pair in zip(trace.samples, trace.embeddings, strict=True))
-    hard: list[HardSolution] = []
-    below: list[Bool] = []
-    for contexts, one in zip(read, weights, strict=True):
-        mass = contexts.masses(one[None])[0]
-        hard.append(_solve_selected(contexts, mass))
-        below.append(contexts.apart_from(hard[-1].components, _most_attended(contexts, mass)))
+    contexts, masses, hard = _solve_selected(trace, weights)
+    below = [
+        pairs.apart_from(solution.components, _most_attended(pairs, mass))
+        for pairs, mass, solution in zip(contexts, masses, hard, strict=True)
+    ]
     directions = np.stack([dense(solution.weights) for solution in hard])
     axes = cyclic_axes(trace, [solution.components for solution in hard])
-    place = _settle(trace, weights, axes, directions)
-    return LocalSolutions(tuple(hard), Target(directions, axes, place, read, tuple(below)))
+    place = settle_within(
+        trace.samples,
+        trace.model,
+        list(trace.embeddings),
+        far=FAR * directions,
+        axes=axes,
+        start=cyclic_place(axes, weights),
+    )
+    return LocalSolutions(tuple(hard), Target(directions, axes, place, tuple(contexts), tuple(below)))
 
 
 def find_local_directions(trace: Trace, record: int | None = None) -> Float64:
@@ -105,44 +122,43 @@ def find_local_directions(trace: Trace, record: int | None = None) -> Float64:
 
     These take far longer.
     """
-    weights = trace.weights[-1] if record is None else trace.weights[record]
-    read = (read_contexts(*pair) for pair in zip(trace.samples, trace.embeddings, strict=True))
-    hard = [
-        _solve_selected(contexts, contexts.masses(one[None])[0])
-        for contexts, one in zip(read, weights, strict=True)
-    ]
+    _, _, hard = _solve_selected(trace, trace.weights[-1 if record is None else record])
     return np.stack([dense(solution.weights) for solution in hard])
 
 
-def _solve_selected(contexts: TrialContexts, mass: Float64) -> HardSolution:
-    """The Graph-SVM of the tokens that hold this mass."""
-    found = find_components(_selected_edges(contexts, mass))
-    return solve_graph_svm(found, embeddings=unless_orthonormal(contexts.table))
+def _solve_selected(
+    trace: Trace, weights: Float64
+) -> tuple[list[TrialContexts], list[Float64], list[HardSolution]]:
+    """Of each trial its contexts, the mass of their tokens, and the Graph-SVM of those that hold mass."""
+    contexts = [read_contexts(*pair) for pair in zip(trace.samples, trace.embeddings, strict=True)]
+    masses = [pairs.masses(own[None])[0] for pairs, own in zip(contexts, weights, strict=True)]
+    hard = [
+        solve_graph_svm(
+            find_components(selected_edges(pairs, mass)), embeddings=unless_orthonormal(pairs.table)
+        )
+        for pairs, mass in zip(contexts, masses, strict=True)
+    ]
+    return contexts, masses, hard
 
 
-def find_selected(samples: Samples, table: Float64, weights: Float64) -> Components:
-    """The components of the graph in which every selected token of a context beats all others there.
+def selected_edges(contexts: TrialContexts, mass: Float64) -> EdgeTable:
+    """Every selected token of a context beats all others there, so that selected ones tie.
 
-    Selected tokens of one context beat each other, so they tie. Tokens that are neither selected nor clearly
-    not are left out of the context.
+    Tokens that are neither selected nor clearly not are left out of the context.
     """
-    contexts = read_contexts(samples, table)
-    mass = contexts.masses(weights[None])[0]
-    return find_components(_selected_edges(contexts, mass))
-
-
-def _selected_edges(contexts: TrialContexts, mass: Float64) -> EdgeTable:
     bags = contexts.bags
     winner = np.flatnonzero(mass > SELECTED)
     first, sizes = contexts.starts, np.bincount(bags.sample, minlength=len(bags.samples))
     beside = sizes[bags.sample[winner]]
     loser = ranges_of(first[bags.sample[winner]], beside)
     winner = np.repeat(winner, beside)
-    kept = (winner != loser) & ((mass[loser] > SELECTED) | (mass[loser] <= UNDECIDED))
-    winner, loser = winner[kept], loser[kept]
-    asked = bags.samples.queries
-    keys, support = count_keys(pack_edges(asked[bags.sample[winner]], bags.token[winner], bags.token[loser]))
-    queries, counts = np.unique(asked, return_counts=True)
+    clear = (winner != loser) & ((mass[loser] > SELECTED) | (mass[loser] <= UNDECIDED))
+    winner, loser = winner[clear], loser[clear]
+    queries = bags.samples.queries
+    keys, support = count_keys(
+        pack_edges(queries[bags.sample[winner]], bags.token[winner], bags.token[loser])
+    )
+    queries, counts = np.unique(queries, return_counts=True)
     return make_edges(
         bags.samples.n_tokens, keys, support, queries.astype(np.int64), counts, np.zeros_like(counts)
     )
@@ -155,13 +171,161 @@ def _most_attended(contexts: TrialContexts, mass: Float64) -> Int64:
     return contexts.bags.token[order[last]].astype(np.int64)
 
 
-def _settle(trace: Trace, weights: Float64, axes: Float64, directions: Float64) -> Float64:
-    """Coordinates of the finite part nearest to the weights, shape (n_trials, n_axes)."""
-    return settle_within(
-        trace.samples,
-        trace.model,
-        list(trace.embeddings),
-        far=FAR * directions,
-        axes=axes,
-        start=cyclic_place(axes, weights),
+CLOSER = 0.9
+"""A tangent that halves in the limit must fall at least to this share; before, it falls more slowly."""
+
+FORGOTTEN = 2.0
+"""W must have moved this many times ‖W(0)‖ by half of the steps: else the start still hides the direction."""
+
+ALIKE = 1e-6
+"""Local directions that differ by less, relative to their length, are the same."""
+
+KEEPS = 0.7
+"""A selected token with less than this share of the mass that it had at half the steps is on its way out."""
+
+LEVELS = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+"""Radii of the regularisation path, in units of ‖W_svm‖."""
+
+PATH_TRIALS = 10
+"""The path is followed for this many trials, at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Angles:
+    """Tangents at the end and at half of the way, those asked for, and which trials they tell of."""
+
+    last: Float64
+    half: Float64
+    asked: Float64
+    among: Bool
+
+    @property
+    def judged(self) -> Bool:
+        """Not those that get nearer, but are not near yet: they may or may not arrive."""
+        early = (self.last <= self.asked) & ~(self.half <= tangent_of(NEAR))
+        return self.among & ~early
+
+    def judge(self, what: str) -> Judgement:
+        """Each judged trial reaches what is asked of it."""
+        worst = find_worst(self.last / self.asked, self.judged)
+        reached, judged = int((self.judged & (self.last <= self.asked)).sum()), int(self.judged.sum())
+        return Judgement(
+            float(correlation_of(self.last)[worst]),
+            float(correlation_of(self.asked)[worst]),
+            bool(self.last[worst] <= self.asked[worst]),
+            what.format(f"trial {worst}", reached, judged),
+        )
+
+
+def judge_local(evidence: Evidence) -> Judgement:
+    """W/‖W‖ → the direction of the tokens that the model selects."""
+    angles = evidence.once(_find_local)
+    what = (
+        f"correlation of W with the Graph-SVM of the selected tokens at the end ({{}}); bound: as for the "
+        f"direction, or with other losses and heads {CLOSER:.0%} of the tangent of the angle when W was half "
+        "as far as at half of the steps; {} of {} trials reach theirs"
     )
+    return angles.judge(what)
+
+
+def _local_directions(evidence: Evidence) -> Float64:
+    """The directions of the tokens selected at the end, shape (n_trials, dim, dim)."""
+    return find_local_directions(evidence.trace)
+
+
+def _find_local(evidence: Evidence) -> Angles:
+    """The angles to the directions of the selected tokens; what they are compared with is in the first half.
+
+    While W = level · direction + something bounded, the tangent halves when the level doubles; if W goes
+    elsewhere, it stays. With log-loss and a mass head the direction is W_svm in the end, and its bound is
+    known.
+    """
+    trace, middle, among = evidence.trace, evidence.middle, evidence.once(_decided)
+    along = np.where(among[:, None, None], evidence.once(_local_directions), 1.0)
+    tangent, level = find_tangents(trace.weights, along)
+    if not (need_log_loss(evidence) or need_mass_head(evidence)):
+        bounds = evidence.once(bound_direction)
+        among = among & bounds.among & _alike(evidence.once(_local_directions), evidence.directions)
+        return Angles(tangent[-1], np.zeros(len(among)), bounds.asked, among)
+    before = np.abs(level[: middle + 1] - level[middle] / 2).argmin(axis=0)
+    bound = np.maximum(CLOSER * tangent[before, np.arange(len(before))], SETTLED)
+    return Angles(tangent[-1], tangent[middle], bound, among)
+
+
+def _alike(one: Float64, other: Float64) -> Bool:
+    """Where two directions are the same, and not zero, shape (n_trials,)."""
+    length = np.linalg.norm(one, axis=(1, 2))
+    return (np.linalg.norm(one - other, axis=(1, 2)) <= ALIKE * length) & (length > 0)
+
+
+def _decided(evidence: Evidence) -> Bool:
+    """Trials of which claim 6 speaks: selected tokens keep their mass, all others lose theirs, and some do.
+
+    The threshold of selection knows nothing of the limit: a token below it may hold its small mass for ever,
+    and tokens just below it are left out of the graph. What is selected at half of the steps must be what is
+    selected at the end, and W(0) must be forgotten by then.
+    """
+    trace = evidence.trace
+    settled = np.zeros(trace.n_trials, bool)
+    for trial, contexts in enumerate(evidence.target.contexts):
+        before, after = contexts.masses(trace.weights[[evidence.middle, -1], trial])
+        keeps = after >= KEEPS * before
+        clear = (after > SELECTED) | (after <= UNDECIDED)
+        settled[trial] = bool((clear & (keeps == (after > SELECTED)))[after > 0].all())
+    first, half = trace.weights[0], trace.weights[evidence.middle]
+    moved = np.linalg.norm(half - first, axis=(1, 2)) >= FORGOTTEN * np.linalg.norm(first, axis=(1, 2))
+    directions = find_local_directions(trace, evidence.middle)
+    return settled & moved & _alike(evidence.once(_local_directions), directions)
+
+
+def need_decided(evidence: Evidence) -> str:
+    """Some trial has made its choice, and come near."""
+    if not evidence.once(_decided).any():
+        return (
+            "no trial has made its choice: selected tokens lose attention, others keep theirs, or W(0) still "
+            "shows"
+        )
+    near = "W is not near the direction of the selected tokens in any trial, or should not be yet"
+    return "" if evidence.once(_find_local).judged.any() else near
+
+
+def judge_path(evidence: Evidence) -> Judgement:
+    """The regularisation path goes along W_svm."""
+    what = (
+        f"correlation of W_R with W_svm at R = {LEVELS[-1]:g} ‖W_svm‖ ({{}}); bound: {CLOSER:.0%} of the "
+        f"tangent of the angle at R = {LEVELS[-2]:g} ‖W_svm‖; {{}} of {{}} trials reach theirs"
+    )
+    return evidence.once(_follow_path).judge(what)
+
+
+def _follow_path(evidence: Evidence) -> Angles:
+    """The angles to W_svm at the last two radii."""
+    trace = evidence.trace
+    chosen: list[int] = np.flatnonzero(_on_path(evidence))[:PATH_TRIALS].tolist()
+    along = evidence.directions[chosen]
+    path = trace_path(
+        [trace.samples[trial] for trial in chosen],
+        trace.model,
+        list(trace.embeddings[chosen]),
+        radii=LEVELS[:, None] * np.linalg.norm(along, axis=(1, 2)),
+    )
+    tangent, _ = find_tangents(path.weights, along)
+    bound = np.maximum(CLOSER * tangent[-2], SETTLED)
+    return Angles(tangent[-1], tangent[-2], bound, np.ones(len(chosen), bool))
+
+
+def _on_path(evidence: Evidence) -> Bool:
+    """Trials of which claim 4 speaks: with log-loss all, else those without ties."""
+    ties_allowed = isinstance(evidence.trace.model.loss, LogLoss)
+    return evidence.directed & (evidence.acyclic | ties_allowed)
+
+
+def need_path(evidence: Evidence) -> str:
+    """The data and the size allow the path."""
+    dim = evidence.trace.weights.shape[2]
+    if dim > MOST_DIMENSIONS:
+        return f"the path is followed in at most {MOST_DIMENSIONS} dimensions, not {dim}"
+    if not _on_path(evidence).any():
+        return "every trial has a cycle, and the loss is not log-loss"
+    near = f"the path is not near W_svm at R = {LEVELS[-2]:g} ‖W_svm‖ in any trial, though it gets nearer"
+    return "" if evidence.once(_follow_path).judged.any() else near

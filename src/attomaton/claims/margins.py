@@ -1,24 +1,46 @@
-"""How large the margins of a run are, in the norm that its optimiser keeps small, beside the best there are.
+"""Margins of a run, in the norm that its optimiser keeps small, beside the best there are; claims on them.
 
 The margin of W is the smallest score difference of any priority. Divided by ‖W‖ it is at most the best
 margin, the inverse of the least norm of the Graph-SVM (:func:`~attomaton.solvers.norms.solve.solve_normed`).
+
+Each optimiser seeks the largest margin in its own norm, on data without cycles. Margins are judged, never
+directions: the W of largest margin in the max norm or the spectral norm is not unique. Steps of steepest
+descent have a bound that is proved, and plain descent has that of its computed way. For Adam, Muon and
+momentum the theorems have rates without usable constants, and a run is tested against its own margin at half
+of the steps.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.base.errors import UncertifiedSolution
-from attomaton.base.tables import Float64, Int64
+from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
+from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.claims.approach import ApproachBounds, compute_way, look_ahead, need_way
+from attomaton.claims.evidence import (
+    FEWEST_STEPS,
+    Evidence,
+    find_lost_digits,
+    need_descent,
+    need_direction,
+    need_log_loss,
+    need_mass_head,
+    need_records,
+    need_stable_step,
+    need_start,
+    need_steps,
+)
 from attomaton.claims.measures import check_automata, unless_orthonormal
+from attomaton.claims.verdicts import Claim, Judgement
 from attomaton.graphs.components import Components
-from attomaton.solvers.hard.factored.certify import measure_norm
+from attomaton.solvers.hard.solve import Kind
+from attomaton.solvers.norms.certify import measure_norm
 from attomaton.solvers.norms.solve import solve_normed
-from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
-from attomaton.training.steps import Adam, GradientDescent, Step
+from attomaton.training.steps import Adam, GradientDescent, Muon, SignDescent, SpectralDescent, Step
 from attomaton.training.trace import Trace
 
 Norm = Literal["frobenius", "max", "spectral"]
@@ -55,10 +77,6 @@ class Margins:
 
     Attributes
     ----------
-    norm : str
-        "frobenius", "max" or "spectral".
-    steps : int64 array, shape (n_records,)
-        The steps of the records.
     margin : float64 array, shape (n_records, n_trials)
         The smallest score difference of any priority; infinite in trials that have none.
     size : float64 array, shape (n_records, n_trials)
@@ -98,12 +116,8 @@ def measure_margins(trace: Trace, automata: Sequence[Automaton], norm: Norm) -> 
 
     Parameters
     ----------
-    trace : Trace
-        The run.
     automata : sequence of Automaton
         Those of its trials (:func:`~attomaton.claims.measures.solve_trials`).
-    norm : "frobenius", "max" or "spectral"
-        What W is divided by.
 
     Examples
     --------
@@ -112,11 +126,8 @@ def measure_margins(trace: Trace, automata: Sequence[Automaton], norm: Norm) -> 
     >>> from attomaton.training.models.embeddings import Orthonormal
     >>> samples = at.Samples.from_lists([[0, 1]], [0])
     >>> trace = at.train(samples, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=10)
-    >>> for norm in ("frobenius", "max", "spectral"):  # one priority: every W of the run is the best
-    ...     print(norm, measure_margins(trace, solve_trials(trace), norm).share[-1].round(6).tolist())
-    frobenius [1.0]
-    max [1.0]
-    spectral [1.0]
+    >>> measure_margins(trace, solve_trials(trace), "max").share[-1].round(6).tolist()  # of one priority
+    [1.0]
     """
     check_automata(trace, automata)
     n_records, n_trials = trace.weights.shape[:2]
@@ -136,12 +147,12 @@ def find_best(automaton: Automaton, table: Float64, norm: Norm) -> float:
     if norm == "frobenius":
         squared = automaton.hard.certificate.upper
         return 1.0 / np.sqrt(squared) if squared > 0 else np.nan
-    given = unless_orthonormal(table)
-    closed = norm == "max" and given is None
+    embeddings = unless_orthonormal(table)
+    closed = norm == "max" and embeddings is None
     if (not closed and max(table.shape) > MOST_DIMENSIONS) or not components.order.num_rows:
         return np.nan
     try:
-        return solve_normed(components, norm=norm, embeddings=given).expect().best_margin
+        return solve_normed(components, norm=norm, embeddings=embeddings).expect().best_margin
     except UncertifiedSolution:
         return np.nan
 
@@ -173,5 +184,331 @@ def find_reach(components: Components, table: Float64, norm: Norm) -> float:
     """
     query, winner, loser = find_strict(components)
     order = 1 if norm == "max" else 2
-    left = np.linalg.norm(table[winner] - table[loser], order, axis=1)
-    return float((left * np.linalg.norm(table[query], order, axis=1)).max(initial=0.0))
+    lengths = np.linalg.norm(table[winner] - table[loser], order, axis=1)
+    return float((lengths * np.linalg.norm(table[query], order, axis=1)).max(initial=0.0))
+
+
+def list_paces(step_size: float, schedule: Callable[[int], float] | None, first: int, last: int) -> Float64:
+    """η_t of the steps first, …, last − 1, counted from 0."""
+    if schedule is None:
+        return np.full(last - first, step_size)
+    return step_size * np.array([schedule(step) for step in range(first, last)])
+
+
+def bound_share(
+    paces: Float64, *, best: float, reach: float, size: float, surprise: float, odds: float
+) -> float:
+    """The share of the best margin that steps of these lengths must reach; −inf if none is proved."""
+    gains = find_gains(paces, best=best, reach=reach)
+    if not len(paces) or gains.min() < 0 or not 0 < surprise < np.inf:
+        return -np.inf
+    least_share = -np.expm1(-surprise) / surprise  # κ: least G over L
+    log_surprise = np.log(surprise) - least_share * float(gains.sum())
+    # the largest single loss is at most the summed one, and e^loss − 1 ≥ e^−margin / odds
+    value = np.exp(log_surprise)  # may be too small to be added to 1
+    margin = -(log_surprise if value < 1e-8 else np.log(np.expm1(value))) - np.log(odds)
+    return float(margin / (best * (size + float(paces.sum()))))
+
+
+def find_gains(paces: Float64, *, best: float, reach: float) -> Float64:
+    """γη − ψ(Rη) of each step: what it takes off the loss, over G; less than zero if it is too long."""
+    return best * paces - (np.expm1(reach * paces) - reach * paces)
+
+
+ROUNDING = 1e-6
+"""Shares are held against proved bounds to this."""
+
+FURTHEST = 64
+"""What steepest descent must reach is computed for runs of up to this many times the steps."""
+
+WOBBLE = 0.05
+"""A share may fall by this from half of the steps to the end, where no bound is proved: steps swing.
+
+If it falls by more and stays above 0, the run is too early: shares of Muon were seen to fall by 0.15 first.
+"""
+
+SMALL = 1e-3
+"""ε of Adam is small if it is less than this share of the attention that is left to move."""
+
+
+def find_margins(evidence: Evidence, norm: Norm) -> Margins:
+    """The margins of the run in one norm."""
+    return measure_margins(evidence.trace, evidence.automata, norm)
+
+
+def is_proved(evidence: Evidence) -> bool:
+    """Whether steps are those of steepest descent itself, so that :func:`bound_share` speaks of them."""
+    step = evidence.trace.step
+    exact = isinstance(step, SignDescent | SpectralDescent) or evidence.normalized
+    return exact and not getattr(step, "momentum", 0.0)
+
+
+def describe_share(evidence: Evidence, norm: Norm) -> str:
+    """What was measured, for a claim that does not apply; nothing if that is not known."""
+    share = evidence.once(find_margins, norm).share[-1]
+    measured = evidence.directed & np.isfinite(share)
+    if not measured.any():
+        return ""
+    least, trials = float(share[measured].min()), int(measured.sum())
+    return f"; measured: {least:.3f} of the best margin in the {norm} norm (the least of {trials} trials)"
+
+
+def need_own_norm(evidence: Evidence, norm: Norm) -> str:
+    """The step seeks the margin of this norm, and W itself was trained."""
+    step = evidence.trace.step
+    own = own_norm(step)
+    if own != norm:
+        return f"the step is {step}, which seeks the largest margin in the {own} norm: see margin-{own}"
+    return (
+        "" if evidence.trace.model.rank is None else "W is a product of two factors, and these were trained"
+    )
+
+
+def need_rule(evidence: Evidence) -> str:
+    """The theorem, or the computed way, speaks of these steps."""
+    step = evidence.trace.step
+    if is_proved(evidence) or not need_descent(evidence):
+        return ""
+    if isinstance(step, GradientDescent):
+        return need_descent(evidence)
+    try:
+        first, last = list_paces(1.0, cast("Any", step).schedule, 0, 1)[0], _last_pace(evidence)
+    except UnsupportedOption as problem:
+        return str(problem)
+    if not last < first:
+        return (
+            f"the step is {step}, of one size, and the theorem speaks of step sizes that shrink: give "
+            "schedule=Decay()"
+        )
+    return ""
+
+
+def need_memory(evidence: Evidence) -> str:
+    """Half of the run is longer than what the step averages over, where no bound is proved."""
+    memory, half = _memory(evidence), int(evidence.trace.steps[evidence.middle])
+    if half >= memory:
+        return ""
+    return f"the step averages over about {memory:,.0f} steps, and half of the run is {half:,}"
+
+
+def _memory(evidence: Evidence) -> float:
+    """How many steps the slowest running mean of a step is of; one where a bound is proved or computed."""
+    step = evidence.trace.step
+    if is_proved(evidence) or not need_descent(evidence):
+        return 1.0
+    slowest = max(step.betas) if isinstance(step, Adam) else float(getattr(step, "momentum", 0.0))
+    return 1.0 / (1.0 - slowest)
+
+
+def _last_pace(evidence: Evidence) -> float:
+    last = max(int(evidence.trace.steps[-1]), 1)
+    return float(list_paces(1.0, getattr(evidence.trace.step, "schedule", None), last - 1, last)[0])
+
+
+def need_small_epsilon(evidence: Evidence) -> str:
+    """ε of Adam is small beside the gradients of every trial, to the end."""
+    step = evidence.trace.step
+    if not isinstance(step, Adam) or not step.epsilon:
+        return ""
+    missed = float(np.where(evidence.directed, evidence.curves.missed[-1], 1.0).min())
+    if step.epsilon <= SMALL * missed:
+        return ""
+    return (
+        f"ε = {step.epsilon:g} is not small beside gradients at the end, where {missed:.0e} of the attention "
+        "is left to move: give epsilon=0"
+    )
+
+
+def need_moving(evidence: Evidence) -> str:
+    """Weights are finite, and gradients did not vanish in rounding."""
+    broken, missed, least = find_lost_digits(evidence)
+    if broken or (missed >= least).all():
+        return broken
+    return (
+        f"{missed.min():.0e} of the attention was left to move, and rounding hides its gradient: train less"
+    )
+
+
+def need_order(evidence: Evidence) -> str:
+    """Some trial with a priority has no cycle, and every priority can be met."""
+    if find_ordered(evidence).any():
+        return ""
+    trial = int(evidence.directed.argmax())
+    automaton = evidence.automata[trial]
+    ties = automaton.components.nodes.num_rows - len(automaton.components)
+    what = f"{ties} ties in trial {trial}" if ties else "priorities contradict each other"
+    return f"every trial with a priority has a cycle ({what}), and the theorem speaks of data without"
+
+
+def find_ordered(evidence: Evidence) -> Bool:
+    """Trials with priorities, without cycles, whose embeddings can meet every priority, shape (n_trials,)."""
+    met = [automaton.hard.kind is Kind.EVERY_PRIORITY for automaton in evidence.automata]
+    return evidence.directed & evidence.acyclic & np.array(met)
+
+
+def need_best(evidence: Evidence, norm: Norm) -> str:
+    """The best margin of some trial without cycles is proved."""
+    if np.isfinite(evidence.once(find_margins, norm).best[find_ordered(evidence)]).any():
+        return ""
+    n_tokens = evidence.trace.embeddings.shape[1]
+    if n_tokens > MOST_DIMENSIONS:
+        return f"the best margin is computed for at most {MOST_DIMENSIONS} tokens, not {n_tokens:,}"
+    return "the best margin of no trial was proved"
+
+
+def need_short_paces(evidence: Evidence, norm: Norm) -> str:
+    """Steps of steepest descent are so short at the end that some trial's loss must fall."""
+    if not is_proved(evidence):
+        return ""
+    pace = _last_pace(evidence) * float(cast("Any", evidence.trace.step).step_size)
+    best = evidence.once(find_margins, norm).best
+    for trial in np.flatnonzero(find_ordered(evidence) & np.isfinite(best)).tolist():
+        reach = find_reach(evidence.automata[trial].components, evidence.trace.embeddings[trial], norm)
+        if find_gains(np.array([pace]), best=float(best[trial]), reach=reach)[0] >= 0:
+            return ""
+    return f"steps of length {pace:.3g} are so long that nothing is proved of them: take shorter steps"
+
+
+def need_reached(evidence: Evidence, norm: Norm) -> str:
+    """Some trial is far enough at half of the steps that something can be asked of its end."""
+    reason = "by half of the steps no margin is large enough to ask one of the end, or it falls for a while"
+    return evidence.once(bound_margin, norm).missing(reason)
+
+
+def forecast_margin(evidence: Evidence, is_ready: Callable[[Evidence], bool], norm: Norm) -> int | str:
+    """About how many more steps until a margin can be judged, or why that is not known.
+
+    Plain descent has its computed way. For other steps it is known what a run of twice the steps would be
+    asked for, since half of it is this run; and what is proved of steepest descent is proved of longer runs,
+    too.
+    """
+    last = int(evidence.trace.steps[-1])
+    if not is_proved(evidence) and isinstance(evidence.trace.step, GradientDescent):
+        return look_ahead(evidence, is_ready)
+    steps = max(2 * last, 2 * int(np.ceil(_memory(evidence))), FEWEST_STEPS)
+    while not (_ask(evidence, norm, len(evidence.trace.steps) - 1, steps) > 0).any():
+        if not is_proved(evidence) or steps > FURTHEST * last:
+            return (
+                "no number of steps can be given, for the theorem has no rate with known constants so early"
+            )
+        steps *= 2
+    return steps - last
+
+
+def bound_margin(evidence: Evidence, norm: Norm) -> ApproachBounds:
+    """The share of the best margin that is asked of each trial."""
+    bound = _ask(evidence, norm, evidence.middle, int(evidence.trace.steps[-1]))
+    among = bound > 0
+    if not is_proved(evidence) and not isinstance(evidence.trace.step, GradientDescent):
+        share = evidence.once(find_margins, norm).share[-1]
+        among &= ~((share > 0) & (share < bound))  # a share may fall for long before it rises to its limit
+    return ApproachBounds(bound, among)
+
+
+def _ask(evidence: Evidence, norm: Norm, record: int, steps: int) -> Float64:
+    """The share that is asked of each trial after so many steps, from where it was at a record."""
+    margins = evidence.once(find_margins, norm)
+    bounds = np.full(evidence.trace.n_trials, -np.inf)
+    for trial in np.flatnonzero(find_ordered(evidence) & np.isfinite(margins.best)):
+        if is_proved(evidence):
+            bounds[trial] = _prove(evidence, margins, int(trial), record, steps) - ROUNDING
+        elif isinstance(evidence.trace.step, GradientDescent):
+            bounds[trial] = _expect(evidence, margins, int(trial)) - ROUNDING
+        else:
+            bounds[trial] = margins.share[record, trial] - WOBBLE
+    return bounds
+
+
+def _prove(evidence: Evidence, margins: Margins, trial: int, record: int, steps: int) -> float:
+    """What steepest descent must reach after so many steps, from where it was at a record."""
+    trace = evidence.trace
+    contexts = evidence.target.contexts[trial]
+    count, missed = len(contexts.bags.samples), float(evidence.curves.missed[record, trial])
+    surprise = (
+        -np.log1p(-count * missed) if count * missed < 0.5 else count * float(trace.losses[record, trial])
+    )
+    step = trace.step
+    paces = list_paces(
+        float(cast("Any", step).step_size),
+        getattr(step, "schedule", None),
+        int(trace.steps[record]),
+        steps,
+    )
+    return bound_share(
+        paces,
+        best=float(margins.best[trial]),
+        reach=find_reach(evidence.automata[trial].components, trace.embeddings[trial], margins.norm),
+        size=float(margins.size[record, trial]),
+        surprise=float(surprise),
+        odds=float(contexts.bags.multiplicity.max()),
+    )
+
+
+def _expect(evidence: Evidence, margins: Margins, trial: int) -> float:
+    """The share that the computed way of plain descent has at half of the steps, if it closes in."""
+    way, table = evidence.once(compute_way), evidence.trace.embeddings[trial]
+    if not way.known[trial]:
+        return -np.inf
+    components, weights = evidence.automata[trial].components, way.weights[:, trial]
+    reach, error = find_reach(components, table, margins.norm), float(way.error[trial])
+    margin = read_differences(components, table, weights).min(axis=1) - reach * error
+    share: Float64 = margin / (measure_norm(weights, margins.norm) + error) / margins.best[trial]
+    return float(share[0]) if share[-1] >= share[0] else -np.inf
+
+
+def judge_margin(evidence: Evidence, norm: Norm) -> Judgement:
+    """margin(W)/‖W‖ → the best margin in this norm."""
+    share, bounds = evidence.once(find_margins, norm).share[-1], evidence.once(bound_margin, norm)
+    bound = "what the run had at half of the steps"
+    if is_proved(evidence):
+        bound = "what such steps must reach from where the run was at half of them"
+    elif isinstance(evidence.trace.step, GradientDescent):
+        bound = "that of the computed way at half of the steps"
+    meaning = f"share of the best margin in the {norm} norm at the end ({{}}); bound: {bound}"
+    reached = bounds.among & (share >= bounds.asked)
+    return bounds.judge(share, bounds.asked, reached, bounds.asked - share, meaning)
+
+
+def _need_sound_way(evidence: Evidence) -> str:
+    """Plain descent is below the edge of stability, and its way is known."""
+    plain = isinstance(evidence.trace.step, GradientDescent) and not evidence.normalized
+    return (need_stable_step(evidence) or need_way(evidence)) if plain else ""
+
+
+def _claim(norm: Norm) -> Claim[Evidence]:
+    def of_norm(need: Callable[[Evidence, Norm], str]) -> Callable[[Evidence], str]:
+        return lambda evidence: need(evidence, norm)
+
+    def with_share(need: Callable[[Evidence], str]) -> Callable[[Evidence], str]:
+        def tell(evidence: Evidence) -> str:
+            reason = need(evidence)
+            return reason + describe_share(evidence, norm) if reason else ""
+
+        return tell
+
+    assumptions = (
+        need_log_loss,
+        need_mass_head,
+        of_norm(need_own_norm),
+        need_start,
+        need_direction,
+        need_moving,
+        with_share(need_rule),
+        with_share(need_small_epsilon),
+        with_share(need_order),
+        _need_sound_way,
+        need_records,
+        of_norm(need_best),
+        with_share(of_norm(need_short_paces)),
+    )
+    return Claim(
+        f"margin-{norm}",
+        assumptions,
+        partial(judge_margin, norm=norm),
+        (need_steps, with_share(need_memory), with_share(of_norm(need_reached))),
+        partial(forecast_margin, norm=norm),
+    )
+
+
+MARGIN_CLAIMS = tuple(_claim(norm) for norm in NORMS)
+"""One claim for each norm; a run has one optimiser, and so at most one of them applies."""

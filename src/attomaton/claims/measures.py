@@ -67,21 +67,12 @@ class TrialContexts:
         return self.apart_from(components, self.bags.samples.labels)
 
     def apart_from(self, components: Components, tokens: Integers) -> Bool:
-        """Which pairs are not in the component of their sample's token, shape (n_pairs,).
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
-        >>> components = at.find_components(at.extract_edges(samples))
-        >>> read_contexts(samples, np.eye(3)).apart_from(components, np.array([0, 2])).tolist()
-        [False, False, True, True, True, False]
-        """
+        """Which pairs are not in the component of their sample's token, shape (n_pairs,)."""
         queries = self.bags.samples.queries
         own, _ = components.rows(queries, tokens)
-        rows, known = components.rows(queries[self.bags.sample], self.bags.token)
+        rows, present = components.rows(queries[self.bags.sample], self.bags.token)
         component = components.component_of_node
-        return ~known | (component[rows] != component[own][self.bags.sample])
+        return ~present | (component[rows] != component[own][self.bags.sample])
 
     def sums(self, values: Float64) -> Float64:
         """Sums over the pairs of each sample, shape (…, n_samples)."""
@@ -91,8 +82,8 @@ class TrialContexts:
         token, query = self.bags.token, self.bags.samples.queries[self.bags.sample]
         if len(self.table) <= SMALL_VOCABULARY:
             return (self.table @ weights @ self.table.T)[:, token, query]
-        asked = self.table[query]
-        return np.stack([np.sum((self.table @ one)[token] * asked, axis=1) for one in weights])
+        queries = self.table[query]
+        return np.stack([np.sum((self.table @ weight)[token] * queries, axis=1) for weight in weights])
 
 
 def read_contexts(samples: Samples, table: Float64) -> TrialContexts:
@@ -117,8 +108,6 @@ class Curves(Tabular):
 
     Attributes
     ----------
-    steps : int64 array, shape (n_records,)
-        The steps of the records.
     norm : float64 array
         ‖W‖.
     correlation : float64 array
@@ -197,16 +186,14 @@ def solve_trials(trace: Trace) -> list[Automaton]:
     >>> automaton, = solve_trials(trace)
     >>> dense(automaton.hard.weights).round(6).tolist()
     [[0.0, 0.5], [0.0, -0.5]]
-    >>> measure_trace(trace, [automaton]).correlation[-1].round(6)
-    array([1.])
     """
     pairs = zip(trace.samples, trace.embeddings, strict=True)
     return [solve_trial(samples, unless_orthonormal(table)) for samples, table in pairs]
 
 
-def solve_trial(samples: Samples, given: Float64 | None) -> Automaton:
+def solve_trial(samples: Samples, embeddings: Float64 | None) -> Automaton:
     """The automaton of one trial; None means orthonormal embeddings."""
-    solved = solve_samples(samples, embeddings=given)
+    solved = solve_samples(samples, embeddings=embeddings)
     return Automaton(solved.components, solved.hard, solved.soft, samples=samples)
 
 
@@ -339,10 +326,10 @@ def check_automata(trace: Trace, automata: Sequence[Automaton]) -> None:
 
 def cyclic_axes(trace: Trace, components: Sequence[Components]) -> Float64:
     """Orthonormal axes of the cyclic subspace of every trial, shape (n_trials, most, dim²), zeros after."""
-    found = [_axes(*pair) for pair in zip(components, trace.embeddings, strict=True)]
-    axes = np.zeros((len(found), max(len(one) for one in found), trace.embeddings.shape[2] ** 2))
-    for trial, one in enumerate(found):
-        axes[trial, : len(one)] = one
+    by_trial = [_axes(*pair) for pair in zip(components, trace.embeddings, strict=True)]
+    axes = np.zeros((len(by_trial), max(map(len, by_trial)), trace.embeddings.shape[2] ** 2))
+    for trial, own in enumerate(by_trial):
+        axes[trial, : len(own)] = own
     return axes
 
 

@@ -1,34 +1,20 @@
 """The claims of "Mechanics of Next Token Prediction with Self-Attention", the third term and margins, judged.
 
-A theorem speaks of the limit; a run ends. So each claim about a limit is held against a bound that is fixed
-by the data, W(0) and the step size, or follows from the first half of the run (:mod:`attomaton.claims.way`).
-A run that is too short for its bound to tell anything is not judged.
+A theorem speaks of the limit; a run ends. So each claim about a limit is tested against a bound that is fixed
+by the data, W(0) and the step size, or follows from the first half of the run
+(:mod:`attomaton.claims.approach`). A run that is too short for its bound to tell anything is not judged.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.sparse import csc_array
 
+import attomaton.claims.approach as approach
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.tables import column
-from attomaton.claims.angles import judge_local, judge_path, need_decided, need_path
-from attomaton.claims.approach import (
-    judge_composition,
-    judge_convexity,
-    judge_direction,
-    judge_finite,
-    judge_norm,
-    judge_retrieval,
-    judge_strictness,
-    need_few_dimensions,
-    need_growth,
-    need_near_direction,
-    need_near_finite,
-    need_near_retrieval,
-    need_short_steps,
-    need_way,
-)
+from attomaton.base.tables import Bool, Float64, Int64, column
 from attomaton.claims.evidence import (
     Evidence,
     need_descent,
@@ -43,29 +29,23 @@ from attomaton.claims.evidence import (
     need_start,
     need_steps,
     need_ties,
+    step_size_of,
 )
-from attomaton.claims.forecast import (
-    count_to_late,
-    judge_fast_forward,
-    judge_third_term,
-    need_data_alone,
-    need_followed,
-    need_late_records,
-    need_steady_head,
-    need_told,
-)
-from attomaton.claims.measures import check_automata, solve_trials
-from attomaton.claims.steepest import MARGIN_CLAIMS
+from attomaton.claims.local import judge_local, judge_path, need_decided, need_path
+from attomaton.claims.margins import MARGIN_CLAIMS
+from attomaton.claims.measures import check_automata, dense, solve_trial, solve_trials
 from attomaton.claims.verdicts import Claim, Judgement, Verdicts
-from attomaton.claims.way import look_ahead
+from attomaton.graphs.components import find_ends
 from attomaton.graphs.edges import extract_edges
-from attomaton.graphs.reduction import find_ends
 from attomaton.solvers.hard.solve import Kind
+from attomaton.training.models.heads import Tied
 from attomaton.training.trace import Trace
+from attomaton.trajectory.expansion import Expansion, expand
+from attomaton.trajectory.sharpness import EDGE, bound_any_sharpness
 
 
 def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
-    """Hold a training run against every claim of the theory.
+    """Test a training run against every claim of the theory.
 
     Parameters
     ----------
@@ -73,8 +53,6 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
         What the samples of the trials say (:func:`~attomaton.claims.measures.solve_trials`), one for each.
         A single automaton must be of the corpus that all trials were trained on; it is solved again with the
         embeddings of each.
-    trace : Trace
-        The run.
 
     Returns
     -------
@@ -87,32 +65,193 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
     >>> from attomaton.training.models.embeddings import Orthonormal
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1])
     >>> trace = at.train(samples, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=2000)
-    >>> for verdict in verify(at.learn(samples), trace):
-    ...     print(verdict.claim, verdict.status.value)
-    feasible holds
-    convex holds
-    strictly convex inside holds
-    norm grows holds
-    direction holds
-    finite part holds
-    regularisation path holds
-    hard retrieval holds
-    soft composition holds
-    local direction holds
-    third term holds
-    fast-forward holds
-    margin-frobenius not_applicable
-    margin-max not_applicable
-    margin-spectral not_applicable
+    >>> verify(at.learn(samples), trace).summary
+    '12 hold, 3 not judged (3 do not apply here)'
     """
     if isinstance(automata, Automaton):
-        for samples in {id(one): one for one in trace.samples}.values():
+        for samples in {id(corpus): corpus for corpus in trace.samples}.values():
             if not extract_edges(samples).rows.equals(automata.components.edges.rows):
                 raise MismatchedParts("the automaton was not learned from the samples of this run")
         automata = solve_trials(trace)
     check_automata(trace, automata)
     evidence = Evidence(trace, tuple(automata))
     return Verdicts(claim.check(evidence) for claim in CLAIMS)
+
+
+LATE = 1_000
+"""From this step on fast-forward is held against the run."""
+
+RECORDS = 20
+"""Number of records, spread evenly, at which a run is compared with its forecast."""
+
+CLOSELY = 0.5
+"""An error of half ‖W_svm‖ is what W moves while steps grow 1.6-fold; larger ones tell nothing of a step."""
+
+ROUNDING = 1e-12
+"""What a tensor program may round, relative to ‖W‖."""
+
+
+def expand_trial(trace: Trace, automaton: Automaton, trial: int) -> Expansion:
+    """The expansion of one trial from its own W(0)."""
+    start, table = trace.weights[0, trial], trace.embeddings[trial]
+    sparse = isinstance(automaton.hard.weights, csc_array)
+    if sparse and start.any():
+        automaton, sparse = solve_trial(trace.samples[trial], table), False
+    return expand(
+        automaton,
+        trace.samples[trial],
+        step_size=step_size_of(trace),
+        embeddings=None if sparse else table,
+        start=start if start.any() else None,
+    )
+
+
+def predict_trace(trace: Trace, automata: tuple[Automaton, ...], records: Int64) -> Trace:
+    """The run as the expansion predicts it at these records, from data, W(0) and the norms reached.
+
+    Normalised descent runs along the path of plain flow, W = level·W_svm + W_fin + R in the span of the edges
+    and W(0) outside of it. How fast depends on the steps, so the level is what the norm of W leaves for it;
+    NaN while W is too short.
+    """
+    weights = np.empty((len(records), *trace.weights.shape[1:]))
+    for trial, automaton in enumerate(automata):
+        rest = dense(expand_trial(trace, automaton, trial).weights_along(0.0))
+        direction = dense(automaton.hard.weights)
+        norms = np.linalg.norm(trace.weights[records, trial], axis=(1, 2))
+        levels = find_levels(direction, rest, norms)
+        weights[:, trial] = levels[:, None, None] * direction + rest
+    unknown = np.full((len(records), trace.n_trials), np.nan)
+    return replace(trace, steps=trace.steps[records], weights=weights, losses=unknown)
+
+
+def find_levels(direction: Float64, rest: Float64, norms: Float64) -> Float64:
+    """The level at which level·direction + rest has these norms, or NaN."""
+    size, along, square = (float(np.sum(one)) for one in (direction**2, rest * direction, rest**2))
+    if size == 0:
+        return np.full(len(norms), np.nan)
+    root = (along / size) ** 2 - (square - norms**2) / size
+    return np.sqrt(np.where(root >= 0, root, np.nan)) - along / size
+
+
+@dataclass(frozen=True, eq=False)
+class Misses:
+    """How far runs are from what was computed for them, shape (n_trials,) each.
+
+    ``told`` are the trials for which something was computed closely enough, ``share`` is the largest
+    ‖W − computed‖ of any record over the reported error.
+    """
+
+    told: Bool
+    share: Float64
+
+    def judge(self, what: str) -> Judgement:
+        """Within the error in every trial that something was told of."""
+        worst = approach.find_worst(self.share, self.told)
+        value = float(self.share[worst])
+        within = int((self.told & (self.share <= 1)).sum())
+        meaning = f"{what} (trial {worst}); {within} of {int(self.told.sum())} trials are within theirs"
+        return Judgement(value, 1.0, value <= 1.0, meaning)
+
+
+def _enough(evidence: Evidence, trial: int, error: float) -> bool:
+    """Whether an error is less than W moves while the steps grow by a factor √e."""
+    return error <= CLOSELY * float(np.linalg.norm(evidence.directions[trial]))
+
+
+def expand_once(evidence: Evidence, trial: int) -> Expansion:
+    """The expansion of one trial, computed the first time it is asked for."""
+    key = (expand_trial, trial)
+    if key not in evidence.of_data:
+        evidence.of_data[key] = expand_trial(evidence.trace, evidence.automata[trial], trial)
+    return evidence.of_data[key]
+
+
+def find_misses(evidence: Evidence) -> Misses:
+    """The end of the run against the expansion; not where data alone do not tell, or nothing precedes."""
+    trace, last = evidence.trace, float(evidence.trace.steps[-1])
+    close, share = np.zeros(trace.n_trials, bool), np.full(trace.n_trials, np.inf)
+    for trial in np.flatnonzero(evidence.directed).tolist():
+        expansion = expand_once(evidence, trial)
+        if not expansion.caveat:
+            error = expansion.error_at(last)
+            close[trial] = _enough(evidence, trial, error)
+            away = np.linalg.norm(trace.weights[-1, trial] - dense(expansion.weights_at(last)))
+            share[trial] = np.nan_to_num(away, nan=np.inf) / max(error, np.finfo(float).tiny)
+    return Misses(close, share)
+
+
+def need_data_alone(evidence: Evidence) -> str:
+    """Some trial's third term follows from data alone."""
+    trials = np.flatnonzero(evidence.directed).tolist()
+    caveats = [expand_once(evidence, trial).caveat for trial in trials]
+    return "" if "" in caveats else f"no trial's third term follows from data alone: {caveats[0]}"
+
+
+def need_told(evidence: Evidence) -> str:
+    """The expansion of some trial is close by the end."""
+    reason = "the expansion is not close yet by the end in any trial"
+    return "" if evidence.once(find_misses).told.any() else reason
+
+
+def judge_third_term(evidence: Evidence) -> Judgement:
+    """W(t) is where the expansion predicts it, within its own error."""
+    return evidence.once(find_misses).judge("‖W − predicted‖ at the end over the error the expansion reports")
+
+
+def need_late_records(evidence: Evidence) -> str:
+    """Something was recorded late enough."""
+    return "" if evidence.trace.steps[-1] >= LATE else f"training ended before step {LATE:,}"
+
+
+def count_to_late(evidence: Evidence, *_: object) -> int:
+    """The steps to the first that is late enough."""
+    return LATE - int(evidence.trace.steps[-1])
+
+
+def need_steady_head(evidence: Evidence) -> str:
+    """Roundings of the head do not grow: a tied head has more of them than the reading of token ids.
+
+    They grow where the loss is more curved on the way than the step allows, though it is not in the limit.
+    """
+    trace = evidence.trace
+    if not isinstance(trace.model.head, Tied):
+        return ""
+    steepest = max(bound_any_sharpness(table) for table in trace.embeddings)
+    if evidence.step_size * steepest < EDGE:
+        return ""
+    return "the head is tied, and its roundings may grow while the loss is more curved than the step allows"
+
+
+def follow_run(evidence: Evidence) -> Misses:
+    """Late records against fast-forward from the same W(0)."""
+    trace = evidence.trace
+    late = np.flatnonzero(trace.steps >= LATE)
+    late = late[np.unique(np.linspace(0, len(late) - 1, RECORDS if len(late) else 0).astype(int))]
+    close, share = np.zeros(trace.n_trials, bool), np.zeros(trace.n_trials)
+    for trial in np.flatnonzero(evidence.directed).tolist():
+        forward = approach.follow_trial(evidence, trial)
+        close[trial] = _enough(evidence, trial, forward.error_at(float(trace.steps[-1])))
+        if not close[trial]:
+            continue
+        for record in late.tolist():
+            step, weights = float(trace.steps[record]), trace.weights[record, trial]
+            computed = dense(forward.weights_at(step))
+            away = np.nan_to_num(np.linalg.norm(weights - computed), nan=np.inf)
+            allowed = forward.error_at(step) + ROUNDING * float(np.linalg.norm(computed))
+            share[trial] = max(share[trial], away / allowed)
+    return Misses(close, share)
+
+
+def need_followed(evidence: Evidence) -> str:
+    """Fast-forward knows where some trial should be."""
+    reason = "fast-forward does not know where any trial should be at the end"
+    return "" if evidence.once(follow_run).told.any() else reason
+
+
+def judge_fast_forward(evidence: Evidence) -> Judgement:
+    """From the same W(0), fast-forward has the weights of the run at every late record."""
+    what = f"largest ‖W − computed‖ from step {LATE:,} on, over the error that fast-forward reports"
+    return evidence.once(follow_run).judge(what)
 
 
 def _need_priorities(evidence: Evidence) -> str:
@@ -134,10 +273,10 @@ def judge_feasibility(evidence: Evidence) -> Judgement:
     return Judgement(least, 1 - 1e-6, least >= 1 - 1e-6, "smallest margin of any priority")
 
 
-_CONVEX = (need_log_loss, need_mass_head, need_few_dimensions)
+_CONVEX = (need_log_loss, need_mass_head, approach.need_few_dimensions)
 _RUN = (need_log_loss, need_mass_head, need_descent, need_start, need_stable_step, need_digits)
-_GLOBAL = (*_RUN, need_direction, need_records, need_way)
-_FINITE = (*_RUN, need_ties, need_records, need_way, need_short_steps)
+_GLOBAL = (*_RUN, need_direction, need_records, approach.need_way)
+_FINITE = (*_RUN, need_ties, need_records, approach.need_way, approach.need_short_steps)
 _LOCAL = (need_descent, need_start, need_stable_step, need_digits, need_records)
 _PLAIN = (need_plain_descent, *_RUN, need_direction)
 
@@ -149,19 +288,19 @@ def _limit(
     near: Callable[[Evidence], str],
 ) -> Claim[Evidence]:
     """A claim about a limit, judged once the run is near."""
-    return Claim(name, assumptions, judge, (need_steps, near), look_ahead)
+    return Claim(name, assumptions, judge, (need_steps, near), approach.look_ahead)
 
 
 CLAIMS = (
     Claim("feasible", (need_independence, _need_priorities), judge_feasibility),
-    Claim("convex", _CONVEX, judge_convexity),
-    Claim("strictly convex inside", (*_CONVEX, need_ties), judge_strictness),
-    _limit("norm grows", _GLOBAL, judge_norm, need_growth),
-    _limit("direction", _GLOBAL, judge_direction, need_near_direction),
-    _limit("finite part", _FINITE, judge_finite, need_near_finite),
+    Claim("convex", _CONVEX, approach.judge_convexity),
+    Claim("strictly convex inside", (*_CONVEX, need_ties), approach.judge_strictness),
+    _limit("norm grows", _GLOBAL, approach.judge_norm, approach.need_growth),
+    _limit("direction", _GLOBAL, approach.judge_direction, approach.need_near_direction),
+    _limit("finite part", _FINITE, approach.judge_finite, approach.need_near_finite),
     Claim("regularisation path", (need_mass_head, need_direction, need_path), judge_path),
-    _limit("hard retrieval", _GLOBAL, judge_retrieval, need_near_retrieval),
-    _limit("soft composition", _FINITE, judge_composition, need_near_finite),
+    _limit("hard retrieval", _GLOBAL, approach.judge_retrieval, approach.need_near_retrieval),
+    _limit("soft composition", _FINITE, approach.judge_composition, approach.need_near_finite),
     _limit("local direction", _LOCAL, judge_local, need_decided),
     _limit("third term", (*_PLAIN, need_records, need_data_alone), judge_third_term, need_told),
     Claim(

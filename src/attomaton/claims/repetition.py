@@ -11,10 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
-from attomaton.automaton.repetition.chain import TextCounts
 from attomaton.automaton.repetition.limits import Limit, find_limit
 from attomaton.automaton.repetition.loops import Loops
-from attomaton.automaton.repetition.odds import count_places
+from attomaton.automaton.repetition.odds import TextCounts, count_places
 from attomaton.automaton.repetition.winners import Winners
 from attomaton.base.tables import Bool, Float64
 from attomaton.claims.verdicts import Claim, Judgement, Verdict, Verdicts, VerdictStatus
@@ -56,7 +55,7 @@ class RepetitionEvidence:
 
 
 def verify_repetition(found: Winners, counts: TextCounts) -> Verdicts:
-    """Hold drawn texts against what is predicted of the layer that wrote them.
+    """Test drawn texts against what is predicted of the layer that wrote them.
 
     Parameters
     ----------
@@ -68,7 +67,7 @@ def verify_repetition(found: Winners, counts: TextCounts) -> Verdicts:
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.automaton.repetition.chain import draw_counts
+    >>> from attomaton.automaton.repetition.odds import draw_counts
     >>> layer, prompt = [[0.2, 0.8], [0.2, 0.8]], [0] * 200 + [1] * 20_000
     >>> counts = draw_counts(layer, prompt, lengths=[20_200, 200_000], runs=4)
     >>> for verdict in verify_repetition(at.winners(layer, prompt), counts):
@@ -138,8 +137,8 @@ def _need_one_class(evidence: RepetitionEvidence) -> str:
 
 def _need_long_prompt(evidence: RepetitionEvidence) -> str:
     counts = count_places(evidence.found.prompt, len(evidence.found.odds.tokens))
-    told = f"the rarest token stands {counts.min():.0f} times in the prompt, below {LONG}: chance moves it"
-    return told if counts.min() < LONG else ""
+    reason = f"the rarest token stands {counts.min():.0f} times in the prompt, below {LONG}: chance moves it"
+    return reason if counts.min() < LONG else ""
 
 
 def _need_limit(evidence: RepetitionEvidence) -> str:
@@ -154,8 +153,8 @@ def _need_losers(evidence: RepetitionEvidence) -> str:
 
 def _need_arrival(evidence: RepetitionEvidence) -> str:
     apart = np.abs(evidence.expected - evidence.found.exponents)[evidence.judged].max()
-    told = f"the flow's own slopes are up to {apart:.2f} from the exponents: the texts are far from the end"
-    return told if apart > ARRIVED else ""
+    reason = f"the flow's own slopes are up to {apart:.2f} from the exponents: the texts are far from the end"
+    return reason if apart > ARRIVED else ""
 
 
 def _judge_shares(evidence: RepetitionEvidence) -> Judgement:
@@ -166,9 +165,9 @@ def _judge_shares(evidence: RepetitionEvidence) -> Judgement:
 
 def _judge_winners(evidence: RepetitionEvidence) -> Judgement:
     """Beyond the last length chance moves shares by less than one in a thousand: the flow goes on alone."""
-    ends = [continue_flow(evidence.found, one[-1]) for one in evidence.counts.counts]
+    ends = [continue_flow(evidence.found, count[-1]) for count in evidence.counts.counts]
     mine = evidence.found.first.winners
-    right = float(np.mean([one is not None and np.array_equal(one.winners, mine) for one in ends]))
+    right = float(np.mean([end is not None and np.array_equal(end.winners, mine) for end in ends]))
     meaning = "share of the texts whose counts lead on to the predicted winners"
     return Judgement(right, 1.0, right == 1.0, meaning)
 

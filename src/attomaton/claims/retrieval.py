@@ -11,7 +11,7 @@ from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.rules import RULES, answer_bags
 from attomaton.automaton.scoring import EQUAL, Score, score_prediction
 from attomaton.base.ragged import largest_of, run_starts, shares_of, softmax_runs
-from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.base.tables import Float64, Int64
 from attomaton.graphs.bags import Bags
 
 
@@ -72,7 +72,7 @@ class Retrieval:
     Attributes
     ----------
     prediction : BatchPrediction
-        The automaton's chances for each distinct token of each context.
+        The automaton's probability of each distinct token of each context.
     rules : int64 array, shape (n_contexts,)
         The rule that answered, as its place in ``automaton.rules.RULES``.
 
@@ -84,9 +84,6 @@ class Retrieval:
     >>> retrieval = read_retrieval(at.learn(samples), count_tokens(samples))
     >>> retrieval.shares()["determined"]
     1.0
-    >>> masses = attend(retrieval.bags, np.log([3.0, 1.0, 1.0, 3.0, 1.0]))
-    >>> round(retrieval.compare(masses)["determined"].mass, 6), round(retrieval.score(masses).log_loss, 4)
-    (0.675, 0.3993)
     """
 
     prediction: BatchPrediction
@@ -111,7 +108,7 @@ class Retrieval:
             The attention mass of each distinct token of each context (:func:`attend`).
         """
         top = self._share_top(masses)
-        chosen = self._retrieved
+        chosen = self.prediction.probabilities > 0
         parts = {
             "retrieved": self._sums(top * chosen),
             "mass": self._sums(masses * chosen),
@@ -139,15 +136,7 @@ class Retrieval:
         return shares_of(sample, top, size)
 
     def _sums(self, values: Float64) -> Float64:
-        return np.add.reduceat(values, self._starts)
-
-    @cached_property
-    def _starts(self) -> Int64:
-        return run_starts(self.bags.sample)
-
-    @cached_property
-    def _retrieved(self) -> Bool:
-        return self.prediction.probabilities > 0
+        return np.add.reduceat(values, run_starts(self.bags.sample))
 
     @cached_property
     def _favourite(self) -> Float64:

@@ -58,24 +58,9 @@ class ScanEvidence:
         """Mean of B over the classes, shape (n_times,)."""
         return self.flow.growth.mean(axis=1)
 
-    @cached_property
-    def overlap(self) -> float:
-        """Largest f_n·f_n' of two classes at the start."""
-        return largest_overlap(self.flow.reduced.classes)
-
-    @cached_property
-    def alone(self) -> bool:
-        """Whether every query has one class."""
-        return len(self.flow.reduced.queries) == len(self.flow.reduced.classes)
-
-    @cached_property
-    def n_common(self) -> int:
-        """How many tokens several classes share."""
-        return int((~self.flow.reduced.is_own.any(axis=0)).sum())
-
 
 def verify_flow(flow: LayerFlow) -> Verdicts:
-    """Hold a flow against claims 1 to 4; times should reach from t₀'/50 to 100 t₀'.
+    """Test a flow against claims 1 to 4; times should reach from t₀'/50 to 100 t₀'.
 
     Examples
     --------
@@ -92,7 +77,8 @@ def verify_flow(flow: LayerFlow) -> Verdicts:
 
 
 def _need_weak(evidence: ScanEvidence) -> str:
-    weight = len(evidence.flow.reduced.classes) * evidence.overlap
+    classes = evidence.flow.reduced.classes
+    weight = len(classes) * largest_overlap(classes)
     return f"classes overlap: K max f_n·f_n' = {weight:.2g}, above {WEAK:g}" if weight > WEAK else ""
 
 
@@ -108,11 +94,14 @@ def _need_decoder_beyond_vocabulary(evidence: ScanEvidence) -> str:
 
 
 def _need_own_queries(evidence: ScanEvidence) -> str:
-    return "" if evidence.alone else "some query has several classes, which pull its scores together"
+    reduced = evidence.flow.reduced
+    alone = len(reduced.queries) == len(reduced.classes)
+    return "" if alone else "some query has several classes, which pull its scores together"
 
 
 def _need_one_common(evidence: ScanEvidence) -> str:
-    return "" if evidence.n_common == 1 else f"{evidence.n_common} tokens are common, not one"
+    common = int((~evidence.flow.reduced.is_own.any(axis=0)).sum())
+    return "" if common == 1 else f"{common} tokens are common, not one"
 
 
 def _need_distinct(evidence: ScanEvidence) -> str:

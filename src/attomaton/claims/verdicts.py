@@ -12,12 +12,11 @@ import pyarrow as pa
 
 from attomaton.base.artifacts import MANIFEST, digest_file, explained, read_sealed, write_sealed
 from attomaton.base.artifacts.folders import hold
-from attomaton.base.artifacts.seals import FORMAT
-from attomaton.base.display import GREEN, ORANGE
+from attomaton.base.artifacts.manifests import FORMAT
 from attomaton.base.drawing import GREY, TWO_COLUMNS, house_axes
 from attomaton.base.errors import CorruptRun, UnwritablePlace
 from attomaton.base.frames import Tabular
-from attomaton.base.printing import Block, Grid, Signal
+from attomaton.base.printing import GREEN, ORANGE, Block, Grid, Signal
 from attomaton.base.tables import make_table
 
 ROW, BESIDES = 0.17, 0.6
@@ -29,43 +28,6 @@ REACH = 10.0
 MARKS = {"holds": ("o", GREEN), "fails": ("X", ORANGE)}
 """The mark and the colour of what was judged: neither alone has to tell them apart."""
 
-Row = tuple[str, str, float | None, float | None, str]
-"""Claim, status, value, bound, and the two as text."""
-
-
-def draw_verdicts(rows: Sequence[Row], title: str, ax: Any = None) -> Any:
-    """A line for each claim: its value over its bound, where both can be compared so, and both as text."""
-    with house_axes(ax, height=ROW * max(len(rows), 1) + BESIDES, width=0.75 * TWO_COLUMNS) as axes:
-        axes.axvline(1.0, color="black", linewidth=0.6)
-        for place, (_, status, value, bound, text) in enumerate(rows):
-            mark, colour = MARKS.get(status, ("", GREY))
-            where = _ratio(value, bound)
-            if where is not None and mark:
-                axes.plot([1.0, where], [place] * 2, color=colour, linewidth=0.8)
-                axes.plot([where], [place], mark, color=colour, markersize=4, label=status.replace("_", " "))
-            beside = {"va": "center_baseline", "fontsize": "x-small", "parse_math": False}
-            axes.text(1.02, place, text, transform=axes.get_yaxis_transform(), color=colour, **beside)
-        axes.set_xscale("log")
-        axes.set_xlim(0.8 / REACH, 1.25 * REACH)
-        axes.set_xticks([0.1, 1, 10], ["a tenth", "the bound", "ten times"])
-        axes.minorticks_off()
-        axes.set_yticks(range(len(rows)), [row[0] for row in rows], parse_math=False)
-        axes.set_ylim(max(len(rows), 1) - 0.5, -0.5)
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
-        axes.set_title(title, loc="left")
-    return axes
-
-
-def _ratio(value: float | None, bound: float | None) -> float | None:
-    """Value over bound, within reach; None where that says nothing."""
-    if value is None or bound is None or not (isfinite(value) and isfinite(bound)):
-        return None
-    if bound == 0 or value / bound <= 0:
-        return None
-    return min(max(value / bound, 1 / REACH), REACH)
-
-
 Evidence = TypeVar("Evidence")
 """What a claim looks at: each theory has its own."""
 
@@ -75,13 +37,8 @@ class VerdictStatus(Enum):
 
     Examples
     --------
-    >>> import attomaton as at
-    >>> from attomaton.training.models.embeddings import Orthonormal
-    >>> corpus = at.Samples.from_lists([[0, 1]], [0])
-    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=100)
-    >>> verdicts = at.verify(at.learn(corpus), trace)
-    >>> sum(verdict.status is VerdictStatus.FAILS for verdict in verdicts)
-    0
+    >>> VerdictStatus.TOO_EARLY.words, VerdictStatus.FAILS.good
+    ('too early', False)
     """
 
     HOLDS = "holds"
@@ -118,13 +75,11 @@ class Verdict:
 
     Attributes
     ----------
-    claim : str
-        Its name.
     status : VerdictStatus
         Whether it holds; ``too_early`` if a longer run could be judged, ``not_applicable`` if one of its
         assumptions is missing.
     value, bound : float or None
-        What was measured and what it was held against, of the worst trial.
+        What was measured and what it was tested against, of the worst trial.
     reason : str
         What the numbers mean, why it is too early, or which assumption is missing.
     more_steps : int or None
@@ -162,6 +117,14 @@ class Verdict:
     def fails(self) -> bool:
         """Whether the claim applies and does not hold."""
         return self.status is VerdictStatus.FAILS
+
+    @property
+    def ratio(self) -> float | None:
+        """Value over bound, from 1/REACH to REACH, as it is drawn; None where that says nothing."""
+        if self.value is None or not self.bound or not (isfinite(self.value) and isfinite(self.bound)):
+            return None
+        ratio = self.value / self.bound
+        return min(max(ratio, 1 / REACH), REACH) if ratio > 0 else None
 
     @property
     def shown_value(self) -> str:
@@ -226,38 +189,40 @@ class Verdicts(Tabular, list[Verdict]):
         return [summary, Grid("Verdicts", headers, rows)] if rows else ["No claim was judged."]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw how far each claim's number is from its bound; returns the matplotlib axes.
-
-        Examples
-        --------
-        >>> verdicts = Verdicts([Verdict("norm grows", VerdictStatus.HOLDS, 1.3, 1.0, "‖W‖ at the end")])
-        >>> import matplotlib as mpl
-        >>> mpl.use("agg")
-        >>> verdicts.plot().get_title(loc="left")
-        '1 holds'
-        """
-        return draw_verdicts(
-            [(one.claim, one.status.value, one.value, one.bound, _beside(one)) for one in self],
-            self.summary,
-            ax,
-        )
+        """Draw how far each claim's number is from its bound; returns the matplotlib axes."""
+        with house_axes(ax, height=ROW * max(len(self), 1) + BESIDES, width=0.75 * TWO_COLUMNS) as axes:
+            axes.axvline(1.0, color="black", linewidth=0.6)
+            for row, verdict in enumerate(self):
+                mark, colour = MARKS.get(verdict.status.value, ("", GREY))
+                ratio = verdict.ratio
+                if ratio is not None and mark:
+                    axes.plot([1.0, ratio], [row] * 2, color=colour, linewidth=0.8)
+                    axes.plot([ratio], [row], mark, color=colour, markersize=4, label=verdict.status.words)
+                text = verdict.status.words
+                if verdict.value is not None:
+                    text += f": {verdict.shown_value} (bound {verdict.shown_bound})"
+                style = {"va": "center_baseline", "fontsize": "x-small", "parse_math": False}
+                axes.text(1.02, row, text, transform=axes.get_yaxis_transform(), color=colour, **style)
+            axes.set_xscale("log")
+            axes.set_xlim(0.8 / REACH, 1.25 * REACH)
+            axes.set_xticks([0.1, 1, 10], ["a tenth", "the bound", "ten times"])
+            axes.minorticks_off()
+            axes.set_yticks(range(len(self)), [verdict.claim for verdict in self], parse_math=False)
+            axes.set_ylim(max(len(self), 1) - 0.5, -0.5)
+            axes.tick_params(axis="y", length=0)
+            axes.spines["left"].set_visible(False)
+            axes.set_title(self.summary, loc="left")
+        return axes
 
 
 def _number(count: int, one: str, more: str) -> str:
     return f"{count} {one if count == 1 else more}"
 
 
-def _beside(verdict: Verdict) -> str:
-    if verdict.value is None:
-        return verdict.status.words
-    return f"{verdict.status.words}: {verdict.shown_value} (bound {verdict.shown_bound})"
-
-
 def as_record(verdict: Verdict) -> dict[str, Any]:
     """A verdict as a JSON record; numbers that are not finite are null."""
-    value, bound = (
-        one if one is not None and isfinite(one) else None for one in (verdict.value, verdict.bound)
-    )
+    numbers = (verdict.value, verdict.bound)
+    value, bound = (None if number is None or not isfinite(number) else number for number in numbers)
     parts = {"claim": verdict.claim, "status": verdict.status.value, "value": value, "bound": bound}
     return {**parts, "reason": verdict.reason, "more_steps": verdict.more_steps}
 
@@ -277,34 +242,20 @@ class Judgement:
         return Verdict(claim, status, self.value, self.bound, self.meaning)
 
 
-def _give_no_number(*_: object) -> str:
-    return "no number of steps can be given"
-
-
 @dataclass(frozen=True)
 class Claim(Generic[Evidence]):
-    """A theorem with its assumptions.
+    """A theorem with its assumptions, each of which says what the evidence lacks, or nothing.
 
-    Attributes
-    ----------
-    name : str
-        What it is called in verdicts.
-    assumptions : tuple of callable
-        Each looks at the evidence and says what is missing, or nothing.
-    judge : callable
-        What holds the evidence against the claim, whatever the assumptions.
-    ready : tuple of callable
-        Each looks at the evidence and says why the run must be longer before it is judged, or nothing.
-    forecast : callable
-        Given the evidence and what tells whether other evidence is ready, about how many more steps the run
-        needs, or why no number can be given.
+    ``judge`` tests the evidence whatever the assumptions; ``ready`` say why a run must be longer before it is
+    judged; ``forecast`` takes the evidence and what tells whether other evidence is ready, and says about how
+    many more steps the run needs, or why no number can be given.
     """
 
     name: str
     assumptions: tuple[Callable[[Evidence], str], ...]
     judge: Callable[[Evidence], Judgement]
     ready: tuple[Callable[[Evidence], str], ...] = ()
-    forecast: Callable[[Evidence, Callable[[Evidence], bool]], int | str] = _give_no_number
+    forecast: Callable[[Evidence, Callable[[Evidence], bool]], int | str] | None = None
 
     def check(self, evidence: Evidence) -> Verdict:
         """Not applicable if an assumption is missing, too early if the run is short, else as judged."""
@@ -314,7 +265,9 @@ class Claim(Generic[Evidence]):
         early = _first(self.ready, evidence)
         if not early:
             return self.judge_anyway(evidence)
-        steps = self.forecast(evidence, lambda longer: not _first(self.ready, longer))
+        steps = "no number of steps can be given"
+        if self.forecast is not None:
+            steps = self.forecast(evidence, lambda longer: not _first(self.ready, longer))
         if isinstance(steps, str):
             return Verdict(self.name, VerdictStatus.TOO_EARLY, None, None, f"{early}; {steps}")
         reason = f"needs about {steps:,} more steps: {early}"
@@ -367,17 +320,12 @@ def read_verdicts(run: str | Path) -> list[Mapping[str, Any]]:
     record = read_sealed(path)
     if record is None:
         raise CorruptRun(f"{path} was cut short or altered; run attomaton verify again")
-    if record["trace"] != _listed_trace(Path(run)):
+    manifest = read_sealed(Path(run) / TRACE.parent / MANIFEST) or {}
+    if record["trace"] != manifest.get("files", {}).get(TRACE.name, {}).get("sha256"):
         return []
     if record["trace"] != digest_trace(Path(run)):
         raise CorruptRun(f"{Path(run) / TRACE} was altered after it was written; train again")
     return record["verdicts"]
-
-
-def _listed_trace(run: Path) -> str | None:
-    """The digest that the manifest of the training gives its trace."""
-    manifest = read_sealed(run / TRACE.parent / MANIFEST) or {}
-    return manifest.get("files", {}).get(TRACE.name, {}).get("sha256")
 
 
 def digest_trace(run: Path) -> str | None:

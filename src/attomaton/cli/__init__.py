@@ -28,7 +28,13 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows "?"
     try:
-        _run()
+        if sys.argv[1:] == ["--version"]:
+            sys.stdout.write(f"attomaton {__version__}\n")
+            sys.stdout.flush()
+            return
+        from attomaton.cli.commands import app
+
+        app(prog_name="attomaton")
     except (AttomatonError, OSError) as error:
         from attomaton.base.artifacts.files import unwritable
         from attomaton.cli.output import print_error
@@ -36,13 +42,3 @@ def main() -> None:
         ours = isinstance(error, AttomatonError)
         print_error(f"error: {error if ours else unwritable('the output', error.strerror or str(error))}")
         sys.exit(2)
-
-
-def _run() -> None:
-    if sys.argv[1:] == ["--version"]:
-        sys.stdout.write(f"attomaton {__version__}\n")
-        sys.stdout.flush()
-        return
-    from attomaton.cli.commands import app
-
-    app(prog_name="attomaton")

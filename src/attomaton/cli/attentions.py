@@ -12,9 +12,7 @@ from attomaton.cli.values import read_number, real, words
 
 if TYPE_CHECKING:
     from attomaton.automaton.attention import Attention
-    from attomaton.automaton.automaton import Automaton
-    from attomaton.automaton.context import Context
-    from attomaton.corpora.samples import Samples
+    from attomaton.corpora.prompts import Context
 
 Step = Annotated[
     float | None,
@@ -36,6 +34,7 @@ def pick_attention(
     """The limit, or what these options ask for; the corpus must be the one that the run was learned from."""
     from attomaton.automaton.automaton import Automaton
     from attomaton.automaton.ov_maps.load import load_attention
+    from attomaton.graphs.origin import gives_edges
 
     automaton = load_attention(run)
     if step is None and strength is None:
@@ -54,27 +53,19 @@ def pick_attention(
             "a run folder does not hold its samples; name the corpus that it was learned from: "
             "--learned-from CORPUS"
         )
-    samples = _read_again(automaton, corpus, how)
+    samples = automaton.read(corpus, tokenizer=how.tokenizer, reading=how.reading)
+    edges = automaton.components.edges
+    if samples.n_tokens > automaton.n_tokens or not gives_edges(samples, edges.rows):
+        raise MismatchedParts(
+            f"{corpus} gives other edges than the {len(edges):,} that the run holds; give the corpus that it "
+            "was learned from, read in the same way, and a run that keeps all its queries and edges"
+        )
     if step is not None:
         return automaton.at(step, samples=samples)
     from attomaton.automaton.shrinkage import shrink
 
     shrunken = shrink(samples, strength=strength, vocabulary=automaton.vocabulary)
     return replace(shrunken, window=automaton.window)
-
-
-def _read_again(automaton: "Automaton", corpus: str, how: How) -> "Samples":
-    """The samples of the corpus, if they give the very edges that the run holds."""
-    from attomaton.graphs.origin import gives_edges
-
-    samples = automaton.read(corpus, tokenizer=how.tokenizer, reading=how.reading)
-    known = automaton.components.edges
-    if samples.n_tokens > automaton.n_tokens or not gives_edges(samples, known.rows):
-        raise MismatchedParts(
-            f"{corpus} gives other edges than the {len(known):,} that the run holds; give the corpus that it "
-            "was learned from, read in the same way, and a run that keeps all its queries and edges"
-        )
-    return samples
 
 
 def read_words(attention: "Attention", text: str) -> "Context":

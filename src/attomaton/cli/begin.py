@@ -3,18 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from attomaton.base.options import MOST_THREADS
-from attomaton.cli.output import (
-    AsJson,
-    Overwrite,
-    Quiet,
-    print_blocks,
-    print_json,
-    print_line,
-    resumable,
-    stages,
-)
-from attomaton.cli.sources import Corpus, How, reads
+from attomaton.cli import output
+from attomaton.cli.sources import Corpus, How, Master, Memory, Threads, reads
 from attomaton.cli.values import check_folder, place, read_queries, real, whole, words
 
 if TYPE_CHECKING:
@@ -36,48 +26,33 @@ def begin(
     ] = None,
     step_size: Annotated[
         float | None,
-        real(
-            "Step size of gradient descent: says until which step the theorem holds.",
-            sign="> 0",
-            least=1e-12,
-            most=1e6,
-        ),
+        real("Step size: says until which step the theorem holds.", sign="> 0", least=1e-12, most=1e6),
     ] = None,
     layers: Annotated[int, whole("Layers of the model, for --step-size.", least=1)] = 1,
     engine: Annotated[
         str, words("auto, memory, duckdb (bounded memory, resumable in --work), or spark.")
     ] = "auto",
-    memory: Annotated[
-        str | None, words("Memory that duckdb may use, such as 2GB; by default 60 % of the machine's.")
-    ] = None,
-    threads: Annotated[
-        int | None,
-        whole(
-            "Threads of duckdb and of a local spark; by default all processors.", least=1, most=MOST_THREADS
-        ),
-    ] = None,
-    master: Annotated[
-        str | None, words("Where spark runs, such as spark://host:7077; by default on this machine.")
-    ] = None,
+    memory: Memory = None,
+    threads: Threads = None,
+    master: Master = None,
     work: Annotated[
         Path | None,
         place("Folder for what duckdb or spark write on their way; a later command goes on there."),
     ] = None,
     out: Annotated[Path | None, place("Folder to write the statistics to.")] = None,
-    overwrite: Overwrite = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    overwrite: output.Overwrite = False,
+    as_json: output.AsJson = False,
+    quiet: output.Quiet = False,
 ) -> None:
     """Say what each query of CORPUS looks at first, and how far back, when a deep model begins to learn."""
     from attomaton.engines.choose import Engine
     from attomaton.theories.beginning.begin import begin as begin_with
-    from attomaton.theories.beginning.result import tell_beginning
-    from attomaton.theories.beginning.storage import KIND
+    from attomaton.theories.beginning.result import KIND, tell_beginning
 
     check_folder(out, KIND, overwrite=overwrite)
-    asked = read_queries(queries)
-    kept = engine in ("duckdb", "spark") and work is not None and corpus != "-"
-    with resumable(kept), stages(quiet or as_json) as announce:
+    chosen = read_queries(queries)
+    goes_on = engine in ("duckdb", "spark") and work is not None and corpus != "-"
+    with output.resumable(goes_on), output.stages(quiet or as_json) as announce:
         beginning = begin_with(
             corpus,
             most_frequent=most_frequent,
@@ -88,44 +63,37 @@ def begin(
             tokenizer=how.tokenizer,
             reading=how.reading,
         )
-        shown = _choose(beginning, asked)
-        record = {**beginning.to_dict(shown), **_promise(beginning, step_size, layers)}
+        shown = _choose(beginning, chosen)
+        promise: dict[str, Any] = {"valid_until": None, "missing": None}
+        if step_size is not None:
+            setting = beginning.weights_at(0, step_size, n_layers=layers).setting
+            promise = {"valid_until": setting.valid_until, "missing": list(setting.missing)}
+        record = {**beginning.to_dict(shown), "step_size": step_size, "layers": layers, **promise}
         if out is not None:
             announce("writing")
             beginning.save(out, overwrite=overwrite)
     if as_json:
-        print_json({**record, "out": None if out is None else str(out)})
+        output.print_json({**record, "out": None if out is None else str(out)})
     elif not quiet:
-        print_blocks(tell_beginning(beginning, shown))
-        if step_size is not None:
-            print_line(_sentence(record))
+        output.print_blocks(tell_beginning(beginning, shown))
+        if promise["missing"]:
+            output.print_line(
+                f"The theorem's bounds are not promised for this: {'; '.join(promise['missing'])}."
+            )
+        elif step_size is not None:
+            output.print_line(
+                f"With steps of {step_size:g} the theorem's bounds hold up to step "
+                f"{promise['valid_until']:,} ({layers} layer{'s' * (layers > 1)})."
+            )
         if out is not None:
-            print_line(f"Written to {out}.")
+            output.print_line(f"Written to {out}.")
 
 
-def _choose(beginning: "Beginning", asked: list[str] | int | None) -> list[Any] | None:
-    """The queries that are asked for: by name, by id where there are no names, or how many."""
-    if asked is None:
+def _choose(beginning: "Beginning", queries: list[str] | int | None) -> list[Any] | None:
+    """The queries that are meant: by name, by id where there are no names, or how many."""
+    if queries is None:
         return None
-    if isinstance(asked, int):
-        return beginning.queries[:asked].tolist()
+    if isinstance(queries, int):
+        return beginning.queries[:queries].tolist()
     named = beginning.vocabulary is not None
-    return [one if named or not one.isdecimal() else int(one) for one in asked]
-
-
-def _promise(beginning: "Beginning", step_size: float | None, layers: int) -> dict[str, Any]:
-    """Until which step the theorem holds; null where no step size says it."""
-    told: dict[str, Any] = {"step_size": step_size, "layers": layers, "valid_until": None, "missing": None}
-    if step_size is None:
-        return told
-    setting = beginning.weights_at(0, step_size, n_layers=layers).setting
-    return {**told, "valid_until": setting.valid_until, "missing": list(setting.missing)}
-
-
-def _sentence(record: dict[str, Any]) -> str:
-    if record["missing"]:
-        return f"The theorem's bounds are not promised for this: {'; '.join(record['missing'])}."
-    return (
-        f"With steps of {record['step_size']:g} the theorem's bounds hold up to step "
-        f"{record['valid_until']:,} ({record['layers']} layer{'s' * (record['layers'] > 1)})."
-    )
+    return [query if named or not query.isdecimal() else int(query) for query in queries]

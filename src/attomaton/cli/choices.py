@@ -5,15 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attomaton.cli.output import (
-    AsJson,
-    Overwrite,
-    Quiet,
-    print_json,
-    print_line,
-    print_text,
-    stages,
-)
+from attomaton.cli import output
 from attomaton.cli.values import check_folder, place, real, source_argument, whole, words
 
 Column = str | None
@@ -55,13 +47,13 @@ def choices(
     ] = None,
     limit: Annotated[int, whole("Number of items to show.", least=1)] = 50,
     out: Annotated[Path | None, place("Folder to save the fit to.")] = None,
-    overwrite: Overwrite = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    overwrite: output.Overwrite = False,
+    as_json: output.AsJson = False,
+    quiet: output.Quiet = False,
 ) -> None:
     """Rate the items of TABLE (Bradley-Terry, Plackett-Luce), and say what the choices leave open."""
-    from attomaton.choices.files import read_columns, split_column
     from attomaton.choices.fit import fit_choices
+    from attomaton.choices.given import read_columns, split_column
     from attomaton.choices.storage import KIND
 
     check_folder(out, KIND)
@@ -77,7 +69,7 @@ def choices(
         "count": count,
     }
     columns: Any = {role: name for role, name in named.items() if name is not None}
-    with stages(quiet or as_json) as announce:
+    with output.stages(quiet or as_json) as announce:
         announce(f"reading {table}")
         frame = read_columns(table)
         if split is not None:
@@ -88,10 +80,10 @@ def choices(
     if out is not None:
         fit.save(out, overwrite=overwrite)
     if as_json:
-        print_json({**fit.to_dict(), "out": None if out is None else str(out)})
+        output.print_json({**fit.to_dict(), "out": None if out is None else str(out)})
     elif quiet:
-        print_line(str(len(fit.components)))
+        output.print_line(str(len(fit.components)))
     else:
-        print_text(fit.describe(limit, rest=f"--limit {len(fit.items)} shows all"))
+        output.print_text(fit.describe(limit, rest=f"--limit {len(fit.items)} shows all"))
     if not fit.soft.certificate.certified:
         raise typer.Exit(1)

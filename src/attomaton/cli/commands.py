@@ -76,7 +76,7 @@ class Command(TyperCommand):
 
 
 class OnDemand(UserDict[str, Any]):
-    """The commands by their names; one that is looked up is loaded."""
+    """The commands by their names; one that is looked up is loaded from its file."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.data:
@@ -87,8 +87,8 @@ class OnDemand(UserDict[str, Any]):
 class Commands(TyperGroup):
     """All commands together, whose own flags are shown in the same way."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self.commands = OnDemand(EXAMPLES)
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -117,13 +117,9 @@ def load_command(name: str) -> Any:
     file = name.replace("-", "_")
     function = getattr(import_module(f"attomaton.cli.{file}"), file)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name, cls=Command, epilog=show_examples(name), context_settings=HELP)(function)
+    examples = "\n\n".join(["Examples", *(f"$ {line}" for line in EXAMPLES[name])])
+    alone.command(name, cls=Command, epilog=examples, context_settings=HELP)(function)
     return typer.main.get_command(alone)
-
-
-def show_examples(name: str) -> str:
-    """The examples of a command, a line each."""
-    return "\n\n".join(["Examples", *(f"$ {line}" for line in EXAMPLES[name])])
 
 
 app = typer.Typer(
@@ -136,8 +132,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(show: bool) -> None:
+    if show:
         typer.echo(f"attomaton {__version__}")
         raise typer.Exit
 

@@ -48,8 +48,8 @@ def export(
             announce("writing GraphML")
             counts = write_graphml(automaton, graphml, picked, nodes=nodes)
             size = 0 if streamed else graphml.stat().st_size
-            told = {"path": str(graphml), "nodes": counts.nodes, "edges": counts.edges, "bytes": size}
-            record["graphml"] = told
+            sizes = {"nodes": counts.nodes, "edges": counts.edges, "bytes": size}
+            record["graphml"] = {"path": str(graphml), **sizes}
         if csv is not None:
             announce("writing CSV")
             record["csv"] = {"path": str(csv), "rows": write_csv(automaton, csv, picked)}

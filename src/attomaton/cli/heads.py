@@ -16,11 +16,10 @@ from attomaton.cli.sources import Corpus, How, reads_beside_model
 from attomaton.cli.values import place, whole, words, words_argument
 
 if TYPE_CHECKING:
-    from attomaton.cli.sources import How
     from attomaton.corpora.documents import Documents
-    from attomaton.heads.audit.prepared import Audit
+    from attomaton.heads.audit.course import ModelStep
+    from attomaton.heads.audit.heads import Audit
     from attomaton.heads.model import Head, HeadModel
-    from attomaton.heads.steps import ModelStep
 
 
 @reads_beside_model
@@ -69,27 +68,24 @@ def heads(
     which also takes .tiktoken files and .bin files of llama2.c, such as tok512.bin. Utility in closed form
     runs every token by itself, and is a rung for vocabularies of up to 5,000 tokens.
     """
-    from attomaton.cli.heads import find_models, read_for
-
     with needing("heads"):
-        from attomaton.heads.audit.prepared import Audit
+        from attomaton.heads.audit.heads import Audit
 
     settings = Audit(window, per_document, longest, length=length, seed=seed)
-    asked = None if head is None else read_head(head)
+    chosen = None if head is None else read_head(head)
     _check_targets(out, figure, head)
     with stages(quiet or as_json) as announce, told_as_lines(SameWeights):
         announce("reading")
-        found = find_models(models, revision=revision, steps=steps)
-        watching = _Watching(found, read_for(found, corpus, how), settings, announce, useful=not no_utility)
-        value = watching.audit(random, null) if asked is None else watching.show(asked, limit)
+        model_steps = find_models(models, revision=revision, steps=steps)
+        watching = _Watching(
+            model_steps, read_for(model_steps, corpus, how), settings, announce, useful=not no_utility
+        )
+        value = watching.audit(random, null) if chosen is None else watching.show(chosen, limit)
         _write(value, out, figure)
     if as_json:
         table: Any = value.table()
-        written = {
-            "out": None if out is None else str(out),
-            "figure": None if figure is None else str(figure),
-        }
-        print_json({"model": watching.name, "rows": _finite(table.to_pylist()), **written})
+        paths = {name: path and str(path) for name, path in (("out", out), ("figure", figure))}
+        print_json({"model": watching.last.name, "rows": _finite(table.to_pylist()), **paths})
     elif not quiet:
         print_value(value)
         for path in (out, figure):
@@ -107,11 +103,6 @@ class _Watching:
     announce: Stages
     useful: bool
 
-    @property
-    def name(self) -> str:
-        """What the last model is called."""
-        return self.last.name
-
     @cached_property
     def last(self) -> "HeadModel":
         return self.models[-1].open()
@@ -127,32 +118,26 @@ class _Watching:
         from attomaton.heads.audit.course import audit_course
         from attomaton.heads.audit.heads import audit_heads
 
-        asked: Any = {"rungs": self.rungs, "random": random, "null": null}
-        asked |= {"how": self.settings, "progress": self.announce}
-        if self.is_course:
-            return audit_course(self.models, self.texts, **asked)
-        return audit_heads(self.last, self.texts, **asked)
+        options: Any = {"rungs": self.rungs, "random": random, "null": null}
+        options |= {"how": self.settings, "progress": self.announce}
+        if len(self.models) > 1:
+            return audit_course(self.models, self.texts, **options)
+        return audit_heads(self.last, self.texts, **options)
 
     def show(self, head: "Head", limit: int) -> Any:
         """Contexts of one head."""
         from attomaton.heads.audit.contexts import show_head
 
-        if self.is_course:
+        if len(self.models) > 1:
             raise UnsupportedOption("--head shows contexts of one model; leave it out, or give one model")
         return show_head(
             self.last, self.texts, head, rungs=self.rungs, how=self.settings, n=limit,
             vocabulary=self.read.vocabulary, progress=self.announce,
         )  # fmt: skip
 
-    @property
-    def is_course(self) -> bool:
-        """Whether there are several steps."""
-        return len(self.models) > 1
-
     def rungs(self, documents: Any) -> Any:
         """The usual rungs, the automaton and ``shrink``, and utility unless it is left out."""
-        from attomaton.heads.audit.useful import useful_rungs
-        from attomaton.heads.audit.usual import learned_rungs, plain_rungs
+        from attomaton.heads.audit.rungs import learned_rungs, plain_rungs, useful_rungs
 
         sizes = {"n_tokens": self.last.shape.n_tokens, "window": self.settings.window}
         plain = plain_rungs(documents, n_tokens=sizes["n_tokens"])
@@ -204,26 +189,23 @@ def _kind_of(figure: Path) -> str:
     return kind
 
 
-def _write(found: Any, out: Path | None, figure: Path | None) -> None:
+def _write(value: Any, out: Path | None, figure: Path | None) -> None:
     from attomaton.base.artifacts import write_target
 
     if out is not None:
         from attomaton.base.tables import write_parquet
 
-        ours = _is_a("parquet")
-        write_target(out, lambda draft: write_parquet(found.table(), draft), is_ours=ours)
+        write_target(out, lambda draft: write_parquet(value.table(), draft), is_ours=_is_a("parquet"))
     if figure is None:
         return
     from attomaton.base.drawing import paper_style
 
     kind = _kind_of(figure)
     with paper_style():
-        axes: Any = found.plot()
+        axes: Any = value.plot()
         drawn = axes.figure if hasattr(axes, "figure") else axes[0].figure
-        ours = _is_a(kind)
-        write_target(
-            figure, lambda draft: drawn.savefig(draft, format=kind, bbox_inches="tight"), is_ours=ours
-        )
+        options: Any = {"format": kind, "bbox_inches": "tight"}
+        write_target(figure, lambda draft: drawn.savefig(draft, **options), is_ours=_is_a(kind))
 
 
 def _finite(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -231,7 +213,7 @@ def _finite(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     from math import isfinite
 
     return [
-        {name: None if isinstance(one, float) and not isfinite(one) else one for name, one in row.items()}
+        {name: None if isinstance(cell, float) and not isfinite(cell) else cell for name, cell in row.items()}
         for row in rows
     ]
 
@@ -240,24 +222,24 @@ def find_models(
     sources: Sequence[str], *, revision: str | None = None, steps: int | None = None
 ) -> "tuple[ModelStep, ...]":
     """What the arguments name: one model, as it is, or the steps of a training; none is opened."""
+    from attomaton.heads.audit.course import ModelStep, expand, find_steps
     from attomaton.heads.opening import open_model
-    from attomaton.heads.steps import ModelStep, expand, find_steps
 
-    found = list(sources) if revision is not None else expand(sources)
-    for missing in (name for name in found if revision is None and not Path(name).exists()):
+    names = list(sources) if revision is not None else expand(sources)
+    for missing in (name for name in names if revision is None and not Path(name).exists()):
         open_model(missing)  # says what is missing, before the corpus is read
-    if len(found) == 1 and steps is None:
-        return (ModelStep(0, found[0], partial(open_model, found[0], revision=revision)),)
+    if len(names) == 1 and steps is None:
+        return (ModelStep(0, names[0], partial(open_model, names[0], revision=revision)),)
     if revision is not None:
         raise UnsupportedOption("--revision is for one model of the hub; leave it out, or give one model")
-    return find_steps(found, most=steps)
+    return find_steps(names, most=steps)
 
 
 def read_for(models: "Sequence[ModelStep]", corpus: str, how: "How") -> "Documents":
     """The corpus as ids of the models: by the tokenizer asked for, by their own, or ids as they are."""
-    from attomaton.corpora.readers.given import read_given
+    from attomaton.corpora.readers.corpus import read_given
 
-    tokenizer: Any = how.tokenizer or own_tokenizer([one.name for one in models])
+    tokenizer: Any = how.tokenizer or own_tokenizer([model.name for model in models])
     read, _ = read_given(corpus, tokenizer or "word", how.reading)
     if tokenizer is None and read.vocabulary is not None:
         raise UnsupportedOption(
@@ -273,18 +255,18 @@ def own_tokenizer(names: Sequence[str]) -> Any:
     """The tokenizer that stands beside models, the same beside all; None where there is none."""
     from attomaton.base.artifacts import digest_file
 
-    found = {name: place for name in names if (place := _beside(name)) is not None}
-    digests = {name: digest_file(place) for name, place in found.items()}
+    files = {name: place for name in names if (place := _beside(name)) is not None}
+    digests = {name: digest_file(place) for name, place in files.items()}
     if len(set(digests.values())) > 1:
-        first = next(iter(found))
-        other = next(name for name in found if digests[name] != digests[first])
+        first = next(iter(files))
+        other = next(name for name in files if digests[name] != digests[first])
         raise MismatchedParts(
             f"the tokenizers of {first} and {other} differ, so that their ids are of other tokens; give "
             "models of one training, or the tokenizer of all with --tokenizer"
         )
-    if not found:
+    if not files:
         return None
-    place = next(iter(found.values()))
+    place = next(iter(files.values()))
     if place.name == "tokenizer.json":
         return str(place)
     from attomaton.automaton.automaton import Automaton
@@ -296,7 +278,7 @@ def _beside(name: str) -> Path | None:
     """The file that says which ids tokens have: tokenizer.json, or the vocabulary of a run of attomaton."""
     place = Path(name)
     run = place.absolute().parent.parent.parent if place.suffix == ".safetensors" else place
-    for one in (place / "tokenizer.json", run / "vocabulary.json"):
-        if one.is_file() and (one.name == "tokenizer.json" or (one.parent / "training").is_dir()):
-            return one
+    for file in (place / "tokenizer.json", run / "vocabulary.json"):
+        if file.is_file() and (file.name == "tokenizer.json" or (file.parent / "training").is_dir()):
+            return file
     return None

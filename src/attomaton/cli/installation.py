@@ -12,36 +12,23 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attomaton.base.machine import count_processors, read_cgroup_limit, total_memory
-from attomaton.engines.limits import parse_memory
+from attomaton.base.machine import count_processors, parse_memory, read_cgroup_limit, total_memory
 from attomaton.engines.sparksession import JAVA
 
 MODULES = {"scikit-learn": "sklearn", "cvxpy-base": "cvxpy", "mkdocs-material": "material"}
 """Package → the module it is imported as, where the names differ by more than a hyphen."""
 
-FOR_DEVELOPERS = ("all", "dev")
-"""Extras that only gather others."""
-
+FOR_DEVELOPERS = ("all", "dev")  # extras that only gather others
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 @dataclass(frozen=True)
 class Package:
-    """A package that attomaton, or one of its extras, asks for.
-
-    Attributes
-    ----------
-    name, wanted : str
-        What it is called, and which versions will do (such as ``>=2.10``).
-    version : str or None
-        The one that is installed.
-    state : str
-        ``ready``, ``missing``, ``too old``, or what was raised when it was imported.
-    """
+    """A package that attomaton or an extra needs; ``state``: ready, missing, too old, or what it raised."""
 
     name: str
     wanted: str
@@ -51,17 +38,7 @@ class Package:
 
 @dataclass(frozen=True)
 class Extra:
-    """An extra with its packages, and the command that installs what is missing (None means that nothing is).
-
-    Attributes
-    ----------
-    name : str
-        As in ``pip install 'attomaton[name]'``.
-    packages : tuple of Package
-        What it brings.
-    install : str or None
-        The command that installs what is missing; None means that nothing is.
-    """
+    """An extra with its packages, and the command that installs what is missing, if anything is."""
 
     name: str
     packages: tuple[Package, ...]
@@ -70,15 +47,7 @@ class Extra:
 
 @dataclass(frozen=True)
 class Program:
-    """A program beside Python: where it is, its version, and how to install it if it is not there.
-
-    Attributes
-    ----------
-    path, version : str or None
-        Where it is, and which; None if it is not there, or does not say.
-    install : str or None
-        How to install it if it is not there.
-    """
+    """A program beside Python: where it is, its version, and how to install it if it is not there."""
 
     path: str | None
     version: str | None
@@ -87,18 +56,9 @@ class Program:
 
 @dataclass(frozen=True)
 class Machine:
-    """Processors and memory. Bytes; None where it cannot be told, or there is no limit.
+    """Processors, those this process may use, threads, and memory in bytes; None: unknown, or no limit.
 
-    Attributes
-    ----------
-    processors, usable : int
-        The processors of the machine, and those that this process may run on.
-    numba_threads, torch_threads : int or None
-        How many threads each would take; PyTorch's only if it was loaded.
-    memory, limit : int or None
-        The memory of the machine, and what the cgroup allows.
-    share : int
-        What ``learn --engine duckdb`` takes if it is not told.
+    ``share`` is what ``learn --engine duckdb`` takes by default.
     """
 
     processors: int
@@ -112,17 +72,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Place:
-    """A folder, whether it can be used, and what to do if not.
-
-    Attributes
-    ----------
-    path : str or None
-        Where it is.
-    usable : bool
-        Whether it can be used.
-    remedy : str or None
-        What to do if not.
-    """
+    """A folder, whether it can be used, and what to do if not."""
 
     path: str | None
     usable: bool
@@ -131,23 +81,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Installation:
-    """All of it.
-
-    Attributes
-    ----------
-    attomaton, python, platform : str
-        Versions of attomaton and Python, and what they run on.
-    packages : tuple of Package
-        What attomaton itself needs.
-    extras : tuple of Extra
-        What can be added.
-    java, browser : Program
-        For Spark, and for the report.
-    machine : Machine
-        Processors and memory.
-    data, cache : Place
-        The folder of ``ATTOMATON_DATA``, and the one where compiled code is kept.
-    """
+    """All of it; ``data`` is the folder of ``ATTOMATON_DATA``, ``cache`` the one of compiled code."""
 
     attomaton: str
     python: str
@@ -160,17 +94,13 @@ class Installation:
     data: Place
     cache: Place
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain JSON values."""
-        return asdict(self)
-
 
 def find_installation(*, probe: bool = False) -> Installation:
     """Look at what is installed; with ``probe``, import every package that is found."""
-    wanted = _read_requirements(importlib.metadata.requires("attomaton") or [])
+    requirements = _read_requirements(importlib.metadata.requires("attomaton") or [])
     by_extra = {
         extra: tuple(_find_package(name, versions, probe) for name, versions in packages.items())
-        for extra, packages in wanted.items()
+        for extra, packages in requirements.items()
     }
     return Installation(
         attomaton=importlib.import_module("attomaton").__version__,
@@ -188,28 +118,34 @@ def find_installation(*, probe: bool = False) -> Installation:
 
 def _read_requirements(lines: list[str]) -> dict[str, dict[str, str]]:
     """Extra ("" for the core) → package → the versions that will do."""
-    wanted: dict[str, dict[str, str]] = {}
+    requirements: dict[str, dict[str, str]] = {}
     for line in lines:
         requirement, _, marker = line.partition(";")
         match = re.match(r"\s*([\w.-]+)\s*(?:\[[^]]*\])?\s*(.*)", requirement)
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", marker)
         key = "" if extra is None else extra[1]
         if match is not None and match[1] != "attomaton" and key not in FOR_DEVELOPERS:
-            wanted.setdefault(key, {})[match[1]] = match[2].strip()
-    return wanted
+            requirements.setdefault(key, {})[match[1]] = match[2].strip()
+    return requirements
 
 
 def _find_package(name: str, wanted: str, probe: bool) -> Package:
     module = MODULES.get(name, name.replace("-", "_"))
     try:
         version = importlib.metadata.version(name)
-        found = importlib.util.find_spec(module) is not None
+        is_found = importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):  # PackageNotFoundError is an ImportError
         return Package(name, wanted, None, "missing")
-    if not found:
+    if not is_found:
         return Package(name, wanted, version, "missing")
     state = "too old" if _is_older(version, wanted) else "ready"
-    return Package(name, wanted, version, _import(module) or state if probe else state)
+    if probe:
+        try:
+            importlib.import_module(module)
+        except Exception as error:  # whatever a broken package does, the survey goes on
+            reason = str(error).strip() or "no reason given"
+            state = f"broken: {type(error).__name__}: {reason}".splitlines()[0]
+    return Package(name, wanted, version, state)
 
 
 def _is_older(version: str, wanted: str) -> bool:
@@ -226,15 +162,6 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _import(module: str) -> str | None:
-    """What a package raises when it is imported, in one line."""
-    try:
-        importlib.import_module(module)
-    except Exception as error:  # whatever a broken package does, the survey goes on
-        return f"broken: {type(error).__name__}: {str(error).strip() or 'no reason given'}".splitlines()[0]
-    return None
-
-
 def _describe_extra(name: str, packages: tuple[Package, ...]) -> Extra:
     whole = all(package.state == "ready" for package in packages)
     return Extra(name, packages, None if whole else f"pip install --upgrade 'attomaton[{name}]'")
@@ -245,8 +172,12 @@ def _find_java() -> Program:
     path = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if path is None:
         return Program(None, None, JAVA)
-    told = _ask(path, "-version")
-    version = re.search(r'version "([^"]+)"', told)
+    try:
+        answer = subprocess.run([path, "-version"], capture_output=True, timeout=5, check=False)  # noqa: S603
+        printed = (answer.stdout + answer.stderr).decode(errors="replace")
+    except (OSError, subprocess.SubprocessError):
+        printed = ""
+    version = re.search(r'version "([^"]+)"', printed)
     numbers = _numbers(version[1]) if version else ()
     return Program(path, version[1] if version else None, JAVA if numbers < (17,) else None)
 
@@ -257,18 +188,9 @@ def _find_browser() -> Program:
     return Program(path, None, advice if path is None else None)
 
 
-def _ask(*command: str) -> str:
-    """What a program prints, on either stream; nothing if it does not answer."""
-    try:
-        answer = subprocess.run(command, capture_output=True, timeout=5, check=False)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return (answer.stdout + answer.stderr).decode(errors="replace")
-
-
 def _describe_machine() -> Machine:
     usable = count_processors()
-    told = os.environ.get("NUMBA_NUM_THREADS", "")
+    threads = os.environ.get("NUMBA_NUM_THREADS", "")
     torch: Any = sys.modules.get("torch")
     memory, limit = total_memory(), read_cgroup_limit()
     if memory is not None and limit is not None and limit >= memory:  # some write no limit as a huge one
@@ -276,7 +198,7 @@ def _describe_machine() -> Machine:
     return Machine(
         processors=os.cpu_count() or 1,
         usable=usable,
-        numba_threads=int(told) if told.isdecimal() else usable,
+        numba_threads=int(threads) if threads.isdecimal() else usable,
         torch_threads=None if torch is None else torch.get_num_threads(),
         memory=memory,
         limit=limit,
@@ -286,30 +208,26 @@ def _describe_machine() -> Machine:
 
 def _find_data() -> Place:
     """Where tests and benchmarks look for real corpora."""
-    told = os.environ.get("ATTOMATON_DATA")
-    if not told:
+    folder = os.environ.get("ATTOMATON_DATA")
+    if not folder:
         advice = "only tests and benchmarks on real corpora need it: export ATTOMATON_DATA=FOLDER"
         return Place(None, False, advice)
-    there = Path(told).is_dir()
-    return Place(told, there, None if there else "there is no such folder; correct ATTOMATON_DATA")
+    exists = Path(folder).is_dir()
+    return Place(folder, exists, None if exists else "there is no such folder; correct ATTOMATON_DATA")
 
 
 def _find_cache() -> Place:
     """Where numba keeps compiled code: the first of its places that can be written, in its order."""
-    beside = Path(__file__).parent / "graphs" / "__pycache__"
-    told = os.environ.get("NUMBA_CACHE_DIR")
-    places = [*([Path(told)] if told else []), beside, _user_cache()]
+    beside = Path(__file__).parents[1] / "graphs" / "__pycache__"
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    caches = Path.home() / "Library" / "Caches" if sys.platform == "darwin" else Path(caches)
+    places = [*([Path(chosen)] if chosen else []), beside, caches / "numba"]
     for place in places:
         if _is_writable(place):
             return Place(str(place), True, None)
     remedy = "compiled code is not kept, and each start takes seconds more: export NUMBA_CACHE_DIR=FOLDER"
     return Place(str(places[0]), False, remedy)
-
-
-def _user_cache() -> Path:
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "numba"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "numba"
 
 
 def _is_writable(folder: Path) -> bool:

@@ -4,24 +4,12 @@ import shlex
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attomaton.base.options import MOST_THREADS
-from attomaton.cli.output import (
-    AsJson,
-    Overwrite,
-    Quiet,
-    print_json,
-    print_line,
-    print_table,
-    print_text,
-    print_value,
-    resumable,
-    stages,
-)
-from attomaton.cli.sources import Corpus, How, Window, reads
+from attomaton.cli import output
+from attomaton.cli.sources import Corpus, How, Master, Memory, Threads, Window, reads
 from attomaton.cli.values import fraction, read_queries, run_option, whole, words
 
 if TYPE_CHECKING:
@@ -45,18 +33,9 @@ def learn(
     engine: Annotated[
         str, words("auto, memory, duckdb (bounded memory, resumable in --out), or spark.")
     ] = "auto",
-    memory: Annotated[
-        str | None, words("Memory that duckdb may use, such as 2GB; by default 60 % of the machine's.")
-    ] = None,
-    threads: Annotated[
-        int | None,
-        whole(
-            "Threads of duckdb and of a local spark; by default all processors.", least=1, most=MOST_THREADS
-        ),
-    ] = None,
-    master: Annotated[
-        str | None, words("Where spark runs, such as spark://host:7077; by default on this machine.")
-    ] = None,
+    memory: Memory = None,
+    threads: Threads = None,
+    master: Master = None,
     writes: Annotated[
         str | None,
         words(
@@ -82,19 +61,21 @@ def learn(
             "or hold a run to overwrite."
         ),
     ] = None,
-    overwrite: Overwrite = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    overwrite: output.Overwrite = False,
+    as_json: output.AsJson = False,
+    quiet: output.Quiet = False,
 ) -> None:
     """Compute what attention must learn from CORPUS, and report how much of it the theory covers."""
+    from attomaton.automaton.automaton import Automaton
     from attomaton.automaton.learning import learn as learn_automaton, learn_writing
     from attomaton.automaton.ov_maps.maps import IDENTITY, NAMED, read_map
+    from attomaton.automaton.suggestion import suggest_context
     from attomaton.base.errors import NothingRealisable, UnsupportedOption
     from attomaton.engines.choose import Engine, as_engine
     from attomaton.engines.selection import Selection
 
     kept = engine in ("duckdb", "spark") and isinstance(out, Path) and corpus != "-"
-    with resumable(kept), stages(quiet or as_json) as announce, warnings.catch_warnings():
+    with output.resumable(kept), output.stages(quiet or as_json) as announce, warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingRealisable)  # the report says it
         keep = Selection(window, max_window, min_support, read_queries(queries), sample_queries)
         read: dict[str, Any] = {"tokenizer": how.tokenizer, "reading": how.reading, "keep": keep}
@@ -108,30 +89,22 @@ def learn(
                 "--engine out, and if the corpus does not fit in memory, give a part of it or fewer queries"
             )
         else:
-            told = writes if writes in NAMED else read_map(writes)
-            automaton = learn_writing(corpus, cast("Any", told), threads=threads, **read, **written)
+            mapping: Any = writes if writes in NAMED else read_map(writes)
+            automaton = learn_writing(corpus, mapping, threads=threads, **read, **written)
     if as_json:
-        told = {"note": automaton.coverage.note or None, "out": None if out is None else str(out)}
-        print_json({**automaton.coverage.to_dict(), **_answered(automaton), **told})
+        rest = {"note": automaton.coverage.note or None, "out": None if out is None else str(out)}
+        output.print_json({**automaton.coverage.to_dict(), **_answered(automaton), **rest})
     elif not quiet:
-        print_value(automaton.coverage)
+        output.print_value(automaton.coverage)
         _print_answered(automaton)
         if out is not None:
-            print_line(f"Written to {out}.")
-            _print_suggestion(automaton, out)
+            output.print_line(f"Written to {out}.")
+            context = suggest_context(automaton) if isinstance(automaton, Automaton) else None
+            if context is not None:  # on a line of its own, which can be copied
+                output.print_line("Try:")
+                output.print_text(f"attomaton explain {shlex.quote(str(out))} {shlex.quote(context)}")
     if "uncertified" in (automaton.coverage.hard["status"], automaton.coverage.soft["status"]):
         raise typer.Exit(1)
-
-
-def _print_suggestion(automaton: "Automaton | WritingAutomaton", out: object) -> None:
-    """A command to try next, with a context of the corpus, on a line of its own that can be copied."""
-    from attomaton.automaton.automaton import Automaton
-    from attomaton.automaton.suggestion import suggest_context
-
-    context = suggest_context(automaton) if isinstance(automaton, Automaton) else None
-    if context is not None:
-        print_line("Try:")
-        print_text(f"attomaton explain {shlex.quote(str(out))} {shlex.quote(context)}")
 
 
 def _answered(automaton: "Automaton | WritingAutomaton") -> dict[str, Any]:
@@ -139,23 +112,21 @@ def _answered(automaton: "Automaton | WritingAutomaton") -> dict[str, Any]:
     from attomaton.automaton.automaton import Automaton
     from attomaton.automaton.rules import measure_answered, measure_held_out
 
-    if not isinstance(automaton, Automaton):
+    if not isinstance(automaton, Automaton) or automaton.samples is None or not len(automaton.samples):
         return {"answered": None, "held_out": None}
     samples = automaton.samples
-    if samples is None or not len(samples):
-        return {"answered": None, "held_out": None}
-    held_out = None if automaton.embedded else measure_held_out(samples)
-    told = {"answered": measure_answered(automaton, samples), "held_out": held_out}
-    return {name: None if one is None else asdict(one) for name, one in told.items()}
+    new = None if automaton.embedded else measure_held_out(samples)
+    own = asdict(measure_answered(automaton, samples))
+    return {"answered": own, "held_out": None if new is None else asdict(new)}
 
 
 def _print_answered(automaton: "Automaton | WritingAutomaton") -> None:
-    told = _answered(automaton)
-    own, new = told["answered"], told["held_out"]
+    shares = _answered(automaton)
+    own, new = shares["answered"], shares["held_out"]
     if own is None:
         return
     rows = [
         (meaning, f"{own[name]:.1%}", "not measured" if new is None else f"{new[name]:.1%}")
         for name, meaning in RULES.items()
     ]
-    print_table("Who answers a context", ["", "contexts of the corpus", "a held-out tenth"], list(rows))
+    output.print_table("Who answers a context", ["", "contexts of the corpus", "a held-out tenth"], rows)

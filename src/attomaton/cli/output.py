@@ -13,8 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from attomaton.base.display import show_hidden
-from attomaton.base.printing import Block, Grid, Printed, blocks_of, clean, draw_table, lines_of
+from attomaton.base.printing import Block, Grid, Printed, blocks_of, clean, draw_table, lines_of, show_hidden
 from attomaton.base.progress import Stages, silent
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
@@ -24,45 +23,14 @@ Overwrite = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no tables and no progress.")]
 
+_SIGNS = (
+    '→ -> × x … ... “ " ” " − - – - · * ± +/- ≥ >= ≤ <= ‖ | ⊥ perp √ sqrt ∞ inf ’ \' ₀ 0 ¹ ^1 ² ^2 ³ ^3 ᵀ ^T'
+)
+_LETTERS = "ε eps η eta λ lambda μ mu γ gamma θ theta π pi ρ rho σ sigma χ chi Γ Gamma Δ Delta Π Pi Σ sum"
+_PAIRS = f"{_SIGNS} ¼ 1/4 ½ 1/2 {_LETTERS}".split()
 STAND_INS = {
-    "→": "->",
-    "×": "x",
-    "…": "...",
-    "“": '"',
-    "”": '"',
-    "−": "-",
-    "–": "-",
-    "·": "*",
-    "±": "+/-",
-    "≥": ">=",
-    "≤": "<=",
-    "‖": "|",
-    "⊥": "perp",
-    "√": "sqrt",
-    "∞": "inf",
-    "₀": "0",
-    "¹": "^1",
-    "²": "^2",
-    "³": "^3",
+    **dict(zip(_PAIRS[::2], _PAIRS[1::2], strict=True)),
     "\u0304": "",  # the line above a letter
-    "ᵀ": "^T",
-    "¼": "1/4",
-    "½": "1/2",
-    "ε": "eps",
-    "η": "eta",
-    "λ": "lambda",
-    "μ": "mu",
-    "γ": "gamma",
-    "θ": "theta",
-    "π": "pi",
-    "ρ": "rho",
-    "σ": "sigma",
-    "χ": "chi",
-    "Γ": "Gamma",
-    "Δ": "Delta",
-    "Π": "Pi",
-    "Σ": "sum",
-    "’": "'",
     **dict.fromkeys("─━", "-"),
     **dict.fromkeys("│┃", "|"),
     **dict.fromkeys("┌┐└┘┬┴┏┓┡┩┳╇", "+"),
@@ -83,7 +51,7 @@ def print_json(record: dict[str, Any]) -> None:
     typer.echo(text)
 
 
-def print_table(title: str, headers: list[str], rows: list[tuple[object, ...]]) -> None:
+def print_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """A table on stdout; cells are shown as they are, never read as markup or obeyed by the terminal."""
     console = Console(highlight=False)
     console.print(_shown(title, console))
@@ -99,7 +67,7 @@ def print_blocks(blocks: Sequence[Block]) -> None:
     """Lines and tables on stdout."""
     for block in blocks:
         if isinstance(block, Grid):
-            print_table(block.title, list(block.headers), [tuple(row) for row in block.rows])
+            print_table(block.title, block.headers, block.rows)
         else:
             for line in lines_of(block):
                 print_line(line)
@@ -107,7 +75,7 @@ def print_blocks(blocks: Sequence[Block]) -> None:
 
 def print_error(text: str) -> None:
     """One line on stderr."""
-    sys.stderr.write(_fitted(text, sys.stderr.encoding or "utf-8") + "\n")
+    sys.stderr.write(_within(clean(text), sys.stderr.encoding or "utf-8") + "\n")
 
 
 @contextmanager
@@ -161,12 +129,7 @@ def counting_skipped() -> Generator[None]:
 
 
 def _shown(text: str, console: Console) -> Text:
-    return Text(_fitted(text, console.encoding))
-
-
-def _fitted(text: str, encoding: str) -> str:
-    """The text without hidden characters, cut where it is very long, with stand-ins for what does not fit."""
-    return _within(clean(text), encoding)
+    return Text(_within(clean(text), console.encoding))
 
 
 def _within(text: str, encoding: str) -> str:
@@ -201,7 +164,7 @@ def stages(quiet: bool) -> Generator[Stages]:
     """
     from rich.progress import Progress
 
-    from attomaton.base.kernels.ahead import told_by
+    from attomaton.base.kernels import told_by
 
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
@@ -213,9 +176,8 @@ def stages(quiet: bool) -> Generator[Stages]:
         Progress(*Progress.get_default_columns(), console=console, transient=True) as progress,
     ):
         task = progress.add_task("starting", total=None)
-        yield Stages(
-            lambda stage: progress.reset(
-                task, description=_fitted(f"{stage} …", console.encoding), total=None
-            ),
-            lambda done, total: progress.update(task, completed=done, total=total),
-        )
+
+        def begin(stage: str) -> None:
+            progress.reset(task, description=_shown(f"{stage} …", console).plain, total=None)
+
+        yield Stages(begin, lambda done, total: progress.update(task, completed=done, total=total))

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attomaton.base.errors import UnsupportedOption, UnwritablePlace
-from attomaton.base.progress import Stages
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, stages
 from attomaton.cli.values import check_folder, is_stream, place, place_argument, whole, words
 
@@ -45,7 +44,12 @@ def report(
         raise UnwritablePlace(f"{out} is a folder; give the path of a file, such as {out / 'report.html'}")
     streamed = is_stream(out, as_json)
     with stages(quiet or as_json) as announce:
-        drawn = [] if figures is None else _draw(run, figures, query, announce)
+        drawn: list[Path] = []
+        if figures is not None:
+            from attomaton.report.pictures import write_figures
+
+            announce("drawing the pictures")
+            drawn = write_figures(run, figures, query=query)
         announce("writing the page")
         written = write_report(run, out, most_queries=queries, heads=heads)
     record: dict[str, Any] = {
@@ -69,10 +73,3 @@ def report(
             )
         if drawn:
             print_line(f"Drew {', '.join(path.name for path in drawn)} in {figures}.")
-
-
-def _draw(run: Path, figures: Path, query: str | None, announce: Stages) -> list[Path]:
-    from attomaton.report.pictures import write_figures
-
-    announce("drawing the pictures")
-    return write_figures(run, figures, query=query)

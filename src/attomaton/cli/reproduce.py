@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attomaton.base.options import MOST_TRIALS
-from attomaton.cli.output import (
-    AsJson,
-    Quiet,
-    print_blocks,
-    print_json,
-    print_line,
-    print_value,
-    resumable,
-    stages,
-)
+from attomaton.cli import output
 from attomaton.cli.values import check_folder, place, whole, words_argument
 
 if TYPE_CHECKING:
@@ -37,8 +28,8 @@ def reproduce(
         Path | None,
         place("Keep trainings there, and go on from those there (optimisers, beginning, heads, heldout)."),
     ] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    as_json: output.AsJson = False,
+    quiet: output.Quiet = False,
 ) -> None:
     """Draw, train and measure EXPERIMENT again, put what was published beside what came out, and judge it."""
     from attomaton_experiments.settings import ALL, find_experiments, list_experiments, read_settings
@@ -47,14 +38,12 @@ def reproduce(
         first = find_experiments(ALL)
         names = [*first, ALL, *(name for name in list_experiments() if name not in first)]
         if as_json:
-            print_json({"names": names})
+            output.print_json({"names": names})
         else:
-            print_line(" ".join(names))
+            output.print_line(" ".join(names))
         return
-    asked = [
-        read_settings(name, data=data, trials=trials, seed=seed, work=work)
-        for name in find_experiments(experiment)
-    ]
+    options: Any = {"data": data, "trials": trials, "seed": seed, "work": work}
+    experiments = [read_settings(name, **options) for name in find_experiments(experiment)]
     from attomaton.base.errors import needing
 
     with needing(experiment):
@@ -65,9 +54,9 @@ def reproduce(
     records: list[dict[str, Any]] = []
     failed = False
     began = time.perf_counter()
-    for settings in asked:
+    for settings in experiments:
         name = settings["name"]
-        with resumable(work is not None), stages(quiet or as_json) as announce:
+        with output.resumable(work is not None), output.stages(quiet or as_json) as announce:
             announce(name)
             start = time.perf_counter()
             page = run_experiment(settings, announce)
@@ -81,21 +70,23 @@ def reproduce(
             _print(page, seconds)
     if as_json:
         together = {"experiments": records, "seconds": time.perf_counter() - began}
-        print_json(together if experiment == ALL else records[0])
+        output.print_json(together if experiment == ALL else records[0])
     raise typer.Exit(1 if failed else 0)
 
 
 def _record(page: "Page", seconds: float) -> dict[str, Any]:
     from attomaton.claims.verdicts import as_record
 
-    verdicts = {} if page.verdicts is None else {"verdicts": [as_record(one) for one in page.verdicts]}
+    verdicts = (
+        {} if page.verdicts is None else {"verdicts": [as_record(verdict) for verdict in page.verdicts]}
+    )
     return {"experiment": page.name, **page.record, "seconds": seconds, **verdicts}
 
 
 def _print(page: "Page", seconds: float) -> None:
-    print_blocks(page.printed)
+    output.print_blocks(page.printed)
     if page.verdicts:
         from attomaton.claims.verdicts import Verdicts
 
-        print_value(Verdicts(page.verdicts))
-    print_line(f"{page.size}{seconds:.1f} s.")
+        output.print_value(Verdicts(page.verdicts))
+    output.print_line(f"{page.size}{seconds:.1f} s.")

@@ -41,31 +41,31 @@ def scan_snap(
     quiet: Quiet = False,
 ) -> None:
     """Say which tokens of CORPUS attention drops first and which it keeps, when, and what that assumes."""
-    from attomaton.corpora.readers.given import read_given
+    from attomaton.base.printing import blocks_of
     from attomaton.theories.scansnap.law import Rates
-    from attomaton.theories.scansnap.survey import KIND, survey_samples, tell_survey
+    from attomaton.theories.scansnap.survey import KIND, survey_samples
 
     check_folder(out, KIND)
     rates = Rates.with_momentum(decoder_rate, attention_rate, momentum)
     with stages(quiet or as_json) as announce:
         announce("reading")
-        read, _ = read_given(corpus, how.tokenizer, how.reading)
         survey = survey_samples(
-            read.windows(window),
+            corpus,
             rates,
             n_queries=queries,
             tolerance=tolerance,
             min_samples=min_samples,
             announce=announce,
+            window=window,
+            tokenizer=how.tokenizer,
+            reading=how.reading,
         )
-        name = str if read.vocabulary is None else read.vocabulary.tokens.__getitem__
         if out is not None:
             announce("writing")
-            survey.save(out, name)
-    record = {**survey.to_dict(name), "out": None if out is None else str(out)}
+            survey.save(out)
     if as_json:
-        print_json(record)
+        print_json({**survey.to_dict(), "out": None if out is None else str(out)})
     elif not quiet:
-        print_blocks(tell_survey(record))
+        print_blocks(blocks_of(survey))
         if out is not None:
             print_line(f"Written to {out}.")

@@ -9,7 +9,7 @@ from attomaton.cli.sources import Corpus, How, reads_beside_run
 from attomaton.cli.values import real, run_argument, whole
 
 if TYPE_CHECKING:
-    from attomaton.corpora.readers.given import ReadingOptions
+    from attomaton.corpora.readers.corpus import ReadingOptions
 
 
 @reads_beside_run

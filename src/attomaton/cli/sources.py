@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attomaton.base.options import MOST_THREADS
 from attomaton.cli.output import counting_skipped
 from attomaton.cli.values import source_argument, whole, words
 
 if TYPE_CHECKING:
     from attomaton.corpora.readers.batches import Reading
 
-MOST_MEGABYTES = 1 << 20
-"""Megabytes that one document may be allowed: a terabyte."""
-
+MOST_MEGABYTES = 1 << 20  # megabytes that one document may be allowed: a terabyte
 Corpus = Annotated[
     str,
     source_argument(
@@ -32,6 +31,16 @@ Corpus = Annotated[
     ),
 ]
 Window = Annotated[int, whole("Longest context, in tokens.", least=1)]
+Memory = Annotated[
+    str | None, words("Memory that duckdb may use, such as 2GB; by default 60 % of the machine's.")
+]
+Threads = Annotated[
+    int | None,
+    whole("Threads of duckdb and of a local spark; by default all processors.", least=1, most=MOST_THREADS),
+]
+Master = Annotated[
+    str | None, words("Where spark runs, such as spark://host:7077; by default on this machine.")
+]
 
 
 @dataclass(frozen=True)
@@ -42,51 +51,43 @@ class How:
     reading: "Reading"
 
 
-def reads(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of :func:`_options` in the place of its parameter ``how``."""
-    return _with_options(command, inspect.signature(_options))
+def reads(command: Callable[..., None], tokenizer: str | None = None) -> Callable[..., None]:
+    """Give a command the options of :func:`_options` in the place of its parameter ``how``.
 
-
-def reads_beside_run(command: Callable[..., None]) -> Callable[..., None]:
-    """The same for a command that has a run, whose tokenizer reads the corpus if no other is asked for."""
-    return _with_tokenizer(command, "Tokenizer of a corpus; by default that of the run, or word.")
-
-
-def reads_beside_model(command: Callable[..., None]) -> Callable[..., None]:
-    """The same for a command that has a model, whose tokenizer reads the corpus if no other is asked for."""
-    return _with_tokenizer(
-        command, "Tokenizer of a text, such as tok512.bin; by default tokenizer.json beside the model."
-    )
-
-
-def _with_tokenizer(command: Callable[..., None], told: str) -> Callable[..., None]:
-    tokenizer = words(told)
-    options = inspect.signature(_options)
-    changed = options.parameters["tokenizer"].replace(
-        default=None, annotation=Annotated[str | None, tokenizer]
-    )
-    rest = list(options.parameters.values())[1:]
-    return _with_options(command, options.replace(parameters=[changed, *rest]))
-
-
-def _with_options(command: Callable[..., None], options: inspect.Signature) -> Callable[..., None]:
-    own = inspect.signature(command).parameters
-    shared = list(options.parameters.values())
-    kept = [one for one in own.values() if one.name != "how"]
-    taken = [
-        one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for one in (*kept[: list(own).index("how")], *shared, *kept[list(own).index("how") :])
+    ``tokenizer`` is the help of that option where something else says which reads the corpus by default.
+    """
+    shared = list(inspect.signature(_options).parameters.values())
+    if tokenizer is not None:
+        shared[0] = shared[0].replace(default=None, annotation=Annotated[str | None, words(tokenizer)])
+    own = list(inspect.signature(command).parameters.values())
+    at = [parameter.name for parameter in own].index("how")
+    parameters = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in (*own[:at], *shared, *own[at + 1 :])
     ]
 
     @wraps(command)
-    def run(**given: Any) -> None:
-        how = _options(**{one.name: given.pop(one.name) for one in shared})
+    def run(**values: Any) -> None:
+        how = _options(**{parameter.name: values.pop(parameter.name) for parameter in shared})
         with counting_skipped():
-            command(how=how, **given)
+            command(how=how, **values)
 
-    run.__annotations__ = {one.name: one.annotation for one in taken} | {"return": None}
-    run.__dict__["__signature__"] = inspect.Signature(taken)
+    annotations = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__annotations__ = annotations | {"return": None}
+    run.__dict__["__signature__"] = inspect.Signature(parameters)
     return run
+
+
+def reads_beside_run(command: Callable[..., None]) -> Callable[..., None]:
+    """The same for a command that has a run, whose tokenizer reads the corpus by default."""
+    return reads(command, "Tokenizer of a corpus; by default that of the run, or word.")
+
+
+def reads_beside_model(command: Callable[..., None]) -> Callable[..., None]:
+    """The same for a command that has a model, whose tokenizer reads the corpus by default."""
+    return reads(
+        command, "Tokenizer of a text, such as tok512.bin; by default tokenizer.json beside the model."
+    )
 
 
 def _options(

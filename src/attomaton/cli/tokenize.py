@@ -4,16 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from attomaton.base.options import MOST_THREADS
-from attomaton.cli.output import (
-    AsJson,
-    Overwrite,
-    Quiet,
-    print_json,
-    print_line,
-    print_table,
-    resumable,
-    stages,
-)
+from attomaton.cli import output
 from attomaton.cli.sources import Corpus, How, reads
 from attomaton.cli.values import place, whole
 
@@ -24,15 +15,15 @@ def tokenize(
     how: How,
     out: Annotated[Path, place("Folder to write the shards to.")],
     workers: Annotated[int, whole("Number of processes.", least=1, most=MOST_THREADS)] = 1,
-    overwrite: Overwrite = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    overwrite: output.Overwrite = False,
+    as_json: output.AsJson = False,
+    quiet: output.Quiet = False,
 ) -> None:
     """Tokenise CORPUS to Parquet shards; a run that was stopped continues where it stopped."""
-    from attomaton.corpora.readers.given import tell_skipped
+    from attomaton.corpora.readers.corpus import tell_skipped
     from attomaton.corpora.readers.tokenize import tokenize_corpus
 
-    with resumable(corpus != "-"), stages(quiet or as_json) as announce:
+    with output.resumable(corpus != "-"), output.stages(quiet or as_json) as announce:
         announce("tokenizing")
         tokens = tokenize_corpus(
             corpus,
@@ -52,8 +43,8 @@ def tokenize(
         "out": str(out),
     }
     if as_json:
-        print_json(record)
+        output.print_json(record)
     elif not quiet:
         names = ("documents", "tokens", "vocabulary", "shards")
-        print_table("Tokenised", ["", ""], [(name, f"{record[name]:,}") for name in names])
-        print_line(f"Written to {out}.")
+        output.print_table("Tokenised", ["", ""], [(name, f"{record[name]:,}") for name in names])
+        output.print_line(f"Written to {out}.")

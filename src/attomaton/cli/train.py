@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attomaton.base.options import MOST_STEPS
-from attomaton.cli.output import (
-    AsJson,
-    Overwrite,
-    Quiet,
-    print_json,
-    print_line,
-    print_value,
-    resumable,
-    stages,
-    told_as_lines,
-)
+from attomaton.cli import output
 from attomaton.cli.sources import Corpus, How, Window, reads
 from attomaton.cli.values import place, real, whole, words
 
@@ -26,8 +16,7 @@ if TYPE_CHECKING:
     from attomaton.training.steps import Step
 
 
-LARGEST = 250_000_000
-"""Numbers that the embedded contexts may take: 2 GB, of which training holds about two."""
+LARGEST = 250_000_000  # numbers that the embedded contexts may take: 2 GB, of which training holds about two
 
 
 @reads
@@ -53,13 +42,14 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")
     ] = False,
-    overwrite: Overwrite = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    overwrite: output.Overwrite = False,
+    as_json: output.AsJson = False,
+    quiet: output.Quiet = False,
 ) -> None:
     """Train a layer of attention on CORPUS: log-loss, token-id head, W(0) = 0, all samples in each step."""
     from attomaton.base.errors import StepBeyondEdge, needing
-    from attomaton.corpora.readers.given import read_samples
+    from attomaton.corpora.readers.corpus import read_samples
+    from attomaton.graphs.bags import find_realisable
 
     with needing("training"):
         from attomaton.training import loop
@@ -68,11 +58,10 @@ def train(
         from attomaton.training.models.embeddings import Orthonormal, RandomUnit
 
     read = read_samples(corpus, window=window, tokenizer=how.tokenizer, reading=how.reading)
-    samples = _realisable(read)
-    size = samples.n_tokens if dim is None else dim
-    _check_size(samples, size)
-    kept = resumable(corpus != "-", "--resume")
-    with kept, stages(quiet or as_json) as announce, told_as_lines(StepBeyondEdge):
+    samples = read.take(find_realisable(read))  # the others teach nothing, and need not be laid out
+    _check_size(samples, samples.n_tokens if dim is None else dim)
+    going_on = output.resumable(corpus != "-", "--resume")
+    with going_on, output.stages(quiet or as_json) as announce, output.told_as_lines(StepBeyondEdge):
         announce("training")
         trace = loop.train(
             samples,
@@ -84,10 +73,10 @@ def train(
             out=Store(out, resume=resume, overwrite=overwrite),
         )
     if as_json:
-        print_json({**trace.summary(), "out": str(out)})
+        output.print_json({**trace.summary(), "out": str(out)})
     elif not quiet:
-        print_value(trace)
-        print_line(f"Written to {out / 'training'}.")
+        output.print_value(trace)
+        output.print_line(f"Written to {out / 'training'}.")
     if not all(math.isfinite(number) for number in trace.losses[-1].tolist()):
         raise typer.Exit(1)
 
@@ -96,8 +85,7 @@ def _make_step(optimiser: str, step_size: float, decay: float, *, normalized: bo
     """The step that the options ask for."""
     from attomaton.base.errors import UnsupportedOption
     from attomaton.base.options import show
-    from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
-    from attomaton.training.steps import Adam, Decay, GradientDescent
+    from attomaton.training.steps import Adam, Decay, GradientDescent, Muon, SignDescent, SpectralDescent
 
     schedule = Decay(decay) if decay else None
     kinds = {"sign": SignDescent, "adam": Adam, "spectral": SpectralDescent, "muon": Muon}
@@ -110,13 +98,6 @@ def _make_step(optimiser: str, step_size: float, decay: float, *, normalized: bo
     if optimiser not in kinds:
         raise UnsupportedOption(f"--optimiser is {show(optimiser)}; give one of descent, {', '.join(kinds)}")
     return kinds[optimiser](step_size, schedule=schedule)
-
-
-def _realisable(samples: "Samples") -> "Samples":
-    """The samples whose context holds the label: the others teach nothing, and need not be laid out."""
-    from attomaton.graphs.bags import find_realisable
-
-    return samples.take(find_realisable(samples))
 
 
 def _check_size(samples: "Samples", dim: int) -> None:

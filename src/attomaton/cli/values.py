@@ -7,64 +7,45 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from attomaton.base import options
 from attomaton.base.errors import UnsupportedOption
-from attomaton.base.options import (
-    LARGEST,
-    check_path,
-    check_text,
-    given_path,
-    real_number,
-    share,
-    whole_number,
-)
 from attomaton.base.remote import as_place, is_url
 
 if TYPE_CHECKING:
     from attomaton.base.artifacts import FolderKind
 
-MOST_DIGITS = 4_000
-"""Python itself reads no longer numbers."""
-
+MOST_DIGITS = 4_000  # Python itself reads no longer numbers
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(nan|inf(inity)?)", re.IGNORECASE)
 
 
-def whole(help_text: str, *, least: int = 0, most: int = LARGEST, names: tuple[str, ...] = ()) -> Any:
+def whole(help_text: str, *, least: int = 0, most: int = options.LARGEST, names: tuple[str, ...] = ()) -> Any:
     """An option that is a whole number in this range; without names it is called as its parameter."""
-    reach = f"{least} to {most}" if most < LARGEST else f">= {least}"
-
-    def check(text: Any) -> int:
-        return whole_number(read_number(text), "it", least=least, most=most)
-
-    return typer.Option(*names, parser=_parser(check), metavar=f"<int {reach}>", help=help_text)
+    reach = f"{least} to {most}" if most < options.LARGEST else f">= {least}"
+    parser = _parser(lambda text: options.whole_number(read_number(text), "it", least=least, most=most))
+    return typer.Option(*names, parser=parser, metavar=f"<int {reach}>", help=help_text)
 
 
 def real(help_text: str, *, sign: str = "", **limits: float) -> Any:
     """An option that is a finite number within the limits of :func:`~attomaton.base.options.real_number`."""
-
-    def check(text: Any) -> float:
-        return real_number(read_number(text), "it", **limits)
-
-    return typer.Option(parser=_parser(check), metavar=f"<float {sign}".rstrip() + ">", help=help_text)
+    parser = _parser(lambda text: options.real_number(read_number(text), "it", **limits))
+    return typer.Option(parser=parser, metavar=f"<float {sign}".rstrip() + ">", help=help_text)
 
 
 def fraction(help_text: str) -> Any:
     """An option that is a share above 0 and at most 1."""
-
-    def check(text: Any) -> float:
-        return share(read_number(text), "it")
-
-    return typer.Option(parser=_parser(check), metavar="<float 0 to 1>", help=help_text)
+    parser = _parser(lambda text: options.share(read_number(text), "it"))
+    return typer.Option(parser=parser, metavar="<float 0 to 1>", help=help_text)
 
 
-def place(help_text: str, *names: str) -> Any:
+def place(help_text: str) -> Any:
     """An option that is a path."""
-    return typer.Option(*names, parser=_parser(_path), metavar="<path>", help=help_text)
+    return typer.Option(parser=_parser(_path), metavar="<path>", help=help_text)
 
 
-def run_option(help_text: str, *names: str) -> Any:
+def run_option(help_text: str) -> Any:
     """An option that is the path of a run, or its URL in an object store."""
-    return typer.Option(*names, parser=_parser(_run), metavar="<path or URL>", help=help_text)
+    return typer.Option(parser=_parser(_run), metavar="<path or URL>", help=help_text)
 
 
 def run_argument(help_text: str) -> Any:
@@ -79,7 +60,11 @@ def place_argument(help_text: str) -> Any:
 
 def source_argument(help_text: str) -> Any:
     """An argument that names a corpus: a path, glob or URL."""
-    return typer.Argument(parser=_parser(_source), help=help_text)
+
+    def check(text: Any) -> str:
+        return str(text) if "://" in str(text) else options.check_path(str(text), "it")
+
+    return typer.Argument(parser=_parser(check), help=help_text)
 
 
 def words(help_text: str) -> Any:
@@ -111,11 +96,11 @@ def check_folder(folder: Path | None, kind: "FolderKind", *, overwrite: bool = T
         check_replaceable(find_place(folder), kind, overwrite=overwrite)
 
 
-def read_queries(given: str | None) -> list[str] | int | None:
+def read_queries(text: str | None) -> list[str] | int | None:
     """What ``--queries`` says: tokens, or how many."""
-    if given is None or not (given.isascii() and given.isdecimal()):
-        return None if given is None else given.split()
-    return whole_number(read_number(given), "--queries", least=1)
+    if text is None or not (text.isascii() and text.isdecimal()):
+        return None if text is None else text.split()
+    return options.whole_number(read_number(text), "--queries", least=1)
 
 
 def read_number(text: Any) -> Any:
@@ -128,22 +113,15 @@ def read_number(text: Any) -> Any:
 
 
 def _path(text: Any) -> Any:
-    return given_path(text, "it")
+    return options.given_path(text, "it")
 
 
 def _run(text: Any) -> Any:
-    return as_place(text) if isinstance(text, str) and is_url(text) else given_path(text, "it")
-
-
-def _source(text: Any) -> str:
-    given = str(text)
-    if "://" not in given:
-        check_path(given, "it")
-    return given
+    return as_place(text) if isinstance(text, str) and is_url(text) else options.given_path(text, "it")
 
 
 def _text(text: Any) -> str:
-    return check_text(str(text), "it")
+    return options.check_text(str(text), "it")
 
 
 def _parser(check: Callable[[Any], Any]) -> Callable[[Any], Any]:

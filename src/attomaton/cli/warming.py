@@ -10,17 +10,16 @@ import numpy as np
 
 from attomaton.automaton.learning import learn
 from attomaton.base.errors import UnsupportedOption
-from attomaton.base.kernels import is_kept
-from attomaton.base.kernels.ahead import start_helpers, wait_for_helpers
+from attomaton.base.kernels import is_kept, start_helpers, wait_for_helpers
 from attomaton.base.machine import count_processors
 from attomaton.choices.fit import fit_choices
 from attomaton.choices.result import ChoiceFit
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.choices import extract_choices
-from attomaton.graphs.components import find_components
+from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import extract_edges
 from attomaton.graphs.robustness import measure_robustness
-from attomaton.solvers.hard import forest, pivots, placement, planting
+from attomaton.solvers.hard import forest, placement, planting
 from attomaton.solvers.hard.problem import OrderProblem
 from attomaton.solvers.hard.solve import solve_graph_svm
 from attomaton.solvers.solved import LEARNING, solve_ties
@@ -51,8 +50,8 @@ def warm_up() -> None:
 def _pivots() -> None:
     graph = forest.unit_graph(np.ones(3), np.array([0, 1]), np.array([1, 2]), 0)
     planted, walk = forest.empty_forest(graph), forest.empty_walk(graph)
-    pivots.pivot(graph, planted, walk, (0.5, 1e-14))
-    pivots.collect(graph, planted, walk)
+    forest.pivot(graph, planted, walk, (0.5, 1e-14))
+    forest.collect(graph, planted, walk)
 
 
 def _planting() -> None:
@@ -60,10 +59,6 @@ def _planting() -> None:
     height, depth = planting.longest_paths(graph)
     reach = planting.find_reach(graph, height, depth)
     planting.plant(graph, forest.empty_forest(graph), planting.prefer_edges(graph, height, depth, reach))
-
-
-def _orders() -> None:
-    solve_graph_svm(find_components(extract_edges(_samples())))
 
 
 def _deep_orders() -> None:
@@ -76,53 +71,41 @@ def _choices() -> ChoiceFit:
     return fit_choices(["a", "b", "c"], [["a", "b"], ["b", "c"], ["c", "a"]])
 
 
-def _sets() -> None:
-    samples = _samples()
-    extract_choices(samples, find_components(extract_edges(samples)))
-
-
 def _luce() -> None:
-    samples = _samples()
-    found = find_components(extract_edges(samples))
-    solve_ties(found, extract_choices(samples, found))
-
-
-def _flows() -> None:
-    fast_forward(_samples(), step_size=1.0, to=1e3)
+    components = _components()
+    solve_ties(components, extract_choices(SAMPLES, components))
 
 
 def _embedded() -> None:
-    samples, embeddings = _samples(), np.eye(4) + 0.1
-    components = find_components(extract_edges(samples))
-    solve_graph_svm(components, embeddings=embeddings)
-    solve_graph_svm(components, embeddings=embeddings, norm="nuclear")
-    fast_forward(samples, step_size=1.0, to=1e3, embeddings=embeddings)
-
-
-def _robustness() -> None:
-    measure_robustness(find_components(extract_edges(_samples())))
+    embeddings = np.eye(4) + 0.1
+    solve_graph_svm(_components(), embeddings=embeddings)
+    solve_graph_svm(_components(), embeddings=embeddings, norm="nuclear")
+    fast_forward(SAMPLES, step_size=1.0, to=1e3, embeddings=embeddings)
 
 
 def _windows() -> None:
     learn([[0, 1, 0, 2, 0, 1, 0, 1]], window=3, engine="duckdb").explain([0, 2, 1])
 
 
-def _samples() -> Samples:
-    return Samples.from_lists([[0, 1, 2], [1, 0, 2], [3, 0, 2], [0, 1, 2]], [0, 1, 0, 1], n_tokens=4)
+SAMPLES = Samples.from_lists([[0, 1, 2], [1, 0, 2], [3, 0, 2], [0, 1, 2]], [0, 1, 0, 1], n_tokens=4)
+
+
+def _components() -> Components:
+    return find_components(extract_edges(SAMPLES))
 
 
 EXERCISES: dict[str, Callable[[], object]] = {
     "pivots": _pivots,
     "planting": _planting,
-    "orders": _orders,
+    "orders": lambda: solve_graph_svm(_components()),
     "deep-orders": _deep_orders,
     "choices": _choices,
     "errors": lambda: _choices().standard_errors,
-    "sets": _sets,
+    "sets": lambda: extract_choices(SAMPLES, _components()),
     "luce": _luce,
-    "flows": _flows,
+    "flows": lambda: fast_forward(SAMPLES, step_size=1.0, to=1e3),
     "embedded": _embedded,
-    "robustness": _robustness,
+    "robustness": lambda: measure_robustness(_components()),
     "windows": _windows,
 }
 """Small problems by name. Each needs kernels that the others do not need."""

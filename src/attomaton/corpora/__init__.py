@@ -6,15 +6,18 @@ from attomaton.base.doors import open_door
 
 if TYPE_CHECKING:
     from attomaton.corpora import synthetic as synthetic
-    from attomaton.corpora.documents import Documents as Documents
-    from attomaton.corpora.pieces import Piece as Piece
+    from attomaton.corpora.documents import Documents as Documents, Piece as Piece
     from attomaton.corpora.readers.batches import Reading as Reading
-    from attomaton.corpora.readers.corpus import read_corpus as read_corpus, read_text as read_text
-    from attomaton.corpora.readers.given import ReadingOptions as ReadingOptions
+    from attomaton.corpora.readers.corpus import (
+        ReadingOptions as ReadingOptions,
+        read_corpus as read_corpus,
+        read_text as read_text,
+    )
     from attomaton.corpora.readers.tokenize import tokenize_corpus as tokenize_corpus
     from attomaton.corpora.samples import Sample as Sample, Samples as Samples, Skipped as Skipped
-    from attomaton.corpora.shards.cuts import Cuts as Cuts, Shards as Shards
-    from attomaton.corpora.shards.tokenized import (
+    from attomaton.corpora.shards import (
+        Cuts as Cuts,
+        Shards as Shards,
         TokenizedCorpus as TokenizedCorpus,
         read_tokens as read_tokens,
     )

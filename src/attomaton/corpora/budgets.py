@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from attomaton.base.display import show_hidden
 from attomaton.base.errors import UnreadableSource
+from attomaton.base.printing import shorten
 from attomaton.corpora.samples import MAX_TOKENS
 
 VOCABULARY = MAX_TOKENS
@@ -35,32 +35,21 @@ UNPACKED = 1 << 28
 """Bytes that rows of a table may unpack to at once, as its file declares them: 256 MB, or four of the longest
 documents that are asked for. Arrow holds about three times as much while it decodes."""
 
-UNPACKED_RATIO = 16
-"""How many times its size a row may unpack to: texts in use pack three- to tenfold."""
-
+UNPACKED_RATIO = 16  # how many times its size a row may unpack to: texts in use pack three- to tenfold
 FILE_RATIO = 1000
 """What a whole file unpacks to, for each of its bytes. Gzip does no more; texts in use reach 10, logs 100."""
 
-FILE_SLACK = 1 << 26
-"""Bytes that any file may unpack to, however small it is: 64 MB, as long as a document."""
-
+FILE_SLACK = 1 << 26  # bytes that any file may unpack to, however small it is: 64 MB, as long as a document
 DOCUMENT_SLACK = 1 << 20
 """Documents that any file may hold, however small it is; beyond, ``FILE_RATIO`` for each of its bytes."""
 
-FOOTER = 1 << 26
-"""Bytes of one text of a Parquet file's footer: 64 MB."""
-
-CONTAINER = 100_000
-"""Entries of one list of a Parquet file's footer: columns, row groups, pairs of metadata."""
-
+FOOTER = 1 << 26  # bytes of one text of a Parquet file's footer: 64 MB
+CONTAINER = 100_000  # entries of one list of a Parquet file's footer: columns, row groups, pairs of metadata
 JSON_VALUES = 1 << 22
 """Values of one line of JSON: four million, which take about half a gigabyte as Python's objects."""
 
-PIECE_ROWS = 1 << 16
-"""Rows of a table that are looked at together."""
-
-SHOWN = 80
-"""Characters of a name that an error repeats."""
+PIECE_ROWS = 1 << 16  # rows of a table that are looked at together
+SHOWN = 80  # characters of a name that an error repeats
 
 
 def unpacked_most(stored: int, max_bytes: int) -> int:
@@ -70,24 +59,12 @@ def unpacked_most(stored: int, max_bytes: int) -> int:
 
 def shown(text: str) -> str:
     """A name from a file, as an error may repeat it: without hidden characters, cut if long."""
-    return (
-        show_hidden(text)
-        if len(text) <= SHOWN
-        else f"{show_hidden(text[:SHOWN])}… ({len(text):,} characters)"
-    )
+    return shorten(text, SHOWN)
 
 
 @dataclass
 class Allowance:
-    """What a file has unpacked to so far, held against its size on disk.
-
-    Attributes
-    ----------
-    source : str
-        The file, as errors name it.
-    stored : int, optional
-        Its size; None if that cannot be known, and then nothing is held against it.
-    """
+    """What a file has unpacked to so far, compared with its size on disk if that is known."""
 
     source: str
     stored: int | None
@@ -100,23 +77,17 @@ class Allowance:
             return
         self.n_bytes += n_bytes
         self.documents += documents
-        most = max(FILE_SLACK, FILE_RATIO * self.stored)
-        if self.n_bytes > most:
-            raise self._too_much(f"unpacks to more than {most:,}")
-        most = max(DOCUMENT_SLACK, FILE_RATIO * self.stored)
-        if self.documents > most:
-            raise self._too_much(f"holds more than {most:,} documents")
-
-    def _too_much(self, what: str) -> UnreadableSource:
-        return UnreadableSource(
-            f"{self.source} has {self.stored:,} bytes and {what}: it repeats one thing without end, or is "
-            "damaged; leave out what is repeated, or store it unpacked"
-        )
+        most_bytes, most = (max(slack, FILE_RATIO * self.stored) for slack in (FILE_SLACK, DOCUMENT_SLACK))
+        if self.n_bytes > most_bytes or self.documents > most:
+            large = self.n_bytes > most_bytes
+            what = f"unpacks to more than {most_bytes:,}" if large else f"has more than {most:,} documents"
+            raise UnreadableSource(
+                f"{self.source} has {self.stored:,} bytes and {what}: it repeats one thing without end, or "
+                "is damaged; leave out what is repeated, or store it unpacked"
+            )
 
 
-STANDARD_INPUT = "-"
-"""The name of standard input as a corpus."""
-
+STANDARD_INPUT = "-"  # the name of standard input as a corpus
 KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",

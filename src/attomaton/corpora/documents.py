@@ -1,11 +1,22 @@
-"""A whole corpus in memory: token ids with the borders between documents."""
+"""A tokenised corpus in memory: whole documents, and stretches of them whose contexts stay whole."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from attomaton.base.borders import check_int32, check_int64, check_offsets, keep_checked
+import numpy as np
+
+from attomaton.base.borders import (
+    check_ids,
+    check_int32,
+    check_int64,
+    check_offsets,
+    check_size,
+    keep_checked,
+    trusted,
+)
 from attomaton.base.errors import InvalidSamples, TokenOutOfRange
 from attomaton.base.tables import Int32, Int64
-from attomaton.corpora.samples import NOTHING_SKIPPED, Samples, Skipped
+from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Samples, Skipped
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 
@@ -49,3 +60,84 @@ class Documents:
         n_tokens = None if self.vocabulary is None else len(self.vocabulary)
         samples = Samples.from_windows(self.ids, window=window, documents=self.offsets, n_tokens=n_tokens)
         return replace(samples, skipped=self.skipped) if self.skipped.count else samples
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A stretch of a tokenised corpus, whose every token but the first of a document is a label.
+
+    Attributes
+    ----------
+    ids : int32 array, shape (n_values,)
+        Token ids, all in 0 … n_tokens − 1.
+    documents : int64 array, shape (n_documents + 1,)
+        Offsets of the documents in ``ids``.
+    head : int
+        Number of tokens at the front that continue a document of the piece before: context, but no labels.
+    n_tokens : int
+        Size of the vocabulary.
+
+    Examples
+    --------
+    >>> piece = Piece(np.array([0, 1, 0, 2, 1], np.int32), np.array([0, 5]), 0, 3)
+    >>> [len(part.samples(window=2)) for part in piece.cut(size=3, window=2)], len(piece.samples(window=2))
+    ([2, 2], 4)
+    """
+
+    ids: Int32
+    documents: Int64
+    head: int
+    n_tokens: int
+
+    def __post_init__(self) -> None:
+        """Refuse what compiled code must not be given."""
+        size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens", error=InvalidSamples)
+        ids = check_int32(self.ids, "ids", error=InvalidSamples)
+        documents = check_int64(self.documents, "documents", error=InvalidSamples)
+        check_ids(ids, size, "a token of the piece", error=TokenOutOfRange)
+        check_offsets(documents, len(ids), "offsets of documents", error=InvalidSamples)
+        head = check_size(self.head, len(ids), "the head of a piece", error=InvalidSamples)
+        keep_checked(self, ids=ids, documents=documents, head=head, n_tokens=size)
+
+    def cut(self, size: int, window: int) -> Iterator["Piece"]:
+        """Pieces of ``size`` labels, each with as much of the text before it as its contexts reach."""
+        for start in range(self.head, len(self.ids), size):
+            stop = min(start + size, len(self.ids))
+            inside = self.documents[(self.documents > start) & (self.documents < stop)]
+            begun = int(self.documents[np.searchsorted(self.documents, start, side="right") - 1])
+            first = max(begun, start - window)
+            borders = np.concatenate([[first], inside, [stop]])
+            own = {"ids": self.ids[first:stop], "documents": borders - first, "head": start - first}
+            yield trusted(Piece, n_tokens=self.n_tokens, **own)
+
+    def samples(self, window: int) -> Samples:
+        """Its labels with their contexts, one by one."""
+        begun = np.repeat(self.documents[:-1], np.diff(self.documents))
+        position = np.arange(len(self.ids), dtype=np.int64)
+        stops = position[(position > begun) & (position >= self.head)]
+        starts = np.maximum(begun[stops], stops - window)
+        ends = {"starts": starts, "stops": stops, "labels": self.ids[stops]}
+        return trusted(Samples, values=self.ids, n_tokens=self.n_tokens, **ends)
+
+
+def regroup(pieces: Iterable[Piece], size: int, window: int) -> Iterator[Piece]:
+    """The same documents in pieces of about ``size`` tokens; where one is cut, contexts stay whole."""
+    pending: list[Piece] = []
+    for piece in pieces:
+        pending.append(piece)
+        if sum(len(part.ids) for part in pending) >= size:
+            yield from _cut_evenly(pending, size, window)
+            pending = []
+    if pending:
+        yield from _cut_evenly(pending, size, window)
+
+
+def _cut_evenly(pieces: list[Piece], size: int, window: int) -> Iterator[Piece]:
+    """Pieces joined, and cut into pieces of about the same size."""
+    shifts = np.cumsum([0, *(len(piece.ids) for piece in pieces)])
+    borders = [piece.documents[1:] + shift for piece, shift in zip(pieces, shifts[:-1], strict=True)]
+    ids = np.concatenate([piece.ids for piece in pieces])
+    documents = np.concatenate([[0], *borders])
+    whole = trusted(Piece, ids=ids, documents=documents, head=0, n_tokens=pieces[0].n_tokens)
+    n_cuts = max(1, round(len(ids) / size))
+    return whole.cut(max(1, -(-len(ids) // n_cuts)), window)

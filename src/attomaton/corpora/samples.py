@@ -5,7 +5,7 @@ offsets per sample and no copy of the text.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
@@ -15,21 +15,18 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from attomaton.base.borders import check_int64, check_size, keep_checked, trusted
-from attomaton.base.display import SHOWN
 from attomaton.base.errors import EmptyContext, InvalidSamples, TokenOutOfRange, UnsupportedOption
 from attomaton.base.frames import Tabular, first_rows
 from attomaton.base.options import show, whole_number
-from attomaton.base.printing import Block
+from attomaton.base.printing import SHOWN, Block
 from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.tables import Int32, Int64, make_table
 
 SAMPLE_SCHEMA = pa.schema([("context", pa.large_list(pa.int32())), ("label", pa.int32())])
 
-TOKEN_BITS = 21
-"""Bits of a token id inside a packed key: (query, winner, loser) fits 63 bits."""
-
-MAX_TOKENS = 1 << TOKEN_BITS
-"""Largest vocabulary: 2,097,152 tokens."""
+WINDOW = 32  # the longest context, in tokens, where none is given
+TOKEN_BITS = 21  # bits of a token id inside a packed key: (query, winner, loser) fits 63 bits
+MAX_TOKENS = 1 << TOKEN_BITS  # largest vocabulary: 2,097,152 tokens
 
 
 class Sample(NamedTuple):
@@ -140,18 +137,9 @@ class Samples(Tabular):
     def from_lists(
         cls, contexts: Sequence[Sequence[int]], labels: Sequence[int], *, n_tokens: int | None = None
     ) -> Self:
-        """Samples from nested lists.
+        """Samples from nested lists of token ids; the last one of each context is the query.
 
-        ``n_tokens`` defaults to one more than the largest id seen.
-
-        Parameters
-        ----------
-        contexts : sequence of sequences of int
-            Token ids; the last one of each is the query.
-        labels : sequence of int
-            The token that followed each context.
-        n_tokens : int, optional
-            Size of the vocabulary; one more than the largest id if not given.
+        ``n_tokens``, the size of the vocabulary, is one more than the largest id if not given.
         """
         try:
             if len(contexts) != len(labels):
@@ -164,56 +152,37 @@ class Samples(Tabular):
             raise InvalidSamples(
                 f"give contexts as a list of lists of token ids, and a list of labels ({error})"
             ) from error
-        return cls.from_arrays(
-            np.asarray(flat or np.empty(0, np.int32)), offsets_of(lengths), labels, n_tokens=n_tokens
-        )
+        values = np.asarray(flat or np.empty(0, np.int32))
+        return cls.from_arrays(values, offsets_of(lengths), labels, n_tokens=n_tokens)
 
     @classmethod
     def from_arrays(
         cls, values: ArrayLike, offsets: ArrayLike, labels: ArrayLike, *, n_tokens: int | None = None
     ) -> Self:
-        """Samples from Arrow-style ragged arrays.
+        """Samples from Arrow-style ragged arrays: context ``i`` is ``values[offsets[i]:offsets[i + 1]]``.
 
-        Parameters
-        ----------
-        values : integers, shape (n_values,)
-            All contexts, one after the other.
-        offsets : integers, shape (n_samples + 1,)
-            Context ``i`` is ``values[offsets[i]:offsets[i + 1]]``.
-        labels : integers, shape (n_samples,)
-            The token to predict.
-        n_tokens : int, optional
-            Size of the vocabulary; one more than the largest id if not given.
+        There is one label for each context; ``n_tokens`` is one more than the largest id if not given.
         """
-        ids, borders, wanted = (
-            _integers(values, "values"),
-            _integers(offsets, "offsets"),
-            _integers(labels, "labels"),
-        )
-        if len(borders) != len(wanted) + 1:
+        ids, borders = _integers(values, "values"), _integers(offsets, "offsets")
+        targets = _integers(labels, "labels")
+        if len(borders) != len(targets) + 1:
             raise InvalidSamples(
-                f"{len(wanted)} labels need {len(wanted) + 1} offsets, got {len(borders)}; "
+                f"{len(targets)} labels need {len(targets) + 1} offsets, got {len(borders)}; "
                 "offsets start at 0 and end at len(values)"
             )
         _check_offsets(borders, len(ids), "sample")
-        empty = np.flatnonzero(np.diff(borders) == 0)
-        if len(empty):
-            raise EmptyContext(
-                f"sample {empty[0]} has no context ({len(empty)} such samples); "
-                "drop it: the query is the last context token, so a context needs at least one"
-            )
-        size = _vocabulary_size(n_tokens, ids, wanted)
         starts, stops = borders[:-1].astype(np.int64), borders[1:].astype(np.int64)
-        _check_range(ids, size, lambda at: _place(at, stops, starts))
-        _check_range(wanted, size, lambda at: f"the label of sample {at}")
-        return trusted(
-            cls,
-            values=ids.astype(np.int32),
-            starts=starts,
-            stops=stops,
-            labels=wanted.astype(np.int32),
-            n_tokens=size,
-        )
+        _check_contexts(starts, stops, len(ids))
+        size = _vocabulary_size(n_tokens, ids, targets)
+
+        def locate(at: int) -> str:
+            sample = int(np.searchsorted(stops, at, side="right"))
+            return f"position {at - starts[sample]} of the context of sample {sample}"
+
+        _check_range(ids, size, locate)
+        _check_range(targets, size, lambda at: f"the label of sample {at}")
+        numbers = {"values": ids.astype(np.int32), "labels": targets.astype(np.int32)}
+        return trusted(cls, starts=starts, stops=stops, n_tokens=size, **numbers)
 
     @classmethod
     def from_windows(
@@ -221,19 +190,9 @@ class Samples(Tabular):
     ) -> Self:
         """Every token of a stream as a label, with up to ``window`` tokens before it as its context.
 
-        In each document, context = ``ids[max(start, i − window):i]`` and label = ``ids[i]``; a context never
-        crosses a document border, and the first token of a document is no label.
-
-        Parameters
-        ----------
-        ids : integers, shape (n_values,)
-            The token stream.
-        window : int
-            Longest context.
-        documents : integers, shape (n_documents + 1,), optional
-            Offsets of the documents in ``ids``; one document if not given.
-        n_tokens : int, optional
-            Size of the vocabulary; one more than the largest id if not given.
+        In each document, context = ``ids[max(start, i − window):i]`` and label = ``ids[i]``; a context
+        never crosses a document border, and the first token of a document is no label. ``documents`` are
+        the offsets of the documents in ``ids``; without them there is one.
 
         Examples
         --------
@@ -277,16 +236,13 @@ class Samples(Tabular):
 
     def __add__(self, other: "Samples") -> "Samples":
         """Both sample sets, one after the other."""
-        shift = len(self.values)
-        return trusted(
-            Samples,
-            values=np.concatenate([self.values, other.values]),
-            starts=np.concatenate([self.starts, other.starts + shift]),
-            stops=np.concatenate([self.stops, other.stops + shift]),
-            labels=np.concatenate([self.labels, other.labels]),
-            n_tokens=max(self.n_tokens, other.n_tokens),
-            skipped=self.skipped + other.skipped,
-        )
+        names = {"values": 0, "starts": len(self.values), "stops": len(self.values), "labels": 0}
+        joined = {
+            name: np.concatenate([getattr(self, name), getattr(other, name) + shift])
+            for name, shift in names.items()
+        }
+        size, skipped = max(self.n_tokens, other.n_tokens), self.skipped + other.skipped
+        return trusted(Samples, n_tokens=size, skipped=skipped, **joined)
 
     @cached_property
     def queries(self) -> Int32:
@@ -300,8 +256,8 @@ class Samples(Tabular):
 
     def take(self, index: slice | NDArray[np.integer[Any]] | NDArray[np.bool_]) -> "Samples":
         """The samples at ``index`` (a slice, positions or a mask); the token array is shared."""
-        kept = {name: getattr(self, name)[index] for name in ("starts", "stops", "labels")}
-        return trusted(Samples, values=self.values, n_tokens=self.n_tokens, skipped=self.skipped, **kept)
+        chosen = {name: getattr(self, name)[index] for name in ("starts", "stops", "labels")}
+        return trusted(Samples, values=self.values, n_tokens=self.n_tokens, skipped=self.skipped, **chosen)
 
     def chunks(self, max_values: int) -> Iterator["Samples"]:
         """Consecutive pieces whose contexts hold about ``max_values`` tokens in all."""
@@ -322,8 +278,7 @@ class Samples(Tabular):
             )
         ids = mapping.astype(np.int32)
         renamed = {"values": ids[self.values], "labels": ids[self.labels]}
-        kept = {name: getattr(self, name) for name in ("starts", "stops", "n_tokens", "skipped")}
-        return trusted(Samples, **kept, **renamed)
+        return replace(self, **renamed)
 
 
 def _integers(array: ArrayLike, name: str) -> NDArray[np.integer[Any]]:
@@ -398,8 +353,3 @@ def _check_range(ids: NDArray[np.integer[Any]], n_tokens: int, place: Callable[[
             f"token {ids[outside[0]]} at {place(int(outside[0]))} is not in 0 … {n_tokens - 1} "
             f"({len(outside)} such ids); {advice}, or mend the ids"
         )
-
-
-def _place(at: int, stops: Int64, starts: Int64) -> str:
-    sample = int(np.searchsorted(stops, at, side="right"))
-    return f"position {at - starts[sample]} of the context of sample {sample}"

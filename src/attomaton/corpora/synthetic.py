@@ -16,8 +16,7 @@ from attomaton.base.options import real_number, settle, whole_number
 from attomaton.base.tables import Bool, Int64
 from attomaton.corpora.samples import MAX_TOKENS, Sample, Samples
 
-MOST_SAMPLES = 10**9
-"""Samples that may be drawn, one by one."""
+MOST_SAMPLES = 10**9  # samples that may be drawn, one by one
 
 
 @dataclass(frozen=True)
@@ -117,16 +116,7 @@ class Chain(Blocks):
 
 
 class RandomBlocks(BlockOrder):
-    """Blocks of the given sizes; an arc from an earlier to a later one has the chance ``density``.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Tokens of each block.
-    density : float
-        The chance of an arc.
-    rng : numpy.random.Generator
-        What to draw with.
+    """Blocks of these sizes; an arc from an earlier to a later one has the probability ``density``.
 
     Examples
     --------
@@ -145,16 +135,8 @@ class RandomBlocks(BlockOrder):
 def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Samples:
     """Samples under one query whose components and order are exactly ``order``.
 
-    The first samples drawn show every tie and every arc once; the others are random and contradict none.
-
-    Parameters
-    ----------
-    order : BlockOrder
-        ``Blocks(…)``, ``Chain(…)``, ``RandomBlocks(…)`` or one of your own.
-    n_samples : int
-        How many samples; enough to show every tie and arc.
-    rng : numpy.random.Generator
-        What to draw with.
+    The first samples drawn show every tie and every arc once; the others are random and contradict none. The
+    order is ``Blocks(…)``, ``Chain(…)``, ``RandomBlocks(…)`` or one of your own.
 
     Examples
     --------
@@ -172,8 +154,13 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Sa
     beside = [
         np.flatnonzero(precedes[block, block_of] | (block_of == block)) for block in range(len(order.sizes))
     ]
-    drawn = needed + [_random_sample(order, beside, rng) for _ in range(n_samples - len(needed))]
-    mixed = _to_samples(drawn, order.n_tokens)
+    drawn = needed
+    for _ in range(n_samples - len(needed)):
+        label = int(rng.integers(order.n_tokens))
+        others = rng.choice(beside[int(block_of[label])], size=int(rng.integers(0, 6))).tolist()
+        drawn.append(Sample((*rng.permutation([label, *others]).tolist(), order.query), label))
+    contexts, labels = [sample.context for sample in drawn], [sample.label for sample in drawn]
+    mixed = Samples.from_lists(contexts, labels, n_tokens=order.n_tokens)
     return mixed.take(rng.permutation(len(mixed)))
 
 
@@ -182,12 +169,7 @@ def draw_random(
 ) -> Samples:
     """One random draw of "Mechanics of Next Token Prediction": distinct tokens, the label one of them.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        What to draw with.
-    n_tokens, n_samples, window : int
-        K, n and T: the sizes of the paper by default.
+    The sizes are K, n and T, by default those of the paper.
 
     Examples
     --------
@@ -196,10 +178,8 @@ def draw_random(
     (Samples(6 samples, 6 tokens), [4, 4, 4, 4, 4, 4], True)
     """
     n_tokens = whole_number(n_tokens, "n_tokens", least=1, most=MAX_TOKENS)
-    n_samples, window = (
-        whole_number(n_samples, "n_samples", most=MOST_SAMPLES),
-        whole_number(window, "window", least=1),
-    )
+    n_samples = whole_number(n_samples, "n_samples", most=MOST_SAMPLES)
+    window = whole_number(window, "window", least=1)
     contexts = [rng.permutation(n_tokens)[:window] for _ in range(n_samples)]
     labels = [int(rng.choice(context)) for context in contexts]
     return Samples.from_lists([context.tolist() for context in contexts], labels, n_tokens=n_tokens)
@@ -208,14 +188,7 @@ def draw_random(
 def draw_cyclic(
     rng: np.random.Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4
 ) -> Samples:
-    """Draw until at least one query's token-priority graph has a cycle.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        What to draw with.
-    n_tokens, n_samples, window : int
-        As in :func:`draw_random`.
+    """Draw as :func:`draw_random` does until at least one query's token-priority graph has a cycle.
 
     Examples
     --------
@@ -228,14 +201,7 @@ def draw_cyclic(
 def draw_acyclic(
     rng: np.random.Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4
 ) -> Samples:
-    """Draw until no query's token-priority graph has a cycle.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        What to draw with.
-    n_tokens, n_samples, window : int
-        As in :func:`draw_random`.
+    """Draw as :func:`draw_random` does until no query's token-priority graph has a cycle.
 
     Examples
     --------
@@ -257,18 +223,8 @@ def draw_ordered(
     """Contexts of distinct tokens under few queries, each query with an order of its own that labels follow.
 
     The label is the token of the context that is first in the query's order, where the query itself is last:
-    so there is no cycle, and paths are longer than those of :func:`draw_acyclic`.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        What to draw with.
-    n_tokens, n_samples, window : int
-        As in :func:`draw_random`.
-    n_queries : int
-        How many tokens are queries.
-    cyclic : bool
-        Draw labels at random from their contexts instead, until some query's graph has a cycle.
+    so there is no cycle, and paths are longer than those of :func:`draw_acyclic`. If ``cyclic``, labels are
+    drawn at random from their contexts instead, until some query's graph has a cycle.
 
     Examples
     --------
@@ -321,11 +277,11 @@ def has_cycle(samples: Samples) -> bool:
 
 
 def _draw_until(
-    wanted: Callable[[Samples], bool], rng: np.random.Generator, n_tokens: int, n_samples: int, window: int
+    accepts: Callable[[Samples], bool], rng: np.random.Generator, n_tokens: int, n_samples: int, window: int
 ) -> Samples:
     for _ in range(10_000):
         samples = draw_random(rng, n_tokens=n_tokens, n_samples=n_samples, window=window)
-        if wanted(samples):
+        if accepts(samples):
             return samples
     raise InvalidSamples(
         f"10,000 draws of {n_samples} samples over {n_tokens} tokens gave none of the kind asked for; "
@@ -341,22 +297,7 @@ def _needed_samples(order: BlockOrder, rng: np.random.Generator) -> list[Sample]
         for start, size in zip(starts, order.sizes, strict=False)
         for step in range(size)
     ]
-    pairs += [
-        (
-            int(rng.integers(starts[above], starts[above + 1])),
-            int(rng.integers(starts[below], starts[below + 1])),
-        )
-        for above, below in order.arcs
-    ]
+    for blocks in order.arcs:
+        winner, loser = (int(rng.integers(starts[block], starts[block + 1])) for block in blocks)
+        pairs.append((winner, loser))
     return [Sample((*rng.permutation([winner, loser]).tolist(), query), winner) for winner, loser in pairs]
-
-
-def _random_sample(order: BlockOrder, beside: list[Int64], rng: np.random.Generator) -> Sample:
-    """A label with tokens that may stand beside it: those of its own block and of blocks below."""
-    label = int(rng.integers(order.n_tokens))
-    others = rng.choice(beside[int(order.block_of[label])], size=int(rng.integers(0, 6))).tolist()
-    return Sample((*rng.permutation([label, *others]).tolist(), order.query), label)
-
-
-def _to_samples(drawn: Sequence[Sample], n_tokens: int) -> Samples:
-    return Samples.from_lists([s.context for s in drawn], [s.label for s in drawn], n_tokens=n_tokens)

@@ -5,16 +5,17 @@ from typing import TYPE_CHECKING
 from attomaton.base.doors import open_door
 
 if TYPE_CHECKING:
-    from attomaton.engines.choiceparts import ChoiceParts as ChoiceParts
     from attomaton.engines.choose import Engine as Engine, make_engine as make_engine
     from attomaton.engines.duckdb import DuckDBEngine as DuckDBEngine
-    from attomaton.engines.kept import Ties as Ties
     from attomaton.engines.memory import MemoryEngine as MemoryEngine
-    from attomaton.engines.parts import EdgeParts as EdgeParts
-    from attomaton.engines.queries import map_queries as map_queries
+    from attomaton.engines.parts import (
+        ChoiceParts as ChoiceParts,
+        EdgeParts as EdgeParts,
+        map_queries as map_queries,
+    )
     from attomaton.engines.selection import Selection as Selection
     from attomaton.engines.spark import SparkEngine as SparkEngine
-    from attomaton.engines.stages import Stage as Stage
     from attomaton.engines.sums import Counting as Counting, Sums as Sums
+    from attomaton.engines.work import Stage as Stage, Ties as Ties
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

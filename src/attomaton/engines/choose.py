@@ -2,22 +2,23 @@
 
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union, cast
 
 from attomaton.base.errors import UnsupportedOption
+from attomaton.base.machine import parse_memory
 from attomaton.base.options import check_threads, given_path, show
 from attomaton.base.progress import Progress, silent
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.corpora.readers.batches import as_reading
-from attomaton.corpora.readers.given import ReadingOptions
+from attomaton.corpora.readers.corpus import ReadingOptions
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.engines.limits import parse_memory
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.source import read_documents
@@ -84,18 +85,17 @@ class Engine:
 
 def as_engine(engine: object, corpus: object = None) -> Engine:
     """The engine that a user names or gives; said at once if it cannot work with this corpus or is absent."""
-    found = engine if isinstance(engine, Engine) else Engine(cast("str", engine))
-    if found.on_disk and isinstance(corpus, Samples):
+    chosen = engine if isinstance(engine, Engine) else Engine(cast("str", engine))
+    if chosen.on_disk and isinstance(corpus, Samples):
         raise UnsupportedOption(
-            f"the engine {found.name} reads text and shards, not ready-made samples; choose memory"
+            f"the engine {chosen.name} reads text and shards, not ready-made samples; choose memory"
         )
-    if found.name == "spark":
+    if chosen.name == "spark":
         check_spark()
-    return found
+    return chosen
 
 
-BYTES_PER_TOKEN = 700
-"""Memory that the whole path takes in memory for a token of text, at window 32."""
+BYTES_PER_TOKEN = 700  # memory that the whole path takes in memory for a token of text, at window 32
 
 
 def _fits(corpus: Samples | Shards, memory: str | int | None) -> bool:
@@ -162,25 +162,18 @@ class Adder:
     ) -> Generator[tuple[Piece | Shards, Vocabulary | None, dict[str, Any], AddUp]]:
         """Whole documents, their vocabulary, what a manifest says of them, and what adds up over them."""
         reading = as_reading(options.get("reading"))
-        with workplace(work) as folder:
+        with (
+            tempfile.TemporaryDirectory(prefix="attomaton-")
+            if work is None
+            else nullcontext(given_path(work, "work"))
+        ) as name:
             self.progress("reading", 0, 0)
-            shards = folder / "tokens" if self.engine.on_disk else None
+            shards = Path(name, "tokens") if self.engine.on_disk else None
             tokenizer = options.get("tokenizer") or "word"
             read = read_documents(corpus, tokenizer=tokenizer, tokens=shards, reading=reading)
-            yield *read, self._over(read[0], folder)
-
-    def _over(self, corpus: Piece | Shards, work: Path) -> AddUp:
-        """What adds up over this corpus: whole documents in memory, or shards."""
-        if isinstance(corpus, Piece):
-            return lambda count: sum_pieces([corpus], count)
-        return make_engine(self.engine, corpus, Selection(), work=work, progress=self.progress).sums
-
-
-@contextmanager
-def workplace(work: str | PathLike[str] | None) -> Generator[Path]:
-    """Where an engine may work: the folder given, or one among the temporary files that goes at the end."""
-    if work is not None:
-        yield given_path(work, "work")
-        return
-    with tempfile.TemporaryDirectory(prefix="attomaton-") as folder:
-        yield Path(folder)
+            documents = read[0]
+            if isinstance(documents, Piece):
+                yield *read, partial(sum_pieces, [documents])
+                return
+            options_of: Any = {"work": Path(name), "progress": self.progress}
+            yield *read, make_engine(self.engine, documents, Selection(), **options_of).sums

@@ -4,7 +4,7 @@ The kernel turns pieces of the corpus into parts on disk, each sorted and counte
 bounded memory, spilling to disk where it must.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,24 +16,30 @@ import pyarrow as pa
 
 from attomaton.base.artifacts import digest_arrays, digest_record, explained
 from attomaton.base.errors import CorruptRun
-from attomaton.base.machine import count_processors
+from attomaton.base.machine import count_processors, parse_memory
 from attomaton.base.options import check_threads
 from attomaton.base.progress import Progress, silent
 from attomaton.base.tables import Bool, Int64, column, rows_to_bytes
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.corpora.shards import Shards
-from attomaton.engines.choiceparts import ChoiceParts
-from attomaton.engines.kept import Kept, Record, Ties, run_weighed
 from attomaton.engines.kernel import choices_of_piece, query_rows
-from attomaton.engines.limits import parse_memory
 from attomaton.engines.memory import count_realisable
 from attomaton.engines.merging import Merger
-from attomaton.engines.parts import EdgeParts, open_parts
-from attomaton.engines.queries import QueryTable, map_queries
+from attomaton.engines.parts import ChoiceParts, EdgeParts, QueryTable, map_queries, open_parts
 from attomaton.engines.selection import Selection
-from attomaton.engines.stages import Stage
 from attomaton.engines.sums import MOST_ROWS, Counting, Sums, sum_in_parts
-from attomaton.engines.work import Task, Workshop, clear_drafts, fingerprint, working_in
+from attomaton.engines.work import (
+    Kept,
+    Record,
+    Stage,
+    Task,
+    Ties,
+    Workshop,
+    clear_drafts,
+    fingerprint,
+    run_weighed,
+    working_in,
+)
 from attomaton.graphs.choices import ChoiceTable, encode_choices
 from attomaton.graphs.components import Components
 from attomaton.graphs.windows import link_repeats, window_edges
@@ -123,21 +129,23 @@ class DuckDBEngine:
         components = within.load() if isinstance(within, Ties) else within
 
         def process(piece: Piece) -> Iterator[tuple[str, pa.Table]]:
-            found = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
-            rows = rows_to_bytes(*encode_choices(found))
-            yield "choices", _arrow.table({"query": found["query"], "row": rows, "count": found["count"]})
+            choices = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
+            rows = rows_to_bytes(*encode_choices(choices))
+            yield "choices", _arrow.table({"query": choices["query"], "row": rows, "count": choices["count"]})
 
-        settings = {
-            "reach": self.selection.reach,
-            "kept": digest_arrays(self.kept),
-            "components": None if components is None else _digest(components),
-        }
+        inside = None
+        if components is not None:
+            inside = digest_arrays(
+                *(column(components.nodes, name) for name in ("query", "token", "component"))
+            )
+        settings = {"reach": self.selection.reach, "kept": digest_arrays(self.kept), "components": inside}
         task = Task("choices", settings, self.selection.reach, process)
         with working_in(self.work):
             parts = self._workshop.run(task, self.shards)
-            made = digest_record({**settings, "borders": borders.tolist(), "parts": _names(parts)})
+            names = [path.name for paths in parts.values() for path in paths]  # with their fingerprints
+            digest = digest_record({**settings, "borders": borders.tolist(), "parts": names})
             with self._merger() as merger:
-                return merger.choices(parts, borders, made)
+                return merger.choices(parts, borders, digest)
 
     def sums(self, count: Counting) -> dict[str, Sums]:
         """Add up what is counted in each piece of whole documents, by key.
@@ -198,20 +206,15 @@ class DuckDBEngine:
             kept = Kept(place, stage.name, stage.fingerprint)
             kept.clear(len(weights))
             tell(0)
-            found = run_weighed(
-                lambda number: kept.run(number, partial(stage, place)),
-                weights,
-                threads=self._threads,
-                most=self._bytes // (2 * self._threads),
-                tell=tell,
-                stop=Event(),
-            )
-        return [{**record, "folder": str(place)} for record in found]
+            options: Any = {"threads": self._threads, "most": self._bytes // (2 * self._threads)}
+            options |= {"tell": tell, "stop": Event()}
+            records = run_weighed(lambda number: kept.run(number, partial(stage, place)), weights, **options)
+        return [{**record, "folder": str(place)} for record in records]
 
     def map_queries(
         self, function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int = 1
     ) -> pa.Table:
-        """Run a function on the rows of each part of the queries; see :func:`.queries.map_queries`."""
+        """Run a function on the rows of each part of the queries; see :func:`.parts.map_queries`."""
         return map_queries(function, *tables, n_parts=n_parts, threads=self._threads)
 
     def _edges_of_piece(self, piece: Piece) -> Iterator[tuple[str, pa.Table]]:
@@ -237,24 +240,11 @@ class DuckDBEngine:
         return min(max(self._bytes // (64 * self._threads), 1 << 20), 1 << 25)
 
     @property
-    def _piece_tokens(self) -> int:
-        """Tokens at once for one thread: a text has fewer than ``reach / 3`` edges a token."""
+    def _workshop(self) -> Workshop:
+        """Threads that take as many tokens at once as fit: a text has fewer than reach / 3 edges a token."""
         fits = min(3 * self._max_keys // self.selection.reach, self._max_keys // 4)
         share = sum(self.shards.sizes) // self._threads + 1
-        return max(min(fits, share), 1 << 12)
-
-    @property
-    def _workshop(self) -> Workshop:
-        return Workshop(self.work, self._threads, self._piece_tokens, self.progress)
+        return Workshop(self.work, self._threads, max(min(fits, share), 1 << 12), self.progress)
 
     def _merger(self) -> Merger:
         return Merger(self.work, self._bytes, self._threads, self.progress)
-
-
-def _names(parts: Mapping[str, Sequence[Path]]) -> list[str]:
-    """The names of parts, which hold the fingerprints of what they were made from."""
-    return [path.name for paths in parts.values() for path in paths]
-
-
-def _digest(components: Components) -> str:
-    return digest_arrays(*(column(components.nodes, name) for name in ("query", "token", "component")))

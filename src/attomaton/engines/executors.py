@@ -5,7 +5,7 @@ Nothing here needs a Spark session; each class is a value that is sent to the ex
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
@@ -19,37 +19,33 @@ from attomaton.base.artifacts import explained, identify_file, write_file, write
 from attomaton.base.artifacts.parted import write_part
 from attomaton.base.remote import Place
 from attomaton.base.tables import Bool, Float64, Int64, column, empty_table, exact_file, rows_to_bytes
-from attomaton.corpora.pieces import Piece, regroup
+from attomaton.corpora.documents import Piece, regroup
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.corpora.shards import Cuts
-from attomaton.engines.choiceparts import write_choices
-from attomaton.engines.kept import Kept, Ties
 from attomaton.engines.kernel import choices_of_piece, query_rows
 from attomaton.engines.parts import (
     EdgeParts,
+    rows_between,
     scan_rows,
     sum_neighbours,
+    write_choices,
     write_edges,
 )
 from attomaton.engines.selection import Selection
-from attomaton.engines.stages import Stage
+from attomaton.engines.sums import MOST_ROWS, PIECE_TOKENS, Counting, Sums, add_rows, merge_sums, sum_in_parts
+from attomaton.engines.work import Kept, Stage, Ties
 from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA, encode_choices
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
-from attomaton.graphs.parts import cut_queries, slice_queries
+from attomaton.graphs.parts import cut_queries
 from attomaton.graphs.windows import Links, link_repeats, window_edges
 
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """Ranges of packed edges, each of which one task counts.
+    """Ranges of packed edges, each of which one task counts, and the part that each belongs to.
 
-    Attributes
-    ----------
-    keys : int64 array, shape (n_slots + 1,)
-        Slot ``i`` has the packed edges (query, winner, loser) ``keys[i] … keys[i + 1] − 1``.
-    parts : int64 array, shape (n_slots,)
-        The part that each slot belongs to.
+    Slot ``i`` has the packed edges (query, winner, loser) ``keys[i] … keys[i + 1] − 1``.
     """
 
     keys: Int64
@@ -72,12 +68,12 @@ def cut_slots(queries: pa.Table, borders: Int64, most: int) -> Slots:
     guess makes tasks uneven, and nothing else.
     """
     n_tokens = int(borders[-1])
-    asked, realisable = column(queries, "query"), column(queries, "realisable")
-    seen = np.zeros(n_tokens)
-    seen[asked] = realisable + column(queries, "unrealisable")
-    share = seen / max(1.0, float(seen.sum()))
+    query, realisable = column(queries, "query"), column(queries, "realisable")
+    samples = np.zeros(n_tokens)
+    samples[query] = realisable + column(queries, "unrealisable")
+    share = samples / max(1.0, float(samples.sum()))
     weight = np.zeros(n_tokens, np.int64)
-    weight[asked] = realisable
+    weight[query] = realisable
     keys: list[int] = []
     parts: list[int] = []
     for part, (first, stop) in enumerate(pairwise(borders.tolist())):
@@ -108,21 +104,7 @@ Batches = Iterable[Any]
 
 @dataclass(frozen=True, eq=False)
 class TaskKernel:
-    """How numbers of tasks become pieces of documents; the passes are its children.
-
-    Attributes
-    ----------
-    cuts : Cuts
-        The documents of each task.
-    selection : Selection
-        Gives the window.
-    kept : bool array, shape (n_tokens,)
-        Which queries to count.
-    piece_tokens : int
-        About how many tokens to count at once.
-    slots : Slots
-        Which task each row goes to.
-    """
+    """How numbers of tasks become pieces of about ``piece_tokens`` tokens; the passes are its children."""
 
     cuts: Cuts
     selection: Selection
@@ -175,10 +157,10 @@ class PackChoices(TaskKernel):
         """Run on a partition."""
         components = self.components()
         for piece in self.pieces(batches):
-            found = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
-            slot = self.slots.find(found["query"], found["winner"]).astype(np.int32)
-            rows = rows_to_bytes(*encode_choices(found)).cast(pa.binary())
-            yield from batches_of(_arrow.table({"slot": slot, "key": rows, "count": found["count"]}))
+            choices = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
+            slot = self.slots.find(choices["query"], choices["winner"]).astype(np.int32)
+            rows = rows_to_bytes(*encode_choices(choices)).cast(pa.binary())
+            yield from batches_of(_arrow.table({"slot": slot, "key": rows, "count": choices["count"]}))
 
 
 @dataclass(frozen=True)
@@ -213,17 +195,7 @@ class WriteChoices:
 
 @dataclass(frozen=True)
 class JoinFiles:
-    """Numbers → Parquet files of one part after the other in one file; tells where its entry is.
-
-    Attributes
-    ----------
-    files : sequence of sequences of Path
-        What to join, in order.
-    kind : str
-        Edges or choices.
-    folder : Path
-        Where to write.
-    """
+    """Numbers → Parquet files of one part (edges or choices) joined into one; tells where its entry is."""
 
     files: Sequence[Sequence[Path]]
     kind: str
@@ -245,31 +217,23 @@ FORMS = {"edges": (EDGE_SCHEMA, EDGE_FILE), "choices": (CHOICE_SCHEMA, CHOICE_FI
 
 @dataclass(frozen=True)
 class StoreRows:
-    """All rows → one Arrow file; tells its name."""
+    """All rows → one Arrow file; tells its entry."""
 
     folder: Path
+    kind: str = "rows"
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
         rows = [_arrow.Table.from_batches([batch]) for batch in filled(batches)]
         if rows:
-            yield tell(0, name=store_arrow(self.folder / f"rows-{token_hex(6)}.arrow", rows)["name"])
+            yield tell(0, **store_arrow(self.folder / f"{self.kind}-{token_hex(6)}.arrow", rows))
 
 
 @dataclass(frozen=True, eq=False)
 class RunFunction:
-    """Numbers of parts → what a function makes of their rows, one Arrow file each; tells their entries.
+    """Numbers of parts → what a function makes of their rows, one Arrow file each; tells their names.
 
-    Attributes
-    ----------
-    function : callable
-        From a table for each input to one table.
-    inputs : sequence of Path or EdgeParts
-        Arrow files sorted by their column query, or edges in Parquet files.
-    ranges : sequence of (int, int)
-        First and last query + 1 of each part, the biggest part first.
-    folder : Path
-        Where to write.
+    ``ranges`` has the first and last query + 1 of each part; files of ``inputs`` are sorted by query.
     """
 
     function: Callable[..., pa.Table]
@@ -280,11 +244,11 @@ class RunFunction:
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
         for part in numbers_of(batches):
-            rows = [_rows(table, *self.ranges[part]) for table in self.inputs]
-            entry = store_arrow(
-                self.folder / f"mapped-{part:05d}-{token_hex(6)}.arrow", [self.function(*rows)]
-            )
-            yield tell(part, name=entry["name"])
+            tables = [open_arrow(table) if isinstance(table, Path) else table for table in self.inputs]
+            rows = [rows_between(table, *self.ranges[part]) for table in tables]
+            name = f"mapped-{part:05d}-{token_hex(6)}.arrow"
+            store_arrow(self.folder / name, [self.function(*rows)])
+            yield tell(part, name=name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,15 +257,6 @@ class RunStage:
 
     A part that an earlier run finished is taken up. Every attempt writes files of its own, and the record of
     one attempt replaces that of another: both name whole files with the same bytes.
-
-    Attributes
-    ----------
-    stage : Stage
-        What to run.
-    kept : Kept
-        Where it writes, and the records.
-    order : sequence of int
-        The part that each task works on.
     """
 
     stage: Stage
@@ -359,10 +314,6 @@ class StoredComponents:
         return Components(nothing, open_arrow(self.path), empty_table(ORDER_SCHEMA))
 
 
-def no_components() -> None:
-    """Choices in whole contexts."""
-
-
 def store_arrow(path: Path, tables: Iterable[pa.Table]) -> dict[str, Any]:
     """Write tables of one schema as an Arrow file, which can be mapped into memory; its name and digest."""
     rows = iter(tables)
@@ -380,12 +331,6 @@ def store_arrow(path: Path, tables: Iterable[pa.Table]) -> dict[str, Any]:
 def open_arrow(path: Path) -> pa.Table:
     """The table of an Arrow file, mapped into memory: only what is looked at is read."""
     return _arrow.ipc.open_file(_arrow.memory_map(os.fsencode(path))).read_all()
-
-
-def _rows(table: Path | EdgeParts, first: int, stop: int) -> pa.Table:
-    if isinstance(table, EdgeParts):
-        return table.read(first, stop)
-    return slice_queries(open_arrow(table), first, stop)
 
 
 def name_attempt(kind: str, part: int) -> str:
@@ -431,3 +376,45 @@ def filled(batches: Batches) -> Iterator[Any]:
 def batches_of(table: Any) -> Iterator[Any]:
     """A table as batches of a size that Spark takes."""
     return iter(table.to_batches(BATCH_ROWS))
+
+
+LISTED = "kind int, key long, high long, low long"
+"""The rows of a pass, before they are added up; ``kind`` is a number."""
+
+
+@dataclass(frozen=True, eq=False)
+class ListSums:
+    """Tasks → (kind, key, high, low), added up within a piece; the tables of ``count`` are Arrow files."""
+
+    cuts: Cuts
+    count: Counting
+    tables: Mapping[str, Path]
+
+    def __call__(self, batches: Batches) -> Iterator[Any]:
+        """Run on a partition."""
+        count = self.count.with_tables({name: open_arrow(path) for name, path in self.tables.items()})
+        number_of = {kind: number for number, kind in enumerate(count.sizes)}
+        for task in numbers_of(batches):
+            for piece in self.cuts.pieces(task, PIECE_TOKENS):
+                for kind, sums in sum_in_parts(piece, count, MOST_ROWS):
+                    number = np.full(len(sums), number_of[kind], np.int32)
+                    yield from batches_of(sums.to_table().add_column(0, "kind", _arrow.array(number)))
+
+
+def share(cuts: Cuts, count: Counting, folder: Path) -> ListSums:
+    """The pass as it is sent to executors: its tables are written to files, and not sent with it."""
+    paths = {name: folder / f"{name}-{token_hex(6)}.arrow" for name in count.tables}
+    for name, path in paths.items():
+        store_arrow(path, [count.tables[name]])
+    empty = {name: table.slice(0, 0) for name, table in count.tables.items()}
+    return ListSums(cuts, count.with_tables(empty), paths)
+
+
+def read_sums(paths: Sequence[Path], count: Counting) -> dict[str, Sums]:
+    """The sums of each kind, from the files of all partitions."""
+    listed: dict[str, list[Sums]] = {kind: [] for kind in count.sizes}
+    for path in paths:
+        kinds, *rest = (column(open_arrow(path), name) for name in ("kind", "key", "sum(high)", "sum(low)"))
+        for number, kind in enumerate(count.sizes):
+            listed[kind].append(add_rows(*(part[kinds == number] for part in rest)))
+    return {kind: merge_sums(parts) for kind, parts in listed.items()}

@@ -8,13 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.tables import Bool, Int64, column
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards
-from attomaton.engines.choiceparts import ChoiceParts, cut_choices
 from attomaton.engines.kernel import MAX_KEYS, choices_of_piece, query_rows
-from attomaton.engines.parts import EdgeParts, hold
-from attomaton.engines.queries import QueryTable, map_queries
+from attomaton.engines.parts import ChoiceParts, EdgeParts, QueryTable, cut_choices, hold, map_queries
 from attomaton.engines.selection import Selection
 from attomaton.engines.sums import PIECE_TOKENS as PIECE_DOCUMENTS, Counting, Sums, sum_pieces
 from attomaton.graphs.bags import find_realisable
@@ -114,13 +112,12 @@ class MemoryEngine:
     def map_queries(
         self, function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int = 1
     ) -> pa.Table:
-        """Run a function on the rows of each part of the queries; see :func:`.queries.map_queries`."""
+        """Run a function on the rows of each part of the queries; see :func:`.parts.map_queries`."""
         return map_queries(function, *tables, n_parts=n_parts)
 
     def _samples(self) -> Samples:
         assert isinstance(self.corpus, Samples)  # noqa: S101  our own invariant
-        samples = trim(self.corpus, self.selection)
-        return samples if self.kept.all() else samples.take(self.kept[samples.queries])
+        return kept_samples(self.corpus, self.selection, self.kept)
 
     def _pieces(self) -> Iterator[Piece]:
         assert isinstance(self.corpus, Shards)  # noqa: S101  our own invariant
@@ -129,14 +126,13 @@ class MemoryEngine:
     def _edges_of_piece(self, piece: Piece) -> EdgeTable:
         links = link_repeats(piece, self.selection.reach, self.kept)
         counted = query_rows(links)
-        read = tuple(column(counted, name) for name in ("query", "realisable", "unrealisable"))
-        chunks = window_edges(piece, links, window=self.selection.reach, kept=self.kept, max_keys=MAX_KEYS)
-        nothing = make_edges(piece.n_tokens, _NOTHING, _NOTHING, *read)
-        tables = [
-            make_edges(piece.n_tokens, keys, support.astype(np.int64), *(_NOTHING,) * 3)
-            for keys, support in chunks
-        ]
-        return merge_edges([nothing, *tables])
+        counts = tuple(column(counted, name) for name in ("query", "realisable", "unrealisable"))
+        tables = [make_edges(piece.n_tokens, _NOTHING, _NOTHING, *counts)]
+        for keys, support in window_edges(
+            piece, links, window=self.selection.reach, kept=self.kept, max_keys=MAX_KEYS
+        ):
+            tables.append(make_edges(piece.n_tokens, keys, support.astype(np.int64), *(_NOTHING,) * 3))
+        return merge_edges(tables)
 
 
 _NOTHING: Int64 = np.empty(0, np.int64)
@@ -147,6 +143,12 @@ def trim(samples: Samples, selection: Selection) -> Samples:
     if selection.max_window is None:
         return samples
     return replace(samples, starts=np.maximum(samples.starts, samples.stops - selection.max_window))
+
+
+def kept_samples(samples: Samples, selection: Selection, kept: Bool) -> Samples:
+    """The trimmed samples of the kept queries."""
+    trimmed = trim(samples, selection)
+    return trimmed if kept.all() else trimmed.take(kept[trimmed.queries])
 
 
 def count_realisable(shards: Shards, window: int, kept: Bool) -> Int64:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from attomaton.base.artifacts import explained, write_file
 from attomaton.base.artifacts.files import unwritable
 from attomaton.base.artifacts.parted import part_name
-from attomaton.base.errors import AttomatonError, UnsupportedOption
+from attomaton.base.errors import UnsupportedOption
 from attomaton.base.progress import Progress
 from attomaton.base.tables import (
     Int64,
@@ -36,19 +36,20 @@ from attomaton.base.tables import (
     write_parquet,
 )
 from attomaton.corpora.samples import TOKEN_BITS
-from attomaton.engines.choiceparts import ChoiceParts, count_unsorted, write_choices
-from attomaton.engines.kept import Kept, Record, run_weighed
 from attomaton.engines.parts import (
     MANIFEST,
     QUERIES,
+    ChoiceParts,
     EdgeParts,
     count_rows,
+    count_unsorted,
     finish,
     sum_neighbours,
+    write_choices,
     write_edges,
 )
 from attomaton.engines.sums import Sums, merge_sums, sums_of
-from attomaton.engines.work import clear_drafts
+from attomaton.engines.work import Kept, Record, clear_drafts, run_weighed
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.grouping import sum_by_key
 from attomaton.graphs.parts import cut_parts
@@ -59,8 +60,7 @@ _arrow: Any = pa
 COPIES = 7
 """How often a choice is held while a part of them is sorted here: quicker than by DuckDB, which spills."""
 
-BYTES_PER_ROW = 128
-"""What DuckDB and this process together hold for a row that is being sorted, generously."""
+BYTES_PER_ROW = 128  # what DuckDB and this process together hold for a row that is being sorted, generously
 
 
 class MergeStopped(Exception):
@@ -112,10 +112,18 @@ class Merger:
             self._connection.close()
         self._open.close()
         shutil.rmtree(self._spill, ignore_errors=True)
-        if error is not None:
-            clear_drafts(self._work)
-        if error is not None and isinstance(error, self._explicable):
-            raise self._explained(error) from error
+        if error is None:
+            return
+        clear_drafts(self._work)
+        full = self._duckdb.OutOfMemoryException
+        if not isinstance(error, (self._duckdb.IOException, full)):
+            return  # a fault of ours: memory and disk have not run out
+        reason = str(error).splitlines()[0]
+        if isinstance(error, full) and "disk" not in reason.lower():
+            raise UnsupportedOption(
+                f"the memory is too small for this corpus ({reason}); give more"
+            ) from error
+        raise unwritable(self._work, reason) from error
 
     def edges(
         self, parts: Mapping[str, Sequence[Path]], *, min_support: int, about: Mapping[str, Any]
@@ -135,7 +143,7 @@ class Merger:
 
             kept = Kept(place, "edges", str(about["fingerprint"]))
             paths = parts.get("edges", [])
-            weights = _weigh(queries, borders, _count_rows(paths))
+            weights = _weigh(queries, borders, sum(map(count_rows, paths)))
             entries = self._merge_parts(kept, merge, paths, borders, weights)
             return finish(place, entries, {**counted, "name": QUERIES}, about)
 
@@ -192,15 +200,9 @@ class Merger:
         tell(0)
         kept.clear(len(limits))
         most = self._memory // (BYTES_PER_ROW * self._threads)
-        found = run_weighed(
-            lambda number: kept.run(number, work),
-            weights,
-            threads=self._threads,
-            most=most,
-            tell=tell,
-            stop=self._stop,
-        )
-        return [record["entry"] for record in found]
+        options: Any = {"threads": self._threads, "most": most, "tell": tell, "stop": self._stop}
+        records = run_weighed(lambda number: kept.run(number, work), weights, **options)
+        return [record["entry"] for record in records]
 
     def _view(self, paths: Sequence[Path]) -> None:
         """The view ``parts`` of these files and no others: no name of a user is read as a pattern."""
@@ -228,17 +230,6 @@ class Merger:
                     raise MergeStopped
                 if batch.num_rows:
                     yield batch
-
-    @property
-    def _explicable(self) -> tuple[type[BaseException], ...]:
-        """What DuckDB raises when memory or disk run out; anything else is a fault of ours."""
-        return self._duckdb.IOException, self._duckdb.OutOfMemoryException
-
-    def _explained(self, error: BaseException) -> AttomatonError:
-        reason = str(error).splitlines()[0]
-        if isinstance(error, self._duckdb.OutOfMemoryException) and "disk" not in reason.lower():
-            return UnsupportedOption(f"the memory is too small for this corpus ({reason}); give more")
-        return unwritable(self._work, reason)
 
 
 PLAIN = re.compile(r"([A-Z]:)?[\w/.-]+", re.ASCII)
@@ -303,7 +294,3 @@ def _bytes_per_row(paths: Sequence[Path]) -> int:
     about = [arrow_parquet().read_metadata(exact_file(path)) for path in paths]
     groups = [file.row_group(number) for file in about for number in range(file.num_row_groups)]
     return 1 + sum(group.total_byte_size for group in groups) // max(1, sum(file.num_rows for file in about))
-
-
-def _count_rows(paths: Sequence[Path]) -> int:
-    return sum(map(count_rows, paths))

@@ -1,4 +1,4 @@
-"""An edge table in parts: each holds whole queries, in rising order, and is read when it is asked for."""
+"""What the passes return, in parts of whole queries: edges, choices, and functions of their rows."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,27 +22,37 @@ from attomaton.base.borders import (
     check_table,
 )
 from attomaton.base.errors import CorruptRun
-from attomaton.base.ragged import run_starts
+from attomaton.base.machine import share_out
+from attomaton.base.ragged import offsets_of, run_starts
 from attomaton.base.tables import (
     Int64,
+    arrow_compute,
     arrow_parquet,
     column,
     empty_table,
     exact_file,
-    keep_rows,
+    make_table,
+    ragged_column,
     read_parquet,
 )
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.engines.kernel import edge_rows
+from attomaton.graphs.choices import (
+    CHOICE_FILE,
+    CHOICE_SCHEMA,
+    ChoiceTable,
+    count_choices,
+    unpack_choices,
+    unpack_in_any_order,
+)
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
-from attomaton.graphs.parts import cut_parts, slice_queries
+from attomaton.graphs.parts import cut_parts, cut_queries, join, slice_queries
 
 MANIFEST = "edges.json"
 QUERIES = "queries.parquet"
 FORMAT = 2
 
-SCANNED_ROWS = 1 << 20
-"""Rows of a file that is not read whole that are in memory at a time."""
+SCANNED_ROWS = 1 << 20  # rows of a file that is not read whole that are in memory at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -130,20 +140,20 @@ class EdgeParts:
         """The edges of the queries ``first … stop − 1``; of files only the row groups that hold some."""
         low, high = np.searchsorted(self.borders, [first, stop - 1], side="right") - 1
         near = self.pieces[max(low, 0) : high + 1] if first < stop else ()
-        found = [_rows_between(_read_near(piece, first, stop), first, stop) for piece in near]
-        return pa.concat_tables([empty_table(EDGE_SCHEMA), *found]).combine_chunks()
+        tables = [slice_queries(_read_near(piece, first, stop), first, stop) for piece in near]
+        return pa.concat_tables([empty_table(EDGE_SCHEMA), *tables]).combine_chunks()
 
     def digest(self) -> str:
         """The SHA-256 of all rows and of the samples by query, however they are cut into parts."""
         whole = hashlib.sha256()
         columns = {name: hashlib.sha256() for name in EDGE_SCHEMA.names}
         for table in self:
-            for name, one in columns.items():
-                one.update(np.ascontiguousarray(column(table, name)).data)
+            for name, digest in columns.items():
+                digest.update(np.ascontiguousarray(column(table, name)).data)
         for name in self.queries.schema.names:
             columns[f"queries.{name}"] = hashlib.sha256(np.ascontiguousarray(column(self.queries, name)).data)
-        for name, one in columns.items():
-            whole.update(f"{name} {one.hexdigest()}".encode())
+        for name, digest in columns.items():
+            whole.update(f"{name} {digest.hexdigest()}".encode())
         return whole.hexdigest()
 
 
@@ -228,8 +238,8 @@ def count_rows(file: Path) -> int:
 def scan_rows(file: Path, schema: pa.Schema, rows: int | None = None) -> Iterator[pa.Table]:
     """The rows of a Parquet file, so many or fewer at a time, :data:`SCANNED_ROWS` if it is not said."""
     try:
-        with exact_file(file) as opened, arrow_parquet().ParquetFile(opened, pre_buffer=False) as found:
-            for batch in found.iter_batches(rows or SCANNED_ROWS, use_threads=False):
+        with exact_file(file) as opened, arrow_parquet().ParquetFile(opened, pre_buffer=False) as parquet:
+            for batch in parquet.iter_batches(rows or SCANNED_ROWS, use_threads=False):
                 table: Any = pa.Table.from_batches([batch])
                 yield table.cast(schema)
     except ValueError as error:  # Arrow's errors are such
@@ -255,11 +265,185 @@ def _read_near(piece: Path | pa.Table, first: int, stop: int) -> pa.Table:
             raise CorruptRun(f"{piece} has other columns than edges; delete {piece.parent} and run again")
         query = file.schema_arrow.get_field_index("query")
         footers = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
-        limits = {at: one.column(query).statistics for at, one in enumerate(footers) if one.num_rows}
+        limits = {at: footer.column(query).statistics for at, footer in enumerate(footers) if footer.num_rows}
         near = [group for group, limit in limits.items() if limit.max >= first and limit.min < stop]
         return file.read_row_groups(near, use_threads=False)
 
 
-def _rows_between(table: pa.Table, first: int, stop: int) -> pa.Table:
-    query = column(table, "query")
-    return keep_rows(table, (query >= first) & (query < stop))
+_arrow: Any = pa
+
+PLAIN = {"query": np.int32, "winner": np.int32, "count": np.int64}
+LISTS = ("tokens", "multiplicities")
+READ_ROWS = 1 << 17  # choices that are read at a time
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChoiceParts:
+    """What an engine's second pass returns. :meth:`load` makes it one :class:`ChoiceTable` where that fits.
+
+    Attributes
+    ----------
+    borders : int64 array, shape (n_parts + 1,)
+        Part ``i`` holds the queries ``borders[i] … borders[i + 1] − 1``.
+    pieces : tuple of Path or pyarrow.Table
+        The choices of each part.
+    entries : tuple of dict
+        What was told of each file when it was written; empty for pieces in memory.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.graphs.choices import extract_choices
+    >>> choices = extract_choices(at.Samples.from_lists([[0, 1, 2], [1, 0]], [0, 1]))
+    >>> parts = cut_choices(choices, np.array([0, 1, 3]))
+    >>> parts, parts.part(1).num_rows, parts.load().rows.equals(choices.rows)
+    (ChoiceParts(2 parts), 1, True)
+    """
+
+    borders: Int64
+    pieces: tuple[Path | pa.Table, ...]
+    entries: tuple[Mapping[str, Any], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"ChoiceParts({len(self.pieces):,} parts)"
+
+    def part(self, number: int) -> pa.Table:
+        """The choices of one part of the queries, in memory."""
+        piece = self.pieces[number]
+        if not isinstance(piece, Path):
+            return piece
+        try:
+            return read_choices(piece)
+        except ValueError as error:  # Arrow's errors are such, and what does not fit
+            raise CorruptRun(f"{piece} was altered ({error}); delete {piece.parent} and run again") from error
+
+    def load(self) -> ChoiceTable:
+        """All choices in memory."""
+        return ChoiceTable(join(CHOICE_SCHEMA, [self.part(number) for number in range(len(self.pieces))]))
+
+
+def read_choices(file: Path) -> pa.Table:
+    """The choices of a file, read a piece at a time into arrays of the right length: none is held twice.
+
+    A frequent word of a large corpus has a hundred million members in its choice sets.
+    """
+    n_rows, n_members = count_rows(file), count_values(file, "tokens")
+    plain = {name: np.empty(n_rows, kind) for name, kind in PLAIN.items()}
+    lists = {name: np.empty(n_members, np.int32) for name in LISTS}
+    offsets, row, member = np.zeros(n_rows + 1, np.int64), 0, 0
+    for piece in scan_rows(file, CHOICE_SCHEMA, rows=READ_ROWS):
+        until = row + piece.num_rows
+        for name, values in plain.items():
+            values[row:until] = column(piece, name)
+        ends, _ = ragged_column(piece, LISTS[0])
+        offsets[row : until + 1] = member + ends
+        for name, values in lists.items():
+            values[member : offsets[until]] = ragged_column(piece, name)[1]
+        row, member = until, int(offsets[until])
+    return make_table(CHOICE_SCHEMA, {**plain, **{name: (offsets, values) for name, values in lists.items()}})
+
+
+def count_values(piece: Path | pa.Table, name: str) -> int:
+    """How many values the lists of a column hold together, in a Parquet file from its footer alone."""
+    if not isinstance(piece, Path):
+        return len(ragged_column(piece, name)[1])
+    about = arrow_parquet().read_metadata(exact_file(piece))
+    groups = (about.row_group(number) for number in range(about.num_row_groups))
+    columns = (group.column(place) for group in groups for place in range(group.num_columns))
+    return sum(values.num_values for values in columns if values.path_in_schema.split(".")[0] == name)
+
+
+def sum_choices(batches: Iterable[tuple[Any, Int64]]) -> Iterator[pa.Table]:
+    """Sorted batches of encoded choices with counts → choices with summed counts; a run may cross batches."""
+    last: Any = _arrow.array([], pa.large_binary())
+    last_sum: Int64 = np.empty(0, np.int64)
+    for batch, counts in batches:
+        rows: Any = _arrow.concat_arrays([last, batch.cast(pa.large_binary())])
+        counts = np.concatenate([last_sum, counts])
+        differs: Any = arrow_compute().not_equal(rows.slice(1), rows.slice(0, len(rows) - 1))
+        first = np.flatnonzero(np.concatenate([[True], differs.to_numpy(zero_copy_only=False)]))
+        sums: Int64 = np.add.reduceat(counts, first, dtype=np.int64)
+        distinct: Any = rows.take(_arrow.array(first))
+        last, last_sum = distinct.slice(len(first) - 1), sums[-1:]
+        if len(first) > 1:
+            yield unpack_choices(_arrow.chunked_array([distinct.slice(0, len(first) - 1)]), sums[:-1]).rows
+    if len(last_sum):
+        yield unpack_choices(_arrow.chunked_array([last]), last_sum).rows
+
+
+def write_choices(file: Path, batches: Iterable[tuple[Any, Int64]]) -> dict[str, Any]:
+    """Write rising encoded choices with their counts to one Parquet file; its entry."""
+    return write_part(file, sum_choices(batches), CHOICE_SCHEMA, CHOICE_FILE)
+
+
+def count_unsorted(file: Path, batches: Iterable[tuple[Any, Int64]]) -> dict[str, Any]:
+    """The same for encoded choices in any order, all of which are in memory together."""
+    parts = [unpack_in_any_order(_arrow.chunked_array([rows]), count) for rows, count in batches]
+    counted = ChoiceTable(count_choices(parts).rows)
+    return write_part(file, [counted.rows], CHOICE_SCHEMA, CHOICE_FILE)
+
+
+def cut_choices(choices: ChoiceTable, borders: Int64) -> ChoiceParts:
+    """Choices in memory, in parts of the queries."""
+    return ChoiceParts(
+        borders, tuple(slice_queries(choices.rows, *limits) for limits in pairwise(borders.tolist()))
+    )
+
+
+QueryTable = pa.Table | EdgeParts
+"""A table with a column ``query``, sorted by it, or an engine's edges."""
+
+
+def map_queries(
+    function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int, threads: int = 1
+) -> pa.Table:
+    """Run ``function`` on the rows of each part of the queries, the biggest first; its tables, in order.
+
+    It takes one Arrow table for each of ``tables``, which are sorted by their column query. About ``n_parts``
+    parts hold about equally many rows each, and ``threads`` of them are worked on at once.
+
+    Examples
+    --------
+    >>> table = pa.table({"query": pa.array([0, 0, 3], pa.int32())})
+    >>> map_queries(lambda rows: pa.table({"rows": [rows.num_rows]}), table, n_parts=2).to_pylist()
+    [{'rows': 2}, {'rows': 1}]
+    """
+    ranges = biggest_first(tables, n_parts)
+
+    def run(limits: tuple[int, int]) -> pa.Table:
+        return function(*(rows_between(table, *limits) for table in tables))
+
+    by_range = dict(zip(ranges, share_out(run, ranges, max(1, threads)), strict=True))
+    results: Sequence[Any] = [by_range[limits] for limits in sorted(by_range)]
+    return pa.concat_tables(results)
+
+
+def biggest_first(tables: Sequence[QueryTable], n_parts: int) -> list[tuple[int, int]]:
+    """First query and last query + 1 of about ``n_parts`` parts, the one with the most rows first."""
+    weights = _weights(tables)
+    total = offsets_of(weights)
+    ranges = list(pairwise(cut_queries(weights, int(total[-1]) // max(1, n_parts)).tolist()))
+    return sorted(ranges, key=lambda limits: int(total[limits[0]] - total[limits[1]]))
+
+
+def _weights(tables: Sequence[QueryTable]) -> Int64:
+    """Rows of each query, or a stand-in for them, over all tables."""
+    counts: list[Int64] = []
+    for table in tables:
+        if isinstance(table, EdgeParts):
+            weights = np.zeros(table.n_tokens, np.int64)
+            weights[column(table.queries, "query")] = 1 + column(table.queries, "realisable")
+            counts.append(weights)
+        else:
+            counts.append(np.bincount(column(table, "query")))
+    total = np.zeros(max((len(count) for count in counts), default=0), np.int64)
+    for count in counts:
+        total[: len(count)] += count
+    return total
+
+
+def rows_between(table: QueryTable, first: int, stop: int) -> pa.Table:
+    """The rows of the queries ``first … stop − 1``."""
+    if isinstance(table, EdgeParts):
+        return table.read(first, stop)
+    return slice_queries(table, first, stop)

@@ -9,6 +9,7 @@ import numpy as np
 from attomaton.base.errors import TokenOutOfRange, UnsupportedOption
 from attomaton.base.options import settle, share, show, whole_number
 from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.corpora.samples import WINDOW
 from attomaton.corpora.tokenizers import Vocabulary
 
 
@@ -18,8 +19,8 @@ class Selection:
 
     Attributes
     ----------
-    window : int
-        Longest context.
+    window : int, optional
+        Longest context; 32 if not given.
     max_window : int, optional
         Contexts longer than this lose their oldest tokens, also those of ready-made samples.
     min_support : int
@@ -42,7 +43,7 @@ class Selection:
     (32, 32, True)
     """
 
-    window: int = 32
+    window: int | None = None
     max_window: int | None = None
     min_support: int = 1
     queries: Sequence[int] | Sequence[str] | int | None = None
@@ -52,7 +53,7 @@ class Selection:
         settled: dict[str, Any] = {"sample_queries": share(self.sample_queries, "sample_queries")}
         for name in ("window", "max_window", "min_support"):
             value = getattr(self, name)
-            if value is not None or name != "max_window":
+            if value is not None or name == "min_support":
                 settled[name] = whole_number(value, name, least=1)
         settle(self, **settled, queries=_check_queries(self.queries))
 
@@ -69,16 +70,21 @@ class Selection:
             raise UnsupportedOption(
                 "queries are given as text but the source has no vocabulary; give token ids"
             )
-        found = [
+        ids = [
             int(vocabulary.lookup([query])[0]) if vocabulary and isinstance(query, str) else query
             for query in self.queries
         ]
-        return replace(self, queries=tuple(cast("list[int]", found)))
+        return replace(self, queries=tuple(cast("list[int]", ids)))
+
+    @property
+    def longest(self) -> int:
+        """Longest context that is read."""
+        return WINDOW if self.window is None else self.window
 
     @property
     def reach(self) -> int:
         """Longest context after all limits."""
-        return self.window if self.max_window is None else min(self.window, self.max_window)
+        return self.longest if self.max_window is None else min(self.longest, self.max_window)
 
     def kept(self, n_tokens: int) -> Bool:
         """Which queries a pass keeps before their samples are counted, shape (n_tokens,)."""
@@ -107,24 +113,24 @@ class Selection:
 
     def to_dict(self) -> Mapping[str, Any]:
         """The settings as plain values, for manifests."""
-        return asdict(self)
+        return {**asdict(self), "window": self.longest}
 
 
-def _check_queries(given: object) -> tuple[int | str, ...] | int | None:
+def _check_queries(value: object) -> tuple[int | str, ...] | int | None:
     """Queries as a tuple of ids and tokens, or how many are kept."""
-    queries = cast("Any", given)
-    if given is None:
+    queries = cast("Any", value)
+    if value is None:
         return None
-    if isinstance(given, str | bytes):
-        raise UnsupportedOption(f"queries is the text {show(given)}; give a list of tokens or token ids")
-    if isinstance(given, int | float | np.number):
+    if isinstance(value, str | bytes):
+        raise UnsupportedOption(f"queries is the text {show(value)}; give a list of tokens or token ids")
+    if isinstance(value, int | float | np.number):
         return whole_number(queries, "queries", least=1)
-    if not isinstance(given, Iterable) or (isinstance(given, np.ndarray) and not np.ndim(queries)):
+    if not isinstance(value, Iterable) or (isinstance(value, np.ndarray) and not np.ndim(queries)):
         raise UnsupportedOption(f"queries is {show(queries)}; give tokens or token ids, or how many queries")
     listed: list[Any] = list(queries)
     if not listed:
         raise UnsupportedOption("queries is empty; give tokens or token ids, or None for all queries")
-    return tuple(one if isinstance(one, str) else whole_number(one, "a query") for one in listed)
+    return tuple(query if isinstance(query, str) else whole_number(query, "a query") for query in listed)
 
 
 def hash_share(n_tokens: int) -> Float64:

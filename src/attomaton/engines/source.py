@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,37 +12,25 @@ from attomaton.base.errors import UnsupportedOption, UnwritablePlace
 from attomaton.base.options import show
 from attomaton.base.remote import Place, RemotePath
 from attomaton.base.tables import Bool
-from attomaton.corpora.documents import Documents
-from attomaton.corpora.pieces import Piece
-from attomaton.corpora.readers.batches import Reading
+from attomaton.corpora.documents import Documents, Piece
+from attomaton.corpora.readers.batches import Reading, refuse_reading
+from attomaton.corpora.readers.corpus import name_of, no_samples, path_of, read_given, tell_skipped
 from attomaton.corpora.readers.files import printable
-from attomaton.corpora.readers.given import name_of, no_samples, path_of, read_given, tell_skipped
-from attomaton.corpora.readers.sources import is_ids, is_run
+from attomaton.corpora.readers.sources import is_ids, written_kind
 from attomaton.corpora.readers.tokenize import tokenize_into
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples
-from attomaton.corpora.shards import Shards, holds_shards, is_tokenized, read_tokens
-from attomaton.corpora.shards.format import TOKENS
+from attomaton.corpora.shards import TOKENS, Shards, holds_shards, is_tokenized, read_tokens
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.corpora.tokenizers.splitting import find_splitter
+from attomaton.corpora.tokenizers.encoders import find_splitter
 from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition
-from attomaton.engines.memory import PIECE_TOKENS, trim
+from attomaton.engines.memory import PIECE_TOKENS, kept_samples
 from attomaton.engines.selection import Selection
 from attomaton.engines.work import fingerprint
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """What was given, ready for an engine.
-
-    Attributes
-    ----------
-    tokens : Samples or Shards
-        The corpus in memory, or on disk.
-    vocabulary : Vocabulary, optional
-        None where ids are all there is.
-    about : dict
-        Kind, name and digest of the input, for the manifest of a run.
-    """
+    """A corpus ready for an engine, in memory or on disk, and what the manifest of a run says of it."""
 
     tokens: Samples | Shards
     vocabulary: Vocabulary | None
@@ -50,10 +38,7 @@ class Corpus:
 
     def samples(self, kept: Bool, selection: Selection) -> Samples | None:
         """The samples of the kept queries, where the corpus is in memory."""
-        if isinstance(self.tokens, Shards):
-            return None
-        samples = trim(self.tokens, selection)
-        return samples if kept.all() else samples.take(kept[samples.queries])
+        return None if isinstance(self.tokens, Shards) else kept_samples(self.tokens, selection, kept)
 
 
 def check_tokenizer(tokenizer: object) -> None:
@@ -71,14 +56,15 @@ def refuse_input_in(out: Path, source: Any) -> None:
     path = path_of(source)
     if path is None or isinstance(path, RemotePath):
         return
-    place, given = Path(os.path.realpath(out)), Path(os.path.realpath(path))
-    if place in given.parents or (place == given and place.is_dir()):
+    place, input_path = Path(os.path.realpath(out)), Path(os.path.realpath(path))
+    if place in input_path.parents or (place == input_path and place.is_dir()):
         raise UnwritablePlace(f"{out} holds the corpus itself ({path}); give another folder for the run")
 
 
 def read_source(source: Any, *, window: int, tokenizer: str, tokens: Path | None, reading: Reading) -> Corpus:
     """Read a corpus."""
     if isinstance(source, Samples):
+        refuse_reading(reading, "the Samples")
         digest = digest_arrays(source.values, source.starts, source.stops, source.labels)
         return Corpus(source, None, {"kind": "samples", "sha256": digest})
     read, vocabulary, about = _read(source, tokenizer, tokens, reading)
@@ -104,23 +90,33 @@ def _read(
 ) -> tuple[Documents | Shards, Vocabulary | None, dict[str, Any]]:
     """A corpus in memory, or as shards, also if ``tokens`` says where; one without samples is refused."""
     folder = _folder_of(source, reading)
-    held = is_ids(source) or isinstance(source, Documents) or not isinstance(tokenizer, str)
-    if folder is None and (tokens is None or held):
+    in_memory = is_ids(source) or isinstance(source, Documents) or not isinstance(tokenizer, str)
+    if folder is None and (tokens is None or in_memory):
         read, about = read_given(source, tokenizer, reading)
         if tokens is None:
             return read, read.vocabulary, about
         size = _count_tokens(read)
         return Shards.write(tokens, read.ids, read.offsets, n_tokens=size), read.vocabulary, about
-    if folder is not None:
-        shards, vocabulary, about = _read_shards(folder)
-    else:
+    corpus, digests = None, None
+    if folder is None:  # tokenise first; a run that was cut short goes on where it was
         assert tokens is not None and isinstance(tokenizer, str)  # noqa: PT018, S101  our own invariant
-        shards, vocabulary, about = _write_shards(source, tokenizer, tokens, reading)
+        corpus = tokenize_into(tokens, source, tokenizer=tokenizer, reading=reading)
+    elif is_tokenized(folder):
+        corpus = read_tokens(folder)
+        digests = corpus.check_shards()
+    if corpus is None:
+        shards = Shards.from_folder(cast("Place", folder))
+    else:
+        shards = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens)
+    kind, name = "documents" if folder is None else "shards", name_of(path_of(source))
+    about: dict[str, Any] = {"kind": kind, "name": name, "sha256": fingerprint(shards, {}, digests)}
+    about |= {"tokenizer": printable(str(tokenizer))} if folder is None else {}
+    about |= tell_skipped(NOTHING_SKIPPED if corpus is None else corpus.skipped)
     n_documents = 0
     for piece in shards.pieces(PIECE_TOKENS, None):
         lengths = np.diff(piece.documents)
         if bool((lengths > 1).any()):
-            return shards, vocabulary, about
+            return shards, None if corpus is None else corpus.vocabulary, about
         n_documents += len(lengths)
     raise no_samples(source, about, n_documents)
 
@@ -132,39 +128,10 @@ def _count_tokens(read: Documents) -> int:
 def _folder_of(source: Any, reading: Reading) -> Place | None:
     """The folder, if token shards are what is given."""
     folder = path_of(source)
-    if folder is None or (isinstance(folder, RemotePath) and not folder.is_dir()) or is_run(folder):
+    if folder is None or (isinstance(folder, RemotePath) and not folder.is_dir()):
         return None
-    shards = reading.column in (None, TOKENS) and reading.format in (None, "parquet") and holds_shards(folder)
-    return folder if shards or is_tokenized(folder) else None
-
-
-def _read_shards(folder: Place) -> tuple[Shards, Vocabulary | None, dict[str, Any]]:
-    """Shards that are there already, with their vocabulary if they were tokenised by us."""
-    vocabulary, digests, skipped = None, None, NOTHING_SKIPPED
     if is_tokenized(folder):
-        corpus = read_tokens(folder)
-        shards, vocabulary = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens), corpus.vocabulary
-        digests, skipped = corpus.check_shards(), corpus.skipped
-    else:
-        shards = Shards.from_folder(folder)
-    digest = fingerprint(shards, {}, digests)
-    about = {"kind": "shards", "name": name_of(folder), "sha256": digest}
-    return shards, vocabulary, {**about, **tell_skipped(skipped)}
-
-
-def _write_shards(
-    source: Any, tokenizer: str, tokens: Path, reading: Reading
-) -> tuple[Shards, Vocabulary | None, dict[str, Any]]:
-    """Tokenise into shards first; a run that was cut short goes on where it was."""
-    corpus = tokenize_into(tokens, source, tokenizer=tokenizer, reading=reading)
-    shards = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens)
-    about = {"kind": "documents", "name": name_of(path_of(source)), "sha256": fingerprint(shards, {})}
-    return (
-        shards,
-        corpus.vocabulary,
-        {
-            **about,
-            "tokenizer": printable(tokenizer),
-            **tell_skipped(corpus.skipped),
-        },
-    )
+        refuse_reading(reading, str(folder))
+        return folder
+    usual = reading.column in (None, TOKENS) and reading.format in (None, "parquet")
+    return folder if written_kind(folder) is None and usual and holds_shards(folder) else None

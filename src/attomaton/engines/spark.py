@@ -29,17 +29,12 @@ from attomaton.base.progress import Progress, silent
 from attomaton.base.remote import Place
 from attomaton.base.tables import Bool, Int64, column, empty_table, make_table, write_parquet
 from attomaton.corpora.shards import Cuts, Shards
-from attomaton.engines import executors as run, sumtasks
-from attomaton.engines.choiceparts import ChoiceParts, write_choices
+from attomaton.engines import executors as run, parts as edge_parts
 from attomaton.engines.executors import Slots, cut_slots
-from attomaton.engines.kept import Kept, Ties
-from attomaton.engines.parts import MANIFEST, QUERIES, EdgeParts, finish, open_parts, write_edges
-from attomaton.engines.queries import QueryTable, biggest_first
 from attomaton.engines.selection import Selection
 from attomaton.engines.sparksession import explained_failure, map_batches, open_session
-from attomaton.engines.stages import Stage
 from attomaton.engines.sums import Counting, Sums
-from attomaton.engines.work import clear_drafts, fingerprint, prepare_work, working_in
+from attomaton.engines.work import Kept, Stage, Ties, clear_drafts, fingerprint, prepare_work, working_in
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import QUERY_SCHEMA
@@ -128,7 +123,7 @@ class SparkEngine:
         realisable[column(counted, "query")] = column(counted, "realisable")
         return self.selection.largest(kept, realisable)
 
-    def edges(self) -> EdgeParts:
+    def edges(self) -> edge_parts.EdgeParts:
         """First pass: every edge with its support, sorted, in Parquet files of whole queries."""
         settings = {"reach": self.selection.reach, "kept": digest_arrays(self.kept)}
         settings["min_support"] = self.selection.min_support
@@ -139,56 +134,55 @@ class SparkEngine:
         with working_in(self.work) as work:
             place = work / "edges"
             try:
-                return open_parts(place, about, self._check_files)
+                return edge_parts.open_parts(place, about, self._check_files)
             except CorruptRun:
-                return self._write_edges(place, about)  # not finished, or of something else
-
-    def _write_edges(self, place: Path, about: Mapping[str, Any]) -> EdgeParts:
-        with explained(place):
-            _empty(place)
-            counted = write_file(place / QUERIES, lambda path: write_parquet(self._samples, str(path)))
-            write = run.WriteEdges(place, self.selection.min_support)
-            pack = run.PackEdges(*self._kernel(self._borders))
-            entries = self._count("edges", place, pack, write, write_edges)
-            return finish(place, entries, {**counted, "name": QUERIES}, about)
+                pass  # not finished, or of something else
+            with explained(place):
+                place.mkdir(parents=True, exist_ok=True)
+                (place / edge_parts.MANIFEST).unlink(missing_ok=True)
+                for leftover in place.iterdir():
+                    if leftover.name == edge_parts.QUERIES or EDGES.fullmatch(leftover.name):
+                        leftover.unlink()
+                counted = write_file(
+                    place / edge_parts.QUERIES, lambda path: write_parquet(self._samples, str(path))
+                )
+                write = run.WriteEdges(place, self.selection.min_support)
+                pack = run.PackEdges(*self._kernel(self._borders))
+                entries = self._count("edges", place, pack, write, edge_parts.write_edges)
+                return edge_parts.finish(place, entries, {**counted, "name": edge_parts.QUERIES}, about)
 
     def choices(self, components: Components | None) -> ChoiceTable:
         """Second pass: the choices inside each label's component (None means in whole contexts), counted."""
         return self.choice_parts(components, self._borders).load()
 
-    def choice_parts(self, within: Components | Ties | None, borders: Int64) -> ChoiceParts:
+    def choice_parts(self, within: Components | Ties | None, borders: Int64) -> edge_parts.ChoiceParts:
         """The same, in Parquet files: part ``i`` of the queries ``borders[i] … borders[i + 1] − 1``."""
-        settings = {
-            "reach": self.selection.reach,
-            "kept": digest_arrays(self.kept),
-            "within": digest_ties(within),
-            "borders": borders.tolist(),
-        }
+        digest = within.fingerprint if isinstance(within, Ties) else None
+        if isinstance(within, Components):
+            digest = digest_arrays(*(column(within.nodes, name) for name in within.nodes.schema.names))
+        settings = {"reach": self.selection.reach, "kept": digest_arrays(self.kept)}
+        settings |= {"within": digest, "borders": borders.tolist()}
         with working_in(self.work) as work, explained(work):
             place = work / "choices"
             place.mkdir(exist_ok=True)
             kept = Kept(place, "all", fingerprint(self.shards, settings, self._digests))
             record = kept.read(0)
             if record is None or not self._are_whole(place, record["files"]):
-                record = kept.write(0, {"files": self._write_choices(place, within, borders)})
+                pack = run.PackChoices(*self._kernel(borders), self._share(place, within))
+                counted = self._count(
+                    "choices", place, pack, run.WriteChoices(place), edge_parts.write_choices
+                )
+                record = kept.write(0, {"files": {entry["name"]: entry for entry in counted}})
         entries = tuple(record["files"].values())
-        return ChoiceParts(borders, tuple(place / entry["name"] for entry in entries), entries)
-
-    def _write_choices(
-        self, place: Path, within: Components | Ties | None, borders: Int64
-    ) -> dict[str, dict[str, Any]]:
-        pack = run.PackChoices(*self._kernel(borders), self._share(place, within))
-        entries = self._count("choices", place, pack, run.WriteChoices(place), write_choices)
-        return {entry["name"]: entry for entry in entries}
+        return edge_parts.ChoiceParts(borders, tuple(place / entry["name"] for entry in entries), entries)
 
     def _share(self, place: Path, within: Components | Ties | None) -> Callable[[], Components | None]:
         """Put ties into one file for all executors; an executor does it, if they are in files already."""
         if within is None:
-            return run.no_components
+            return type(None)  # called, it gives None: choices in whole contexts
         if isinstance(within, Ties):
-            asked = self.session.range(0, 1, 1, 1)
-            (told,) = self._collect("joining ties", map_batches(asked, run.JoinTies(within, place), run.TOLD))
-            name = told["name"]
+            task = map_batches(self.session.range(0, 1, 1, 1), run.JoinTies(within, place), run.TOLD)
+            name = self._collect("joining ties", task)[0]["name"]
         else:
             name = run.store_arrow(place / f"ties-{token_hex(6)}.arrow", [within.nodes])["name"]
         return run.StoredComponents(place / name, self.shards.n_tokens)
@@ -201,11 +195,11 @@ class SparkEngine:
             kept = Kept(place, "all", fingerprint(self.shards, count.settings, self._digests))
             record = kept.read(0)
             if record is None or not self._are_whole(place, record["files"]):
-                task = sumtasks.share(self._cuts, count, place)
-                rows = self._map_documents(task, sumtasks.LISTED).groupBy("kind", "key").sum("high", "low")
-                told = self._collect(count.name, map_batches(rows, sumtasks.StoreSums(place), run.TOLD))
-                record = kept.write(0, {"files": {one["name"]: one for one in told}})
-        return sumtasks.read_sums([place / name for name in record["files"]], count)
+                task = run.share(self._cuts, count, place)
+                rows = self._map_documents(task, run.LISTED).groupBy("kind", "key").sum("high", "low")
+                stored = self._collect(count.name, map_batches(rows, run.StoreRows(place, "sums"), run.TOLD))
+                record = kept.write(0, {"files": {entry["name"]: entry for entry in stored}})
+        return run.read_sums([place / name for name in record["files"]], count)
 
     def run_parts(self, stage: Stage, weights: Sequence[int]) -> list[dict[str, Any]]:
         """Run a stage on the parts 0, 1, 2 … of the queries, on the executors; what it told of each.
@@ -227,22 +221,22 @@ class SparkEngine:
             ]
 
     def map_queries(
-        self, function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int = 1
+        self, function: Callable[..., pa.Table], *tables: edge_parts.QueryTable, n_parts: int = 1
     ) -> pa.Table:
         """Run a function on the rows of each part of the queries, on the executors, the biggest part first.
 
-        As :func:`.queries.map_queries`; the function is sent to the executors, and what it returns is mapped
+        As :func:`.parts.map_queries`; the function is sent to the executors, and what it returns is mapped
         from files in the work folder, not held in memory.
         """
         place = self._new_folder("mapped")
-        ranges = biggest_first(tables, n_parts)
+        ranges = edge_parts.biggest_first(tables, n_parts)
         inputs = [_stored(table, place / f"input-{number}.arrow") for number, table in enumerate(tables)]
         task = run.RunFunction(function, inputs, ranges, place)
         numbers = self.session.range(0, len(ranges), 1, len(ranges))
         entries = self._collect("mapping queries", map_batches(numbers, task, run.TOLD))
         name_of: dict[int, str] = {entry["part"]: entry["name"] for entry in entries}
         in_order = sorted(range(len(ranges)), key=ranges.__getitem__)
-        return _open_all([place / name_of[part] for part in in_order])
+        return pa.concat_tables([run.open_arrow(place / name_of[part]) for part in in_order])
 
     @cached_property
     def _samples(self) -> pa.Table:
@@ -255,13 +249,13 @@ class SparkEngine:
         counted = self._map_documents(count, "query int, realisable long, unrealisable long")
         by_query = counted.groupBy("query").sum("realisable", "unrealisable")
         place = self._new_folder("samples")
-        told = self._collect("samples", map_batches(by_query.coalesce(1), run.StoreRows(place), run.TOLD))
-        if not told:
+        stored = self._collect("samples", map_batches(by_query.coalesce(1), run.StoreRows(place), run.TOLD))
+        if not stored:
             return empty_table(QUERY_SCHEMA)
-        rows: Any = run.open_arrow(place / told[0]["name"])
-        found = rows.sort_by("query")
-        columns = zip(QUERY_SCHEMA.names, found.schema.names, strict=True)
-        return make_table(QUERY_SCHEMA, {name: column(found, summed) for name, summed in columns})
+        rows: Any = run.open_arrow(place / stored[0]["name"])
+        ordered = rows.sort_by("query")
+        columns = zip(QUERY_SCHEMA.names, ordered.schema.names, strict=True)
+        return make_table(QUERY_SCHEMA, {name: column(ordered, summed) for name, summed in columns})
 
     @cached_property
     def _borders(self) -> Int64:
@@ -287,8 +281,8 @@ class SparkEngine:
         slots = pack.slots
         rows = self._map_documents(pack, PACKED[kind])
         merged = rows.repartitionById(len(slots), "slot").select("key", "count")
-        told = self._collect(kind, map_batches(merged.sortWithinPartitions("key"), write, run.TOLD))
-        entries = _read_notes(told, len(slots), place, write_rows)
+        notes = self._collect(kind, map_batches(merged.sortWithinPartitions("key"), write, run.TOLD))
+        entries = _read_notes(notes, len(slots), place, write_rows)
         first = np.flatnonzero(np.diff(slots.parts, prepend=-1))
         by_part = [entries[start:stop] for start, stop in pairwise([*first.tolist(), len(slots)])]
         large = [part for part in by_part if len(part) > 1]
@@ -296,8 +290,8 @@ class SparkEngine:
             return entries
         files = [[place / entry["name"] for entry in part] for part in large]
         numbers = self.session.range(0, len(files), 1, len(files))
-        told = self._collect(kind, map_batches(numbers, run.JoinFiles(files, kind, place), run.TOLD))
-        joined = iter(_read_notes(told, len(files), place, write_rows))
+        notes = self._collect(kind, map_batches(numbers, run.JoinFiles(files, kind, place), run.TOLD))
+        joined = iter(_read_notes(notes, len(files), place, write_rows))
         return [next(joined) if len(part) > 1 else part[0] for part in by_part]
 
     @cached_property
@@ -318,14 +312,14 @@ class SparkEngine:
     def _digest_files(self, stage: str, paths: Sequence[Place]) -> list[str]:
         """The digest of each file, made on the executors; an empty one if it is not there."""
         numbers = self.session.range(0, len(paths), 1, len(paths))
-        found = self._collect(stage, map_batches(numbers, run.DigestFiles(paths), run.TOLD))
-        return [row["sha256"] for row in sorted(found, key=lambda row: row["part"])]
+        digests = self._collect(stage, map_batches(numbers, run.DigestFiles(paths), run.TOLD))
+        return [row["sha256"] for row in sorted(digests, key=lambda row: row["part"])]
 
     def _are_whole(self, folder: Path, files: Mapping[str, Any]) -> bool:
         """Whether files are as they were written; the executors read them."""
         listed = list_digests(folder, files)
-        found = self._digest_files("checking files", [folder / name for name in listed])
-        return found == list(listed.values())
+        digests = self._digest_files("checking files", [folder / name for name in listed])
+        return digests == list(listed.values())
 
     def _check_files(self, folder: Path, files: Mapping[str, Any], *, again: str) -> None:
         if not self._are_whole(folder, files):
@@ -345,18 +339,14 @@ class SparkEngine:
             return Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=prepare_work(self.work)))
 
 
-def digest_ties(within: Components | Ties | None) -> str | None:
-    """Of what choices are restricted to."""
-    if within is None or isinstance(within, Ties):
-        return None if within is None else within.fingerprint
-    return digest_arrays(*(column(within.nodes, name) for name in within.nodes.schema.names))
-
-
 def _read_notes(
-    told: list[dict[str, Any]], n_files: int, place: Path, write: Callable[[Path, list[Any]], dict[str, Any]]
+    entries: list[dict[str, Any]],
+    n_files: int,
+    place: Path,
+    write: Callable[[Path, list[Any]], dict[str, Any]],
 ) -> list[dict[str, Any]]:
     """The entries of files in order; Spark leaves out those without any row, which are written here."""
-    noted = {one["part"]: one["note"] for one in told}
+    noted = {entry["part"]: entry["note"] for entry in entries}
     return [
         _found(read_sealed(place / noted[number]), place)
         if number in noted
@@ -374,27 +364,14 @@ def _found(record: dict[str, Any] | None, place: Path) -> dict[str, Any]:
     return record
 
 
-def _empty(place: Path) -> None:
-    """Make the folder of the edges; files of ours that are there already go, the manifest first."""
-    place.mkdir(parents=True, exist_ok=True)
-    (place / MANIFEST).unlink(missing_ok=True)
-    for leftover in place.iterdir():
-        if leftover.name == QUERIES or EDGES.fullmatch(leftover.name):
-            leftover.unlink()
-
-
 EDGES = re.compile(r"(edges|nothing)-\d+(-[0-9a-f]+)?\.(parquet|json)|nothing\.parquet")
 """What we call a file of edges, and its entry."""
 
 
-def _stored(table: QueryTable, path: Path) -> Path | EdgeParts:
-    if isinstance(table, EdgeParts):
+def _stored(table: edge_parts.QueryTable, path: Path) -> Path | edge_parts.EdgeParts:
+    if isinstance(table, edge_parts.EdgeParts):
         if all(isinstance(piece, Path) for piece in table.pieces):
             return table
         table = table.load().rows
     run.store_arrow(path, [table])
     return path
-
-
-def _open_all(paths: list[Path]) -> pa.Table:
-    return pa.concat_tables([run.open_arrow(path) for path in paths])

@@ -14,9 +14,9 @@ from typing import Any
 
 from attomaton.base import errors
 from attomaton.base.errors import AttomatonError, MissingExtra, UnsupportedOption, UnwritablePlace, needing
+from attomaton.base.machine import parse_memory
 from attomaton.base.options import show
 from attomaton.corpora.readers.processes import SAFE_PATH
-from attomaton.engines.limits import parse_memory
 
 JAVA = "Spark needs Java 17 or later: apt install openjdk-17-jre-headless, or set JAVA_HOME"
 MASTERS = re.compile(
@@ -24,9 +24,7 @@ MASTERS = re.compile(
 )
 """Where Spark can run."""
 
-LOGS: list[Path] = []
-"""What the sessions that are started here say."""
-
+LOGS: list[Path] = []  # what the sessions that are started here say
 SETTINGS: dict[str, Any] = {
     "spark.ui.showConsoleProgress": False,
     "spark.sql.execution.arrow.maxRecordsPerBatch": 1 << 17,
@@ -40,9 +38,9 @@ def open_session(master: str | None, threads: int | None, memory: str | int | No
     builder = _pyspark().sql.SparkSession.builder
     running = _pyspark().sql.SparkSession.getActiveSession()
     if running is not None:
-        found = running.sparkContext.master
-        if master not in (None, found):
-            raise UnsupportedOption(f"a Spark session on {found} runs already; stop it, or use it as it is")
+        current = running.sparkContext.master
+        if master not in (None, current):
+            raise UnsupportedOption(f"a Spark session on {current} runs already; stop it, or use it as it is")
         return _prepared(running)
     master = master or f"local[{threads or '*'}]"
     settings = dict(SETTINGS)
@@ -54,8 +52,8 @@ def open_session(master: str | None, threads: int | None, memory: str | int | No
         with _own_spark(), _logging():
             return _prepared(builder.master(master).appName("attomaton").config(map=settings).getOrCreate())
     except _pyspark().sql.utils.PySparkRuntimeError as error:
-        said = LOGS[-1].read_text("utf-8", "replace").split("\n")[:2]
-        raise MissingExtra(f"Java did not start ({' '.join([str(error), *said]).strip()}); {JAVA}") from error
+        log = LOGS[-1].read_text("utf-8", "replace").split("\n")[:2]
+        raise MissingExtra(f"Java did not start ({' '.join([str(error), *log]).strip()}); {JAVA}") from error
 
 
 def check_spark() -> None:
@@ -160,10 +158,10 @@ def explained_failure() -> Generator[None]:
 
 
 def _translated(text: str) -> AttomatonError:
-    told = re.findall(r"attomaton\.errors\.(\w+): (.*)", text)
-    kind = getattr(errors, told[-1][0], None) if told else None
+    raised = re.findall(r"attomaton\.base\.errors\.(\w+): (.*)", text)
+    kind = getattr(errors, raised[-1][0], None) if raised else None
     if kind is not None:
-        return kind(told[-1][1])
+        return kind(raised[-1][1])
     lines = [line for line in text.splitlines() if line.strip()] or ["no reason given"]
     atexit.unregister(_remove_logs)
     log = f" ({LOGS[-1]})" if LOGS else ""

@@ -12,21 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.tables import Float64, Int64, column
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.graphs.grouping import gather, sum_by_key
 
-BITS = 30
-"""Bits of each of the two integers behind the point."""
-
-LARGEST_TABLE = 1 << 27
-"""Keys up to which sums in memory are a plain table: all pairs of 11,585 tokens."""
-
-PIECE_TOKENS = 1 << 19
-"""Tokens read at once, but never less than a document."""
-
-MOST_ROWS = 1 << 22
-"""Sums of one kind that a part may have before another begins: 100 MB."""
-
+BITS = 30  # bits of each of the two integers behind the point
+LARGEST_TABLE = 1 << 27  # keys up to which sums in memory are a plain table: all pairs of 11,585 tokens
+PIECE_TOKENS = 1 << 19  # tokens read at once, but never less than a document
+MOST_ROWS = 1 << 22  # sums of one kind that a part may have before another begins: 100 MB
 COLUMNS = ("key", "high", "low")
 _arrow: Any = pa
 
@@ -61,9 +53,8 @@ class Sums:
     @property
     def numbers(self) -> Float64:
         """The sums, each rounded once or twice, shape (n_keys,)."""
-        return np.ldexp(self.high.astype(np.float64), -BITS) + np.ldexp(
-            self.low.astype(np.float64), -2 * BITS
-        )
+        high, low = self.high.astype(np.float64), self.low.astype(np.float64)
+        return np.ldexp(high, -BITS) + np.ldexp(low, -2 * BITS)
 
     @property
     def counts(self) -> Int64:
@@ -137,8 +128,7 @@ def add_rows(keys: Int64, high: Int64, low: Int64 | None) -> Sums:
     if low is None:
         keys, high = sum_by_key(keys, high)
         return _carry(keys, high, np.zeros(len(keys), np.int64))
-    keys, high, low = sum_by_key(keys, high, low)
-    return _carry(keys, high, low)
+    return _carry(*sum_by_key(keys, high, low))
 
 
 def _carry(keys: Int64, high: Int64, low: Int64) -> Sums:
@@ -151,12 +141,10 @@ def _carry(keys: Int64, high: Int64, low: Int64) -> Sums:
 
 def merge_sums(parts: Iterable[Sums]) -> Sums:
     """Add up sums of parts of a corpus."""
-    listed = [part for part in parts if len(part)]
-    columns = [
-        np.concatenate([np.empty(0, np.int64), *(getattr(part, name) for part in listed)])
-        for name in ("keys", "high", "low")
-    ]
-    return add_rows(*columns)
+    filled = [Sums(*(np.empty(0, np.int64),) * 3), *(part for part in parts if len(part))]
+    return add_rows(
+        *(np.concatenate([getattr(part, name) for part in filled]) for name in Sums.__match_args__)
+    )
 
 
 def sums_of(table: pa.Table) -> Sums:

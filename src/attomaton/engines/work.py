@@ -1,38 +1,38 @@
-"""Work that survives being killed: shards in, small Parquet parts out, each job recorded when it is whole.
+"""Work that survives being killed: what is finished is recorded, and a later run takes it up.
 
-A job is a few shards of about :data:`JOB_TOKENS` tokens, or one larger shard. Its record lists the digest of
-every part and is written last; a later run with the same input and settings takes what is recorded and whole.
-The folder is ours alone: we made it or found it empty, and a marker in it says so.
+A task turns shards into small Parquet parts. A job of it is a few shards of about :data:`JOB_TOKENS`
+tokens, or one larger shard; its record lists the digest of every part and is written last. A stage works on
+parts of the queries, each with a record of its own. The folder is ours alone: we made it or found it empty,
+and a marker in it says so.
 """
 
 import hashlib
-import json
 import re
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from io import FileIO
 from pathlib import Path
-from typing import Any
+from threading import Event
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from attomaton.base.artifacts import check_files, explained, identify_file, read_sealed, write_sealed
-from attomaton.base.artifacts.files import DRAFT_NAME, draft_name
-from attomaton.base.artifacts.systems import lock_file
-from attomaton.base.errors import UnwritablePlace
+from attomaton.base import artifacts
+from attomaton.base.artifacts import check_files, digest_record, explained, read_sealed, write_sealed
+from attomaton.base.artifacts.files import DRAFT_NAME, draft_name, lock_file
+from attomaton.base.errors import CorruptRun, UnwritablePlace
 from attomaton.base.progress import Progress
 from attomaton.base.remote import refuse_url
-from attomaton.base.tables import arrow_parquet
-from attomaton.corpora.pieces import Piece
+from attomaton.base.tables import arrow_parquet, column, read_parquet
+from attomaton.corpora.documents import Piece
 from attomaton.corpora.shards import Shards
+from attomaton.graphs.components import NODE_SCHEMA, Components
+from attomaton.graphs.parts import join, of_nodes, shift
 
-MARKER = "attomaton-work.txt"
-"""A folder with this file is one that we may work in."""
-
+MARKER = "attomaton-work.txt"  # a folder with this file is one that we may work in
 JOB_TOKENS = 1 << 22
 FORMAT = 1
 _arrow: Any = pa
@@ -42,16 +42,9 @@ _arrow: Any = pa
 class Task:
     """What to do with each piece of the corpus.
 
-    Attributes
-    ----------
-    name : str
-        Begins the names of its files.
-    settings : mapping
-        All that its answer depends on besides the corpus, as plain values.
-    window : int, optional
-        How far contexts reach; None where documents must not be cut.
-    process : callable
-        From a piece to ``(kind, table)`` pairs, each of which becomes a part.
+    ``name`` begins the names of its files; ``settings`` are all that its answer depends on besides the
+    corpus, as plain values; ``window`` is None where documents must not be cut; ``process`` makes
+    ``(kind, table)`` pairs of a piece, each of which becomes a part.
     """
 
     name: str
@@ -81,8 +74,10 @@ class Workshop:
             if record is None:
                 tell = partial(self._tell, task.name, total, done)
                 record = self._work(task, job, stem, tell)
-                with explained(self.folder):
-                    write_sealed(self.folder / f"{stem}.json", {**record, "fingerprint": print_of_job})
+                with artifacts.explained(self.folder):
+                    artifacts.write_sealed(
+                        self.folder / f"{stem}.json", {**record, "fingerprint": print_of_job}
+                    )
             for entry in record["parts"]:
                 parts.setdefault(entry["kind"], []).append(self.folder / entry["name"])
             done += sum(job.sizes)
@@ -95,14 +90,14 @@ class Workshop:
     def _recorded(self, stem: str, print_of_job: str) -> dict[str, Any] | None:
         """The record of a finished job if all its parts are as they were written."""
         try:
-            record = read_sealed(self.folder / f"{stem}.json")
+            record = artifacts.read_sealed(self.folder / f"{stem}.json")
             if record is None:
                 return None
             parts = {entry["name"]: entry for entry in record["parts"]}
             ours = all(re.fullmatch(rf"{stem}-\d+-\d+\.parquet", name) for name in parts)
             if not ours or record["fingerprint"] != print_of_job or record["format"] != FORMAT:
                 return None
-            check_files(self.folder, parts, again="run the pass again")
+            artifacts.check_files(self.folder, parts, again="run the pass again")
         except (OSError, KeyError, TypeError):
             return None
         return record
@@ -137,11 +132,10 @@ class Workshop:
         return {"format": FORMAT, "parts": entries}
 
     def _process(self, task: Task, piece: Piece, stem: str) -> list[dict[str, Any]]:
-        entries: list[dict[str, Any]] = []
-        for number, (kind, table) in enumerate(task.process(piece)):
-            entry = write_part(self.folder / f"{stem}-{number}.parquet", table)
-            entries.append({**entry, "kind": kind})
-        return entries
+        return [
+            {**write_part(self.folder / f"{stem}-{number}.parquet", table), "kind": kind}
+            for number, (kind, table) in enumerate(task.process(piece))
+        ]
 
 
 def fingerprint(shards: Shards, settings: Mapping[str, Any], digests: Sequence[str] | None = None) -> str:
@@ -149,9 +143,10 @@ def fingerprint(shards: Shards, settings: Mapping[str, Any], digests: Sequence[s
 
     A shard behind a URL stands there with its size and the tag of its content, where the store gives one.
     """
-    known = [identify_file(path) for path in shards.paths] if digests is None else list(digests)
-    told = [known, shards.n_tokens, dict(settings)]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    identities = (
+        [artifacts.identify_file(path) for path in shards.paths] if digests is None else list(digests)
+    )
+    return artifacts.digest_record([identities, shards.n_tokens, dict(settings)])
 
 
 def write_part(path: Path, table: pa.Table) -> dict[str, Any]:
@@ -161,27 +156,18 @@ def write_part(path: Path, table: pa.Table) -> dict[str, Any]:
     """
     sink: Any = _arrow.BufferOutputStream()
     kinds: Any = table.schema
-    encodings = {field.name: _encoding(field.type) for field in kinds}
-    arrow_parquet().write_table(
-        table,
-        sink,
-        compression="lz4",
-        use_dictionary=False,
-        column_encoding=encodings,
-        row_group_size=1 << 16,
-    )
+    options: dict[str, Any] = {"compression": "lz4", "use_dictionary": False, "row_group_size": 1 << 16}
+    encodings = {  # rising integers are best kept as differences
+        field.name: "DELTA_BINARY_PACKED" if field.type == pa.int64() else "PLAIN" for field in kinds
+    }
+    arrow_parquet().write_table(table, sink, column_encoding=encodings, **options)
     blob = sink.getvalue()
-    with explained(path.parent):
+    with artifacts.explained(path.parent):
         draft = path.with_name(draft_name())
         with draft.open("xb") as file:  # never through a link
             file.write(blob)
         draft.replace(path)
     return {"name": path.name, "sha256": hashlib.sha256(blob).hexdigest(), "rows": table.num_rows}
-
-
-def _encoding(kind: pa.DataType) -> str:
-    """Rising integers are best kept as differences."""
-    return "DELTA_BINARY_PACKED" if kind == pa.int64() else "PLAIN"
 
 
 def prepare_work(folder: Path) -> Path:
@@ -190,7 +176,7 @@ def prepare_work(folder: Path) -> Path:
     Nothing in it is touched yet, so files of others are safe, and so is a run that is under way there.
     """
     refuse_url(folder, "the work folder")
-    with explained(folder):
+    with artifacts.explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / MARKER).is_file():
             strangers = sorted(path.name for path in folder.iterdir())
@@ -209,23 +195,19 @@ def prepare_work(folder: Path) -> Path:
 def working_in(folder: Path) -> Generator[Path]:
     """The work folder, for one run at a time; what a killed run left half written is cleared away."""
     place = prepare_work(folder)
-    with explained(folder):
+    with artifacts.explained(folder):
         marker = (place / MARKER).open("ab", buffering=0)
     with marker:
-        _hold(marker, folder)
-        with explained(folder):
+        free = True
+        with suppress(OSError):  # a file system without locks
+            free = lock_file(marker)
+        if not free:
+            raise UnwritablePlace(
+                f"another run works in {folder}; wait until it ends, or work in another folder"
+            )
+        with artifacts.explained(folder):
             clear_drafts(place)
         yield place
-
-
-def _hold(marker: FileIO, folder: Path) -> None:
-    """Lock the marker until it is closed, or this process ends, in whatever way."""
-    try:
-        free = lock_file(marker)
-    except OSError:
-        return  # a file system without locks
-    if not free:
-        raise UnwritablePlace(f"another run works in {folder}; wait until it ends, or work in another folder")
 
 
 def clear_drafts(folder: Path) -> None:
@@ -234,3 +216,170 @@ def clear_drafts(folder: Path) -> None:
         for draft in place.iterdir() if place.is_dir() else ():
             if DRAFT_NAME.fullmatch(draft.name):
                 draft.unlink(missing_ok=True)
+
+
+class Stage(Protocol):
+    """What an engine runs on each part of the queries; it can be sent to other machines.
+
+    Examples
+    --------
+    >>> class Count:
+    ...     name, title, fingerprint = "count", "counting", "0" * 64
+    ...     def __call__(self, folder, number, attempt=""):
+    ...         return {"files": {}, "number": number}
+    >>> Count()(Path("work"), 3)["number"]
+    3
+    """
+
+    @property
+    def name(self) -> str:
+        """Begins the names of its records, and names its folder."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """What users are told that is done."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of all that its answer depends on."""
+        ...
+
+    def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
+        """Work on part ``number`` and write files into ``folder``; plain values, and ``files`` by name.
+
+        ``attempt`` is in the names of the files where several may work on one part.
+        """
+        ...
+
+
+Record = dict[str, Any]
+"""What is known of a finished part: plain values, and under ``files`` the entry of each file by its name."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The records of the parts of one stage, beside their files; ``stage`` begins the names of the records.
+
+    ``fingerprint`` is a digest of all that the answer depends on.
+    """
+
+    folder: Path
+    stage: str
+    fingerprint: str
+
+    def run(self, number: int, work: Callable[[int], Record]) -> Record:
+        """The record of a part: an earlier one if its files are whole, or what ``work`` makes now."""
+        earlier = self.take_up(number)
+        return self.write(number, work(number)) if earlier is None else earlier
+
+    def write(self, number: int, record: Record) -> Record:
+        """Record a finished part, whose files are written already."""
+        whole = {**record, "fingerprint": self.fingerprint}
+        with explained(self.folder):
+            write_sealed(self._path(number), whole)
+        return whole
+
+    def read(self, number: int) -> Record | None:
+        """The record that is there, if it is of the same work; its files are not looked at."""
+        record = read_sealed(self._path(number))
+        return record if record is not None and record.get("fingerprint") == self.fingerprint else None
+
+    def take_up(self, number: int) -> Record | None:
+        """The record that an earlier run left, if it is of the same work and its files are as written."""
+        try:
+            record = self.read(number)
+            if record is None:
+                return None
+            files: Mapping[str, Any] = record["files"]
+            check_files(self.folder, files, again="run it again")
+        except (CorruptRun, OSError, KeyError, TypeError, AttributeError):
+            return None
+        return record
+
+    def clear(self, n_parts: int) -> None:
+        """Remove the records of this stage that are of other work or beyond ``n_parts``, and their files."""
+        for path in sorted(self.folder.glob(f"{self.stage}-*.json")) if self.folder.is_dir() else ():
+            number = re.fullmatch(rf"{self.stage}-(\d+)\.json", path.name)
+            same = (read_sealed(path) or {}).get("fingerprint") == self.fingerprint
+            if number is not None and not (same and int(number[1]) < n_parts):
+                path.unlink(missing_ok=True)
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{self.stage}-{number:05d}.json"
+
+
+def run_weighed(
+    work: Callable[[int], Record],
+    weights: Sequence[int],
+    *,
+    threads: int,
+    most: int,
+    tell: Callable[[int], object],
+    stop: Event,
+) -> list[Record]:
+    """Do ``work`` on the parts 0, 1, 2 … in threads; parts that weigh more than ``most`` one at a time.
+
+    ``tell`` hears the weight of what is done. If a part fails, or the user interrupts, ``stop`` is set, the
+    others end, and the error is raised.
+    """
+    done: dict[int, Record] = {}
+    finished = 0
+    heavy = [number for number, weight in enumerate(weights) if weight > most]
+    light = [number for number, weight in enumerate(weights) if weight <= most]
+    for numbers, at_once in ((heavy, 1), (light, threads)):
+        pool = ThreadPoolExecutor(at_once)
+        try:
+            waiting: list[tuple[int, Future[Record]]] = [(one, pool.submit(work, one)) for one in numbers]
+            for number, future in waiting:
+                done[number] = future.result()
+                finished += weights[number]
+                tell(finished)
+        except BaseException:
+            stop.set()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return [done[number] for number in range(len(weights))]
+
+
+@dataclass(frozen=True)
+class Ties:
+    """Components with more than one token, a file for each part of the queries; they can be sent elsewhere.
+
+    Attributes
+    ----------
+    paths : tuple of Path
+        Parquet files of nodes, components numbered from 0 in each.
+    digests : tuple of str
+        The SHA-256 of each file.
+    n_tokens : int
+        Size of the vocabulary.
+
+    Examples
+    --------
+    >>> Ties((), (), 5).load()
+    Components(0 components of 0 queries)
+    """
+
+    paths: tuple[Path, ...]
+    digests: tuple[str, ...]
+    n_tokens: int
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all files together."""
+        return digest_record([self.n_tokens, list(self.digests)])
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        """The nodes of each part, components numbered one after the other; one part is read at a time."""
+        number = 0
+        for path in self.paths:
+            table = read_parquet(path.read_bytes())
+            yield shift(table, number, "component")
+            number += int(column(table, "component").max(initial=-1)) + 1
+
+    def load(self) -> Components:
+        """All of them in memory, without edges and order."""
+        return of_nodes(join(NODE_SCHEMA, list(self)), self.n_tokens)

@@ -1,17 +1,98 @@
-"""Contexts as bags: the distinct tokens of each sample with their multiplicities.
+"""Contexts as bags of tokens, the samples that can be learned from, and the loops over contexts.
 
 Both corpus passes (edges and choices) start from here, with the realisable samples only, and so does every
-prediction, with all of them.
+prediction, with all of them. Loops that need a stream of tokens are in :mod:`attomaton.graphs.windows`.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
+from attomaton.base.kernels import compiled, count_entries
+from attomaton.base.machine import count_processors
+from attomaton.base.ragged import occurs, ranges_of, run_starts
 from attomaton.base.tables import Bool, Int32, Int64
-from attomaton.corpora.samples import Samples
-from attomaton.graphs.grouping import count_keys, pack_pairs, unpack_pairs
-from attomaton.graphs.scanning import find_labels, flatten
+from attomaton.corpora.samples import TOKEN_BITS, Samples
+from attomaton.graphs.grouping import count_keys, order_pairs, pack_pairs, stable_order, unpack_pairs
+from attomaton.graphs.windows import pack_context
+
+NUMPY = 50
+"""Entries that numpy looks at while Python looks at one."""
+
+
+def _scan_work(_: Any, starts: Int64, stops: Int64, *__: Any) -> float:
+    return float((stops - starts).sum()) / NUMPY
+
+
+def numpy_work(*arrays: Any) -> float:
+    """The work of a kernel that numpy does meanwhile, in one pass over its arrays."""
+    return count_entries(*arrays) / NUMPY
+
+
+def flatten(starts: Int64, stops: Int64) -> tuple[Int64, Int64]:
+    """For every token of every context the number of its sample, and where it stands."""
+    lengths = stops - starts
+    return np.repeat(np.arange(len(starts)), lengths), ranges_of(starts, lengths)
+
+
+def _find_plain(values: Int32, starts: Int64, stops: Int64, labels: Int32) -> Bool:
+    sample, position = flatten(starts, stops)
+    return occurs(sample[values[position] == labels[sample]], len(starts))
+
+
+@compiled(work=_scan_work, instead=_find_plain)
+def find_labels(values: Int32, starts: Int64, stops: Int64, labels: Int32) -> Bool:
+    """Which samples have their label in the context, shape (n_samples,)."""
+    hits = np.zeros(len(starts), np.bool_)
+    for sample in range(len(starts)):
+        label = labels[sample]
+        for position in range(stops[sample] - 1, starts[sample] - 1, -1):
+            if values[position] == label:
+                hits[sample] = True
+                break
+    return hits
+
+
+def _link_plain(values: Int32, n_tokens: int) -> Int64:
+    order = stable_order(values, n_tokens)
+    after = np.full(len(values), len(values), np.int64)
+    same = values[order[1:]] == values[order[:-1]]
+    after[order[:-1][same]] = order[1:][same]
+    return after
+
+
+@compiled(work=numpy_work, instead=_link_plain)
+def link_ahead(values: Int32, n_tokens: int) -> Int64:
+    """Where each token returns, shape (n_values,); ``n_values`` where it does not."""
+    after = np.empty(len(values), np.int64)
+    following = np.full(n_tokens, len(values), np.int64)
+    for position in range(len(values) - 1, -1, -1):
+        token = values[position]
+        after[position] = following[token]
+        following[token] = position
+    return after
+
+
+def _pack_plain(values: Int32, starts: Int64, stops: Int64, labels: Int32, after: Int64) -> Int64:
+    sample, position = flatten(starts, stops)
+    loses = (after[position] >= stops[sample]) & (values[position] != labels[sample])
+    sample, position = sample[loses], position[loses]
+    pairs = pack_pairs(values[stops - 1], labels)
+    return pack_pairs(pairs[sample], values[position])
+
+
+@compiled(work=_scan_work, instead=_pack_plain)
+def pack_contexts(values: Int32, starts: Int64, stops: Int64, labels: Int32, after: Int64) -> Int64:
+    """The edges that realisable samples show, packed; ``after`` says where each token returns."""
+    keys = np.empty((stops - starts).sum() + 1, np.int64)
+    n_keys = 0
+    for sample in range(len(starts)):
+        borders = starts[sample], stops[sample]
+        pair = (np.int64(values[stops[sample] - 1]) << TOKEN_BITS) | np.int64(labels[sample])
+        n_keys = pack_context(values, after, borders, pair, keys, n_keys)
+    return keys[:n_keys]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +134,8 @@ def count_tokens(samples: Samples) -> Bags:
 
     Examples
     --------
-    >>> bags = count_tokens(Samples.from_lists([[1, 0, 1], [2, 0]], [0, 1]))
-    >>> len(bags.samples), bags.token.tolist(), bags.multiplicity.tolist()
-    (1, [0, 1], [1, 2])
+    >>> count_tokens(Samples.from_lists([[1, 0, 1], [2, 0]], [0, 1])).multiplicity.tolist()
+    [1, 2]
     """
     return count_all_tokens(samples.take(find_realisable(samples)))
 
@@ -65,12 +145,11 @@ def count_all_tokens(samples: Samples) -> Bags:
 
     Examples
     --------
-    >>> bags = count_all_tokens(Samples.from_lists([[1, 0, 1], [2, 0]], [0, 1]))
-    >>> bags.sample.tolist(), bags.token.tolist(), bags.multiplicity.tolist()
-    ([0, 0, 1, 1], [0, 1, 0, 2], [1, 2, 1, 1])
+    >>> count_all_tokens(Samples.from_lists([[1, 0, 1], [2, 0]], [0, 1])).multiplicity.tolist()
+    [1, 2, 1, 1]
     """
-    sample, place = flatten(samples.starts, samples.stops)
-    keys, multiplicity = count_keys(pack_pairs(sample, samples.values[place]))
+    sample, position = flatten(samples.starts, samples.stops)
+    keys, multiplicity = count_keys(pack_pairs(sample, samples.values[position]))
     return Bags(samples, *unpack_pairs(keys), multiplicity)
 
 
@@ -83,3 +162,36 @@ def find_realisable(samples: Samples) -> Bool:
     [True, False]
     """
     return find_labels(np.ascontiguousarray(samples.values), samples.starts, samples.stops, samples.labels)
+
+
+SMALLEST = 1 << 18
+"""Context tokens below which a share is not worth a thread."""
+
+SHARES = 4
+"""Shares for each thread, so that all threads end at about the same time."""
+
+
+def order_samples(samples: Samples) -> Samples:
+    """The realisable samples, by query and label; those with the same two stay in their order.
+
+    So every share of them makes a stretch of a table by itself, and shares are joined instead of merged.
+    """
+    realisable = samples.take(find_realisable(samples))
+    return realisable.take(order_pairs(realisable.queries, realisable.labels, realisable.n_tokens))
+
+
+def cut_shares(ordered: Samples, most: int, threads: int | None = None) -> list[Samples]:
+    """Shares for all threads, of about ``most`` context tokens each at most.
+
+    They are cut between labels; inside the samples of one label only where these are more.
+    """
+    ends = np.cumsum(ordered.lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    size = min(most, max(SMALLEST, -(-total // (SHARES * (threads or count_processors())))))
+    cuts = np.searchsorted(ends, np.arange(size, total, size), side="right")
+    if len(cuts):
+        first = run_starts(pack_pairs(ordered.queries, ordered.labels))
+        begun = first[np.searchsorted(first, cuts, side="right") - 1]
+        cuts = np.where(begun > np.concatenate([[0], cuts[:-1]]), begun, cuts)
+    borders = np.unique(np.concatenate([[0], cuts, [len(ordered)]])).tolist()
+    return [ordered.take(slice(start, stop)) for start, stop in pairwise(borders)]

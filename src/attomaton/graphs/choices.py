@@ -7,35 +7,256 @@ one distinct token says nothing and is dropped; equal rows are counted.
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from attomaton.base.borders import check_counts, check_ids, check_ids_of, check_rising, check_table, trusted
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.frames import Tabular
+from attomaton.base.kernels import compiled, compiled_within
 from attomaton.base.machine import share_out
 from attomaton.base.options import check_threads
-from attomaton.base.ragged import group_borders, offsets_of, ranges_of
-from attomaton.base.tables import Int32, Int64, bytes_to_rows, column, make_table, ragged_column
+from attomaton.base.ragged import group_borders, offsets_of, ranges_of, rows_of
+from attomaton.base.tables import Bool, Int32, Int64, bytes_to_rows, make_table, ragged_column
 from attomaton.corpora.samples import MAX_TOKENS, Samples
+from attomaton.graphs.bags import cut_shares, flatten, order_samples
 from attomaton.graphs.components import Components
-from attomaton.graphs.edges import CHUNK_VALUES
-from attomaton.graphs.grouping import order_pairs, pack_pairs, unpack_pairs
-from attomaton.graphs.ordered import cut_shares, order_samples
-from attomaton.graphs.sets import (
-    Members,
-    SortedContexts,
-    collect_sets,
-    count_sets,
-    join_lists,
-    members_of,
-    select_sets,
-)
+from attomaton.graphs.edges import CHUNK_VALUES, RowTable
+from attomaton.graphs.grouping import count_keys, find_rows, order_pairs, pack_pairs, unpack_pairs
+from attomaton.graphs.strong import sort_between
+
+SEARCHED = 10
+"""Entries that numpy searches for while Python looks at one."""
+
+HALF = 32
+"""Bits of a multiplicity."""
+
+Sets = tuple[Int64, Int64]
+"""``(offsets, entries)``: set i is ``entries[offsets[i]:offsets[i + 1]]``."""
+
+
+class SortedContexts(NamedTuple):
+    """The arrays of samples that are sorted by query and label: the fields of ``Samples``."""
+
+    values: Int32
+    starts: Int64
+    stops: Int64
+    labels: Int32
+
+
+class Members(NamedTuple):
+    """Who ties with whom: the tokens of query k are those in the rows ``borders[k] … borders[k + 1] − 1``.
+
+    Tokens that are alone in their component are left out.
+    """
+
+    borders: Int64
+    token: Int32
+    component: Int64
+
+
+def _collect_work(contexts: SortedContexts, members: Members, _: bool) -> float:
+    return (float((contexts.stops - contexts.starts).sum()) + len(members.token)) / SEARCHED
+
+
+def _collect_plain(contexts: SortedContexts, members: Members, whole: bool) -> tuple[Int64, Int64, Int64]:
+    values, starts, stops, labels = contexts
+    sample, position = flatten(starts, stops)
+    queries = values[stops - 1]
+    if not whole:
+        own = _components_of(members, queries, labels)
+        tied = own[sample] >= 0
+        sample, position = sample[tied], position[tied]
+        inside = _components_of(members, queries[sample], values[position]) == own[sample]
+        sample, position = sample[inside], position[inside]
+    keys, times = count_keys(pack_pairs(sample, values[position]))
+    sample, token = unpack_pairs(keys)
+    distinct = np.bincount(sample, minlength=len(starts))
+    several = distinct[sample] > 1
+    rows = np.flatnonzero(distinct > 1)
+    entries = (token[several].astype(np.int64) << HALF) | times[several]
+    return rows, offsets_of(distinct[rows]), entries
+
+
+def _components_of(members: Members, queries: Int32, tokens: Int32) -> Int64:
+    keys = pack_pairs(rows_of(members.borders), members.token)
+    rows, is_node = find_rows(keys, pack_pairs(queries, tokens))
+    return np.where(is_node, members.component[rows] if len(keys) else -1, -1)
+
+
+def _tied_work(_: Members, queries: Int32, __: Int32) -> float:
+    return len(queries) / SEARCHED
+
+
+def _tied_plain(members: Members, queries: Int32, labels: Int32) -> Bool:
+    return _components_of(members, queries, labels) >= 0
+
+
+@compiled(work=_tied_work, instead=_tied_plain)
+def find_tied(members: Members, queries: Int32, labels: Int32) -> Bool:
+    """Whether each label ties with another token under its query, shape (n_samples,)."""
+    borders, token, _ = members
+    tied = np.zeros(len(queries), np.bool_)
+    for sample in range(len(queries)):
+        label = labels[sample]
+        low, high = borders[queries[sample]], borders[queries[sample] + 1]
+        while low < high:
+            middle = (low + high) // 2
+            if token[middle] < label:
+                low = middle + 1
+            else:
+                high = middle
+        tied[sample] = low < borders[queries[sample] + 1] and token[low] == label
+    return tied
+
+
+@compiled(work=_collect_work, instead=_collect_plain)
+def collect_sets(contexts: SortedContexts, members: Members, whole: bool) -> tuple[Int64, Int64, Int64]:
+    """What each label was chosen from: the samples that chose from two tokens or more, and their sets.
+
+    Returns the numbers of these samples and their :data:`Sets`, of the tokens of the label's component; with
+    ``whole``, of all tokens of the context.
+    """
+    values, starts, stops, labels = contexts
+    inside = np.full(len(members.borders) - 1, -1, np.int64)  # the component of each token under the query
+    times = np.zeros(len(members.borders) - 1, np.int64)
+    rows, offsets = np.empty(len(starts), np.int64), np.zeros(len(starts) + 1, np.int64)
+    entries = np.empty((stops - starts).sum(), np.int64)
+    n_rows = end = 0
+    query = np.int64(-1)
+    for sample in range(len(starts)):
+        following = np.int64(values[stops[sample] - 1])
+        if following != query and not whole:
+            _turn_to(members, inside, query, following)
+        query, own = following, inside[labels[sample]]
+        if own < 0 and not whole:
+            continue
+        first = end
+        end = _count_inside(values[starts[sample] : stops[sample]], inside, own, times, entries, first)
+        if end - first < 2:
+            end = first
+            continue
+        sort_between(entries, first, end)
+        rows[n_rows] = sample
+        n_rows += 1
+        offsets[n_rows] = end
+    return rows[:n_rows], offsets[: n_rows + 1], entries[:end]
+
+
+@compiled_within
+def _turn_to(members: Members, inside: Int64, query: Any, following: Any) -> None:
+    """Put the components of the tokens of ``following`` into ``inside`` in place of those of ``query``."""
+    borders, token, component = members
+    if query >= 0:
+        for row in range(borders[query], borders[query + 1]):
+            inside[token[row]] = -1
+    for row in range(borders[following], borders[following + 1]):
+        inside[token[row]] = component[row]
+
+
+@compiled_within
+def _count_inside(context: Int32, inside: Int64, own: Any, times: Int64, entries: Int64, end: int) -> int:
+    """Append the distinct tokens of a context that are in component ``own``, counted; where they end."""
+    first = end
+    for position in range(len(context)):
+        token = context[position]
+        if inside[token] == own:
+            if times[token] == 0:
+                entries[end] = token
+                end += 1
+            times[token] += 1
+    for entry in range(first, end):
+        token_of_entry = entries[entry]
+        entries[entry] = (token_of_entry << HALF) | times[token_of_entry]
+        times[token_of_entry] = 0
+    return end
+
+
+def _count_work(pairs: Int64, _: Int64, entries: Int64, __: Int64) -> float:
+    return (2.0 * len(pairs) + len(entries)) / 10  # Python's own sort
+
+
+def _count_plain(pairs: Int64, offsets: Int64, entries: Int64, counts: Int64) -> tuple[Int64, Int64]:
+    first: dict[tuple[int, ...], int] = {}
+    summed = np.zeros(len(pairs), np.int64)
+    listed, borders = entries.tolist(), offsets.tolist()
+    for row, pair in enumerate(pairs.tolist()):
+        summed[first.setdefault((pair, *listed[borders[row] : borders[row + 1]]), row)] += counts[row]
+    rows = np.array([first[key] for key in sorted(first)], np.int64)
+    return rows, summed[rows]
+
+
+@compiled(work=_count_work, instead=_count_plain)
+def count_sets(pairs: Int64, offsets: Int64, entries: Int64, counts: Int64) -> tuple[Int64, Int64]:
+    """The first of all equal choices, sorted, and the sum of their counts.
+
+    ``pairs`` are the query and the winner of each choice, packed; they do not fall.
+    """
+    order, room = np.arange(len(pairs)), np.empty(len(pairs), np.int64)
+    first = 0
+    while first < len(pairs):
+        end = first + 1
+        while end < len(pairs) and pairs[end] == pairs[first]:
+            end += 1
+        _sort_sets(offsets, entries, order[first:end], room)
+        first = end
+    rows, summed = np.empty(len(pairs), np.int64), np.empty(len(pairs), np.int64)
+    n_rows = 0
+    for rank in range(len(order)):
+        row = order[rank]
+        if n_rows > 0:
+            last = rows[n_rows - 1]
+            if pairs[last] == pairs[row] and compare_sets(offsets, entries, last, row) == 0:
+                summed[n_rows - 1] += counts[row]
+                continue
+        rows[n_rows], summed[n_rows] = row, counts[row]
+        n_rows += 1
+    return rows[:n_rows], summed[:n_rows]
+
+
+@compiled_within
+def _sort_sets(offsets: Int64, entries: Int64, order: Int64, room: Int64) -> None:
+    """Sort the numbers of sets by the sets, equal ones in their order: runs are merged, pair by pair."""
+    width = 1
+    while width < len(order):
+        for start in range(0, len(order) - width, 2 * width):
+            _merge_runs(offsets, entries, order[start : start + 2 * width], width, room)
+        width *= 2
+
+
+@compiled_within
+def _merge_runs(offsets: Int64, entries: Int64, order: Int64, width: int, room: Int64) -> None:
+    """Merge the sorted runs ``order[:width]`` and ``order[width:]``."""
+    for rank in range(width):
+        room[rank] = order[rank]
+    left_run, right_run, rank = 0, width, 0
+    while left_run < width and right_run < len(order):
+        if compare_sets(offsets, entries, order[right_run], room[left_run]) < 0:
+            order[rank] = order[right_run]
+            right_run += 1
+        else:
+            order[rank] = room[left_run]
+            left_run += 1
+        rank += 1
+    for rest in range(left_run, width):
+        order[rank] = room[rest]
+        rank += 1
+
+
+@compiled_within
+def compare_sets(offsets: Int64, entries: Int64, first: int, second: int) -> int:
+    """Below 0 if the first set comes first, 0 if both are equal, above 0 otherwise."""
+    start, length = offsets[first], offsets[first + 1] - offsets[first]
+    begin, size = offsets[second], offsets[second + 1] - offsets[second]
+    for entry in range(min(length, size)):
+        if entries[start + entry] < entries[begin + entry]:
+            return -1
+        if entries[start + entry] > entries[begin + entry]:
+            return 1
+    return int(length - size)
+
 
 CHOICE_SCHEMA = pa.schema(
     [
@@ -51,7 +272,7 @@ CHOICE_FILE: dict[str, Any] = {"compression": "lz4"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ChoiceTable(Tabular):
+class ChoiceTable(RowTable):
     """Counted choices.
 
     Attributes
@@ -79,19 +300,23 @@ class ChoiceTable(Tabular):
         check_ids_of(self.rows, {"query": MAX_TOKENS, "winner": MAX_TOKENS}, "the choice table")
         check_rising(self["query"], "the choice table, by query,", strictly=False)
         check_counts(self["count"], 1, "count in the choice table")
-        _check_sets(self)
+        offsets, tokens = ragged_column(self.rows, "tokens")
+        other_offsets, multiplicities = ragged_column(self.rows, "multiplicities")
+        if not np.array_equal(offsets, other_offsets):
+            raise MismatchedParts("a choice set has more or fewer multiplicities than tokens; give one each")
+        check_ids(tokens, MAX_TOKENS, "a token of the choice sets")
+        check_counts(multiplicities, 1, "a multiplicity of the choice sets")
+        lengths = np.diff(offsets)
+        begins = np.zeros(len(tokens) + 1, bool)
+        begins[offsets] = True
+        if (lengths < 2).any() or ((tokens[1:] <= tokens[:-1]) & ~begins[1:-1]).any():
+            raise MismatchedParts("a choice set has fewer than two tokens, or falls; use extract_choices")
+        chosen = np.flatnonzero(tokens == np.repeat(self["winner"], lengths))
+        if len(chosen) != len(self):
+            raise MismatchedParts("a winner is not in its choice set; use extract_choices")
 
     def __repr__(self) -> str:
         return f"ChoiceTable({len(self):,} distinct choices, {int(self['count'].sum()):,} in all)"
-
-    def _table(self) -> pa.Table:
-        return self.rows
-
-    def __len__(self) -> int:
-        return self.rows.num_rows
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        return column(self.rows, name)
 
     def __add__(self, other: "ChoiceTable") -> "ChoiceTable":
         """The choices of two corpora, both restricted to the same components or both whole."""
@@ -114,10 +339,9 @@ def extract_choices(
 
     Examples
     --------
-    >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.graphs.edges import extract_edges
+    >>> import attomaton as at
     >>> samples = Samples.from_lists([[0, 0, 1, 2], [1, 0, 2], [0, 2]], [0, 1, 0])
-    >>> choices = extract_choices(samples, find_components(extract_edges(samples)))
+    >>> choices = extract_choices(samples, at.find_components(at.extract_edges(samples)))
     >>> choices.rows.to_pylist()[0]
     {'query': 2, 'winner': 0, 'tokens': [0, 1], 'multiplicities': [2, 1], 'count': 1}
     >>> extract_choices(samples).rows.to_pylist()[1]
@@ -125,9 +349,22 @@ def extract_choices(
     """
     threads = check_threads(threads)
     members = members_inside(components, samples.n_tokens)
-    count_share = partial(_count_share, members=members, whole=components is None)
+
+    def count_share(share: Samples) -> ChoiceTable:
+        values = np.ascontiguousarray(share.values)
+        contexts = SortedContexts(values, share.starts, share.stops, share.labels)
+        rows, offsets, entries = collect_sets(contexts, members, components is None)
+        pairs = pack_pairs(share.queries[rows], share.labels[rows])
+        return _count_pairs(pairs, offsets, entries, np.ones(len(rows), np.int64))
+
     shares = cut_shares(order_samples(samples), CHUNK_VALUES, threads)
-    return _join_counted(share_out(count_share, shares, threads))
+    counted = [part for part in share_out(count_share, shares, threads) if len(part)]
+    if len(counted) == 1:
+        return counted[0]
+    ends = [pack_pairs(part["query"][[0, -1]], part["winner"][[0, -1]]) for part in counted]
+    if not counted or any(first[1] >= second[0] for first, second in pairwise(ends)):
+        return count_choices(counted)  # the choices of a winner are in several shares
+    return trusted(ChoiceTable, rows=pa.concat_tables([part.rows for part in counted]).combine_chunks())
 
 
 def choices_by_definition(
@@ -147,62 +384,24 @@ def choices_by_definition(
     return choices
 
 
-def _check_sets(choices: ChoiceTable) -> None:
-    """Each choice set has two tokens or more, rising, each with a multiplicity, and the winner is one."""
-    offsets, tokens = ragged_column(choices.rows, "tokens")
-    other_offsets, multiplicities = ragged_column(choices.rows, "multiplicities")
-    if not np.array_equal(offsets, other_offsets):
-        raise MismatchedParts("a choice set has more or fewer multiplicities than tokens; give one for each")
-    check_ids(tokens, MAX_TOKENS, "a token of the choice sets")
-    check_counts(multiplicities, 1, "a multiplicity of the choice sets")
-    lengths = np.diff(offsets)
-    begins = np.zeros(len(tokens) + 1, bool)
-    begins[offsets] = True
-    if (lengths < 2).any() or ((tokens[1:] <= tokens[:-1]) & ~begins[1:-1]).any():
-        raise MismatchedParts(
-            "a choice set has fewer than two tokens, or they do not rise; use extract_choices"
-        )
-    chosen = np.flatnonzero(tokens == np.repeat(choices["winner"], lengths))
-    if len(chosen) != len(choices):
-        raise MismatchedParts("a winner is not in its choice set; use extract_choices")
-
-
 def members_inside(components: Components | None, n_tokens: int) -> Members:
     """Who ties with whom inside components, for a corpus of so many tokens; None means that nobody does."""
     if components is None:
         return Members(np.zeros(n_tokens + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int64))
     borders = group_borders(components.query_of_node, max(n_tokens, components.edges.n_tokens))
     number = components.component_of_node
-    return members_of(borders, components.token_of_node, number, components.sizes[number] > 1)
-
-
-def _count_share(samples: Samples, *, members: Members, whole: bool) -> ChoiceTable:
-    """The counted choices of realisable samples that are sorted by query and label."""
-    contexts = SortedContexts(
-        np.ascontiguousarray(samples.values), samples.starts, samples.stops, samples.labels
-    )
-    rows, offsets, entries = collect_sets(contexts, members, whole)
-    pairs = pack_pairs(samples.queries[rows], samples.labels[rows])
-    return _count_pairs(pairs, offsets, entries, np.ones(len(rows), np.int64))
+    tied = components.sizes[number] > 1
+    return Members(offsets_of(tied.astype(np.int64))[borders], components.token_of_node[tied], number[tied])
 
 
 def _count_pairs(pairs: Int64, offsets: Int64, entries: Int64, counts: Int64) -> ChoiceTable:
     """Equal choices added up and sorted; ``pairs`` of query and winner do not fall."""
     rows, summed = count_sets(pairs, offsets, entries, counts)
     query, winner = unpack_pairs(pairs[rows])
-    lists, tokens, multiplicities = select_sets(offsets, entries, rows)
-    return make_choices(query.astype(np.int32), winner, lists, tokens, multiplicities, summed)
-
-
-def _join_counted(parts: list[ChoiceTable]) -> ChoiceTable:
-    """Sorted stretches of counted choices as one; the choices of a winner may be in several."""
-    filled = [part for part in parts if len(part)]
-    if len(filled) == 1:
-        return filled[0]
-    ends = [pack_pairs(part["query"][[0, -1]], part["winner"][[0, -1]]) for part in filled]
-    if not filled or any(one[1] >= other[0] for one, other in pairwise(ends)):
-        return count_choices(filled)
-    return trusted(ChoiceTable, rows=pa.concat_tables([part.rows for part in filled]).combine_chunks())
+    lengths = np.diff(offsets)[rows]
+    chosen = entries[ranges_of(offsets[rows], lengths)]
+    tokens, times = (chosen >> HALF).astype(np.int32), (chosen & ((1 << HALF) - 1)).astype(np.int32)
+    return make_choices(query.astype(np.int32), winner, offsets_of(lengths), tokens, times, summed)
 
 
 def make_choices(
@@ -222,9 +421,12 @@ def make_choices(
 def count_choices(parts: list[ChoiceTable]) -> ChoiceTable:
     """Equal rows added up, sorted by query, winner and choice set."""
     nothing = np.empty(0, np.int64)
-    sets = [join_lists(part.rows) for part in parts]
-    lengths = np.concatenate([nothing, *(np.diff(offsets) for offsets, _ in sets)])
-    entries = np.concatenate([nothing, *(entries for _, entries in sets)])
+    tokens, times = (
+        [ragged_column(part.rows, name) for part in parts] for name in ("tokens", "multiplicities")
+    )
+    lengths = np.concatenate([nothing, *(np.diff(offsets) for offsets, _ in tokens)])
+    entries = np.concatenate([nothing, *(values for _, values in tokens)]) << HALF
+    entries |= np.concatenate([nothing, *(values for _, values in times)])
     query, winner, counts = (
         np.concatenate([nothing, *(part[name] for part in parts)]) for name in ("query", "winner", "count")
     )
@@ -264,12 +466,8 @@ def unpack_in_any_order(keys: Any, count: Int64) -> ChoiceTable:
     """The same in any order, for :func:`count_choices`, whose answer is to be checked in their place."""
     rows = keys.cast(pa.large_binary())
     starts, words = bytes_to_rows(rows)
-    lengths = np.diff(starts)
-    whole = rows.null_count == 0 and len(lengths) == len(count) and 4 * len(words) == _n_bytes(rows)
+    lengths, n_bytes = np.diff(starts), sum(chunk.total_values_length for chunk in rows.chunks)
+    whole = rows.null_count == 0 and len(lengths) == len(count) and 4 * len(words) == n_bytes
     if not whole or (lengths % 2).any() or (lengths < 6).any():  # query, winner, two tokens with multiplicity
         raise MismatchedParts("an encoded choice was cut short or altered; count the choices again")
     return decode_choices(starts, words, count)
-
-
-def _n_bytes(strings: Any) -> int:
-    return sum(chunk.total_values_length for chunk in strings.chunks)

@@ -25,15 +25,10 @@ from attomaton.base.frames import Tabular
 from attomaton.base.machine import count_processors, share_out
 from attomaton.base.options import check_threads, whole_number
 from attomaton.base.ragged import group_borders, offsets_of, run_starts
-from attomaton.base.tables import Bool, Int32, Int64, Integers, column, make_table
+from attomaton.base.tables import Bool, Int32, Int64, Integers, column, keep_rows, make_table
+from attomaton.graphs.bags import SHARES, SMALLEST
 from attomaton.graphs.edges import EdgeTable
-from attomaton.graphs.grouping import (
-    distinct_keys,
-    find_rows,
-    pack_pairs,
-    unpack_pairs,
-)
-from attomaton.graphs.ordered import SHARES, SMALLEST
+from attomaton.graphs.grouping import distinct_keys, find_rows, pack_pairs, unpack_pairs
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.graphs.strong import (
     Found,
@@ -70,12 +65,13 @@ class Components(Tabular):
 
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.edges import extract_edges
-    >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])  # 0 and 1 tie, and beat 2
-    >>> comps = find_components(extract_edges(samples))
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])  # 0 and 1 tie, beat 2
+    >>> comps = at.find_components(at.extract_edges(samples))
     >>> comps.sizes.tolist(), comps.component(query=2, token=1), comps.tokens(0).tolist()
     ([2, 1], 0, [0, 1])
+    >>> comps.components_of(np.array([2, 2]), np.array([0, 2])).tolist()
+    [0, 1]
     >>> comps.hangs_on(0).to_pylist()[0]  # one sample alone makes them tie
     {'component': 0, 'query': 2, 'winner': 1, 'loser': 0, 'support': 1}
     >>> rows, found = comps.rows(np.array([2, 2]), np.array([1, 5]))
@@ -90,8 +86,35 @@ class Components(Tabular):
     def __post_init__(self) -> None:
         """Refuse what compiled code must not be given."""
         check_kind(self.edges, EdgeTable, "edges")
-        _check_nodes(self)
-        _check_order(self)
+        size = self.edges.n_tokens
+        check_table(self.nodes, NODE_SCHEMA, "the table of components")
+        check_ids_of(self.nodes, {"query": size, "token": size}, "the table of components")
+        check_rising(self.node_keys, "the table of components, by query and token,")
+        number = self.component_of_node
+        check_ids(number, len(number), "component in the table of components")
+        highest = np.maximum.accumulate(number)
+        if len(number) and (number[0] != 0 or (number[1:] > highest[:-1] + 1).any()):
+            raise MismatchedParts(
+                "components must be numbered 0, 1, 2 … by query and smallest token; use find_components"
+            )
+        if (self.query_of[number] != self.query_of_node).any():
+            raise MismatchedParts("a component holds tokens of two queries; use find_components")
+        self._check_order()
+
+    def _check_order(self) -> None:
+        """The order joins different components of one query, each pair once and sorted, without a cycle."""
+        order, size = self.order, len(self)
+        check_table(order, ORDER_SCHEMA, "the order")
+        check_ids_of(order, {"above": size, "below": size}, "the order")
+        above, below = column(order, "above"), column(order, "below")
+        check_rising(above * size + below, "the order, by above and below,")
+        for name in ("edges", "support"):
+            check_counts(column(order, name), 1, f"{name} in the order")
+        if (above == below).any() or (self.query_of[above] != self.query_of[below]).any():
+            raise MismatchedParts(
+                "the order joins a component with itself or two queries; use find_components"
+            )
+        check_acyclic(above, below, size)
 
     def __repr__(self) -> str:
         return f"Components({len(self):,} components of {len(self.queries):,} queries)"
@@ -178,8 +201,8 @@ class Components(Tabular):
     def component(self, query: int, token: int) -> int:
         """The component of ``token`` under ``query``."""
         query, token = whole_number(query, "query"), whole_number(token, "token")
-        rows, found = self.rows(np.array([query]), np.array([token]))
-        if not found[0]:
+        rows, is_node = self.rows(np.array([query]), np.array([token]))
+        if not is_node[0]:
             raise UnknownToken(
                 f"token {token} is not in the graph of query {query}: no realisable sample shows it there"
             )
@@ -188,9 +211,8 @@ class Components(Tabular):
     def hangs_on(self, component: int) -> pa.Table:
         """The edges whose loss alone would split the component, weakest first.
 
-        Columns component (int64), query, winner, loser (int32) and support (int64). A component without such
-        edges may still be frail: :func:`~attomaton.graphs.robustness.measure_robustness` says how many
-        samples every edge may be asked for before it falls apart.
+        Columns component (int64), query, winner, loser (int32) and support (int64); see
+        :func:`~attomaton.graphs.robustness.measure_robustness`.
         """
         return measure_robustness(self, [component]).bridges
 
@@ -199,28 +221,19 @@ class Components(Tabular):
 
         Where a pair is no node, its row means nothing.
         """
-        known = (tokens >= 0) & (tokens < self.edges.n_tokens)
-        if known.all() and (queries[1:] >= queries[:-1]).all():
+        in_range = (tokens >= 0) & (tokens < self.edges.n_tokens)
+        if in_range.all() and (queries[1:] >= queries[:-1]).all():
             pairs = queries.astype(np.int32), tokens.astype(np.int32)
             rows = find_nodes(self.node_keys, *pairs, self.edges.n_tokens)
             return np.maximum(rows, 0), rows >= 0
-        rows, found = find_rows(self.node_keys, pack_pairs(queries, tokens))
-        return rows, found & known
+        rows, is_node = find_rows(self.node_keys, pack_pairs(queries, tokens))
+        return rows, is_node & in_range
 
     def components_of(self, queries: Integers, tokens: Integers) -> Int64:
-        """The component of each (query, token), all of which must be nodes, as those of edges are.
-
-        Examples
-        --------
-        >>> from attomaton.corpora.samples import Samples
-        >>> from attomaton.graphs.edges import extract_edges
-        >>> components = find_components(extract_edges(Samples.from_lists([[0, 1, 2]], [0])))
-        >>> components.components_of(np.array([2, 2]), np.array([0, 1])).tolist()
-        [0, 1]
-        """
-        rows, found = self.rows(queries, tokens)
-        if not found.all():
-            first = int(np.argmin(found))
+        """The component of each (query, token), all of which must be nodes, as those of edges are."""
+        rows, is_node = self.rows(queries, tokens)
+        if not is_node.all():
+            first = int(np.argmin(is_node))
             raise MismatchedParts(
                 f"an edge of query {queries[first]} leads to token {tokens[first]}, which is no node there; "
                 "give find_components(edges), of the same edges"
@@ -241,24 +254,34 @@ def find_components(edges: EdgeTable, *, threads: int | None = None) -> Componen
 
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.edges import extract_edges
-    >>> comps = find_components(extract_edges(Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])))
+    >>> import attomaton as at
+    >>> comps = find_components(at.extract_edges(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])))
     >>> comps.nodes.column("component").to_pylist()  # 0 and 1 beat each other, and both beat the query 2
     [0, 0, 1]
     >>> comps.order.to_pylist()
     [{'above': 0, 'below': 1, 'edges': 2, 'support': 2}]
     """
-    shares = _cut_queries(edges, threads := check_threads(threads))
-    found = share_out(lambda share: _search_share(edges, *share), shares, threads)
-    before = np.cumsum([0, *(part.n_components for part in found)])
-    query, token = unpack_pairs(np.concatenate([_NOTHING, *(part.keys for part in found)]))
-    shifted = [part.component + shift for part, shift in zip(found, before[:-1], strict=True)]
+    threads, query = check_threads(threads), edges["query"]
+    n_shares = min(SHARES * (threads or count_processors()), len(query) // SMALLEST) or 1
+    cuts = query[np.arange(1, n_shares) * len(query) // n_shares]  # shares of about equally many edges
+    borders = np.unique([0, *cuts.tolist(), max(edges.n_tokens, 1)]).tolist()
+    sampled = column(edges.queries, "query")[column(edges.queries, "realisable") > 0]
+
+    def search(share: tuple[int, int]) -> Found:
+        rows = slice(*np.searchsorted(query, share))
+        own, winner, loser = (edges[name][rows] for name in ("query", "winner", "loser"))
+        alone = sampled[slice(*np.searchsorted(sampled, share))]
+        return search_queries(own, winner, loser, edges["support"][rows], alone, edges.n_tokens)
+
+    parts = share_out(search, list(pairwise(borders)), threads)
+    before = np.cumsum([0, *(part.n_components for part in parts)])
+    query, token = unpack_pairs(np.concatenate([_NOTHING, *(part.keys for part in parts)]))
+    shifted = [part.component + shift for part, shift in zip(parts, before[:-1], strict=True)]
     component = np.concatenate([_NOTHING, *shifted])
     nodes = {"query": query.astype(np.int32), "token": token, "component": component}
     orders = [
         (above + shift, below + shift, *sums)
-        for (above, below, *sums), shift in zip((part.order for part in found), before[:-1], strict=True)
+        for (above, below, *sums), shift in zip((part.order for part in parts), before[:-1], strict=True)
     ]
     order = [np.concatenate([_NOTHING, *columns]) for columns in zip(*orders, strict=True)]
     return trusted(
@@ -270,23 +293,6 @@ def find_components(edges: EdgeTable, *, threads: int | None = None) -> Componen
 
 
 _NOTHING: Int64 = np.empty(0, np.int64)
-
-
-def _cut_queries(edges: EdgeTable, threads: int | None) -> list[tuple[int, int]]:
-    """Ranges of queries with about equally many edges, for all threads."""
-    query = edges["query"]
-    n_shares = min(SHARES * (threads or count_processors()), len(query) // SMALLEST) or 1
-    cuts = query[np.arange(1, n_shares) * len(query) // n_shares]
-    return list(pairwise(np.unique([0, *cuts.tolist(), max(edges.n_tokens, 1)]).tolist()))
-
-
-def _search_share(edges: EdgeTable, first: int, stop: int) -> Found:
-    """The components of the queries ``first … stop − 1``."""
-    rows = slice(*np.searchsorted(edges["query"], [first, stop]))
-    asked = column(edges.queries, "query")[column(edges.queries, "realisable") > 0]
-    asked = asked[(asked >= first) & (asked < stop)]
-    winner, loser, support = (edges[name][rows] for name in ("winner", "loser", "support"))
-    return search_queries(edges["query"][rows], winner, loser, support, asked, edges.n_tokens)
 
 
 def merge_components(components: Components, groups: Integers) -> Components:
@@ -309,39 +315,6 @@ def merge_components(components: Components, groups: Integers) -> Components:
     )
 
 
-def _check_nodes(components: Components) -> None:
-    """Nodes are sorted, components numbered as they appear, and each is of one query."""
-    size = components.edges.n_tokens
-    check_table(components.nodes, NODE_SCHEMA, "the table of components")
-    check_ids_of(components.nodes, {"query": size, "token": size}, "the table of components")
-    check_rising(components.node_keys, "the table of components, by query and token,")
-    number = components.component_of_node
-    check_ids(number, len(number), "component in the table of components")
-    if not len(number):
-        return
-    known = np.maximum.accumulate(number)
-    if number[0] != 0 or (number[1:] > known[:-1] + 1).any():
-        raise MismatchedParts(
-            "components must be numbered 0, 1, 2 … by query and smallest token; use find_components"
-        )
-    if (components.query_of[number] != components.query_of_node).any():
-        raise MismatchedParts("a component holds tokens of two queries; use find_components")
-
-
-def _check_order(components: Components) -> None:
-    """The order joins different components of one query, each pair once and sorted, without a cycle."""
-    order, size = components.order, len(components)
-    check_table(order, ORDER_SCHEMA, "the order")
-    check_ids_of(order, {"above": size, "below": size}, "the order")
-    above, below = column(order, "above"), column(order, "below")
-    check_rising(above * size + below, "the order, by above and below,")
-    for name in ("edges", "support"):
-        check_counts(column(order, name), 1, f"{name} in the order")
-    if (above == below).any() or (components.query_of[above] != components.query_of[below]).any():
-        raise MismatchedParts("the order joins a component with itself or two queries; use find_components")
-    check_acyclic(above, below, size)
-
-
 def check_acyclic(above: Int64, below: Int64, size: int) -> None:
     """Refuse an order of so many components, sorted, in which some component comes before itself."""
     if len(above) and int(label_strong_components(above, below, size).max()) + 1 < size:
@@ -356,3 +329,56 @@ def count_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> int:
     apart = winner != loser
     keys = distinct_keys(winner[apart] << 32 | loser[apart])
     return int(label_components(keys >> 32, keys & 0xFFFFFFFF, n_nodes).max(initial=-1)) + 1
+
+
+def count_evidence(components: Components, queries: Integers | None = None) -> Int64:
+    """How often each token won or lost under its query, shape (n_nodes,): the support of its edges.
+
+    With ``queries``, only theirs; the others count 0.
+    """
+    edges, n_nodes = components.edges, len(components.nodes)
+    evidence = np.zeros(n_nodes, np.int64)
+    selection = slice(None) if queries is None else np.flatnonzero(np.isin(edges["query"], queries))
+    for end in ("winner", "loser"):
+        rows, is_node = components.rows(edges["query"][selection], edges[end][selection])
+        evidence += np.bincount(rows[is_node], edges["support"][selection][is_node], n_nodes).astype(np.int64)
+    return evidence
+
+
+def reduce_order(components: Components) -> pa.Table:
+    """The transitive reduction of the order: the rows of ``components.order`` that no longer path replaces.
+
+    Same reachability, hence the same feasible set of the Graph-SVM, with as few edges as possible.
+    """
+    return keep_rows(components.order, find_needed(components))
+
+
+def find_needed(components: Components) -> Bool:
+    """Which rows of ``components.order`` no longer path replaces, shape (n_order,): its transitive reduction.
+
+    An edge A → C beside A → B → C asks for a margin of 1 where the path already gives 2.
+    """
+    from attomaton.graphs.topology import find_irredundant  # compiles, so only when needed
+
+    return find_irredundant(*components.below)
+
+
+def find_ends(components: Components) -> tuple[Int64, Int64]:
+    """The two nodes that stand for each edge of the order: the first ones of the components it joins.
+
+    Returns two arrays of shape (n_order,), rows of ``components.nodes``.
+    """
+    offsets, rows = components.members
+    first = rows[offsets[:-1]]
+    return first[column(components.order, "above")], first[column(components.order, "below")]
+
+
+def find_ties(components: Components) -> tuple[Int64, Int64]:
+    """Pairs of node rows that tie: the neighbours in each component, in rising order of token.
+
+    Returns two arrays of shape (n_nodes − n_components,), rows of ``components.nodes``.
+    """
+    _, rows = components.members
+    component = components.component_of_node[rows]
+    same = np.flatnonzero(component[1:] == component[:-1])
+    return rows[same], rows[same + 1]

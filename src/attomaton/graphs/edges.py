@@ -7,7 +7,6 @@ context: the winner y was chosen where the loser x could have been.
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,9 +28,8 @@ from attomaton.base.machine import share_out
 from attomaton.base.options import check_threads, whole_number
 from attomaton.base.tables import Int32, Int64, Integers, column, keep_rows, make_table
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS, Samples
+from attomaton.graphs.bags import cut_shares, link_ahead, order_samples, pack_contexts
 from attomaton.graphs.grouping import count_keys, join_counted, sum_by_key
-from attomaton.graphs.ordered import cut_shares, order_samples
-from attomaton.graphs.scanning import link_ahead, pack_contexts
 
 EDGE_SCHEMA = pa.schema(
     [("query", pa.int32()), ("winner", pa.int32()), ("loser", pa.int32()), ("support", pa.int64())]
@@ -49,8 +47,23 @@ CHUNK_VALUES = 1 << 22
 """Context tokens handled at once; bounds the memory of a pass over a corpus."""
 
 
+class RowTable(Tabular):
+    """A value whose table is its ``rows``; a column of these is a numpy array."""
+
+    rows: pa.Table
+
+    def _table(self) -> pa.Table:
+        return self.rows
+
+    def __len__(self) -> int:
+        return self.rows.num_rows
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return column(self.rows, name)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class EdgeTable(Tabular):
+class EdgeTable(RowTable):
     """Every edge winner → loser under every query, with its support.
 
     Attributes
@@ -99,15 +112,6 @@ class EdgeTable(Tabular):
             f"EdgeTable({len(self):,} edges, {self.queries.num_rows:,} queries, {self.n_samples:,} samples)"
         )
 
-    def _table(self) -> pa.Table:
-        return self.rows
-
-    def __len__(self) -> int:
-        return self.rows.num_rows
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        return column(self.rows, name)
-
     def __add__(self, other: "EdgeTable") -> "EdgeTable":
         """The edges of both corpora together: supports add up. Both must use one vocabulary."""
         return merge_edges([self, other])
@@ -127,31 +131,27 @@ class EdgeTable(Tabular):
         min_support = whole_number(min_support, "min_support", least=1)
         if min_support == 1 and queries is None:
             return self
-        kept = np.asarray(self["support"] >= min_support)
+        selected = np.asarray(self["support"] >= min_support)
         counted = np.ones(self.queries.num_rows, bool)
         if queries is not None:
-            wanted = np.array(sorted(_checked_queries(queries, self.n_tokens)), np.int32)
-            kept &= np.isin(self["query"], wanted)
-            counted = np.isin(column(self.queries, "query"), wanted)
-        tables = {"rows": keep_rows(self.rows, kept), "queries": keep_rows(self.queries, counted)}
+            numbers = {whole_number(query, "a query") for query in queries}
+            outside = sorted(query for query in numbers if not 0 <= query < self.n_tokens)
+            if outside:
+                raise TokenOutOfRange(
+                    f"query {outside[0]} is not in 0 … {self.n_tokens - 1}; give ids of this vocabulary"
+                )
+            ids = np.array(sorted(numbers), np.int32)
+            selected &= np.isin(self["query"], ids)
+            counted = np.isin(column(self.queries, "query"), ids)
+        tables = {"rows": keep_rows(self.rows, selected), "queries": keep_rows(self.queries, counted)}
         return trusted(EdgeTable, n_tokens=self.n_tokens, **tables)
 
 
 def extract_edges(samples: Samples, *, threads: int | None = None) -> EdgeTable:
-    """Count every edge of every query's token-priority graph.
+    """Count every edge of every query's token-priority graph: :func:`edges_by_definition`, by integer sorts.
 
-    Parameters
-    ----------
-    samples : Samples
-        Contexts may be ragged and repeat tokens. Samples whose label is not in the context are left out and
-        counted.
-    threads : int, optional
-        How many to use; all processors if not given.
-
-    Returns
-    -------
-    EdgeTable
-        Equal to :func:`edges_by_definition`, computed in shares on all processors, with integer sorts.
+    Contexts may be ragged and repeat tokens; samples whose label is not in the context are left out and
+    counted. ``threads`` are all processors if not given.
 
     Examples
     --------
@@ -168,7 +168,12 @@ def extract_edges(samples: Samples, *, threads: int | None = None) -> EdgeTable:
     queries = np.flatnonzero(read)
     after = link_ahead(np.ascontiguousarray(samples.values), samples.n_tokens)
     shares = cut_shares(ordered, CHUNK_VALUES, threads)
-    keys, support = join_counted(share_out(partial(_count_share, after=after), shares, threads))
+
+    def count_share(share: Samples) -> tuple[Int64, Int64]:
+        values = np.ascontiguousarray(share.values)
+        return count_keys(pack_contexts(values, share.starts, share.stops, share.labels, after))
+
+    keys, support = join_counted(share_out(count_share, shares, threads))
     return make_edges(
         samples.n_tokens, keys, support, queries, realisable[queries], (read - realisable)[queries]
     )
@@ -214,13 +219,6 @@ def unpack_edges(keys: Int64) -> tuple[Int32, Int32, Int32]:
     return (parts[0].astype(np.int32), parts[1].astype(np.int32), parts[2].astype(np.int32))
 
 
-def _count_share(samples: Samples, *, after: Int64) -> tuple[Int64, Int64]:
-    """The edges that realisable samples show, packed, rising, and the number of samples that show each."""
-    arrays = samples.starts, samples.stops, samples.labels
-    keys = pack_contexts(np.ascontiguousarray(samples.values), *arrays, after)
-    return count_keys(keys)
-
-
 def make_edges(
     n_tokens: int, keys: Int64, support: Int64, queries: Int64, realisable: Int64, unrealisable: Int64
 ) -> EdgeTable:
@@ -234,11 +232,3 @@ def make_edges(
         queries=make_table(QUERY_SCHEMA, read),
         n_tokens=n_tokens,
     )
-
-
-def _checked_queries(queries: Iterable[int], n_tokens: int) -> set[int]:
-    wanted = {whole_number(query, "a query") for query in queries}
-    outside = sorted(query for query in wanted if not 0 <= query < n_tokens)
-    if outside:
-        raise TokenOutOfRange(f"query {outside[0]} is not in 0 … {n_tokens - 1}; give ids of this vocabulary")
-    return wanted

@@ -79,7 +79,7 @@ def join_counted(parts: Sequence[tuple[Int64, Int64]]) -> tuple[Int64, Int64]:
     filled = [part for part in parts if len(part[0])]
     keys = np.concatenate([np.empty(0, np.int64), *(part[0] for part in filled)])
     counts = np.concatenate([np.empty(0, np.int64), *(part[1] for part in filled)])
-    apart = all(one[0][-1] < other[0][0] for one, other in pairwise(filled))
+    apart = all(first[0][-1] < other[0][0] for first, other in pairwise(filled))
     return (keys, counts) if apart else cast("tuple[Int64, Int64]", sum_by_key(keys, counts))
 
 
@@ -113,9 +113,9 @@ def gather(tables: Iterable[Table], merge: Callable[[list[Table]], Table]) -> li
 
     Neighbours of like size are merged, as in a merge sort; a few tables are left for a last merge.
     """
-    held: list[Table] = []
+    waiting: list[Table] = []
     for table in tables:
-        held.append(table)
-        while len(held) > 1 and len(held[-2]) <= 2 * len(held[-1]):
-            held[-2:] = [merge(held[-2:])]
-    return held
+        waiting.append(table)
+        while len(waiting) > 1 and len(waiting[-2]) <= 2 * len(waiting[-1]):
+            waiting[-2:] = [merge(waiting[-2:])]
+    return waiting

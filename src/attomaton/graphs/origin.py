@@ -28,13 +28,13 @@ def describe_origin(samples: Samples) -> dict[str, Any]:
     Only realisable samples count, since no other sample changes what is learned. The digest is of contexts
     and labels in their order, however they are laid out in memory.
     """
-    kept = samples.take(find_realisable(samples))
-    digest = hashlib.sha256(np.asarray(kept.n_tokens, np.int64).tobytes())
-    digest.update(np.ascontiguousarray(kept.lengths, np.int64).data)
-    digest.update(np.ascontiguousarray(kept.labels, np.int32).data)
-    for piece in kept.chunks(CHUNK):
+    realisable = samples.take(find_realisable(samples))
+    digest = hashlib.sha256(np.asarray(realisable.n_tokens, np.int64).tobytes())
+    digest.update(np.ascontiguousarray(realisable.lengths, np.int64).data)
+    digest.update(np.ascontiguousarray(realisable.labels, np.int32).data)
+    for piece in realisable.chunks(CHUNK):
         digest.update(np.ascontiguousarray(piece.values[ranges_of(piece.starts, piece.lengths)]).data)
-    return {"realisable": len(kept), "n_tokens": kept.n_tokens, "sha256": digest.hexdigest()}
+    return {"realisable": len(realisable), "n_tokens": realisable.n_tokens, "sha256": digest.hexdigest()}
 
 
 def check_origin(run: str | Path, samples: Samples, name: Path | None = None) -> None:
@@ -43,27 +43,34 @@ def check_origin(run: str | Path, samples: Samples, name: Path | None = None) ->
     A run that was learned in memory names the digest of its samples; any other is compared by its edges. A
     folder that holds no run yet fits every training. The error says ``name`` where that is given.
     """
-    place = Path(run)
-    manifest = read_manifest(place)
+    folder = Path(run)
+    manifest: dict[str, Any] = read_manifest(folder)
     if not manifest.get("files"):
         return
-    told, found = manifest.get("samples"), describe_origin(samples)
-    if told == found or (told is None and gives_edges(samples, _edges_of(place))):
+    recorded, own = manifest.get("samples"), describe_origin(samples)
+    if recorded == own:
         return
+    if recorded is None:
+        stored = read_run(folder)
+        if gives_edges(samples, read_whole(stored.place or folder, stored.parts, "edges")):
+            return
+    config = manifest.get("config")
+    window = cast("dict[str, Any]", config).get("window") if isinstance(config, dict) else None
+    width = f", window {window}" if isinstance(window, int) else ""
     raise MismatchedParts(
-        f"the run in {name or place} was learned from other samples than the training is on (it has "
-        f"{_count(told)}{_window_of(manifest)}; the training has {_count(found)}). Give both commands the "
+        f"the run in {name or folder} was learned from other samples than the training is on (it has "
+        f"{_count(recorded)}{width}; the training has {_count(own)}). Give both commands the "
         "same corpus, --window and --tokenizer, or keep the training in a folder of its own"
     )
 
 
-def check_training(run: Path, place: Path) -> None:
-    """Refuse a new run that is to stand in ``place``, beside a finished training on other samples."""
-    file = place / "training" / "trace.safetensors"
+def check_training(run: Path, folder: Path) -> None:
+    """Refuse a new run that is to stand in ``folder``, beside a finished training on other samples."""
+    file = folder / "training" / "trace.safetensors"
     arrays, about = read_arrays(file) if file.is_file() else ({}, {})
     if about.get("holds") == "trace":
         for samples in read_corpora(arrays, about):
-            check_origin(run, samples, place)
+            check_origin(run, samples, folder)
 
 
 def read_corpora(arrays: Mapping[str, Any], about: Mapping[str, str]) -> list[Samples]:
@@ -71,30 +78,19 @@ def read_corpora(arrays: Mapping[str, Any], about: Mapping[str, str]) -> list[Sa
     names = ("values", "starts", "stops", "labels")
     sizes: list[int] = json.loads(about["n_tokens"])
     return [
-        Samples(**{name: arrays[f"corpora/{place}/{name}"] for name in names}, n_tokens=size)
-        for place, size in enumerate(sizes)
+        Samples(**{name: arrays[f"corpora/{number}/{name}"] for name in names}, n_tokens=size)
+        for number, size in enumerate(sizes)
     ]
 
 
 def _count(origin: Any) -> str:
     if not isinstance(origin, dict):
         return "other edges"
-    told = cast("dict[str, Any]", origin)
-    return f"{told['realisable']:,} realisable samples over {told['n_tokens']:,} tokens"
+    record = cast("dict[str, Any]", origin)
+    return f"{record['realisable']:,} realisable samples over {record['n_tokens']:,} tokens"
 
 
 def gives_edges(samples: Samples, edges: pa.Table) -> bool:
     """Whether samples give the very edges of a run, and so may be those that it was learned from."""
-    found = extract_edges(samples).rows
-    return bool(found.equals(edges.cast(found.schema)))
-
-
-def _edges_of(place: Path) -> pa.Table:
-    run = read_run(place)
-    return read_whole(run.place or place, run.parts, "edges")
-
-
-def _window_of(manifest: dict[str, Any]) -> str:
-    config: Any = manifest.get("config")
-    window = cast("dict[str, Any]", config).get("window") if isinstance(config, dict) else None
-    return f", window {window}" if isinstance(window, int) else ""
+    own = extract_edges(samples).rows
+    return bool(own.equals(edges.cast(own.schema)))

@@ -12,7 +12,6 @@ from attomaton.base.errors import MismatchedParts
 from attomaton.base.ragged import group_borders, ranges_of
 from attomaton.base.tables import Bool, Int32, Int64, Integers, column
 from attomaton.graphs.components import Components
-from attomaton.graphs.edges import EdgeTable
 
 
 class Edge(NamedTuple):
@@ -79,14 +78,15 @@ def graph_of(components: Components, query: int) -> QueryGraph:
     first, stop = _range(components.query_of, query)
     start, below = components.below
     pairs = slice(int(start[first]), int(start[stop]))
-    edges = slice(*_range(components.edges["query"], query))
+    table = components.edges
+    edges = slice(*_range(table["query"], query))
     return QueryGraph(
         first,
         components.token_of_node[nodes],
         components.component_of_node[nodes],
         column(components.order, "above")[pairs],
         below[pairs],
-        lambda: [_edges_of(components.edges, edges)],
+        lambda: [(table["winner"][edges], table["loser"][edges], table["support"][edges])],
     )
 
 
@@ -123,36 +123,36 @@ class QueryOrder:
 
         ``before`` describes the paths, as :meth:`search` gave it. The data edges are gone through once.
         """
-        paths = [list(pairwise(self._path(before, top, bottom))) for bottom in bottoms]
+        paths: list[list[tuple[int, int]]] = []
+        for bottom in bottoms:
+            path = [self.local(bottom)]
+            while path[-1] != self.local(top):
+                path.append(int(before[path[-1]]))
+            paths.append(list(pairwise(path[::-1])))
         steps = {step: self._pair(*step) for path in paths for step in path}
-        found = self._between(np.unique(np.array(list(steps.values()), np.int64)))
-        return [tuple(found.get(steps[step], ()) for step in path) for path in paths]
+        edges = self._between(np.unique(np.array(list(steps.values()), np.int64)))
+        return [tuple(edges.get(steps[step], ()) for step in path) for path in paths]
 
-    def _path(self, before: Integers, top: int, bottom: int) -> list[int]:
-        """The components on the way, as local numbers."""
-        path = [self.local(bottom)]
-        while path[-1] != self.local(top):
-            path.append(int(before[path[-1]]))
-        return path[::-1]
-
-    def _between(self, wanted: Int64) -> dict[int, tuple[Edge, ...]]:
+    def _between(self, steps: Int64) -> dict[int, tuple[Edge, ...]]:
         """The data edges of each wanted pair of components, best supported first."""
-        found: dict[int, list[Edge]] = {int(pair): [] for pair in wanted}
+        evidence: dict[int, list[Edge]] = {int(pair): [] for pair in steps}
         for winner, loser, support in self._query.edges():
             pairs = self._pair(self._components_of(winner), self._components_of(loser))
-            kept = np.flatnonzero(np.isin(pairs, wanted))
+            chosen = np.flatnonzero(np.isin(pairs, steps))
             rows = (pairs, winner, loser, support)
-            for pair, *edge in zip(*(values[kept].tolist() for values in rows), strict=True):
-                found[pair].append(Edge(*edge))
-        return {pair: tuple(sorted(edges, key=lambda edge: -edge.support)) for pair, edges in found.items()}
+            for pair, *edge in zip(*(values[chosen].tolist() for values in rows), strict=True):
+                evidence[pair].append(Edge(*edge))
+        return {
+            pair: tuple(sorted(edges, key=lambda edge: -edge.support)) for pair, edges in evidence.items()
+        }
 
     def _components_of(self, tokens: Int32) -> Int64:
         """The local number of the component of each token, all of which must be nodes."""
         number = self._number_of
-        known = number[np.minimum(tokens, len(number) - 1)]
-        if (known < 0).any():
+        numbers = number[np.minimum(tokens, len(number) - 1)]
+        if (numbers < 0).any():
             raise MismatchedParts("an edge leads to a token that is no node; give find_components(edges)")
-        return known
+        return numbers
 
     @cached_property
     def _number_of(self) -> Int64:
@@ -165,10 +165,6 @@ class QueryOrder:
     def _pair(self, above: Any, below: Any) -> Any:
         """One number for a pair of components of this query."""
         return above * self._size + below
-
-
-def _edges_of(edges: EdgeTable, rows: slice) -> Edges:
-    return edges["winner"][rows], edges["loser"][rows], edges["support"][rows]
 
 
 def _range(ordered: Integers, value: int) -> tuple[int, int]:

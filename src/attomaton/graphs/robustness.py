@@ -8,11 +8,12 @@ may every edge be asked to have before it falls apart?
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.borders import check_kind
 from attomaton.base.errors import MismatchedParts, UnknownToken
 from attomaton.base.frames import Tabular
 from attomaton.base.kernels import compiled
@@ -22,27 +23,13 @@ from attomaton.base.tables import Bool, Int32, Int64, Integers, make_table
 from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.strong import label_strong_components
 
-LINK_SCHEMA = pa.schema(
-    [
-        ("component", pa.int64()),
-        ("query", pa.int32()),
-        ("winner", pa.int32()),
-        ("loser", pa.int32()),
-        ("support", pa.int64()),
-    ]
-)
-ROBUSTNESS_SCHEMA = pa.schema(
-    [
-        ("component", pa.int64()),
-        ("query", pa.int32()),
-        ("size", pa.int64()),
-        ("edges", pa.int64()),
-        ("bridges", pa.int64()),
-        ("support", pa.int64()),
-    ]
-)
+_LINKS = [("component", pa.int64()), ("query", pa.int32()), ("winner", pa.int32()), ("loser", pa.int32())]
+LINK_SCHEMA = pa.schema([*_LINKS, ("support", pa.int64())])
+_NUMBERS = [(name, pa.int64()) for name in ("size", "edges", "bridges", "support")]
+ROBUSTNESS_SCHEMA = pa.schema([("component", pa.int64()), ("query", pa.int32()), *_NUMBERS])
 
 
+@runtime_checkable
 class Grouped(Protocol):
     """Edges whose tokens are grouped under each query: :class:`~attomaton.graphs.components.Components`.
 
@@ -140,21 +127,12 @@ class _Links:
 
 
 def measure_robustness(components: Grouped, numbers: Sequence[int] | None = None) -> Robustness:
-    """Find what every component, or those of the given ``numbers``, hangs on.
+    """Find what every component, or those of the given ``numbers``, depends on.
 
-    Parameters
-    ----------
-    components : Components
-        As :func:`~attomaton.graphs.components.find_components` returns them; components that embeddings have
-        merged are not held together by edges and are refused.
-    numbers : sequence of int, optional
-        The components asked about; those of a single token have no edges, and no row. None means all.
-
-    Notes
-    -----
-    The bridges of a strongly connected graph are the bridges of its flow graph from any one token, and those
-    of its reverse (Italiano, Laura and Santaroni, 2012): near-linear time. The support is found by bisection,
-    one search for strong components per bit of the largest support.
+    Components of a single token have no edges, and no row; components that embeddings have merged are not
+    held together by edges and are refused. The bridges of a strongly connected graph are the bridges of its
+    flow graph from any one token, and those of its reverse (Italiano, Laura and Santaroni, 2012). The support
+    is found by bisection.
 
     Examples
     --------
@@ -166,64 +144,64 @@ def measure_robustness(components: Grouped, numbers: Sequence[int] | None = None
     >>> robustness.bridges.select(["winner", "loser", "support"]).to_pylist()[0]
     {'winner': 1, 'loser': 0, 'support': 1}
     """
-    wanted = components.sizes > 1
+    check_kind(components, Grouped, "components")
+    chosen = components.sizes > 1
     if numbers is not None:
-        _check_numbers(numbers, len(components))
-        wanted &= np.isin(np.arange(len(components)), np.asarray(numbers, np.int64))
-    links, asked = _find_links(components, wanted), np.flatnonzero(wanted)
+        for number in numbers:
+            if not 0 <= whole_number(number, "the number of a component", least=-LARGEST) < len(components):
+                raise UnknownToken(
+                    f"there is no component {number} among {len(components)}, numbered from 0; "
+                    "components.component(query, token) gives the number of a token's"
+                )
+        chosen &= np.isin(np.arange(len(components)), np.asarray(numbers, np.int64))
+    links, ids = _find_links(components, chosen), np.flatnonzero(chosen)
     whole = _connected(links, np.ones(len(links.row), bool))
     if not whole.all():
         raise MismatchedParts(
-            f"component {asked[~whole][0]} is not held together by edges but by embeddings that merge it; "
+            f"component {ids[~whole][0]} is not held together by edges but by embeddings that merge it; "
             "ask find_components(components.edges) instead"
         )
     bridge = _find_bridges(links)
     columns = {
-        "component": asked,
-        "query": components.query_of[asked],
-        "size": components.sizes[asked],
-        "edges": np.bincount(links.group, minlength=len(asked)),
-        "bridges": np.bincount(links.group[bridge], minlength=len(asked)),
+        "component": ids,
+        "query": components.query_of[ids],
+        "size": components.sizes[ids],
+        "edges": np.bincount(links.group, minlength=len(ids)),
+        "bridges": np.bincount(links.group[bridge], minlength=len(ids)),
         "support": _find_support(links),
     }
-    return Robustness(make_table(ROBUSTNESS_SCHEMA, columns), _bridge_table(components, asked, links, bridge))
+    edges, rows, component = components.edges, links.row[bridge], ids[links.group[bridge]]
+    order = np.lexsort((edges["support"][rows], component))
+    names = ("query", "winner", "loser", "support")
+    bridges = {"component": component[order], **{name: edges[name][rows[order]] for name in names}}
+    return Robustness(make_table(ROBUSTNESS_SCHEMA, columns), make_table(LINK_SCHEMA, bridges))
 
 
-def _check_numbers(numbers: Sequence[int], n_components: int) -> None:
-    found = [whole_number(number, "the number of a component", least=-LARGEST) for number in numbers]
-    outside = [number for number in found if not 0 <= number < n_components]
-    if outside:
-        raise UnknownToken(
-            f"there is no component {outside[0]} among {n_components}, numbered from 0; "
-            "components.component(query, token) gives the number of a token's"
-        )
-
-
-def _find_links(components: Grouped, wanted: Bool) -> _Links:
+def _find_links(components: Grouped, chosen: Bool) -> _Links:
     edges = components.edges
-    rows = np.flatnonzero(np.isin(edges["query"], components.query_of[wanted]))
-    winner, known = components.rows(edges["query"][rows], edges["winner"][rows])
-    loser, also_known = components.rows(edges["query"][rows], edges["loser"][rows])
-    if not (known.all() and also_known.all()):
+    rows = np.flatnonzero(np.isin(edges["query"], components.query_of[chosen]))
+    winner, is_node = components.rows(edges["query"][rows], edges["winner"][rows])
+    loser, also_node = components.rows(edges["query"][rows], edges["loser"][rows])
+    if not (is_node.all() and also_node.all()):
         raise MismatchedParts("an edge leads to a token that is no node; give find_components(edges)")
     component = components.component_of_node
-    inside = (component[winner] == component[loser]) & wanted[component[winner]]
+    inside = (component[winner] == component[loser]) & chosen[component[winner]]
     rows, winner, loser = rows[inside], winner[inside], loser[inside]
-    asked = wanted[component]
-    node, group = np.cumsum(asked) - 1, np.cumsum(wanted) - 1
+    inside_nodes = chosen[component]
+    node, group = np.cumsum(inside_nodes) - 1, np.cumsum(chosen) - 1
     return _Links(
         row=rows,
         winner=node[winner],
         loser=node[loser],
         support=edges["support"][rows],
         group=group[component[winner]],
-        group_of_node=group[component[asked]],
+        group_of_node=group[component[inside_nodes]],
     )
 
 
-def _connected(links: _Links, kept: Bool) -> Bool:
+def _connected(links: _Links, selected: Bool) -> Bool:
     """Whether the kept edges strongly connect each component, shape (n_groups,)."""
-    label = label_strong_components(links.winner[kept], links.loser[kept], links.n_nodes)
+    label = label_strong_components(links.winner[selected], links.loser[selected], links.n_nodes)
     lowest, highest = np.full(links.n_groups, links.n_nodes), np.full(links.n_groups, 0)
     np.minimum.at(lowest, links.group_of_node, label)
     np.maximum.at(highest, links.group_of_node, label)
@@ -232,8 +210,6 @@ def _connected(links: _Links, kept: Bool) -> Bool:
 
 def _find_bridges(links: _Links) -> Bool:
     """Which edges would split their component if they were lost, shape (n_links,)."""
-    from attomaton.graphs.robustness import find_flow_bridges  # compiles, so only when needed
-
     order = np.argsort(links.loser, kind="stable")
     start, enter = group_borders(links.winner, links.n_nodes), group_borders(links.loser, links.n_nodes)
     source, target = links.winner[order], links.loser
@@ -255,14 +231,6 @@ def _find_support(links: _Links) -> Int64:
     return low
 
 
-def _bridge_table(components: Grouped, asked: Int64, links: _Links, bridge: Bool) -> pa.Table:
-    edges, rows, component = components.edges, links.row[bridge], asked[links.group[bridge]]
-    order = np.lexsort((edges["support"][rows], component))
-    names = ("query", "winner", "loser", "support")
-    columns = {name: edges[name][rows[order]] for name in names}
-    return make_table(LINK_SCHEMA, {"component": component[order], **columns})
-
-
 @compiled
 def find_flow_bridges(start: Int64, target: Int64, enter: Int64, source: Int64, roots: Int64) -> Bool:
     """Which edges no path from the root to their head can avoid, shape (n_edges,), ordered like ``source``.
@@ -280,14 +248,14 @@ def find_flow_bridges(start: Int64, target: Int64, enter: Int64, source: Int64, 
     for position in range(n_nodes):
         if parent[position] == position:
             continue
-        node, useful, kept = order[position], 0, 0
+        node, useful, last_edge = order[position], 0, 0
         for edge in range(enter[node], enter[node + 1]):
             tail = first[rank[source[edge]]]
             if not first[position] <= tail < last[position]:
                 useful += 1
-                kept = edge
+                last_edge = edge
         if useful == 1:
-            bridge[kept] = True
+            bridge[last_edge] = True
     return bridge
 
 
@@ -299,14 +267,14 @@ def sort_depth_first(start: Int64, target: Int64, roots: Int64) -> tuple[Int64, 
     """
     n_nodes = len(start) - 1
     order, parent = np.empty(n_nodes, np.int64), np.empty(n_nodes, np.int64)
-    seen = np.zeros(n_nodes, np.bool_)
+    visited = np.zeros(n_nodes, np.bool_)
     stack = np.empty(n_nodes, np.int64)  # positions
     next_edge = start[:-1].copy()
-    place = 0
+    position = 0
     for root in roots:
-        order[place], parent[place], stack[0], size = root, place, place, 1
-        seen[root] = True
-        place += 1
+        order[position], parent[position], stack[0], size = root, position, position, 1
+        visited[root] = True
+        position += 1
         while size > 0:
             node = order[stack[size - 1]]
             if next_edge[node] == start[node + 1]:
@@ -314,13 +282,13 @@ def sort_depth_first(start: Int64, target: Int64, roots: Int64) -> tuple[Int64, 
                 continue
             reached = target[next_edge[node]]
             next_edge[node] += 1
-            if not seen[reached]:
-                seen[reached] = True
-                order[place], parent[place] = reached, stack[size - 1]
-                stack[size] = place
+            if not visited[reached]:
+                visited[reached] = True
+                order[position], parent[position] = reached, stack[size - 1]
+                stack[size] = position
                 size += 1
-                place += 1
-    assert place == n_nodes  # noqa: S101  every node is in the component of a root
+                position += 1
+    assert position == n_nodes  # noqa: S101  every node is in the component of a root
     return order, parent
 
 

@@ -19,8 +19,7 @@ from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.ragged import sum_at
 from attomaton.base.solutions import check_embeddings, scale_rows
 from attomaton.base.tables import Bool, Float64, Integers, column
-from attomaton.graphs.components import Components, merge_components
-from attomaton.graphs.reduction import find_ends, find_needed, find_ties
+from attomaton.graphs.components import Components, find_ends, find_needed, find_ties, merge_components
 
 FINEST = 13
 """Squares of singular values are bounded by the powers 4⁻¹ … of the shortest row's, down to this one."""
@@ -46,21 +45,14 @@ def bound_singular(rows: Float64) -> float:
     coarse, fine = 0, FINEST + 1  # the answer is between these powers
     while fine - coarse > 1:
         power = (coarse + fine) // 2
-        if _is_above(gram, 4.0**-power * float(np.diag(gram).min())):
-            fine = power
-        else:
+        level = 4.0**-power * float(np.diag(gram).min())
+        try:
+            np.linalg.cholesky(gram - level * np.eye(len(gram)))
+            coarse, fine = (coarse, power) if level > 0 else (power, fine)
+        except np.linalg.LinAlgError:
             coarse = power
     least = 4.0**-fine * float(np.diag(gram).min()) - rounding
     return float(np.sqrt(least)) if fine <= FINEST and least > 0 else 0.0
-
-
-def _is_above(gram: Float64, level: float) -> bool:
-    """Whether all eigenvalues are above a level."""
-    try:
-        np.linalg.cholesky(gram - level * np.eye(len(gram)))
-    except np.linalg.LinAlgError:
-        return False
-    return level > 0
 
 
 MOST_NODES = 4000
@@ -99,11 +91,9 @@ class Separation:
 
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.graphs.edges import extract_edges
-    >>> samples = Samples.from_lists([[0, 1, 0], [0, 1, 1]], [0, 0])  # 0 beats 1 under both queries
-    >>> separation = separate(find_components(extract_edges(samples)), [[1.0], [-1.0]])
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 0], [0, 1, 1]], [0, 0])  # 0 beats 1 under both queries
+    >>> separation = separate(at.find_components(at.extract_edges(samples)), [[1.0], [-1.0]])
     >>> separation.inseparable.tolist(), separation.multipliers.round(6).tolist()
     ([True, True], [1.0, 1.0])
     >>> separation.residual < 1e-9, separation.components.sizes.tolist()  # 0 and 1 now tie under both
@@ -132,20 +122,13 @@ class Separation:
 def separate(components: Components, embeddings: object) -> Separation:
     """Split the priorities into those that some W meets all at once and those that none can.
 
-    Parameters
-    ----------
-    components : Components
-        Who ties and who precedes whom.
-    embeddings : float array, shape (n_tokens, dim)
-        E, of any rank.
+    ``embeddings`` are E, of any rank, shape (n_tokens, dim).
 
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.graphs.edges import extract_edges
-    >>> samples = Samples.from_lists([[0, 1, 0], [0, 1, 1]], [0, 0])  # 0 beats 1 under both queries
-    >>> comps = find_components(extract_edges(samples))
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 0], [0, 1, 1]], [0, 0])  # 0 beats 1 under both queries
+    >>> comps = at.find_components(at.extract_edges(samples))
     >>> separate(comps, [[1.0], [-1.0]]).feasible  # e_0 = −e_1: what one query asks, the other forbids
     False
     >>> separate(comps, [[1.0, 0.0], [0.0, 1.0]]).feasible
@@ -163,16 +146,11 @@ def separate(components: Components, embeddings: object) -> Separation:
         return Separation(components, *nothing, independent)
     forces = _forces(components, basis, multipliers)
     merged, inseparable = _merge(components, multipliers > 0)
-    residual = farkas_residual(components, table, forces) if clear else np.inf
+    keys, queries = table[components.token_of_node], table[components.query_of_node]
+    total = float(np.abs(forces) @ (np.linalg.norm(keys, axis=1) * np.linalg.norm(queries, axis=1)))
+    norm = float(np.linalg.norm((keys * forces[:, None]).T @ queries))
+    residual = np.inf if not clear else norm / total if total > 0 else 0.0
     return Separation(merged, inseparable, multipliers, forces, residual, independent)
-
-
-def farkas_residual(components: Components, embeddings: Float64, forces: Float64) -> float:
-    """‖Σ forces e_token e_queryᵀ‖ relative to the sum of the norms."""
-    keys, asked = embeddings[components.token_of_node], embeddings[components.query_of_node]
-    norms = np.linalg.norm(keys, axis=1) * np.linalg.norm(asked, axis=1)
-    total = float(np.abs(forces) @ norms)
-    return float(np.linalg.norm((keys * forces[:, None]).T @ asked)) / total if total > 0 else 0.0
 
 
 def _independent(components: Components, table: Float64) -> bool:
@@ -199,24 +177,24 @@ def _attainable_scores(components: Components, table: Float64) -> tuple[Float64,
     """
     left, singular, _ = np.linalg.svd(node_features(components, table)[0], full_matrices=False)
     largest = singular.max(initial=0.0)
-    kept = singular > NEGLIGIBLE * largest
+    clear_axes = singular > NEGLIGIBLE * largest
     rows = table[np.unique(components.token_of_node)]
     own = np.linalg.svd(rows, compute_uv=False)
-    parts = [singular[~kept] / max(largest, 1e-300), own / max(float(own.max(initial=0.0)), 1e-300)]
+    parts = [singular[~clear_axes] / max(largest, 1e-300), own / max(float(own.max(initial=0.0)), 1e-300)]
     unclear = [(part > ROUNDED) & (part <= NEGLIGIBLE) for part in parts]
-    return left[:, kept], not (any(part.any() for part in unclear) or _nearly_twice(rows))
+    return left[:, clear_axes], not (any(part.any() for part in unclear) or _nearly_twice(rows))
 
 
 def _nearly_twice(rows: Float64) -> bool:
     """Whether two rows, or a row and another's opposite, are apart by roundings only, but not the same."""
     lengths = np.linalg.norm(rows, axis=1)
     cosines = np.abs(rows @ rows.T) / np.maximum(np.outer(lengths, lengths), 1e-300)
-    one, other = np.nonzero(np.triu(cosines > 1.0 - 1e-12, 1))
+    first, second = np.nonzero(np.triu(cosines > 1.0 - 1e-12, 1))
     apart = np.minimum(
-        np.abs(rows[one] - rows[other]).max(axis=1, initial=0.0),
-        np.abs(rows[one] + rows[other]).max(axis=1, initial=0.0),
+        np.abs(rows[first] - rows[second]).max(axis=1, initial=0.0),
+        np.abs(rows[first] + rows[second]).max(axis=1, initial=0.0),
     )
-    return bool(((apart > 0) & (apart <= NEGLIGIBLE * lengths[one])).any())
+    return bool(((apart > 0) & (apart <= NEGLIGIBLE * lengths[first])).any())
 
 
 def node_features(components: Components, table: Float64) -> tuple[Float64, tuple[Float64, Float64]]:
@@ -226,17 +204,17 @@ def node_features(components: Components, table: Float64) -> tuple[Float64, tupl
     shape (r, q), W = Lᵀ X R gives the nodes the scores features @ X.ravel(), and ‖W‖ = ‖X‖.
     """
     keys, left = _coordinates(table, components.token_of_node)
-    asked, right = _coordinates(table, components.query_of_node)
-    features = keys[:, :, None] * asked[:, None, :]
+    queries, right = _coordinates(table, components.query_of_node)
+    features = keys[:, :, None] * queries[:, None, :]
     return features.reshape(len(keys), len(left) * len(right)), (left, right)
 
 
 def _coordinates(table: Float64, tokens: Integers) -> tuple[Float64, Float64]:
     """The rows of ``table`` for ``tokens`` in as few coordinates as they need, and the orthonormal axes."""
-    used, place = np.unique(tokens, return_inverse=True)
+    used, row = np.unique(tokens, return_inverse=True)
     left, singular, axes = np.linalg.svd(table[used], full_matrices=False)
-    kept = singular > NEGLIGIBLE * singular.max(initial=0.0)
-    return (left[:, kept] * singular[kept])[place], axes[kept]
+    clear_axes = singular > NEGLIGIBLE * singular.max(initial=0.0)
+    return (left[:, clear_axes] * singular[clear_axes])[row], axes[clear_axes]
 
 
 def _contradictions(components: Components, basis: Float64) -> Float64:
@@ -244,8 +222,11 @@ def _contradictions(components: Components, basis: Float64) -> Float64:
 
     Only edges that no longer path replaces take part: the others follow.
     """
-    one, other = find_ties(components)
-    free = basis @ _null_space(basis[one] - basis[other]) if len(one) else basis
+    first, second = find_ties(components)
+    free = basis
+    if len(first):  # what gives equal scores to ties
+        _, singular, axes = np.linalg.svd(basis[first] - basis[second])
+        free = basis @ axes[int((singular > NEGLIGIBLE * singular.max(initial=0.0)).sum()) :].T
     rows = np.flatnonzero(find_needed(components))
     above, below = (end[rows] for end in find_ends(components))
     directions = free[above] - free[below]
@@ -282,23 +263,16 @@ def _stuck_weights(directions: Float64) -> Float64:
     return weights
 
 
-def _null_space(matrix: Float64) -> Float64:
-    """An orthonormal basis of what the matrix maps to zero, shape (n_columns, dimension)."""
-    _, singular, right = np.linalg.svd(matrix)
-    rank = int((singular > NEGLIGIBLE * singular.max(initial=0.0)).sum())
-    return right[rank:].T
-
-
 def _forces(components: Components, basis: Float64, multipliers: Float64) -> Float64:
     """What the multipliers put on each node, balanced by free weights on ties, shape (n_nodes,)."""
     above, below = find_ends(components)
     size = components.nodes.num_rows
     forces = sum_at(above, multipliers, size) - sum_at(below, multipliers, size)
-    one, other = find_ties(components)
+    first, second = find_ties(components)
     ties = np.asarray(
-        np.linalg.lstsq((basis[one] - basis[other]).T, -basis.T @ forces, rcond=NEGLIGIBLE)[0], np.float64
+        np.linalg.lstsq((basis[first] - basis[second]).T, -basis.T @ forces, rcond=NEGLIGIBLE)[0], np.float64
     )
-    return forces + sum_at(one, ties, size) - sum_at(other, ties, size)
+    return forces + sum_at(first, ties, size) - sum_at(second, ties, size)
 
 
 def _merge(components: Components, joined: Bool) -> tuple[Components, Bool]:

@@ -1,6 +1,7 @@
-"""Strong components of a directed graph: sets of nodes that reach each other."""
+"""Strong components of a directed graph, the order between them, and the fewest edges that would join all."""
 
 import sys
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,8 +10,8 @@ from attomaton.base.kernels import compiled, compiled_within
 from attomaton.base.ragged import group_borders, run_starts
 from attomaton.base.tables import Int32, Int64, Integers
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
+from attomaton.graphs.bags import numpy_work
 from attomaton.graphs.grouping import distinct_keys, find_rows, pack_pairs, sum_by_key
-from attomaton.graphs.scanning import NUMPY
 
 SMALL = 4_000
 """Edges and nodes up to which Python's own search is over before scipy is loaded."""
@@ -101,12 +102,12 @@ class Found(NamedTuple):
 
 
 def search_queries(
-    query: Int32, winner: Int32, loser: Int32, support: Int64, asked: Int32, n_tokens: int
+    query: Int32, winner: Int32, loser: Int32, support: Int64, sampled: Int32, n_tokens: int
 ) -> Found:
-    """Find the components of some queries from their edges; ``asked`` are those that have samples."""
+    """Find the components of some queries from their edges; ``sampled`` are those that have samples."""
     won = pack_pairs(query, winner)
     won = won[run_starts(won)] if len(won) else won  # they come sorted
-    keys = distinct_keys(np.concatenate([won, pack_pairs(query, loser), pack_pairs(asked, asked)]))
+    keys = distinct_keys(np.concatenate([won, pack_pairs(query, loser), pack_pairs(sampled, sampled)]))
     above = find_nodes(keys, query, winner, n_tokens)
     below = find_nodes(keys, query, loser, n_tokens)
     component = label_components(above, below, len(keys))
@@ -116,16 +117,12 @@ def search_queries(
     return Found(keys, component, n_components, order)
 
 
-def _find_work(keys: Int64, queries: Int32, *_: Any) -> float:
-    return (len(keys) + len(queries)) / NUMPY
-
-
 def _find_plain(keys: Int64, queries: Int32, tokens: Int32, _: int) -> Int64:
     rows, found = find_rows(keys, pack_pairs(queries, tokens))
     return np.where(found, rows, -1)
 
 
-@compiled(work=_find_work, instead=_find_plain)
+@compiled(work=numpy_work, instead=_find_plain)
 def find_nodes(keys: Int64, queries: Int32, tokens: Int32, size: int) -> Int64:
     """The row of each (query, token) among rising node keys, shape (n_pairs,); −1 where there is none.
 
@@ -162,15 +159,11 @@ def in_order_of_appearance(labels: Integers) -> Int64:
     return rank[labels]
 
 
-def _label_work(winner: Int64, *_: Any) -> float:
-    return 2 * len(winner) / NUMPY
-
-
 def _label_plain(winner: Int64, loser: Int64, n_nodes: int) -> Int64:
     return in_order_of_appearance(label_strong_components(winner, loser, n_nodes))
 
 
-@compiled(work=_label_work, instead=_label_plain)
+@compiled(work=numpy_work, instead=_label_plain)
 def label_components(winner: Int64, loser: Int64, n_nodes: int) -> Int64:
     """The strong component of each node, numbered as they appear, shape (n_nodes,).
 
@@ -198,10 +191,6 @@ def count_components(start: Int64, loser: Int32) -> int:
     return search_all(start, loser)[1]
 
 
-def _condense_work(above: Int64, *_: Any) -> float:
-    return 4 * len(above) / NUMPY
-
-
 def _condense_plain(above: Int64, below: Int64, counts: Int64, support: Int64, size: int) -> Order:
     between = above != below
     keys, edges, supports = sum_by_key(
@@ -210,7 +199,7 @@ def _condense_plain(above: Int64, below: Int64, counts: Int64, support: Int64, s
     return keys // max(size, 1), keys % max(size, 1), edges, supports
 
 
-@compiled(work=_condense_work, instead=_condense_plain)
+@compiled(work=numpy_work, instead=_condense_plain)
 def condense(above: Int64, below: Int64, counts: Int64, support: Int64, size: int) -> Order:
     """The distinct edges between different ones of ``size`` components, their counts and supports summed."""
     start = np.zeros(size + 1, np.int64)
@@ -226,21 +215,21 @@ def condense(above: Int64, below: Int64, counts: Int64, support: Int64, size: in
     n_rows, n_edges = 0, len(order)
     tops, bottoms = np.empty(n_edges, np.int64), np.empty(n_edges, np.int64)
     sums, supports = np.empty(n_edges, np.int64), np.empty(n_edges, np.int64)
-    place = np.full(size, -1, np.int64)
+    row_of = np.full(size, -1, np.int64)
     for component in range(size):
         first = n_rows
         for entry in range(start[component], start[component + 1]):
             other = below[order[entry]]
-            if place[other] < first:
-                place[other] = n_rows
+            if row_of[other] < first:
+                row_of[other] = n_rows
                 bottoms[n_rows] = other
                 n_rows += 1
         sort_between(bottoms, first, n_rows)
         for row in range(first, n_rows):
-            place[bottoms[row]] = row
+            row_of[bottoms[row]] = row
             tops[row], sums[row], supports[row] = component, 0, 0
         for entry in range(start[component], start[component + 1]):
-            row = place[below[order[entry]]]
+            row = row_of[below[order[entry]]]
             sums[row] += counts[order[entry]]
             supports[row] += support[order[entry]]
     return tops[:n_rows].copy(), bottoms[:n_rows].copy(), sums[:n_rows].copy(), supports[:n_rows].copy()
@@ -253,11 +242,73 @@ def sort_between(numbers: Int64, first: int, end: int) -> None:
     while 3 * step + 1 < end - first:
         step = 3 * step + 1
     while step > 0:
-        for place in range(first + step, end):
-            one = numbers[place]
-            free = place
-            while free - step >= first and numbers[free - step] > one:
+        for position in range(first + step, end):
+            number = numbers[position]
+            free = position
+            while free - step >= first and numbers[free - step] > number:
                 numbers[free] = numbers[free - step]
                 free -= step
-            numbers[free] = one
+            numbers[free] = number
         step //= 3
+
+
+Pair = tuple[int, int]
+
+
+def connect(n_nodes: int, above: Int64, below: Int64) -> list[Pair]:
+    """A smallest set of edges that makes the acyclic graph above → below strongly connected.
+
+    Every source needs an edge into it, every sink one out of it, and a node without edges both; max(sources,
+    sinks) edges suffice (Eswaran and Tarjan 1976).
+    """
+    if n_nodes < 2:
+        return []
+    lead_out, lead_in = np.bincount(above, minlength=n_nodes) > 0, np.bincount(below, minlength=n_nodes) > 0
+    sources, sinks = (
+        np.flatnonzero(lead_out & ~lead_in).tolist(),
+        np.flatnonzero(lead_in & ~lead_out).tolist(),
+    )
+    alone = np.flatnonzero(~lead_in & ~lead_out).tolist()
+    if len(sources) <= len(sinks):
+        return _close(_pair_up(n_nodes, above, below, sources), sources, sinks, alone)
+    reversed_edges = _close(_pair_up(n_nodes, below, above, sinks), sinks, sources, alone)
+    return [(after, before) for before, after in reversed_edges]
+
+
+def _pair_up(n_nodes: int, above: Int64, below: Int64, sources: Sequence[int]) -> list[Pair]:
+    """Pairs (source, a sink it reaches), no node walked twice.
+
+    Each source walks down over nodes not seen before until it meets a sink. A source that meets none can
+    reach the sink of a pair; a sink that is in no pair can be reached from the source of one.
+    """
+    order = np.argsort(above, kind="stable")
+    start, children = group_borders(above, n_nodes).tolist(), below[order].tolist()
+    visited, pairs = [False] * n_nodes, list[Pair]()
+    for source in sources:
+        stack = [source]
+        while stack:
+            node = stack.pop()
+            if visited[node]:
+                continue
+            visited[node] = True
+            if start[node] == start[node + 1]:
+                pairs.append((source, node))
+                break
+            stack.extend(reversed(children[start[node] : start[node + 1]]))
+    return pairs
+
+
+def _close(pairs: list[Pair], sources: list[int], sinks: list[int], alone: list[int]) -> list[Pair]:
+    """Close one cycle through all pairs, the nodes alone and the sinks too many; pair off the others.
+
+    There are no more sources than sinks.
+    """
+    paired_sources, paired_sinks = {source for source, _ in pairs}, {sink for _, sink in pairs}
+    other_sources = [source for source in sources if source not in paired_sources]
+    other_sinks = [sink for sink in sinks if sink not in paired_sinks]
+    matched = len(other_sources)
+    edges = list(zip(other_sinks[:matched], other_sources, strict=True))
+    stops = [*pairs, *((node, node) for node in [*other_sinks[matched:], *alone])]
+    for (_, leave), (enter, _) in zip(stops, [*stops[1:], stops[0]], strict=True):
+        edges.append((leave, enter))
+    return edges

@@ -9,6 +9,12 @@ import numpy as np
 from attomaton.base.kernels import compiled
 from attomaton.base.tables import Bool, Int64, Integers
 
+Graph = tuple[Int64, Int64, Bool]
+"""Compressed rows, and which of their edges are kept."""
+
+Room = tuple[Int64, Int64]
+"""The mark of each node, and a stack of nodes."""
+
 
 def _walk_work(start: Int64, below: Int64, *_: object) -> float:
     """About how many edges are passed where a walk begins at every node."""
@@ -66,8 +72,8 @@ def find_irredundant(start: Int64, below: Int64) -> Bool:
     """
     n_nodes = len(start) - 1
     height = find_heights(start, below)
-    kept = np.zeros(len(below), np.bool_)
-    seen = np.full(n_nodes, -1, np.int64)
+    needed = np.zeros(len(below), np.bool_)
+    marks = np.full(n_nodes, -1, np.int64)
     stack = np.empty(n_nodes, np.int64)
     for node in np.argsort(height, kind="mergesort"):
         children = below[start[node] : start[node + 1]]
@@ -75,11 +81,11 @@ def find_irredundant(start: Int64, below: Int64) -> Bool:
             continue
         lowest = height[children].min()
         for child in np.argsort(-height[children], kind="mergesort"):
-            if seen[children[child]] == node:
+            if marks[children[child]] == node:
                 continue
-            kept[start[node] + child] = True
-            _mark_below(int(children[child]), node, lowest, (start, below, kept), height, seen, stack)
-    return kept
+            needed[start[node] + child] = True
+            _mark_below(int(children[child]), node, lowest, (start, below, needed), height, (marks, stack))
+    return needed
 
 
 @compiled(work=_walk_work)
@@ -88,9 +94,9 @@ def find_paths(start: Int64, below: Int64, height: Int64, top: Int64, bottom: In
 
     One walk for each distinct top, which stays above the lowest bottom it is looking for.
     """
-    found = np.zeros(len(top), np.bool_)
-    kept = np.ones(len(below), np.bool_)
-    seen = np.full(len(start) - 1, -1, np.int64)
+    answers = np.zeros(len(top), np.bool_)
+    all_edges = np.ones(len(below), np.bool_)
+    marks = np.full(len(start) - 1, -1, np.int64)
     stack = np.empty(len(start) - 1, np.int64)
     first = 0
     while first < len(top):
@@ -98,29 +104,18 @@ def find_paths(start: Int64, below: Int64, height: Int64, top: Int64, bottom: In
         while last < len(top) and top[last] == top[first]:
             lowest = min(lowest, height[bottom[last]])
             last += 1
-        _mark_below(int(top[first]), first, int(lowest), (start, below, kept), height, seen, stack)
+        _mark_below(int(top[first]), first, int(lowest), (start, below, all_edges), height, (marks, stack))
         for pair in range(first, last):
-            found[pair] = seen[bottom[pair]] == first
+            answers[pair] = marks[bottom[pair]] == first
         first = last
-    return found
+    return answers
 
 
 @compiled
-def _mark_below(
-    top: int,
-    mark: int,
-    lowest: int,
-    graph: tuple[Int64, Int64, Bool],
-    height: Int64,
-    seen: Int64,
-    stack: Int64,
-) -> None:
-    """Set ``seen`` to ``mark`` on ``top`` and all nodes below it that are not below height ``lowest``.
-
-    ``graph`` is the compressed rows and which of their edges are kept.
-    """
-    start, below, kept = graph
-    seen[top] = mark
+def _mark_below(top: int, mark: int, lowest: int, graph: Graph, height: Int64, room: Room) -> None:
+    """Mark ``top`` and all nodes below it that are not below height ``lowest``."""
+    (start, below, usable), (marks, stack) = graph, room
+    marks[top] = mark
     stack[0] = top
     size = 1
     while size > 0:
@@ -128,8 +123,8 @@ def _mark_below(
         node = stack[size]
         for edge in range(start[node], start[node + 1]):
             reached = below[edge]
-            if kept[edge] and seen[reached] != mark and height[reached] >= lowest:
-                seen[reached] = mark
+            if usable[edge] and marks[reached] != mark and height[reached] >= lowest:
+                marks[reached] = mark
                 stack[size] = reached
                 size += 1
 

@@ -15,65 +15,50 @@ from attomaton.base.borders import check_int32, check_int64, check_lengths
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.kernels import compiled, compiled_within
 from attomaton.base.tables import Bool, Int32, Int64, Integers
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
 
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Where the token at each position stood before and returns, and the samples of each query.
+    """Where the token at each position stood before and returns, and the samples of each query."""
 
-    Attributes
-    ----------
-    before, after : int32 arrays, shape (n_values,)
-        The nearest position with the same token in the same document, or −1 and 2^31 − 1: outside every
-        context.
-    realisable, unrealisable : int64 arrays, shape (n_tokens,)
-        Samples of each query, by whether the label is in the context; none of a query that is not kept.
-    """
-
-    before: Int32
-    after: Int32
-    realisable: Int64
-    unrealisable: Int64
+    before: Int32  # (n_values,): the nearest earlier position of the token in the document, or −1
+    after: Int32  # (n_values,): the nearest later one, or 2^31 − 1
+    realisable: Int64  # (n_tokens,): samples of each kept query with the label in the context
+    unrealisable: Int64  # (n_tokens,): those without
 
 
 def link_repeats(piece: Piece, window: int, kept: Bool) -> Links:
     """Link every token to its like before and after, and count the samples of the kept queries."""
-    from attomaton.graphs.windows import NOT_YET, count_samples, link_tokens
-
     kept = _check_kept(kept, piece.n_tokens)
     before, after = np.empty(len(piece.ids), np.int32), np.empty(len(piece.ids), np.int32)
-    last = np.full(piece.n_tokens, NOT_YET, np.int32)
-    link_tokens(piece.ids, piece.documents, last, before, after)
-    realisable, unrealisable = np.zeros(piece.n_tokens, np.int64), np.zeros(piece.n_tokens, np.int64)
-    count_samples(piece.ids, piece.documents, piece.head, window, kept, before, realisable, unrealisable)
-    return Links(before, after, realisable, unrealisable)
+    counts = np.zeros(piece.n_tokens, np.int64), np.zeros(piece.n_tokens, np.int64)
+    _link_tokens(piece.ids, (piece.documents, piece.head), window, kept, (before, after), counts)
+    return Links(before, after, *counts)
 
 
 def window_edges(
     piece: Piece, links: Links, *, window: int, kept: Bool, max_keys: int
 ) -> Iterator[tuple[Int64, Int32]]:
     """The edges of the kept queries, in chunks of at most ``max_keys`` before they are counted."""
-    from attomaton.graphs.windows import count_runs, pack_windows
-
     kept = _check_kept(kept, piece.n_tokens)
     before, after = check_int32(links.before, "before"), check_int32(links.after, "after")
     check_lengths("tokens and their links", ids=piece.ids, before=before, after=after)
-    place, longest = 0, max(0, min(window, len(piece.ids)))
+    position, longest = 0, max(0, min(window, len(piece.ids)))
     room = max(max_keys, longest) + 1  # a context is never torn, and one place is scratch
     realisable = int(check_int64(links.realisable, "realisable").sum())
     room = min(room, max(realisable, 1) * longest + 1)
-    while place < len(piece.ids):
+    while position < len(piece.ids):
         keys = np.empty(room, np.int64)
-        borders = (piece.documents, piece.head, place)
-        place, n_keys = pack_windows(piece.ids, *borders, longest, kept, (before, after), keys)
+        borders = (piece.documents, piece.head, position)
+        position, n_keys = pack_windows(piece.ids, *borders, longest, kept, (before, after), keys)
         if n_keys:
-            found = keys[:n_keys]
-            found.sort()
+            chunk = keys[:n_keys]
+            chunk.sort()
             support = np.empty(n_keys, np.int32)
-            n_distinct = count_runs(found, support)
-            yield found[:n_distinct], support[:n_distinct]
+            n_distinct = count_runs(chunk, support)
+            yield chunk[:n_distinct], support[:n_distinct]
 
 
 def _check_kept(kept: object, n_tokens: int) -> Bool:
@@ -94,8 +79,16 @@ NOT_YET = -1
 
 
 @compiled
-def link_tokens(ids: Int32, documents: Int64, last: Int32, before: Int32, after: Int32) -> None:
-    """Fill in where each token stood before and returns, inside its document."""
+def _link_tokens(
+    ids: Int32, borders: Any, window: int, kept: Bool, links: tuple[Int32, Int32], counts: tuple[Int64, Int64]
+) -> None:
+    """Fill in where each token stood before and returns, inside its document; count samples by query.
+
+    ``borders`` are those of the documents, and the first position that is a label. ``counts`` are of samples
+    with the label in the context, and of those without.
+    """
+    (documents, head), (before, after), (realisable, unrealisable) = borders, links, counts
+    last = np.full(len(kept), NOT_YET, np.int32)
     for document in range(len(documents) - 1):
         start = documents[document]
         for position in range(start, documents[document + 1]):
@@ -108,28 +101,11 @@ def link_tokens(ids: Int32, documents: Int64, last: Int32, before: Int32, after:
                 before[position] = NOT_YET
             after[position] = NEVER
             last[token] = position
-
-
-@compiled
-def count_samples(
-    ids: Int32,
-    documents: Int64,
-    head: int,
-    window: int,
-    kept: Bool,
-    before: Int32,
-    realisable: Int64,
-    unrealisable: Int64,
-) -> None:
-    """Count the samples of each kept query, by whether the label is in the context."""
-    for document in range(len(documents) - 1):
-        for position in range(max(documents[document] + 1, head), documents[document + 1]):
-            query = ids[position - 1]
-            if kept[query]:
-                if before[position] >= max(documents[document], position - window):
-                    realisable[query] += 1
+            if position > start and position >= head and kept[ids[position - 1]]:
+                if before[position] >= max(start, position - window):
+                    realisable[ids[position - 1]] += 1
                 else:
-                    unrealisable[query] += 1
+                    unrealisable[ids[position - 1]] += 1
 
 
 @compiled_within
@@ -142,9 +118,11 @@ def pack_context(
     """
     start, stop = borders
     label = pair & (MAX_TOKENS - 1)
-    for place in range(start, stop):  # no branch: each key is written, few are overwritten
-        keys[n_keys] = (pair << TOKEN_BITS) | np.int64(ids[place])
-        n_keys += (after[place] >= stop) & (ids[place] != label)  # the last of its kind, and not the label
+    for position in range(start, stop):  # no branch: each key is written, few are overwritten
+        keys[n_keys] = (pair << TOKEN_BITS) | np.int64(ids[position])
+        n_keys += (after[position] >= stop) & (
+            ids[position] != label
+        )  # the last of its kind, and not the label
     return n_keys
 
 

@@ -54,12 +54,7 @@ class Reach:
 def measure_reach(samples: Samples, writes: Integers | Mapping[int, int]) -> Reach:
     """How many labels a head can reach that writes ``writes[x]`` where it attends to x.
 
-    Parameters
-    ----------
-    samples : Samples
-        The corpus.
-    writes : integers, shape (n_tokens,), or mapping of int to int
-        What each token writes; tokens that a mapping does not have write themselves.
+    Tokens that a mapping does not have write themselves.
 
     Examples
     --------
@@ -71,7 +66,7 @@ def measure_reach(samples: Samples, writes: Integers | Mapping[int, int]) -> Rea
     written = find_realisable(apply_writes(samples, writes))
     inside = find_realisable(samples)
     n = max(len(samples), 1)
-    shares = (float(one.sum()) / n for one in (inside, written, inside | written))
+    shares = (float(reached.sum()) / n for reached in (inside, written, inside | written))
     return Reach(len(samples), *shares)
 
 
@@ -88,9 +83,7 @@ def check_writes(writes: Integers | Mapping[int, int], n_tokens: int) -> Int32:
         table = np.arange(n_tokens)
         keys, values = (np.array(list(one), np.int64) for one in (writes.keys(), writes.values()))
         if len(keys) and not (keys.min() >= 0 and keys.max() < n_tokens):
-            raise TokenOutOfRange(
-                f"a token that writes is not in 0 … {n_tokens - 1}; give ids of this corpus"
-            )
+            raise TokenOutOfRange(f"a writing token is not in 0 … {n_tokens - 1}; give ids of this corpus")
         table[keys] = values
     else:
         table = np.asarray(writes)
@@ -158,9 +151,9 @@ def replace_labels(samples: Samples, writes: Integers | Mapping[int, int]) -> Sa
     [Sample(context=(0, 1), label=1), Sample(context=(1, 2), label=1)]
     """
     table = check_writes(writes, samples.n_tokens)
-    kept = samples.take(find_realisable(apply_writes(samples, table)))
+    reachable = samples.take(find_realisable(apply_writes(samples, table)))
     writers = np.bincount(table, minlength=samples.n_tokens)
-    several = np.unique(kept.labels)[writers[np.unique(kept.labels)] > 1]
+    several = np.unique(reachable.labels)[writers[np.unique(reachable.labels)] > 1]
     if len(several):
         raise MismatchedParts(
             f"{writers[several[0]]} tokens write the token {several[0]}, so that such a label is a set; give "
@@ -168,4 +161,4 @@ def replace_labels(samples: Samples, writes: Integers | Mapping[int, int]) -> Sa
         )
     back = np.zeros(samples.n_tokens, np.int32)
     back[table] = np.arange(samples.n_tokens, dtype=np.int32)
-    return replace(kept, labels=back[kept.labels])
+    return replace(reachable, labels=back[reachable.labels])

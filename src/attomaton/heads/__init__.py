@@ -14,7 +14,12 @@ if TYPE_CHECKING:
         share_out as share_out,
     )
     from attomaton.heads.audit.contexts import HeadContexts as HeadContexts, show_head as show_head
-    from attomaton.heads.audit.course import HeadCourse as HeadCourse, audit_course as audit_course
+    from attomaton.heads.audit.course import (
+        HeadCourse as HeadCourse,
+        ModelStep as ModelStep,
+        audit_course as audit_course,
+        find_steps as find_steps,
+    )
     from attomaton.heads.audit.explanations import (
         PMI as PMI,
         AttentionRung as AttentionRung,
@@ -29,8 +34,7 @@ if TYPE_CHECKING:
         first_looks as first_looks,
         usefulness as usefulness,
     )
-    from attomaton.heads.audit.habits import Habits as Habits
-    from attomaton.heads.audit.heads import HeadAudit as HeadAudit, audit_heads as audit_heads
+    from attomaton.heads.audit.heads import Audit as Audit, HeadAudit as HeadAudit, audit_heads as audit_heads
     from attomaton.heads.audit.jackknife import Chance as Chance, Estimates as Estimates
     from attomaton.heads.audit.ladder import (
         KeyToken as KeyToken,
@@ -38,22 +42,22 @@ if TYPE_CHECKING:
         Position as Position,
         climb as climb,
     )
-    from attomaton.heads.audit.prepared import Audit as Audit
     from attomaton.heads.audit.randomised import (
         permute_weights as permute_weights,
         rotate_beside as rotate_beside,
         rotate_heads as rotate_heads,
     )
     from attomaton.heads.audit.rows import Rows as Rows, watch_rows as watch_rows
-    from attomaton.heads.audit.saved import About as About, read_saved as read_saved
-    from attomaton.heads.audit.seeking import Seeking as Seeking, seek_labels as seek_labels
-    from attomaton.heads.audit.useful import (
+    from attomaton.heads.audit.rungs import (
         Closed as Closed,
         Measured as Measured,
         OfModel as OfModel,
+        learned_rungs as learned_rungs,
+        plain_rungs as plain_rungs,
         useful_rungs as useful_rungs,
     )
-    from attomaton.heads.audit.usual import learned_rungs as learned_rungs, plain_rungs as plain_rungs
+    from attomaton.heads.audit.saved import About as About, read_saved as read_saved
+    from attomaton.heads.audit.seeking import Habits as Habits, Seeking as Seeking, seek_labels as seek_labels
     from attomaton.heads.deviation import Deviation as Deviation, compare_logits as compare_logits
     from attomaton.heads.model import (
         Head as Head,
@@ -78,7 +82,6 @@ if TYPE_CHECKING:
         Norm as Norm,
         Rotary as Rotary,
     )
-    from attomaton.heads.steps import ModelStep as ModelStep, find_steps as find_steps
     from attomaton.heads.transformer import Transformer as Transformer
     from attomaton.heads.utility.closed import (
         PairCounts as PairCounts,

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.options import real_number
+from attomaton.base.tables import Int64
 from attomaton.heads.parts import AttentionMaps, Layer, Linear
 from attomaton.heads.transformer import Transformer
 
@@ -23,7 +24,7 @@ def from_arrays(
     scale: float | None = None,
     name: str = "arrays",
 ) -> Transformer:
-    """A model of residual attention layers, h ← h + Σ_heads softmax(scale · h Q Kᵀ hᵀ) h V O, in doubles.
+    """A model of residual attention layers, h ← h + Σ_heads softmax(scale · h Q Kᵀ hᵀ) h V O, in float64.
 
     Parameters
     ----------
@@ -37,8 +38,6 @@ def from_arrays(
         To the logits; without it the embedding, transposed.
     scale : float, optional
         1/√width if not given.
-    name : str
-        What the model is called.
 
     Returns
     -------
@@ -53,33 +52,41 @@ def from_arrays(
     ModelShape(n_layers=1, n_heads=1, n_tokens=3, longest=None)
     """
     table = _numbers(embedding, "embedding", 2)
-    asked = _numbers(query, "query", 4)
-    layers, heads, dim, width = asked.shape
-    shapes = {"key": (key, asked.shape), "value": (value, asked.shape)}
+    queries = _numbers(query, "query", 4)
+    layers, heads, dim, width = queries.shape
+    shapes = {"key": (key, queries.shape), "value": (value, queries.shape)}
     shapes["output"] = (output, (layers, heads, width, dim))
     shapes["decoder"] = (table.T if decoder is None else decoder, (dim, len(table)))
-    given = {one: _numbers(array, one, len(shape)) for one, (array, shape) in shapes.items()}
+    arrays = {one: _numbers(array, one, len(shape)) for one, (array, shape) in shapes.items()}
     for one, (_, shape) in shapes.items():
-        if given[one].shape != shape or table.shape[1] != dim:
+        if arrays[one].shape != shape or table.shape[1] != dim:
             raise MismatchedParts(
-                f"embedding has shape {table.shape}, query {asked.shape} and {one} {given[one].shape}; "
+                f"embedding has shape {table.shape}, query {queries.shape} and {one} {arrays[one].shape}; "
                 "give shapes that fit, see from_arrays"
             )
     factor = width**-0.5 if scale is None else real_number(scale, "scale")
-    made = tuple(
+    maps = tuple(
         Layer(
             AttentionMaps(
-                _side_by_side(asked[layer]),
-                _side_by_side(given["key"][layer]),
-                _side_by_side(given["value"][layer]),
-                Linear(torch.as_tensor(given["output"][layer].reshape(heads * width, dim))),
+                _side_by_side(queries[layer]),
+                _side_by_side(arrays["key"][layer]),
+                _side_by_side(arrays["value"][layer]),
+                Linear(torch.as_tensor(arrays["output"][layer].reshape(heads * width, dim))),
                 factor,
             )
         )
         for layer in range(layers)
     )
-    decode = Linear(torch.as_tensor(given["decoder"]))
-    return Transformer(name, heads, heads, torch.as_tensor(table), made, decode, dtype=torch.float64)
+    decode = Linear(torch.as_tensor(arrays["decoder"]))
+    return Transformer(name, heads, heads, torch.as_tensor(table), maps, decode, dtype=torch.float64)
+
+
+def example_audit() -> tuple[Transformer, list[Int64]]:
+    """A model of one layer with two heads, and 24 documents of 30 tokens, all drawn: for examples."""
+    rng = np.random.default_rng(0)
+    query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
+    model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
+    return model, [rng.integers(0, 6, 30) for _ in range(24)]
 
 
 def _side_by_side(maps: Any) -> Linear:
@@ -88,13 +95,13 @@ def _side_by_side(maps: Any) -> Linear:
 
 
 def _numbers(array: ArrayLike, name: str, ndim: int) -> Any:
-    """The array in doubles of our own, if it has so many axes and finite numbers."""
+    """A float64 copy of the array, if it has so many axes and finite numbers."""
     try:
-        given = np.array(array, np.float64, order="C")
+        numbers = np.array(array, np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise MismatchedParts(f"{name} is no array of numbers ({error}); give numbers") from error
-    if given.ndim != ndim or not given.size or not np.isfinite(given).all():
+    if numbers.ndim != ndim or not numbers.size or not np.isfinite(numbers).all():
         raise MismatchedParts(
-            f"{name} has shape {given.shape}; give finite numbers with {ndim} axes, none of them empty"
+            f"{name} has shape {numbers.shape}; give finite numbers with {ndim} axes, none of them empty"
         )
-    return given
+    return numbers

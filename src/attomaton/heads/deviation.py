@@ -8,8 +8,7 @@ from torch import Tensor
 
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.tables import Integers
-from attomaton.heads.contexts import check_contexts
-from attomaton.heads.model import HeadModel
+from attomaton.heads.model import HeadModel, check_contexts
 
 
 @dataclass(frozen=True)
@@ -50,18 +49,12 @@ def compare_logits(model: HeadModel, original: Any, contexts: Integers | Tensor)
 
     Parameters
     ----------
-    model : HeadModel
-        Ours.
     original : callable or HeadModel
         A ``transformers`` model, a TransformerLens model, or any function of a tensor of token ids, shape
         (n, length), that gives logits or a value with ``.logits``, shape (n, length, n_tokens). It is called
         without gradients, and put into evaluation mode while it is, if it has modes.
     contexts : int array, shape (n, length)
         Token ids.
-
-    Returns
-    -------
-    Deviation
 
     Examples
     --------
@@ -84,10 +77,10 @@ def compare_logits(model: HeadModel, original: Any, contexts: Integers | Tensor)
     theirs = theirs.double().cpu()
     apart = torch.where(ours == theirs, 0.0, (ours - theirs).abs())  # equal where both are infinite
     chances = (ours.softmax(-1) - theirs.softmax(-1)).abs().max()
-    known = theirs[theirs.isfinite()].abs()
+    finite = theirs[theirs.isfinite()].abs()
     return Deviation(
         float(apart.max()),
-        float(known.max()) if len(known) else 0.0,
+        float(finite.max()) if len(finite) else 0.0,
         float(chances),
         ids.shape[0] * ids.shape[1],
     )
@@ -101,11 +94,11 @@ def _ask(original: Any, ids: Tensor) -> Tensor:
     if training:
         original.eval()
     try:
-        given = original(ids)
+        answer = original(ids)
     finally:
         if training:
             original.train()
-    logits = getattr(given, "logits", given)
+    logits = getattr(answer, "logits", answer)
     if not isinstance(logits, Tensor):
         raise MismatchedParts(f"the original gave a {type(logits).__name__}; give one that returns logits")
     return logits

@@ -55,8 +55,11 @@ def read_lens(model: Any, *, name: str = "TransformerLens", dtype: torch.dtype |
     if kind not in ("standard", "rotary"):
         raise UnreadableModel(f"its positions are {shown(repr(kind))}; supported are 'standard' and 'rotary'")
     places = weights.take("pos_embed.W_pos") if kind == "standard" else None
+    rotary = None
+    if kind == "rotary":
+        rotary = Rotary(int(getattr(cfg, "rotary_dim", None) or cfg.d_head), float(cfg.rotary_base))
     layers = tuple(_layer(cfg, weights, number) for number in range(cfg.n_layers))
-    made = Transformer(
+    transformer = Transformer(
         name,
         cfg.n_heads,
         groups,
@@ -65,14 +68,14 @@ def read_lens(model: Any, *, name: str = "TransformerLens", dtype: torch.dtype |
         Linear(weights.take("unembed.W_U"), weights.get("unembed.b_U")),
         _norm(cfg, weights, "ln_final", "final"),
         places,
-        _rotary(cfg) if kind == "rotary" else None,
+        rotary,
         bool(getattr(cfg, "parallel_attn_mlp", False)),
         int(cfg.n_ctx),
         torch.float32 if dtype is None else dtype,
     )
     if hasattr(model, "original_model"):
-        _check_logits(model, made)
-    return made
+        _check_logits(model, transformer)
+    return transformer
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,35 +90,32 @@ class _Weights:
         return self.model.state_dict()
 
     def get(self, name: str) -> Tensor | None:
-        found = self.named.get(name)
-        if found is None:
-            found = self.model
+        value = self.named.get(name)
+        if value is None:
+            value = self.model
             for part in name.split("."):
-                found = found[int(part)] if part.isdecimal() else getattr(found, part, None)
-                if found is None:
+                value = value[int(part)] if part.isdecimal() else getattr(value, part, None)
+                if value is None:
                     return None
-        return found.detach().cpu() if isinstance(found, Tensor) else None
+        return value.detach().cpu() if isinstance(value, Tensor) else None
 
     def take(self, *names: str) -> Tensor:
         """The first of these that is there."""
         for name in names:
-            found = self.get(name)
-            if found is not None:
-                return found
+            tensor = self.get(name)
+            if tensor is not None:
+                return tensor
         raise UnreadableModel(f"there is no tensor {names[-1]!r} in its state_dict")
 
 
-def _rotary(cfg: Any) -> Rotary:
-    width: Any = getattr(cfg, "rotary_dim", None) or cfg.d_head
-    return Rotary(int(width), float(cfg.rotary_base))
-
-
-def _check_logits(model: Any, made: Transformer) -> None:
+def _check_logits(model: Any, transformer: Transformer) -> None:
     """Refuse a bridge whose logits are not ours: the model that it wraps has settings that ``cfg`` lacks."""
-    ids = torch.arange(ASKED)[: made.shape.longest].remainder(made.shape.n_tokens)[None]
+    ids = torch.arange(ASKED)[: transformer.shape.longest].remainder(transformer.shape.n_tokens)[None]
     with torch.no_grad():
         theirs: Tensor = model(ids).detach().cpu().double()
-    apart = float((theirs - made.watch(ids).logits.double()).abs().max() / theirs.abs().max().clamp_min(1.0))
+    apart = float(
+        (theirs - transformer.watch(ids).logits.double()).abs().max() / theirs.abs().max().clamp_min(1.0)
+    )
     if not apart <= APART:
         raise UnreadableModel(
             f"its logits differ from those of its weights by {apart:.1e} of the largest; give the "
@@ -145,8 +145,8 @@ def _layer(cfg: Any, weights: _Weights, number: int) -> Layer:
     output = Linear(weights.take(f"{stem}attn.W_O").flatten(0, 1), weights.get(f"{stem}attn.b_O"))
     query, key, value = (side_by_side(letter) for letter in "QKV")
     root = (query.weight.shape[1] / cfg.n_heads) ** 0.5
-    given = float(getattr(cfg, "attn_scale", root))
-    scale = 1.0 / (given if given > 0 else root) if getattr(cfg, "use_attn_scale", True) else 1.0
+    attn_scale = float(getattr(cfg, "attn_scale", root))
+    scale = 1.0 / (attn_scale if attn_scale > 0 else root) if getattr(cfg, "use_attn_scale", True) else 1.0
     scale /= number + 1 if getattr(cfg, "scale_attn_by_inverse_layer_idx", False) else 1
     attention = AttentionMaps(query, key, value, output, scale)
     norm = _norm(cfg, weights, f"{stem}ln1", "first")

@@ -1,11 +1,15 @@
 """What the audit asks of a model: logits and attention, also with patterns or outputs exchanged."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
+import numpy as np
+import torch
 from torch import Tensor
 
+from attomaton.base.errors import InvalidSamples, MismatchedParts, TokenOutOfRange
+from attomaton.base.options import show
 from attomaton.base.tables import Float64, Integers
 
 PatternEdit = Callable[[int, Tensor], Tensor]
@@ -43,8 +47,6 @@ class ModelShape:
     ----------
     n_layers, n_heads : int
         Layers, and heads of each.
-    n_tokens : int
-        Size of the vocabulary.
     longest : int, optional
         The longest context that the model takes. None means any.
 
@@ -148,3 +150,74 @@ class HeadModel(Protocol):
         by one. (n_read, n_tokens) numbers: ask for the tokens that are needed.
         """
         ...
+
+
+def check_contexts(tokens: Integers | Tensor, shape: ModelShape) -> Tensor:
+    """Contexts of one length as a tensor of int64, shape (n, length), if the model takes them."""
+    try:
+        ids: Any = tokens.detach().cpu().numpy() if isinstance(tokens, Tensor) else np.asarray(tokens)
+    except ValueError:  # lists of unequal lengths
+        ids = np.empty(0)
+    if ids.ndim != 2 or not np.issubdtype(ids.dtype, np.integer) or not ids.size:
+        raise InvalidSamples(
+            f"contexts are {show(tokens)}; give whole numbers, shape (n, length), one token or more each"
+        )
+    if shape.longest is not None and ids.shape[1] > shape.longest:
+        raise InvalidSamples(
+            f"contexts have {ids.shape[1]:,} tokens, and the model takes {shape.longest:,}; cut them"
+        )
+    out = np.argwhere((ids < 0) | (ids >= shape.n_tokens))
+    if len(out):
+        row, place = (int(one) for one in out[0])
+        raise TokenOutOfRange(
+            f"token {ids[row, place]} at place {place} of context {row} is not in 0 … "
+            f"{shape.n_tokens - 1}; give ids of the model's own tokenizer"
+        )
+    return torch.as_tensor(ids.astype(np.int64))
+
+
+def check_tokens(tokens: Integers | Sequence[int], shape: ModelShape) -> Tensor:
+    """Token ids in a row as a tensor of int64, shape (n,)."""
+    ids = np.asarray(tokens)
+    if ids.ndim != 1 or (ids.size and not np.issubdtype(ids.dtype, np.integer)):
+        raise InvalidSamples(f"tokens are {show(tokens)}; give whole numbers, shape (n,)")
+    if ids.size and not 0 <= ids.min() <= ids.max() < shape.n_tokens:
+        wrong = int(ids.min() if ids.min() < 0 else ids.max())
+        raise TokenOutOfRange(
+            f"token {wrong} is not in 0 … {shape.n_tokens - 1}; give ids of the model's own tokenizer"
+        )
+    return torch.as_tensor(ids.astype(np.int64))
+
+
+def check_head(head: Head, shape: ModelShape) -> Head:
+    """The head, if the model has it."""
+    source = cast("Any", head)
+    pair: tuple[Any, ...] = tuple(cast("tuple[Any, ...]", source)) if isinstance(source, tuple | list) else ()
+    if len(pair) != 2 or not all(isinstance(one, int | np.integer) for one in pair):
+        raise MismatchedParts(f"{show(head)} is no head; give Head(layer, number)")
+    layer, number = pair
+    if not (0 <= layer < shape.n_layers and 0 <= number < shape.n_heads):
+        raise MismatchedParts(
+            f"there is no head {layer}.{number}; layers are 0 … {shape.n_layers - 1} and heads 0 … "
+            f"{shape.n_heads - 1}"
+        )
+    return Head(int(layer), int(number))
+
+
+def check_heads(heads: Iterable[Head], shape: ModelShape) -> list[Head]:
+    """The heads, if the model has them and each is there once."""
+    checked = [check_head(head, shape) for head in heads]
+    twice = [one for place, one in enumerate(checked) if one in checked[:place]]
+    if twice:
+        raise MismatchedParts(f"head {twice[0]} is there twice; give each head once")
+    return checked
+
+
+def keep_shape(edited: Tensor, original: Tensor, what: str) -> Tensor:
+    """What an edit returned, if it has the shape of what it was given."""
+    if edited.shape != original.shape:
+        raise MismatchedParts(
+            f"{what} returned shape {tuple(edited.shape)} for shape {tuple(original.shape)}; "
+            "return the same shape"
+        )
+    return edited.to(original.dtype)

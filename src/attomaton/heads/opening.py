@@ -3,7 +3,7 @@
 import base64
 import binascii
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
@@ -25,14 +25,13 @@ from attomaton.heads.reading.files import named, parse_json
 from attomaton.heads.reading.folders import HUB_ID, read_folder, read_hub
 from attomaton.heads.transformer import Transformer
 from attomaton.training.checkpoints import CHECKPOINTS, TRACE, TRAINING, read_checkpoint, read_trace
-from attomaton.training.deep_trace import DeepTrace
-from attomaton.training.loop import combine
-from attomaton.training.trace import Trace
+from attomaton.training.models.attention import combine
+from attomaton.training.trace import DeepTrace, Trace
 
 MOST_BYTES = 1 << 28
 """Bytes of such a file: 256 MB. The only one in use has half a megabyte."""
 
-SIZES = {"n_layer": "n_layer", "n_head": "n_head", "n_embd": "n_embd", "vocab_size": "vocab_size"}
+SIZES = ("n_layer", "n_head", "n_embd", "vocab_size")
 
 
 def read_mingpt(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32) -> Transformer:
@@ -43,29 +42,25 @@ def read_mingpt(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32
         if len(text) > MOST_BYTES:
             raise UnreadableModel(f"it has more than {MOST_BYTES:,} bytes")
         whole = parse_json(text, "it")
-        found = cast("dict[str, Any]", whole) if isinstance(whole, dict) else {}
-        given = found.pop("config", None)
-        config = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-        said = {ours: config.get(theirs) for ours, theirs in SIZES.items()}
-        said |= {"n_positions": config.get("block_size"), "tie_word_embeddings": False, "model_type": "gpt2"}
-        settings = parse_settings(said)
-        tensors = {name: _parse_tensor(name, one) for name, one in found.items()}
-        return build_model(settings, _turned(tensors), str(place), dtype)
+        tensors = cast("dict[str, Any]", whole) if isinstance(whole, dict) else {}
+        record = tensors.pop("config", None)
+        config = cast("dict[str, Any]", record) if isinstance(record, dict) else {}
+        sizes = {name: config.get(name) for name in SIZES} | {"n_positions": config.get("block_size")}
+        settings = parse_settings({**sizes, "tie_word_embeddings": False, "model_type": "gpt2"})
+        parsed = {name: _parse_tensor(name, tensor) for name, tensor in tensors.items()}
+        for name, tensor in parsed.items():
+            if ".h." in name and name.endswith(".weight") and tensor.ndim == 2:
+                parsed[name] = tensor.T
+        return build_model(settings, parsed, str(place), dtype)
 
 
-def _turned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Maps as GPT-2 stores them, (n_in, n_out); embeddings and the decoder are stored alike in both."""
-    inner = {name for name in tensors if ".h." in name and name.endswith(".weight")}
-    return {name: one.T if name in inner and one.ndim == 2 else one for name, one in tensors.items()}
-
-
-def _parse_tensor(name: str, given: Any) -> Tensor:
-    entry = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+def _parse_tensor(name: str, record: Any) -> Tensor:
+    entry = cast("dict[str, Any]", record) if isinstance(record, dict) else {}
     shape, data = entry.get("shape"), entry.get("data")
     sizes: list[Any] = cast("list[Any]", shape) if isinstance(shape, list) else [None]
     if not isinstance(data, str) or entry.get("dtype") != "torch.float32":
         raise UnreadableModel(f"{shown(name)!r} is no tensor of torch.float32")
-    if len(sizes) > 4 or not all(type(one) is int and 0 <= one < 1 << 31 for one in sizes):
+    if len(sizes) > 4 or not all(type(size) is int and 0 <= size < 1 << 31 for size in sizes):
         raise UnreadableModel(f"the shape of {shown(name)!r} is not a list of sizes")
     try:
         numbers = bytearray(base64.b64decode(data, validate=True))
@@ -89,8 +84,8 @@ def read_run(folder: str | PathLike[str]) -> Trace | DeepTrace:
     training = Path(folder) / TRAINING
     if not (training / TRACE).is_file():
         return read_trace(folder if isinstance(folder, str) else Path(folder))  # it says what is missing
-    asked = read_manifest(training, KIND).get("asked")
-    model = cast("dict[str, object]", asked).get("model") if isinstance(asked, dict) else None
+    settings = read_manifest(training, KIND).get("asked")
+    model = cast("dict[str, object]", settings).get("model") if isinstance(settings, dict) else None
     kind = cast("dict[str, object]", model).get("kind") if isinstance(model, dict) else None
     return DeepTrace.load(training / TRACE) if kind == "DeepModel" else read_trace(Path(folder))
 
@@ -105,23 +100,22 @@ def open_checkpoint(
             f"{file} is one file; give a folder with config.json and safetensors files, or a checkpoint "
             "RUN/training/checkpoints/STEP.safetensors of attomaton"
         )
-    trace, checkpoint = read(run_of(place)), read_checkpoint(place)
-    parameters = [torch.as_tensor(one) for one in checkpoint.parameters]
+    trace, checkpoint = read(place.parents[2]), read_checkpoint(place)
+    parameters = [torch.as_tensor(parameter) for parameter in checkpoint.parameters]
     if not parameters:
         raise CorruptRun(f"{file} holds no parameters; restore it, or train again")
     try:
         deep = isinstance(trace, DeepTrace)
-        weights = torch.cat([one.flatten(1) for one in parameters], 1) if deep else combine(tuple(parameters))
+        weights = (
+            torch.cat([parameter.flatten(1) for parameter in parameters], 1)
+            if deep
+            else combine(tuple(parameters))
+        )
     except (RuntimeError, IndexError, ValueError) as error:
         raise CorruptRun(
             f"the parameters of {file} do not fit together; restore it, or train again"
         ) from error
     return watch_weights(trace, cast("Float64", weights.numpy()), step=checkpoint.step)
-
-
-def run_of(checkpoint: Path) -> Path:
-    """The run folder that a checkpoint stands in."""
-    return checkpoint.parent.parent.parent
 
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -142,11 +136,7 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str = "float3
         For the hub: a commit, or a branch or tag whose commit is then looked up. The model's name says which
         commit was read.
     dtype : str
-        ``"float32"`` or ``"float64"``; attomaton's own models always compute in doubles.
-
-    Returns
-    -------
-    HeadModel
+        ``"float32"`` or ``"float64"``; attomaton's own models always compute in float64.
 
     Examples
     --------
@@ -194,15 +184,17 @@ def read_object(model: Any, *, dtype: torch.dtype = torch.float32) -> Transforme
         ...
     attomaton.base.errors.UnreadableModel: model_type is 't5'; gpt2, gpt_neox, llama, mistral, qwen2 are read
     """
-    given: Any = model.config
-    settings = parse_settings(cast("dict[str, Any]", given if isinstance(given, dict) else given.to_dict()))
+    config: Any = model.config
+    settings = parse_settings(
+        cast("dict[str, Any]", config if isinstance(config, dict) else config.to_dict())
+    )
     tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
     return build_model(settings, tensors, type(model).__name__, dtype)
 
 
-def _open_place(place: Path, given: str, revision: str | None, dtype: torch.dtype) -> HeadModel:
+def _open_place(place: Path, source: str, revision: str | None, dtype: torch.dtype) -> HeadModel:
     if revision is not None:
-        return read_hub(given, revision, dtype=dtype)
+        return read_hub(source, revision, dtype=dtype)
     if is_run(place):
         return watch_trace(read_run(place))
     if place.is_dir():
@@ -211,10 +203,10 @@ def _open_place(place: Path, given: str, revision: str | None, dtype: torch.dtyp
         return open_checkpoint(place)
     if place.suffix == ".json" and place.exists():
         return read_mingpt(place, dtype=dtype)
-    if HUB_ID.fullmatch(given) and not place.exists():
+    if HUB_ID.fullmatch(source) and not place.exists():
         raise UnreadableModel(
-            f"there is no folder {given}; give one, or, for a model of the hub, also a revision: best its "
+            f"there is no folder {source}; give one, or, for a model of the hub, also a revision: best its "
             "commit, 40 digits"
         )
     what = "is a file" if place.exists() else "does not exist"
-    raise UnreadableModel(f"{shown(given)} {what}; give a folder with config.json and safetensors files")
+    raise UnreadableModel(f"{shown(source)} {what}; give a folder with config.json and safetensors files")

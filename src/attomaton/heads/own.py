@@ -1,7 +1,7 @@
 """attomaton's own trained models, watched like any other: the theory's layer, and deep attention."""
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,14 +10,22 @@ from torch import Tensor
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.options import whole_number
 from attomaton.base.tables import Float64, Integers
-from attomaton.heads.contexts import check_contexts, check_head, check_tokens, keep_shape
-from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched
+from attomaton.heads.model import (
+    Head,
+    ModelShape,
+    OutputEdit,
+    PatternEdit,
+    Watched,
+    check_contexts,
+    check_head,
+    check_tokens,
+    keep_shape,
+)
 from attomaton.heads.parts import AttentionMaps, FeedForward, Layer, Linear
 from attomaton.heads.transformer import Transformer
-from attomaton.training.deep_trace import DeepTrace
 from attomaton.training.models.deep import DeepModel
 from attomaton.training.models.heads import Tied, TokenId, Untied
-from attomaton.training.trace import Trace
+from attomaton.training.trace import DeepTrace, Trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +37,6 @@ class TheoryLayer:
 
     Attributes
     ----------
-    name : str
-        What it is called.
     embeddings : Tensor, shape (n_tokens, dim)
         E.
     weights : Tensor, shape (dim, dim)
@@ -85,16 +91,16 @@ class TheoryLayer:
         used = pattern
         if edit_patterns is not None:
             used = keep_shape(edit_patterns(0, pattern), pattern, "edit_patterns")
-        given = used @ self.decoder[ids][:, None]
+        outputs = used @ self.decoder[ids][:, None]
         if edit_outputs is not None:
-            given = keep_shape(edit_outputs(0, given), given, "edit_outputs")
-        return Watched(self._logits(given[:, 0]), (pattern,))
+            outputs = keep_shape(edit_outputs(0, outputs), outputs, "edit_outputs")
+        return Watched(self._logits(outputs[:, 0]), (pattern,))
 
     def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:  # noqa: ARG002
         """E_keys W E_queriesᵀ, shape (n_keys, n_queries); there are no positions."""
         check_head(head, self.shape)
-        asked, offered = (self.embeddings[check_tokens(one, self.shape)] for one in (queries, keys))
-        return (offered @ self.weights @ asked.T).numpy()
+        of_queries, of_keys = (self.embeddings[check_tokens(one, self.shape)] for one in (queries, keys))
+        return (of_keys @ self.weights @ of_queries.T).numpy()
 
     def project_tokens(self, layer: int, *, lag: int = 0) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         """Queries E Wᵀ and keys E, shape (n_tokens, 1, dim) each."""
@@ -107,11 +113,11 @@ class TheoryLayer:
         written = self.decoder[check_tokens(tokens, self.shape)]
         return (written if self.temperature is None else written / self.temperature).numpy()
 
-    def _logits(self, given: Tensor) -> Tensor:
+    def _logits(self, masses: Tensor) -> Tensor:
         if self.temperature is not None:
-            return given / self.temperature
-        there = given > 0
-        return torch.where(there, torch.where(there, given, 1.0).log(), -torch.inf)
+            return masses / self.temperature
+        there = masses > 0
+        return torch.where(there, torch.where(there, masses, 1.0).log(), -torch.inf)
 
 
 def watch_trace(
@@ -137,11 +143,8 @@ def watch_trace(
     ModelShape(n_layers=2, n_heads=1, n_tokens=2, longest=3)
     """
     step = int(trace.steps[-1]) if step is None else whole_number(step, "step")
-    recorded = trace.at(step)  # an error, if this step was not recorded
-    if isinstance(trace, DeepTrace):
-        numbers = trace.numbers[int(np.flatnonzero(trace.steps == step)[0])]
-        return watch_weights(trace, numbers, step=step, trial=trial)
-    return watch_weights(trace, cast("Float64", recorded), step=step, trial=trial)
+    recorded = trace.numbers if isinstance(trace, DeepTrace) else trace.weights
+    return watch_weights(trace, recorded[trace.row_of(step)], step=step, trial=trial)
 
 
 def watch_weights(
@@ -149,17 +152,17 @@ def watch_weights(
 ) -> "TheoryLayer | Transformer":
     """A training run of attomaton with these weights, as a model whose heads can be watched."""
     trial = whole_number(trial, "trial", most=trace.n_trials - 1)
-    wanted = (trace.numbers if isinstance(trace, DeepTrace) else trace.weights).shape[1:]
-    if np.shape(weights) != wanted:
+    shape = (trace.numbers if isinstance(trace, DeepTrace) else trace.weights).shape[1:]
+    if np.shape(weights) != shape:
         raise MismatchedParts(
-            f"weights have shape {np.shape(weights)}, and those of this run {wanted}; give weights of one run"
+            f"weights have shape {np.shape(weights)}, and those of this run {shape}; give weights of one run"
         )
-    said = f"trial {trial} at step {step:,}"
+    moment = f"trial {trial} at step {step:,}"
     if isinstance(trace, DeepTrace):
         n_tokens, window = trace.n_tokens, trace.window
-        return watch_deep(trace.model, weights[trial], n_tokens, window=window, name=f"DeepModel, {said}")
+        return watch_deep(trace.model, weights[trial], n_tokens, window=window, name=f"DeepModel, {moment}")
     table = trace.embeddings[trial]
-    return watch_layer(table, weights[trial], trace.model.head, name=f"AttentionModel, {said}")
+    return watch_layer(table, weights[trial], trace.model.head, name=f"AttentionModel, {moment}")
 
 
 def watch_layer(
@@ -169,15 +172,10 @@ def watch_layer(
 
     Parameters
     ----------
-    embeddings : float64 array, shape (n_tokens, dim)
-        E.
-    weights : float64 array, shape (dim, dim)
-        W.
+    embeddings, weights : float64 arrays, shapes (n_tokens, dim) and (dim, dim)
+        E and W.
     head : optional
-        ``TokenId()``, ``Tied()`` or ``Untied()`` of :mod:`attomaton.training.models.heads`; the first if not
-        given.
-    name : str
-        What it is called.
+        ``TokenId()``, which None means, ``Tied()`` or ``Untied()``.
 
     Examples
     --------
@@ -214,13 +212,9 @@ def watch_deep(
     model : DeepModel
         Its parts.
     numbers : float64 array, shape (n_numbers,)
-        All its weights in a row, as :class:`~attomaton.training.deep_trace.DeepTrace` has them.
-    n_tokens : int
-        Size of the vocabulary.
+        All its weights in a row, as :class:`~attomaton.training.trace.DeepTrace` has them.
     window : int
         The longest context.
-    name : str
-        What it is called.
 
     Examples
     --------
@@ -228,7 +222,7 @@ def watch_deep(
     ModelShape(n_layers=1, n_heads=2, n_tokens=2, longest=3)
     """
     shapes = model.shapes(n_tokens, window)
-    held = model.unpack(np.asarray(numbers, np.float64)[None], n_tokens=n_tokens, window=window)
+    parameters = model.unpack(np.asarray(numbers, np.float64)[None], n_tokens=n_tokens, window=window)
     ends = np.cumsum([rows * columns for rows, columns in shapes])
     parts = [part.reshape(shape) for part, shape in zip(np.split(numbers, ends[:-1]), shapes, strict=True)]
     every = (len(shapes) - 1) // model.n_layers
@@ -236,11 +230,11 @@ def watch_deep(
     alike = Linear(same.repeat(1, model.n_heads))
 
     def layer(number: int) -> Layer:
-        asked, read = (
+        query, read = (
             Linear(torch.as_tensor(np.concatenate(list(one[0, number]), axis=1)))
-            for one in (held.attention, held.values)
+            for one in (parameters.attention, parameters.values)
         )
-        lags = torch.as_tensor(held.positions[0, number]) if model.positions else None
+        lags = torch.as_tensor(parameters.positions[0, number]) if model.positions else None
         feed = None
         if model.hidden is not None:
             into, out = (
@@ -248,10 +242,10 @@ def watch_deep(
             )
             feed = FeedForward(Linear(into), Linear(out), "relu")
         output = Linear(same.repeat(model.n_heads, 1))
-        return Layer(AttentionMaps(asked, alike, read, output, 1.0, lags), feed=feed)
+        return Layer(AttentionMaps(query, alike, read, output, 1.0, lags), feed=feed)
 
     layers = tuple(layer(number) for number in range(model.n_layers))
     longest = window if model.positions else None
-    decoder = Linear(torch.as_tensor(held.output[0]))
+    decoder = Linear(torch.as_tensor(parameters.output[0]))
     heads = model.n_heads
     return Transformer(name, heads, heads, same, layers, decoder, longest=longest, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""The parts that transformers are made of: norms, linear maps, attention, feed-forward, turned positions."""
+"""The parts that transformers are made of: norms, linear maps, attention, feed-forward, RoPE."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -39,12 +39,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class Linear:
     """x W + b.
 
-    Attributes
-    ----------
-    weight : Tensor, shape (n_in, n_out)
-        W.
-    bias : Tensor, shape (n_out,), optional
-        b.
+    ``weight`` has shape (n_in, n_out), ``bias`` (n_out,).
 
     Examples
     --------
@@ -65,14 +60,7 @@ class Linear:
 class Norm:
     """x / √(mean(x²) + eps) · gain + shift; LayerNorm takes the mean of x away first, RMSNorm does not.
 
-    Attributes
-    ----------
-    centred : bool
-        Whether it is LayerNorm.
-    eps : float
-        What keeps the root from zero.
-    gain, shift : Tensor, shape (dim,), optional
-        None means one and zero.
+    ``centred``: it is LayerNorm. ``gain`` and ``shift`` have shape (dim,); None means one and zero.
 
     Examples
     --------
@@ -103,7 +91,7 @@ class Norm:
 
 @dataclass(frozen=True)
 class Rotary:
-    """Positions as turns: number i of the first half of ``width`` is turned with number i of the second.
+    """RoPE: number i of the first half of ``width`` is turned with number i of the second.
 
     Attributes
     ----------
@@ -137,14 +125,8 @@ class Rotary:
 class FeedForward:
     """act(x into) out, or (act(x gate) · (x into)) out.
 
-    Attributes
-    ----------
-    into, out : Linear
-        To the inner width and back.
-    activation : str
-        One of ``ACTIVATIONS``.
-    gate : Linear, optional
-        As Llama has it.
+    ``into`` and ``out`` lead to the inner width and back, ``activation`` is one of ``ACTIVATIONS``, and Llama
+    has a ``gate``.
 
     Examples
     --------
@@ -206,16 +188,7 @@ class AttentionMaps:
 class Layer:
     """Attention and a feed-forward part, each behind its norm; what is None is not there.
 
-    Attributes
-    ----------
-    attention : AttentionMaps
-        The maps of its heads.
-    norm : Norm, optional
-        What attention reads the residual stream through.
-    feed : FeedForward, optional
-        What follows attention.
-    feed_norm : Norm, optional
-        What the feed-forward part reads the residual stream through.
+    Attention reads the residual stream through ``norm``, the feed-forward part through ``feed_norm``.
 
     Examples
     --------
@@ -236,6 +209,6 @@ def in_dtype(part: Part, dtype: torch.dtype) -> Part:
         return cast("Part", part.to(dtype))
     if not is_dataclass(part) or isinstance(part, type):
         return part
-    held: dict[str, Any] = {one.name: getattr(part, one.name) for one in fields(part)}
+    values: dict[str, Any] = {one.name: getattr(part, one.name) for one in fields(part)}
     whole: Any = part
-    return replace(whole, **{name: in_dtype(value, dtype) for name, value in held.items()})
+    return replace(whole, **{name: in_dtype(value, dtype) for name, value in values.items()})

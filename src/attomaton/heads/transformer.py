@@ -10,8 +10,17 @@ from torch import Tensor
 
 from attomaton.base.options import LARGEST, whole_number
 from attomaton.base.tables import Float64, Integers
-from attomaton.heads.contexts import check_contexts, check_head, check_tokens, keep_shape
-from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched
+from attomaton.heads.model import (
+    Head,
+    ModelShape,
+    OutputEdit,
+    PatternEdit,
+    Watched,
+    check_contexts,
+    check_head,
+    check_tokens,
+    keep_shape,
+)
 from attomaton.heads.parts import AttentionMaps, Layer, Linear, Norm, Rotary, in_dtype
 
 
@@ -21,8 +30,6 @@ class Transformer:
 
     Attributes
     ----------
-    name : str
-        What users call it.
     n_heads, n_groups : int
         Heads of a layer, and the keys and values that they share.
     embedding : Tensor, shape (n_tokens, dim)
@@ -36,7 +43,7 @@ class Transformer:
     places : Tensor, shape (longest, dim), optional
         Embeddings of positions.
     rotary : Rotary, optional
-        Positions as turns.
+        RoPE.
     parallel : bool
         Whether attention and feed-forward part read the same residual stream.
     longest : int, optional
@@ -91,11 +98,11 @@ class Transformer:
     ) -> Watched:
         """Run the model on contexts of one length, as :class:`~attomaton.heads.model.HeadModel` says."""
         ids = check_contexts(tokens, self.shape)
-        held = self._embed(ids, torch.arange(ids.shape[1]), self.dtype)
+        stream = self._embed(ids, torch.arange(ids.shape[1]), self.dtype)
         patterns: list[Tensor] = []
         for number, stored in enumerate(self.layers):
             layer = in_dtype(stored, self.dtype)
-            read = held if layer.norm is None else layer.norm.apply(held)
+            read = stream if layer.norm is None else layer.norm.apply(stream)
             pattern = self._attend(layer.attention, read)
             patterns.append(
                 pattern
@@ -105,26 +112,26 @@ class Transformer:
             if edit_patterns is not None:
                 pattern = keep_shape(edit_patterns(number, pattern), pattern, "edit_patterns")
             values = self._split(layer.attention.value.apply(read), self.n_groups)
-            given = pattern @ self._share(values)
+            outputs = pattern @ self._share(values)
             if edit_outputs is not None:
-                given = keep_shape(edit_outputs(number, given), given, "edit_outputs")
-            held = self._add(layer, held, layer.attention.output.apply(given.transpose(1, 2).flatten(2)))
-        held = held if self.last is None else in_dtype(self.last, self.dtype).apply(held)
-        return Watched(in_dtype(self.decoder, self.dtype).apply(held), tuple(patterns))
+                outputs = keep_shape(edit_outputs(number, outputs), outputs, "edit_outputs")
+            stream = self._add(
+                layer, stream, layer.attention.output.apply(outputs.transpose(1, 2).flatten(2))
+            )
+        stream = stream if self.last is None else in_dtype(self.last, self.dtype).apply(stream)
+        return Watched(in_dtype(self.decoder, self.dtype).apply(stream), tuple(patterns))
 
     def score_tokens(
         self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0, place: int | None = None
     ) -> Float64:
-        """The head's scores before the softmax from the tokens' own embeddings, in doubles.
+        """The head's scores before the softmax from the tokens' own embeddings, in float64.
 
         Parameters
         ----------
-        head : Head
-            Which.
         queries, keys : int arrays, shapes (n_queries,) and (n_keys,)
             Tokens.
         lag : int
-            Keys stand so many places before the query. It counts for turned positions and for ``lags``.
+            Keys stand so many places before the query. It counts for RoPE and for ``lags``.
         place : int, optional
             The query's own place, for models with embeddings of positions: with it these are added, as the
             first layer sees them. Without it tokens stand nowhere.
@@ -135,14 +142,14 @@ class Transformer:
         """
         layer, number = check_head(head, self.shape)
         lag = whole_number(lag, "lag", most=(self.longest or LARGEST) - 1)
-        asked, offered = (check_tokens(one, self.shape) for one in (queries, keys))
+        query_ids, key_ids = (check_tokens(one, self.shape) for one in (queries, keys))
         where = (
             None
             if place is None
             else torch.tensor([whole_number(place, "place", least=lag, most=(self.longest or LARGEST) - 1)])
         )
-        query = self._project(layer, asked, where)[0][:, number]
-        key = self._project(layer, offered, None if where is None else where - lag)[1]
+        query = self._project(layer, query_ids, where)[0][:, number]
+        key = self._project(layer, key_ids, None if where is None else where - lag)[1]
         key = key[:, number * self.n_groups // self.n_heads]
         if self.rotary is not None:
             query = self.rotary.turn(query, torch.full((len(query),), lag))
@@ -157,15 +164,6 @@ class Transformer:
         -------
         Tensor, shape (n_tokens, n_heads, width), and Tensor, shape (n_tokens, n_groups, width)
             Of ``dtype``. The queries are scaled and turned by the lag; heads share keys as values.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from attomaton.heads.arrays import from_arrays
-        >>> ones = np.ones((1, 1, 2, 2))
-        >>> queries, keys = from_arrays(np.eye(3, 2), ones, ones, ones, ones).project_tokens(0)
-        >>> tuple(queries.shape), tuple(keys.shape)
-        ((3, 1, 2), (3, 1, 2))
         """
         check_head(Head(layer, 0), self.shape)
         tokens = torch.arange(len(self.embedding))
@@ -177,7 +175,7 @@ class Transformer:
         return queries * self.layers[layer].attention.scale, keys
 
     def write_logits(self, head: Head, tokens: Integers) -> Float64:
-        """What the head adds to the logits where it looks at each token alone, in doubles.
+        """What the head adds to the logits where it looks at each token alone, in float64.
 
         The bias of its values is part of it. The last norm centres and multiplies by its gain, and its scale
         is taken as one.
@@ -197,16 +195,16 @@ class Transformer:
         return (written @ self.decoder.weight.double()).numpy()
 
     def _embed(self, ids: Tensor, where: Tensor, dtype: torch.dtype) -> Tensor:
-        held = self.embedding[ids].to(dtype)
-        return held if self.places is None else held + self.places[where].to(dtype)
+        stream = self.embedding[ids].to(dtype)
+        return stream if self.places is None else stream + self.places[where].to(dtype)
 
     def _normed(
         self, layer: int, ids: Tensor, where: Tensor | None = None, dtype: torch.dtype = torch.float64
     ) -> Tensor:
         """What the layer would read of tokens, shape (n, dim), if nothing stood before it."""
-        held = self.embedding[ids].to(dtype) if where is None else self._embed(ids, where, dtype)
+        stream = self.embedding[ids].to(dtype) if where is None else self._embed(ids, where, dtype)
         norm = self.layers[layer].norm
-        return held if norm is None else in_dtype(norm, dtype).apply(held)
+        return stream if norm is None else in_dtype(norm, dtype).apply(stream)
 
     def _project(
         self, layer: int, ids: Tensor, where: Tensor | None, dtype: torch.dtype = torch.float64
@@ -217,9 +215,9 @@ class Transformer:
         keys = in_dtype(attention.key, dtype).apply(read)
         return queries.reshape(len(ids), self.n_heads, -1), keys.reshape(len(ids), self.n_groups, -1)
 
-    def _split(self, held: Tensor, count: int) -> Tensor:
+    def _split(self, values: Tensor, count: int) -> Tensor:
         """(n, length, count · width) → (n, count, length, width)."""
-        return held.reshape(*held.shape[:2], count, -1).transpose(1, 2)
+        return values.reshape(*values.shape[:2], count, -1).transpose(1, 2)
 
     def _share(self, offered: Tensor) -> Tensor:
         """Each group's keys or values for every head of it."""
@@ -239,10 +237,10 @@ class Transformer:
             scores = scores + attention.lags[:, behind.clamp(min=0)]
         return torch.softmax(scores.masked_fill(behind < 0, -torch.inf), -1)
 
-    def _add(self, layer: Layer, held: Tensor, written: Tensor) -> Tensor:
+    def _add(self, layer: Layer, stream: Tensor, written: Tensor) -> Tensor:
         """The residual stream after a layer."""
-        after = held + written
+        after = stream + written
         if layer.feed is None:
             return after
-        read = held if self.parallel else after
+        read = stream if self.parallel else after
         return after + layer.feed.apply(read if layer.feed_norm is None else layer.feed_norm.apply(read))

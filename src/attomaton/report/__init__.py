@@ -7,15 +7,17 @@ from attomaton.base.doors import open_door
 if TYPE_CHECKING:
     from attomaton.report.csv_tables import write_csv as write_csv
     from attomaton.report.export import pick_queries as pick_queries, unescape_text as unescape_text
-    from attomaton.report.graphml import GraphCounts as GraphCounts, write_graphml as write_graphml
-    from attomaton.report.lines import Line as Line, LinePanel as LinePanel, draw_lines as draw_lines
-    from attomaton.report.page.write import Written as Written, write_report as write_report
-    from attomaton.report.pictures import write_figures as write_figures
-    from attomaton.report.style import (
+    from attomaton.report.figures import (
+        Line as Line,
+        LinePanel as LinePanel,
+        draw_lines as draw_lines,
         finish_figure as finish_figure,
         hide_rest as hide_rest,
         new_figure as new_figure,
         save_figure as save_figure,
     )
+    from attomaton.report.graphml import GraphCounts as GraphCounts, write_graphml as write_graphml
+    from attomaton.report.page.write import Written as Written, write_report as write_report
+    from attomaton.report.pictures import write_figures as write_figures
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

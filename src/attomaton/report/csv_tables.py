@@ -1,23 +1,19 @@
 """The tables of a run as CSV files, with the text of each token beside its id."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.artifacts import FolderKind, build_folder, explained, write_file
-from attomaton.base.tables import Bool, column, keep_rows, ragged_column
-from attomaton.report.export import TokenTexts, as_text, escape_cell, join_rows
+from attomaton.base.tables import Bool, column, ragged_column
+from attomaton.report.export import TokenTexts, as_text, escape_cell, join_rows, scan_rows
 
 _arrow: Any = pa
 KIND = FolderKind("tables", "exported tables", "attomaton export --csv")
-BATCH = 1 << 16
-"""Rows that are turned into text at a time."""
-
 TOKENS = ("query", "token", "winner", "loser")
 """Columns of token ids."""
 
@@ -62,7 +58,7 @@ def write_csv(automaton: Automaton, folder: Path, queries: Bool) -> dict[str, in
     ):
         files: dict[str, Any] = {}
         for name, file in names.items():
-            rows = _Rows(_pieces(automaton, name, queries), texts, queries)
+            rows = _Rows(_pieces(automaton, name, queries), texts)
             files[file] = write_file(building.folder / file, rows.write)
             written[name] = rows.written
         building.finish({}, files)
@@ -86,38 +82,28 @@ def _pieces(automaton: Automaton, name: str, queries: Bool) -> Iterator[Any]:
         yield _arrow.table({"token": _arrow.array(range(automaton.n_tokens), pa.int32())})
         return
     table, renamed = TABLES[name]
-    for piece in automaton.scan(table, np.flatnonzero(queries)):
-        whole: Any = piece
-        yield whole.select(list(renamed)).rename_columns(list(renamed.values())) if renamed else whole
+    for piece in scan_rows(automaton, table, queries):
+        rows: Any = piece
+        yield rows.select(list(renamed)).rename_columns(list(renamed.values())) if renamed else rows
 
 
 class _Rows:
-    """The rows of a table that belong to some queries, written batch by batch."""
+    """The rows of a table, written batch by batch."""
 
-    def __init__(self, pieces: Iterator[Any], texts: TokenTexts, queries: Bool) -> None:
-        self._pieces = pieces
-        self._texts = texts
-        self._queries = queries
+    def __init__(self, pieces: Iterator[Any], texts: TokenTexts) -> None:
+        self._pieces, self._texts = pieces, texts
         self.written = 0
 
     def write(self, path: Path) -> None:
         import pyarrow.csv
 
         csv: Any = pyarrow.csv
-        first = next(self._pieces)
-        with csv.CSVWriter(str(path), self._with_texts(first.slice(0, 0)).schema) as writer:
-            for rows in self._batches(first):
-                writer.write_table(self._with_texts(rows))
-                self.written += rows.num_rows
-
-    def _batches(self, first: pa.Table) -> Generator[pa.Table]:
-        for piece in chain([first], self._pieces):
-            for start in range(0, piece.num_rows, BATCH):
-                rows = piece.slice(start, BATCH)
-                if "query" in piece.column_names:
-                    rows = keep_rows(rows, self._queries[column(rows, "query")])
+        first = self._with_texts(next(self._pieces))
+        with csv.CSVWriter(str(path), first.schema) as writer:
+            for rows in chain([first], map(self._with_texts, self._pieces)):
                 if rows.num_rows:
-                    yield rows
+                    writer.write_table(rows)
+                self.written += rows.num_rows
 
     def _with_texts(self, rows: pa.Table) -> Any:
         columns: dict[str, Any] = {}

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from os.path import realpath
 from pathlib import Path
@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.base.display import show_hidden
 from attomaton.base.errors import UnknownToken, UnsupportedOption, UnwritablePlace
 from attomaton.base.options import whole_number
-from attomaton.base.tables import Bool, Int64, Integers, column
+from attomaton.base.printing import show_hidden
+from attomaton.base.tables import Bool, Int64, Integers, column, keep_rows
 
 
 def pick_queries(automaton: Automaton, asked: Sequence[str] | int | None = None) -> Bool:
@@ -89,6 +89,18 @@ def _named(automaton: Automaton, names: Sequence[str]) -> list[int]:
             f"give ids below {automaton.n_tokens}"
         )
     return [int(name) for name in names]
+
+
+BATCH = 1 << 16
+"""Rows that are turned into text at a time."""
+
+
+def scan_rows(automaton: Automaton, table: str, queries: Bool) -> Iterator[pa.Table]:
+    """The rows of these queries of one table, some at a time; the first piece may be empty."""
+    for piece in automaton.scan(table, np.flatnonzero(queries)):
+        for start in range(0, max(piece.num_rows, 1), BATCH):
+            rows = piece.slice(start, BATCH)
+            yield keep_rows(rows, queries[column(rows, "query")])
 
 
 _FORMULA = re.compile("(?:^|(?<=[;,|\"']))(\\s*)([=+\\-@\uff1d\uff0b\uff0d\uff20])(?=.)")

@@ -1,6 +1,6 @@
 """The priority graphs of a run as one GraphML file, as networkx and Gephi read it."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -13,10 +13,15 @@ from attomaton.automaton.runs.nodes import Outline
 from attomaton.base.artifacts import begins_with, explained, write_target
 from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.tables import Bool, Int64, column
-from attomaton.report.export import TokenTexts, as_text, escape_text, join_columns, join_rows
-
-BATCH = 1 << 16
-"""Nodes or edges that are turned into text at a time."""
+from attomaton.report.export import (
+    BATCH,
+    TokenTexts,
+    as_text,
+    escape_text,
+    join_columns,
+    join_rows,
+    scan_rows,
+)
 
 SHOWN = 5
 """Tokens in the label of a component."""
@@ -54,9 +59,8 @@ class GraphCounts:
     >>> from attomaton.report.export import pick_queries
     >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     counts = write_graphml(auto, Path(folder, "graphs.graphml"), pick_queries(auto))
-    >>> counts.nodes, counts.edges
-    (2, 1)
+    ...     write_graphml(auto, Path(folder, "graphs.graphml"), pick_queries(auto))
+    GraphCounts(nodes=2, edges=1)
     """
 
     nodes: int = 0
@@ -108,8 +112,8 @@ def write_graphml(
     return counts
 
 
-class _ComponentGraph:
-    """Nodes are components, edges their order."""
+class _Graph:
+    """What is written of an automaton: nodes and edges, some at a time."""
 
     def __init__(self, automaton: Automaton, texts: TokenTexts, queries: Bool) -> None:
         self._automaton = automaton
@@ -117,23 +121,35 @@ class _ComponentGraph:
         self._queries = queries
 
     def nodes(self) -> Batches:
+        raise NotImplementedError
+
+    def edges(self) -> Batches:
+        raise NotImplementedError
+
+    def _rows(self, table: str) -> Iterator[dict[str, Any]]:
+        """The columns of a table, of the queries that are written, some rows at a time."""
+        for rows in scan_rows(self._automaton, table, self._queries):
+            yield {name: column(rows, name) for name in rows.column_names}
+
+
+class _ComponentGraph(_Graph):
+    """Nodes are components, edges their order."""
+
+    def nodes(self) -> Batches:
         for _, outline in self._automaton.outlines(np.flatnonzero(self._queries)):
             yield from self._nodes_of(outline)
 
     def edges(self) -> Batches:
-        for piece in self._automaton.scan("order", np.flatnonzero(self._queries)):
-            query = column(piece, "query")
-            columns = {name: column(piece, name) for name in ("above", "below", "edges", "support")}
-            for batch in _batches(len(query)):
-                kept = batch[self._queries[query[batch]]]
-                above, below, *counts = (as_text(values[kept]) for values in columns.values())
-                ends = [' source="c', above, '" target="c', below, '"']
-                yield ends, dict(zip(("edges", "support"), counts, strict=True))
+        for rows in self._rows("order"):
+            above, below = as_text(rows["above"]), as_text(rows["below"])
+            ends = [' source="c', above, '" target="c', below, '"']
+            yield ends, {name: as_text(rows[name]) for name in ("edges", "support")}
 
     def _nodes_of(self, outline: Outline) -> Batches:
         components = outline.components
         offsets, rows = components.members
-        for batch in _batches(len(components)):
+        for start in range(0, max(len(components), 1), BATCH):
+            batch = np.arange(start, min(start + BATCH, len(components)))
             numbers = batch[self._queries[components.query_of[batch]]]
             sizes = components.sizes[numbers]
             inner, places = offsets_of(sizes), ranges_of(offsets[numbers], sizes)
@@ -161,13 +177,8 @@ class _ComponentGraph:
         return join_columns(shown, as_text(np.where(sizes > SHOWN, " …", "")))
 
 
-class _TokenGraph:
+class _TokenGraph(_Graph):
     """Nodes are tokens under a query, edges those of the data."""
-
-    def __init__(self, automaton: Automaton, texts: TokenTexts, queries: Bool) -> None:
-        self._automaton = automaton
-        self._texts = texts
-        self._queries = queries
 
     def nodes(self) -> Batches:
         for rows in self._rows("nodes"):
@@ -188,19 +199,6 @@ class _TokenGraph:
             query, winner, loser = (as_text(rows[name]) for name in ("query", "winner", "loser"))
             ends = [' source="q', query, "t", winner, '" target="q', query, "t", loser, '"']
             yield ends, {"support": as_text(rows["support"])}
-
-    def _rows(self, table: str) -> Generator[dict[str, Any]]:
-        """The columns of a table, of the queries that are written, some rows at a time."""
-        for piece in self._automaton.scan(table, np.flatnonzero(self._queries)):
-            columns = {name: column(piece, name) for name in piece.column_names}
-            for batch in _batches(piece.num_rows):
-                kept = batch[self._queries[columns["query"][batch]]]
-                yield {name: values[kept] for name, values in columns.items()}
-
-
-def _batches(length: int) -> Generator[Int64]:
-    for start in range(0, max(length, 1), BATCH):  # one empty batch of nothing, which names the attributes
-        yield np.arange(start, min(start + BATCH, length))
 
 
 def _keys(kind: str, batches: Callable[[], Batches]) -> str:

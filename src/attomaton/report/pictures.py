@@ -1,7 +1,7 @@
 """The pictures of a run for papers: what its page shows, drawn in the style of the figures."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +12,15 @@ from attomaton.base.artifacts import FolderKind, build_folder
 from attomaton.base.drawing import LIGHT, drawable, paper_style, wrap_caption
 from attomaton.base.errors import CorruptRun, MissingExtra, UnsupportedOption, needing
 from attomaton.base.options import given_path
-from attomaton.base.tables import Float64, Int64
+from attomaton.base.tables import Float64, Int32
 from attomaton.report.export import check_place, pick_queries
-from attomaton.report.lines import Line, LinePanel, draw_lines
-from attomaton.report.page.packing import Packer
+from attomaton.report.figures import Line, LinePanel, draw_lines, new_figure, save_figure
+from attomaton.report.page.packing import Packer, PageGraph
 from attomaton.report.page.training import follow_trials, read_training, why_unpredicted
 from attomaton.report.priority_graph import draw_graph
-from attomaton.report.query_graph import PageGraph, read_graph
-from attomaton.report.style import new_figure, save_figure
 
 MOST_NUMBERS = 50_000_000
 """Numbers that the axes of the cyclic subspace may take: more, and neither curve is drawn."""
-
-
-@dataclass(frozen=True, eq=False)
-class CourseCurves:
-    """Two curves over the steps, means over trials: ``correlation`` and ``distance`` of the finite part.
-
-    A curve that says nothing (no direction, no ties) is None.
-    """
-
-    steps: Float64
-    correlation: Float64 | None
-    distance: Float64 | None
 
 
 def draw_course(run: Path) -> list[LinePanel]:
@@ -53,11 +39,11 @@ def draw_course(run: Path) -> list[LinePanel]:
     return [
         LinePanel(title, _lines(courses, name, limit))
         for name, (title, limit) in titles.items()
-        if courses and getattr(courses["measured"], name) is not None
+        if courses and courses["measured"][name] is not None
     ]
 
 
-def measure_courses(trace: Any) -> dict[str, CourseCurves]:
+def measure_courses(trace: Any) -> dict[str, dict[str, Any]]:
     """The course of a run as it was ``measured`` and, where it can be computed, as it is ``predicted``."""
     from attomaton.claims.measures import aim_at, dense, solve_trials
 
@@ -76,21 +62,22 @@ def measure_courses(trace: Any) -> dict[str, CourseCurves]:
     return courses
 
 
-def _measure(target: Any, trace: Any, *, tied: bool) -> CourseCurves:
+def _measure(target: Any, trace: Any, *, tied: bool) -> dict[str, Any]:
+    """Steps, and means over trials of both curves; None for one that says nothing: no direction, no ties."""
     later = trace.steps > 0
     weights = trace.weights[later]
     directed = bool(target.directions.any(axis=(1, 2)).all())
-    return CourseCurves(
-        trace.steps[later].astype(np.float64),
-        target.correlation(weights).mean(axis=1) if directed else None,
-        target.finite_distance(weights).mean(axis=1) if tied else None,
-    )
+    return {
+        "steps": trace.steps[later].astype(np.float64),
+        "correlation": target.correlation(weights).mean(axis=1) if directed else None,
+        "distance": target.finite_distance(weights).mean(axis=1) if tied else None,
+    }
 
 
-def _lines(courses: dict[str, CourseCurves], name: str, limit: float) -> list[Line]:
+def _lines(courses: dict[str, dict[str, Any]], name: str, limit: float) -> list[Line]:
     looks = {"measured": (0, 0), "predicted": (1, 1)}
     lines = [
-        Line(kind, course.steps.tolist(), getattr(course, name).tolist(), *looks[kind])
+        Line(kind, course["steps"].tolist(), course[name].tolist(), *looks[kind])
         for kind, course in courses.items()
     ]
     return [*lines, Line("limit", [], [limit], 4, 2)]
@@ -103,7 +90,7 @@ ROW = 0.15
 """Inches of one row."""
 
 
-def choose_tokens(graphs: Sequence[PageGraph]) -> Int64:
+def choose_tokens(graphs: Sequence[PageGraph]) -> Int32:
     """The tokens that a map shows, as the page chooses them.
 
     Tokens of the first query that most queries know, those with ties and high scores first; best on top.
@@ -116,7 +103,7 @@ def choose_tokens(graphs: Sequence[PageGraph]) -> Int64:
     return own.tokens[first[np.argsort(-own.hard[first], kind="stable")]]
 
 
-def gather_scores(graphs: Sequence[PageGraph], tokens: Int64) -> Float64:
+def gather_scores(graphs: Sequence[PageGraph], tokens: Int32) -> Float64:
     """Hard scores, rows tokens, columns queries; NaN where a query has no evidence of a token."""
     values = np.full((len(tokens), len(graphs)), np.nan)
     for place, graph in enumerate(graphs):
@@ -202,9 +189,13 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
     check_place(source, place)
     automaton = Automaton.load(source)
     packer = Packer(automaton)
-    chosen = _find_place(automaton, packer, query)
+    if not len(packer.queries):
+        raise UnsupportedOption("this run has no query with a graph, so there is nothing to draw")
+    chosen = int(packer.by_samples[0])
+    if query is not None:
+        chosen = int(np.flatnonzero(pick_queries(automaton, [query])[packer.queries])[0])
     places = [chosen, *(one for one in packer.by_samples.tolist() if one != chosen)][:COLUMNS]
-    graphs = [read_graph(packer, one) for one in places]
+    graphs = [packer.graph(one) for one in places]
     training = read_training(source)
     with build_folder(place, KIND, FILES, overwrite=True) as building:
         written = [
@@ -214,15 +205,6 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
         ]
         building.finish({})
     return [place / path.name for path in written]
-
-
-def _find_place(automaton: Automaton, packer: Packer, query: str | None) -> int:
-    queries = packer.queries
-    if not len(queries):
-        raise UnsupportedOption("this run has no query with a graph, so there is nothing to draw")
-    if query is None:
-        return int(packer.by_samples[0])
-    return int(np.flatnonzero(pick_queries(automaton, [query])[queries])[0])
 
 
 def _draw_training(training: dict[str, Any], run: Path, path: Path) -> list[Path]:

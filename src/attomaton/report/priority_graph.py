@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from attomaton.base.drawing import GREY, ONE_COLUMN, drawable, measure_text, paper_style, wrap_caption
-from attomaton.report.query_graph import PageGraph
-from attomaton.report.style import new_figure, save_figure
+from attomaton.report.figures import new_figure, save_figure
+from attomaton.report.page.packing import PageGraph
 
 MOST_LAYERS, MOST_COMPONENTS = 8, 10
 """Layers, and components of a layer, that are drawn."""

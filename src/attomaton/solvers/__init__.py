@@ -9,17 +9,6 @@ if TYPE_CHECKING:
         HardCertificate as HardCertificate,
         certify_positions as certify_positions,
     )
-    from attomaton.solvers.hard.factored.certify import (
-        NormCertificate as NormCertificate,
-        measure_norm as measure_norm,
-    )
-    from attomaton.solvers.hard.factored.interior import InteriorPoint as InteriorPoint
-    from attomaton.solvers.hard.factored.problem import FactoredProblem as FactoredProblem
-    from attomaton.solvers.hard.factored.solve import (
-        FactoredSolution as FactoredSolution,
-        FactoredSolver as FactoredSolver,
-        solve_factored as solve_factored,
-    )
     from attomaton.solvers.hard.joint import Joint as Joint
     from attomaton.solvers.hard.placement import Placement as Placement
     from attomaton.solvers.hard.problem import (
@@ -34,16 +23,27 @@ if TYPE_CHECKING:
         OrderSolver as OrderSolver,
         solve_graph_svm as solve_graph_svm,
     )
-    from attomaton.solvers.norms.interior import SpectralInterior as SpectralInterior
+    from attomaton.solvers.norms.certify import (
+        NormCertificate as NormCertificate,
+        measure_norm as measure_norm,
+    )
+    from attomaton.solvers.norms.interior import (
+        InteriorPoint as InteriorPoint,
+        SpectralInterior as SpectralInterior,
+    )
+    from attomaton.solvers.norms.problem import FactoredProblem as FactoredProblem
     from attomaton.solvers.norms.solve import (
+        FactoredSolution as FactoredSolution,
+        FactoredSolver as FactoredSolver,
         NormedSolution as NormedSolution,
         SpectralSolver as SpectralSolver,
+        solve_factored as solve_factored,
         solve_normed as solve_normed,
     )
     from attomaton.solvers.soft.certify import SoftCertificate as SoftCertificate
-    from attomaton.solvers.soft.groups import Newton as Newton
+    from attomaton.solvers.soft.damped import DampedNewton as DampedNewton
     from attomaton.solvers.soft.likelihood import LuceProblem as LuceProblem
-    from attomaton.solvers.soft.reference import DampedNewton as DampedNewton
+    from attomaton.solvers.soft.newton import Newton as Newton
     from attomaton.solvers.soft.solve import (
         LuceSolver as LuceSolver,
         SoftSolution as SoftSolution,

@@ -3,7 +3,7 @@
 ``learn``, the estimator and the claims all take it; they differ only in who extracts edges and choices.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -17,20 +17,13 @@ from attomaton.base.kernels import is_kept
 from attomaton.base.machine import count_processors, share_out
 from attomaton.base.options import check_threads, real_number
 from attomaton.base.progress import Progress, silent
-from attomaton.base.solutions import SCORE_SCHEMA, score_table
+from attomaton.base.solutions import SCORE_SCHEMA, Solution, score_table
 from attomaton.base.tables import Float64, column
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
-from attomaton.graphs.parts import (
-    cut_parts,
-    join,
-    join_components,
-    keep_ties,
-    part_of_edges,
-    slice_queries,
-)
+from attomaton.graphs.parts import cut_parts, join, join_components, keep_ties, part_of_edges, slice_queries
 from attomaton.solvers.hard.certify import join_hard
 from attomaton.solvers.hard.problem import multiplier_table
 from attomaton.solvers.hard.solve import HardSolution, solve_graph_svm
@@ -55,7 +48,7 @@ def compile_beside(n_positions: int) -> None:
     """
     if n_positions < LARGE or count_processors() == 1:
         return
-    from attomaton.base.kernels.ahead import start_helpers
+    from attomaton.base.kernels import start_helpers
     from attomaton.solvers.hard.placement import solve_parts
 
     if is_kept(solve_parts) is False:
@@ -90,7 +83,22 @@ class Solved:
     soft: SoftSolution
 
     def __post_init__(self) -> None:
-        _check_parts(self.components, self.hard, self.soft)
+        """The solutions must be of these components: one score for each node, in the same kind of space."""
+        nodes = self.components.nodes.select(["query", "token"])
+        parts: list[tuple[object, type[Solution]]] = [(self.hard, HardSolution), (self.soft, SoftSolution)]
+        for part, kind in parts:
+            if not isinstance(part, kind) or not part.scores.select(["query", "token"]).equals(nodes):
+                raise MismatchedParts(
+                    f"the {kind.__name__} given is not one of these components; "
+                    "give Automaton(components, hard, soft), both solved from the same components"
+                )
+        numbers = self.components.component_of_node
+        if not np.array_equal(self.hard.components.component_of_node, numbers):
+            raise MismatchedParts(
+                "the embeddings merge some of these components; give Automaton(hard.components, hard, soft)"
+            )
+        if self.hard.embedded != self.soft.embedded:
+            raise MismatchedParts("one of hard and soft was solved with embeddings; give both or neither")
 
     def __repr__(self) -> str:
         return (
@@ -145,9 +153,9 @@ def solve_edges(
     if embeddings is None:
         return _solve_by_part(edges, extract, atol, progress, threads)
     progress("finding components", 0, 0)
-    found = find_components(edges, threads=threads)
+    components = find_components(edges, threads=threads)
     progress("solving the hard side", 0, 0)
-    hard = solve_graph_svm(found, embeddings=embeddings, threads=threads)
+    hard = solve_graph_svm(components, embeddings=embeddings, threads=threads)
     progress("extracting choices", 0, 0)
     choices = extract(hard.components)
     progress("solving the soft side", 0, 0)
@@ -169,19 +177,36 @@ def _solve_by_part(
     limits = list(pairwise(cut_parts(edges.queries, edges.n_tokens).tolist()))
     alone = threads if len(limits) == 1 else 1
     progress("finding components", 0, 0)
-    found = share_out(
+    parts = share_out(
         lambda part: find_components(part_of_edges(edges, *part), threads=alone), limits, threads
     )
     progress("solving the hard side", 0, 0)
-    hards = share_out(lambda part: solve_graph_svm(part, threads=alone), found, threads)
-    components = join_components(found, edges)
+    hards = share_out(lambda part: solve_graph_svm(part, threads=alone), parts, threads)
+    components = join_components(parts, edges)
     progress("extracting choices", 0, 0)
     choices = extract(keep_ties(components))
     progress("solving the soft side", 0, 0)
     tables = [slice_queries(choices.rows, *part) for part in limits]
-    given = list(zip(found, (trusted(ChoiceTable, rows=table) for table in tables), strict=True))
-    softs = share_out(lambda part: solve_ties(*part, atol=atol, threads=alone), given, threads)
-    return Solved(components, _join_hard(components, hards), _join_soft(components, softs, choices))
+    tasks = list(zip(parts, (trusted(ChoiceTable, rows=table) for table in tables), strict=True))
+    softs = share_out(lambda part: solve_ties(*part, atol=atol, threads=alone), tasks, threads)
+    multipliers = np.concatenate([column(part.multipliers, "multiplier") for part in hards])
+    hard = trusted(
+        HardSolution,
+        components=components,
+        scores=join(SCORE_SCHEMA, [part.scores for part in hards]),
+        certificate=join_hard([part.certificate for part in hards]),
+        multipliers=multiplier_table(components.order, multipliers),
+    )
+    ties = np.concatenate([part.scores for part in softs])
+    soft = trusted(
+        SoftSolution,
+        scores=score_table(components.nodes, spread_scores(components, ties)),
+        certificate=join_soft([part.certificate for part in softs]),
+        loss=sum(part.loss for part in softs),
+        choices=choices,
+        components=components,
+    )
+    return Solved(components, hard, soft)
 
 
 def solve_ties(
@@ -201,31 +226,6 @@ def spread_scores(components: Components, ties: Float64) -> Float64:
     scores = np.zeros(components.nodes.num_rows)
     scores[components.sizes[components.component_of_node] > 1] = ties
     return scores
-
-
-def _join_hard(components: Components, parts: Sequence[HardSolution]) -> HardSolution:
-    scores = join(SCORE_SCHEMA, [part.scores for part in parts])
-    pressed = np.concatenate([column(part.multipliers, "multiplier") for part in parts])
-    return trusted(
-        HardSolution,
-        components=components,
-        scores=scores,
-        certificate=join_hard([part.certificate for part in parts]),
-        multipliers=multiplier_table(components.order, pressed),
-    )
-
-
-def _join_soft(components: Components, parts: "Sequence[TieScores]", choices: ChoiceTable) -> SoftSolution:
-    ties = np.concatenate([part.scores for part in parts])
-    scores = score_table(components.nodes, spread_scores(components, ties))
-    return trusted(
-        SoftSolution,
-        scores=scores,
-        certificate=join_soft([part.certificate for part in parts]),
-        loss=sum(part.loss for part in parts),
-        choices=choices,
-        components=components,
-    )
 
 
 def solve_samples(
@@ -280,20 +280,11 @@ class SolverByQuery:
         return find_components(EdgeTable(edges, queries, self.n_tokens), threads=self.threads)
 
 
-@dataclass(frozen=True)
 class HardByQuery(SolverByQuery):
     """Edges and samples by query → the hard scores: columns query, token, score.
 
-    Attributes
-    ----------
-    n_tokens : int
-        Size of the vocabulary.
-    threads : int, optional
-        Number of threads for each part; the default is all processors.
-
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
     >>> from attomaton.engines.memory import MemoryEngine
     >>> engine = MemoryEngine(Samples.from_windows([0, 1, 0, 2, 0, 1, 0], window=3))
     >>> edges = engine.edges()
@@ -303,24 +294,15 @@ class HardByQuery(SolverByQuery):
 
     def __call__(self, edges: pa.Table, queries: pa.Table) -> pa.Table:
         """Solve; raises ``UncertifiedSolution`` if the bounds do not meet."""
-        found = self.components(edges, queries)
-        return solve_graph_svm(found, threads=self.threads).expect().scores
+        components = self.components(edges, queries)
+        return solve_graph_svm(components, threads=self.threads).expect().scores
 
 
-@dataclass(frozen=True)
 class SoftByQuery(SolverByQuery):
     """Edges, samples by query and choices inside components → the soft scores.
 
-    Attributes
-    ----------
-    n_tokens : int
-        Size of the vocabulary.
-    threads : int, optional
-        Number of threads for each part; the default is all processors.
-
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
     >>> from attomaton.engines.memory import MemoryEngine
     >>> engine = MemoryEngine(Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1]))
     >>> edges = engine.edges()
@@ -332,26 +314,5 @@ class SoftByQuery(SolverByQuery):
 
     def __call__(self, edges: pa.Table, queries: pa.Table, choices: pa.Table) -> pa.Table:
         """Solve; raises ``UncertifiedSolution`` if the gradient is too large."""
-        found = self.components(edges, queries)
-        return solve_luce(ChoiceTable(choices), found, threads=self.threads).expect().scores
-
-
-def _check_parts(components: Components, hard: object, soft: object) -> None:
-    """The solutions must be of these components: one score for each node, in the same kind of space."""
-    nodes = components.nodes.select(["query", "token"])
-    spaces: set[bool] = set()
-    for part, kind in ((hard, HardSolution), (soft, SoftSolution)):
-        if not isinstance(part, kind) or not part.scores.select(["query", "token"]).equals(nodes):
-            raise MismatchedParts(
-                f"the {kind.__name__} given is not one of these components; "
-                "give Automaton(components, hard, soft), both solved from the same components"
-            )
-        spaces.add(part.embedded)
-    if isinstance(hard, HardSolution) and not np.array_equal(
-        hard.components.component_of_node, components.component_of_node
-    ):
-        raise MismatchedParts(
-            "the embeddings merge some of these components; give Automaton(hard.components, hard, soft)"
-        )
-    if len(spaces) > 1:
-        raise MismatchedParts("only one of hard and soft was solved with embeddings; give both or neither")
+        components = self.components(edges, queries)
+        return solve_luce(ChoiceTable(choices), components, threads=self.threads).expect().scores

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
         ForecastCourse as ForecastCourse,
         follow_course as follow_course,
     )
+    from attomaton.theories.beginning.passes import Frequent as Frequent, cut_documents as cut_documents
     from attomaton.theories.beginning.result import (
         Beginning as Beginning,
         EarlyWeights as EarlyWeights,
         FirstLooks as FirstLooks,
         Lags as Lags,
     )
-    from attomaton.theories.beginning.sequences import Frequent as Frequent, cut_documents as cut_documents
     from attomaton.theories.beginning.statistics import (
         Statistics as Statistics,
         find_statistics as find_statistics,
@@ -28,12 +28,11 @@ if TYPE_CHECKING:
         Setting as Setting,
         TheoremBounds as TheoremBounds,
     )
-    from attomaton.theories.decoder.compatibility import Compatibility as Compatibility
-    from attomaton.theories.decoder.counting import Read as Read
     from attomaton.theories.decoder.course import (
         EDGE as EDGE,
         Levels as Levels,
         Moment as Moment,
+        StoppedDecoder as StoppedDecoder,
         asymptote as asymptote,
         find_levels as find_levels,
         follow as follow,
@@ -43,9 +42,10 @@ if TYPE_CHECKING:
         DecoderTrace as DecoderTrace,
         train_decoder as train_decoder,
     )
-    from attomaton.theories.decoder.embedded import SolvedDecoder as SolvedDecoder
     from attomaton.theories.decoder.features import (
+        Compatibility as Compatibility,
         EmbeddedLimit as EmbeddedLimit,
+        SolvedDecoder as SolvedDecoder,
         solve_decoder as solve_decoder,
     )
     from attomaton.theories.decoder.learn import (
@@ -53,8 +53,11 @@ if TYPE_CHECKING:
         learn_decoder as learn_decoder,
     )
     from attomaton.theories.decoder.result import DecoderLimit as DecoderLimit
-    from attomaton.theories.decoder.stopped import StoppedDecoder as StoppedDecoder
-    from attomaton.theories.decoder.supports import Supports as Supports, count_supports as count_supports
+    from attomaton.theories.decoder.supports import (
+        Read as Read,
+        Supports as Supports,
+        count_supports as count_supports,
+    )
     from attomaton.theories.decoder.telling import DecoderExplanation as DecoderExplanation
     from attomaton.theories.scansnap.assumptions import (
         Assumption as Assumption,
@@ -77,6 +80,7 @@ if TYPE_CHECKING:
     from attomaton.theories.scansnap.forecast import (
         Clock as Clock,
         QueryForecast as QueryForecast,
+        find_pulls as find_pulls,
         forecast_queries as forecast_queries,
     )
     from attomaton.theories.scansnap.heads import (
@@ -94,7 +98,6 @@ if TYPE_CHECKING:
         solve_exponent as solve_exponent,
         star_constant as star_constant,
     )
-    from attomaton.theories.scansnap.pull import find_pulls as find_pulls
     from attomaton.theories.scansnap.reduced import Reduced as Reduced
     from attomaton.theories.scansnap.survey import (
         KeptTokens as KeptTokens,

@@ -12,9 +12,7 @@ if TYPE_CHECKING:
         WandB as WandB,
     )
     from attomaton.training.checkpoints import Store as Store
-    from attomaton.training.deep import train_deep as train_deep
-    from attomaton.training.deep_trace import DeepTrace as DeepTrace
-    from attomaton.training.loop import Watch as Watch, train as train
+    from attomaton.training.loop import Watch as Watch, train as train, train_deep as train_deep
     from attomaton.training.models.attention import AttentionModel as AttentionModel
     from attomaton.training.models.deep import DeepModel as DeepModel, DeepWeights as DeepWeights
     from attomaton.training.models.embeddings import (
@@ -40,19 +38,17 @@ if TYPE_CHECKING:
         as_loss as as_loss,
     )
     from attomaton.training.path import WeightsByRadius as WeightsByRadius, trace_path as trace_path
-    from attomaton.training.steepest import (
-        Muon as Muon,
-        SignDescent as SignDescent,
-        SpectralDescent as SpectralDescent,
-    )
     from attomaton.training.steps import (
         Adam as Adam,
         Decay as Decay,
         GradientDescent as GradientDescent,
+        Muon as Muon,
         Parameters as Parameters,
+        SignDescent as SignDescent,
+        SpectralDescent as SpectralDescent,
         Step as Step,
         as_step as as_step,
     )
-    from attomaton.training.trace import Record as Record, Trace as Trace
+    from attomaton.training.trace import DeepTrace as DeepTrace, Record as Record, Trace as Trace
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

@@ -11,10 +11,10 @@ import json
 import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from attomaton.base.artifacts import (
     write_file,
     write_sealed,
 )
+from attomaton.base.artifacts.files import shown
 from attomaton.base.artifacts.folders import (
     check_kind,
     check_replaceable,
@@ -41,18 +42,16 @@ from attomaton.base.artifacts.folders import (
     find_place,
     hold,
 )
-from attomaton.base.artifacts.locks import Lock
-from attomaton.base.artifacts.naming import shown
-from attomaton.base.artifacts.ownership import PARTIAL, is_partial, take_stock
-from attomaton.base.artifacts.seals import FORMAT
+from attomaton.base.artifacts.manifests import FORMAT
+from attomaton.base.artifacts.ownership import PARTIAL, Lock, is_partial, take_stock
 from attomaton.base.borders import check_floats, check_int64
 from attomaton.base.errors import CorruptRun, MismatchedParts, UnwritablePlace
-from attomaton.base.options import given_path, whole_number
+from attomaton.base.options import given_path, settle, whole_number
 from attomaton.base.tables import Float64
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples, Skipped
 from attomaton.graphs.origin import check_origin
 from attomaton.training.configuration import first_difference
-from attomaton.training.trace import Record, Trace
+from attomaton.training.trace import DeepTrace, Record, Trace
 
 TRAINING, TRACE, CHECKPOINTS = KIND.name, "trace.safetensors", "checkpoints"
 LINES = "trace.jsonl"
@@ -98,6 +97,19 @@ class Store:
     every: int | None = None
     overwrite: bool = False
 
+    def __post_init__(self) -> None:
+        if self.every is not None:
+            settle(self, every=whole_number(self.every, "every of the Store", least=1))
+
+    @classmethod
+    def of(cls, out: "Store | str | PathLike[str] | None") -> "Store | None":
+        """The store itself, or that of a folder; None means that nothing is kept."""
+        return out if out is None or isinstance(out, Store) else cls(given_path(out, "out"))
+
+    def interval(self, steps: int) -> int:
+        """Steps between checkpoints of a run of so many steps."""
+        return max(steps // 20, 1) if self.every is None else self.every
+
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
@@ -113,26 +125,15 @@ class Checkpoint:
     finished: bool
 
 
-class Packed(Protocol):
-    """A trace that says what is written of it: ``Trace`` or ``DeepTrace``."""
-
-    def pack(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Arrays and texts."""
-        ...
-
-
 class TrainingFiles:
-    """The files of one run that goes on; :func:`open_training` makes them."""
+    """The files of a run in progress; :func:`open_training` opens them."""
 
-    def __init__(self, building: Building, asked: Mapping[str, Any], skipped: Skipped) -> None:
+    def __init__(self, building: Building, settings: Mapping[str, Any], skipped: Skipped) -> None:
         self._building = building
-        self._asked = asked
+        self._settings = settings
         self._skipped = asdict(skipped)
         self._previous = FIRST
-
-    @property
-    def _lines(self) -> Path:
-        return self._building.folder / LINES
+        self._lines = building.folder / LINES
 
     def tell(self, record: Record) -> None:
         """Add a line to ``trace.jsonl``."""
@@ -143,8 +144,9 @@ class TrainingFiles:
         """Write a checkpoint."""
         records = checkpoint.records
         arrays: dict[str, NDArray[Any]] = {
-            **{f"parameters/{place}": one for place, one in enumerate(checkpoint.parameters)},
-            **{f"state/{place}": one for place, one in enumerate(checkpoint.state)},
+            f"{name}/{number}": array
+            for name in ("parameters", "state")
+            for number, array in enumerate(getattr(checkpoint, name))
         }
         if records:
             arrays["records/step"] = np.array([record.step for record in records], np.int64)
@@ -155,135 +157,117 @@ class TrainingFiles:
             "previous": self._previous,
             "finished": json.dumps(checkpoint.finished),
         }
-        place = self._building.folder / CHECKPOINTS
-        with explained(place):
-            place.mkdir(exist_ok=True)
-            written = write_arrays(place / f"{checkpoint.step:012d}.safetensors", arrays, about)
+        folder = self._building.folder / CHECKPOINTS
+        with explained(folder):
+            folder.mkdir(exist_ok=True)
+            written = write_arrays(folder / f"{checkpoint.step:012d}.safetensors", arrays, about)
         self._previous = written["sha256"]
 
-    def finish(self, trace: Packed) -> None:
+    def finish(self, trace: Trace | DeepTrace) -> None:
         """Write the whole trace as one file, and the manifest, which makes the training whole."""
-        with explained(self._building.folder):
-            write_arrays(self._building.folder / TRACE, *trace.pack())
-            steps = sorted(path for path in (self._building.folder / CHECKPOINTS).iterdir() if _is_step(path))
-            listed = [self._lines, self._building.folder / TRACE, *steps]
-            self._building.finish(
-                {"asked": self._asked, "skipped": self._skipped}, self._building.digest_files(listed)
-            )
+        folder = self._building.folder
+        with explained(folder):
+            write_arrays(folder / TRACE, *trace.pack())
+            checkpoints = (folder / CHECKPOINTS).glob("*.safetensors")
+            files = [
+                self._lines,
+                folder / TRACE,
+                *sorted(path for path in checkpoints if path.stem.isdecimal()),
+            ]
+            about = {"asked": self._settings, "skipped": self._skipped}
+            self._building.finish(about, self._building.digest_files(files))
 
     def take_up(self) -> Checkpoint | None:
         """What to go on from: the last checkpoint with all records, if there is one."""
-        found, self._previous = _read_all(self._building.folder)
-        records = () if found is None else found.records
+        checkpoint, self._previous = _read_all(self._building.folder)
+        records = () if checkpoint is None else checkpoint.records
         write_file(self._lines, lambda draft: draft.write_text("".join(map(_line, records)), "utf-8"))
-        return found
+        return checkpoint
 
 
 @contextmanager
 def open_training(
-    store: Store, asked: Mapping[str, Any], corpora: Sequence[Samples]
+    store: Store | None, settings: Mapping[str, Any], corpora: Sequence[Samples]
 ) -> Generator[tuple[TrainingFiles | None, Checkpoint | None]]:
-    """The files to write, and what to go on from; no files where nothing is left to do.
+    """The files to write, if any, and what to go on from; a finished training is only read.
 
     The lock of the run folder is held until the end.
     """
-    place = find_place(store.path)
-    wanted = json.loads(json.dumps(asked))
-    with hold(place) as lock:
-        with explained(place):
-            _prepare_run(place, corpora, lock)
-            going_on = _choose(place / TRAINING, store, wanted, lock)
-        if going_on == "finished":
-            yield None, _read_all(place / TRAINING)[0]
+    if store is None:
+        yield None, None
+        return
+    run = find_place(store.path)
+    settings = json.loads(json.dumps(settings))
+    with hold(run) as lock:
+        with explained(run):
+            _prepare_run(run, corpora, lock)
+            finished = _is_finished(run / TRAINING, store, settings, lock)
+        if finished:
+            yield None, _read_all(run / TRAINING)[0]
             return
         with build_folder(
-            place / TRAINING,
+            run / TRAINING,
             KIND,
             FILES,
             overwrite=store.overwrite or store.resume,
             resumable=True,
             held=lock,
-            about={"asked": wanted},
+            about={"asked": settings},
         ) as building:
-            read = {id(one): one.skipped for one in corpora}.values()
-            files = TrainingFiles(building, wanted, sum(read, NOTHING_SKIPPED))
+            skipped = {id(corpus): corpus.skipped for corpus in corpora}.values()
+            files = TrainingFiles(building, settings, sum(skipped, NOTHING_SKIPPED))
             yield files, files.take_up()
 
 
-@contextmanager
-def open_store(
-    store: Store | None, asked: Mapping[str, Any], corpora: Sequence[Samples]
-) -> Generator[tuple[TrainingFiles | None, Checkpoint | None]]:
-    """What :func:`open_training` opens; nothing where nothing is kept."""
-    if store is None:
-        yield None, None
-        return
-    with open_training(store, asked, corpora) as opened:
-        yield opened
-
-
-def as_store(out: Store | str | PathLike[str] | None) -> Store | None:
-    """Where a run is kept, given as such or as the path of its folder; None means nowhere."""
-    return out if out is None or isinstance(out, Store) else Store(given_path(out, "out"))
-
-
-def checkpoint_interval(out: Store | str | PathLike[str] | None, steps: int) -> int:
-    """Steps between checkpoints of a run of so many steps."""
-    every = out.every if isinstance(out, Store) else None
-    return max(steps // 20, 1) if every is None else whole_number(every, "every of the Store", least=1)
-
-
-def _prepare_run(place: Path, corpora: Sequence[Samples], lock: Lock) -> None:
+def _prepare_run(run: Path, corpora: Sequence[Samples], lock: Lock) -> None:
     """Make the run folder if it is new or empty; refuse any that is not ours, or is of other samples."""
-    if take_stock(place) is not None:
-        check_kind(place, RUN)
-        _check_origins(place, corpora)
+    if take_stock(run) is not None:
+        check_kind(run, RUN)
+        _check_origins(run, corpora)
         return
-    check_replaceable(place, RUN, overwrite=False)
-    place.mkdir(exist_ok=True)
-    draft = place / lock.draft.name  # which the next writer knows
-    write_sealed(place / MANIFEST, {"kind": RUN.name, "format": FORMAT, "files": {}}, draft=draft)
+    check_replaceable(run, RUN, overwrite=False)
+    run.mkdir(exist_ok=True)
+    draft = run / lock.draft.name  # which the next writer knows
+    write_sealed(run / MANIFEST, {"kind": RUN.name, "format": FORMAT, "files": {}}, draft=draft)
 
 
-def _choose(target: Path, store: Store, asked: Mapping[str, Any], lock: Lock) -> str:
-    """Whether a training is taken up, read because it is finished, or begun anew; what it replaces goes."""
-    left = find_partials(target)
-    broken = [one for one in left if not is_partial(one) and take_stock(one) is None]
+def _is_finished(target: Path, store: Store, settings: Mapping[str, Any], lock: Lock) -> bool:
+    """Whether nothing is left to do but to read the training; one that may not be touched is refused."""
+    partials = find_partials(target)
+    broken = [path for path in partials if not is_partial(path) and take_stock(path) is None]
     if broken and store.resume:
         raise CorruptRun(f"{broken[0] / PARTIAL} was cut short or altered; train again without resume")
-    left = [one for one in left if is_partial(one)]
-    there = _asked_there(left[0] / PARTIAL if left else target / MANIFEST)
-    if there is None:
+    partials = [path for path in partials if is_partial(path)]
+    stored = _read_settings(partials[0] / PARTIAL if partials else target / MANIFEST)
+    if stored is None:
         if store.resume and target.exists():
             raise CorruptRun(f"{target / MANIFEST} was cut short or altered; train again without resume")
-        return "begun"
-    different = first_difference(dict(asked), there)
-    if store.resume and different is None:
-        return "taken up" if left else "finished"
+        return False
+    difference = first_difference(dict(settings), stored)
+    if store.resume and difference is None:
+        return not partials
     if not store.overwrite and store.resume:
         raise MismatchedParts(
-            f"the run in {shown(target.parent)} was trained otherwise: {different}; resume it with its "
+            f"the run in {shown(target.parent)} was trained otherwise: {difference}; resume it with its "
             "own settings, or train in another folder, or replace it with --overwrite (overwrite=True)"
         )
     if not store.overwrite:
-        state = "an unfinished training" if left else "a training"
+        state = "an unfinished training" if partials else "a training"
         raise UnwritablePlace(
             f"{shown(target.parent)} holds {state} already; go on with it by --resume (in Python: "
             "resume=True), replace it with --overwrite (overwrite=True), or give another folder"
         )
-    for one in left:
-        drop_partial(one, lock)
-    return "begun"
+    for path in partials:
+        drop_partial(path, lock)
+    return False
 
 
-def _asked_there(path: Path) -> dict[str, Any] | None:
+def _read_settings(path: Path) -> dict[str, Any] | None:
     """What a training on disk was asked to do; None if there is none."""
-    record = read_sealed(path)
-    if record is None:
-        return None
+    record = read_sealed(path) or {}
     about = record.get("about") if path.name == PARTIAL else record
-    asked = cast("dict[str, Any]", about).get("asked") if isinstance(about, dict) else None
-    return cast("dict[str, Any]", asked) if isinstance(asked, dict) else None
+    settings = cast("dict[str, Any]", about).get("asked") if isinstance(about, dict) else None
+    return cast("dict[str, Any]", settings) if isinstance(settings, dict) else None
 
 
 def _read_all(folder: Path) -> tuple[Checkpoint | None, str]:
@@ -291,66 +275,35 @@ def _read_all(folder: Path) -> tuple[Checkpoint | None, str]:
     records: list[Record] = []
     last, previous = None, FIRST
     for file in sorted((folder / CHECKPOINTS).glob("*.safetensors")):
-        last = _read(file, previous)
+        last = read_checkpoint(file, previous)
         records += last.records
         previous = digest_file(file)
-    if last is None:
-        return None, previous
-    return Checkpoint(last.step, last.parameters, last.state, tuple(records), last.finished), previous
+    return None if last is None else replace(last, records=tuple(records)), previous
 
 
-def _read(file: Path, previous: str) -> Checkpoint:
+def read_checkpoint(file: Path, previous: str | None = None) -> Checkpoint:
+    """A checkpoint with its own records; it follows that of the digest ``previous``, if one is given."""
     arrays, about = read_arrays(file)
-    if about.get("previous") != previous or about.get("step") != str(_step_of(file)):
+    if not file.stem.isdecimal() or len(file.stem) > 18:
+        raise CorruptRun(f"{file} is not named after a step; move it elsewhere, or train without resume")
+    step = int(file.stem)
+    other = about.get("step") != str(step)
+    if other and previous is None:
+        raise CorruptRun(f"{file} is no checkpoint of the step that it is named after; restore it")
+    if other or previous not in (None, about.get("previous")):
         raise CorruptRun(
             f"{file} does not follow the checkpoint before it: one was deleted or replaced; restore it, "
             "or train again without resume"
         )
-    return _checkpoint_of(arrays, about, file)
-
-
-def read_checkpoint(file: str | Path) -> Checkpoint:
-    """One checkpoint by itself: its parameters, state and own records."""
-    place = Path(file)
-    arrays, about = read_arrays(place)
-    if about.get("step") != str(_step_of(place)):
-        raise CorruptRun(f"{place} is no checkpoint of the step that it is named after; restore it")
-    return _checkpoint_of(arrays, about, place)
-
-
-def read_trace(run: str | Path) -> Trace:
-    """The trace of a finished run folder, which fits the run that is there beside it."""
-    folder = Path(run) / TRAINING
-    if not (folder / TRACE).is_file():
-        begun = any(map(is_partial, find_partials(folder))) if folder.parent.is_dir() else False
-        advice = "it was cut short: train on with resume" if begun else "give a folder that train wrote"
-        raise CorruptRun(f"{run} holds no finished training; {advice}")
-    trace = Trace.load(folder / TRACE)
-    if (Path(run) / MANIFEST).is_file():
-        _check_origins(Path(run), trace.samples)
-    return trace
-
-
-def _check_origins(place: Path, corpora: Sequence[Samples]) -> None:
-    """Refuse trials beside a run of other samples; what several trials share is looked at once."""
-    for samples in {id(one): one for one in corpora}.values():
-        check_origin(place, samples)
-
-
-def _is_step(file: Path) -> bool:
-    return file.suffix == ".safetensors" and file.stem.isdecimal()
-
-
-def _step_of(file: Path) -> int:
-    if not file.stem.isdecimal() or len(file.stem) > 18:
-        raise CorruptRun(f"{file} is not named after a step; move it elsewhere, or train without resume")
-    return int(file.stem)
-
-
-def _checkpoint_of(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str], file: Path) -> Checkpoint:
     try:
-        state, parameters = _numbered(arrays, "state"), _numbered(arrays, "parameters")
-        return Checkpoint(_step_of(file), parameters, state, _records(arrays), about["finished"] == "true")
+        parameters, state = (
+            tuple(
+                arrays[f"{name}/{number}"]
+                for number in range(sum(key.startswith(f"{name}/") for key in arrays))
+            )
+            for name in ("parameters", "state")
+        )
+        return Checkpoint(step, parameters, state, _records(arrays), about["finished"] == "true")
     except (KeyError, ValueError) as error:  # MismatchedParts is a ValueError
         reason = str(error).partition(";")[0]
         raise CorruptRun(
@@ -358,10 +311,23 @@ def _checkpoint_of(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str],
         ) from error
 
 
-def _numbered(arrays: Mapping[str, NDArray[Any]], name: str) -> tuple[Float64, ...]:
-    """The arrays ``name/0``, ``name/1`` … in order."""
-    count = sum(one.startswith(f"{name}/") for one in arrays)
-    return tuple(arrays[f"{name}/{place}"] for place in range(count))
+def read_trace(run: str | Path) -> Trace:
+    """The trace of a finished run folder, which fits the run that is there beside it."""
+    folder = Path(run) / TRAINING
+    if not (folder / TRACE).is_file():
+        started = any(map(is_partial, find_partials(folder))) if folder.parent.is_dir() else False
+        advice = "it was cut short: train on with resume" if started else "give a folder that train wrote"
+        raise CorruptRun(f"{run} holds no finished training; {advice}")
+    trace = Trace.load(folder / TRACE)
+    if (Path(run) / MANIFEST).is_file():
+        _check_origins(Path(run), trace.samples)
+    return trace
+
+
+def _check_origins(run: Path, corpora: Sequence[Samples]) -> None:
+    """Refuse trials beside a run of other samples; what several trials share is looked at once."""
+    for samples in {id(corpus): corpus for corpus in corpora}.values():
+        check_origin(run, samples)
 
 
 def _records(arrays: Mapping[str, NDArray[Any]]) -> tuple[Record, ...]:
@@ -369,12 +335,10 @@ def _records(arrays: Mapping[str, NDArray[Any]]) -> tuple[Record, ...]:
         return ()
     steps = check_int64(arrays["records/step"], "the steps of records")
     n_trials, *sizes = arrays["records/weights"].shape[1:] or (1,)
-    shape = (len(steps), n_trials, *(sizes or (1,)))  # of the sizes the run itself knows what they must be
+    shape = (len(steps), n_trials, *(sizes or (1,)))  # the run itself checks the sizes
     weights = check_floats(arrays["records/weights"], shape, "the weights of records", finite=False)
-    losses = check_floats(
-        arrays["records/losses"], (len(steps), n_trials), "the losses of records", finite=False
-    )
-    return tuple(Record(*one) for one in zip(steps.tolist(), weights, losses, strict=True))
+    losses = check_floats(arrays["records/losses"], shape[:2], "the losses of records", finite=False)
+    return tuple(map(Record, steps.tolist(), weights, losses))
 
 
 def _line(record: Record) -> str:
@@ -383,11 +347,11 @@ def _line(record: Record) -> str:
     with np.errstate(over="ignore"):  # weights that run away are told as null
         norms: Sequence[float] = np.sqrt((record.weights * record.weights).sum(axis=axes)).tolist()
     losses: Sequence[float] = record.losses.tolist()
-    told = {
+    numbers = {
         "loss_mean": sum(losses) / len(losses),
         "loss_min": min(losses),
         "loss_max": max(losses),
         "norm_mean": sum(norms) / len(norms),
     }
-    shown = {name: value if math.isfinite(value) else None for name, value in told.items()}
-    return json.dumps({"step": record.step, **shown}) + "\n"
+    finite = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+    return json.dumps({"step": record.step, **finite}) + "\n"

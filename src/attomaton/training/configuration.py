@@ -15,8 +15,7 @@ from attomaton.training.models.deep import DeepModel
 from attomaton.training.models.embeddings import EMBEDDINGS
 from attomaton.training.models.heads import HEADS
 from attomaton.training.models.losses import LOSSES
-from attomaton.training.steepest import STEPS
-from attomaton.training.steps import Decay
+from attomaton.training.steps import STEPS, Decay
 
 PACKAGES = ("attomaton", "numpy", "torch")
 """Other versions of these may round differently."""
@@ -80,21 +79,23 @@ def versions() -> dict[str, str]:
 
 def digest_corpora(corpora: Sequence[Samples]) -> list[str]:
     """The digest of each corpus; one that occurs several times is read once."""
-    known: dict[int, str] = {}
+    digests: dict[int, str] = {}
     for corpus in corpora:
-        if id(corpus) not in known:
+        if id(corpus) not in digests:
             size = np.array([corpus.n_tokens])
-            known[id(corpus)] = digest_arrays(size, corpus.values, corpus.starts, corpus.stops, corpus.labels)
-    return [known[id(corpus)] for corpus in corpora]
+            digests[id(corpus)] = digest_arrays(
+                size, corpus.values, corpus.starts, corpus.stops, corpus.labels
+            )
+    return [digests[id(corpus)] for corpus in corpora]
 
 
-def first_difference(asked: Any, stored: Any, path: str = "") -> str | None:
+def first_difference(settings: Any, stored: Any, path: str = "") -> str | None:
     """Where two records differ first, in words; None if nowhere."""
-    if {type(asked), type(stored)} != {dict}:
-        return None if asked == stored else f"{path} is {_short(stored)} there and {_short(asked)} here"
-    names: list[str] = [*asked, *stored]
+    if {type(settings), type(stored)} != {dict}:
+        return None if settings == stored else f"{path} is {_short(stored)} there and {_short(settings)} here"
+    names: list[str] = [*settings, *stored]
     for name in names:
-        inner = first_difference(asked.get(name), stored.get(name), f"{path}.{name}" if path else name)
+        inner = first_difference(settings.get(name), stored.get(name), f"{path}.{name}" if path else name)
         if inner is not None:
             return inner
     return None

@@ -29,18 +29,10 @@ _torch: Any = torch
 
 @dataclass(frozen=True, eq=False)
 class TrialFrame:
-    """Coordinates of all trials.
+    """Coordinates of all trials (b) along m axes of W.
 
-    Shapes: trials b, axes m, dimensions d.
-
-    Attributes
-    ----------
-    batch : Trials
-        The trials.
-    axes : Tensor, shape (b, m, d·d)
-        Orthonormal rows; rows of zeros are coordinates that nothing depends on.
-    far : Tensor, shape (b, d, d)
-        W where all coordinates are zero.
+    ``axes`` (b, m, d·d) are orthonormal rows, zero for coordinates that nothing depends on; ``far`` (b, d, d)
+    is W where all coordinates are zero.
     """
 
     batch: Trials
@@ -79,8 +71,8 @@ def find_frame(batch: Trials) -> TrialFrame:
     _, sizes, axes = _linalg.svd(moves, full_matrices=False)
     rank = (sizes > NEGLIGIBLE * sizes[:, :1]).sum(1)
     most = int(rank.max())
-    kept = torch.arange(most)[None] < rank[:, None]
-    return TrialFrame(batch, axes[:, :most] * kept[..., None], torch.zeros(b, d, d, dtype=moves.dtype))
+    spanned = torch.arange(most)[None] < rank[:, None]
+    return TrialFrame(batch, axes[:, :most] * spanned[..., None], torch.zeros(b, d, d, dtype=moves.dtype))
 
 
 def _distinct_moves(batch: Trials, trial: int) -> Tensor:

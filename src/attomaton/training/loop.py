@@ -6,12 +6,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from os import PathLike
-from typing import Any, Protocol, Unpack, cast
+from typing import Any, Protocol, TypeVar, Unpack, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from attomaton.base.artifacts import digest_arrays
 from attomaton.base.errors import (
     CorruptRun,
     InvalidSamples,
@@ -20,25 +21,21 @@ from attomaton.base.errors import (
     UnsupportedOption,
 )
 from attomaton.base.options import MOST_STEPS, MOST_TRIALS, real_number, settle, show, whole_number
-from attomaton.base.tables import Float64
-from attomaton.corpora.readers.given import ReadingOptions, check_options, read_samples
+from attomaton.base.tables import Float64, Integers
+from attomaton.corpora.readers.corpus import ReadingOptions, check_options, read_samples
 from attomaton.corpora.samples import Samples
 from attomaton.training.callbacks import Callback
-from attomaton.training.checkpoints import (
-    Checkpoint,
-    Store,
-    TrainingFiles,
-    as_store,
-    checkpoint_interval,
-    open_store,
-)
+from attomaton.training.checkpoints import Checkpoint, Store, TrainingFiles, open_training
 from attomaton.training.configuration import describe, digest_corpora, versions
-from attomaton.training.models.attention import AttentionModel, Trials, lay_out
+from attomaton.training.models.attention import AttentionModel, lay_out
+from attomaton.training.models.deep import DeepModel, lay_out_sequences
 from attomaton.training.models.heads import Tied, TokenId
 from attomaton.training.models.losses import LogLoss
 from attomaton.training.steps import GradientDescent, Parameters, Step, as_step
-from attomaton.training.trace import Record, Trace
-from attomaton.trajectory.stability import find_passed
+from attomaton.training.trace import DeepTrace, Record, Trace
+from attomaton.trajectory.sharpness import find_passed
+
+AnyTrace = TypeVar("AnyTrace", Trace, DeepTrace)
 
 
 def describe_unstable(
@@ -59,13 +56,13 @@ def describe_unstable(
         return ""
     if not passed:
         return ""
-    trial, edge = min(passed, key=lambda one: one[1].largest)
+    trial, edge = min(passed, key=lambda pair: pair[1].largest)
     most = f" in {len(passed)} of {len(corpora)} trials (the lowest edge is that of trial {trial})"
     return f"{edge}{most if len(corpora) > 1 else ''}; take a step size below {edge.largest:.6g}"
 
 
-SMALL = 200_000
-"""Up to this many positions one thread is faster: threads would wait for each other at every operation."""
+SMALL, SMALL_DEEP = 200_000, 400_000
+"""Up to this many positions, or numbers in a deep activation, one thread is faster than several."""
 
 
 @dataclass(frozen=True)
@@ -104,13 +101,7 @@ class Watch:
         settle(self, every=None if self.every is None else whole_number(self.every, "every", least=1))
 
     def interval(self, steps: int) -> int:
-        """Steps from one record to the next in a run of ``steps`` steps.
-
-        Examples
-        --------
-        >>> Watch().interval(4000), Watch(every=7).interval(4000)
-        (20, 7)
-        """
+        """Steps from one record to the next in a run of ``steps`` steps."""
         return max(steps // 200, 1) if self.every is None else self.every
 
 
@@ -140,16 +131,12 @@ def train(
         One corpus for all trials, or one for each.
     model : AttentionModel
         Embeddings, head, loss; trial i draws its embeddings and W(0) from the generator (seed, i), so it is
-        the same alone and among others. It also says where PyTorch computes, in doubles.
+        the same alone and among others. It also says where PyTorch computes, in float64.
     step : Step or float
         ``GradientDescent(step_size, normalized=…, momentum=…)`` or ``Adam(step_size)``; a number is the step
         size of plain gradient descent, and ``step_size=0.5`` says the same.
-    steps : int
-        Number of steps.
     trials : int, optional
-        Number of trials for one corpus. None means one, or one for each of the samples given.
-    seed : int
-        Random seed.
+        Number of trials for one corpus, 1 if not given.
     watch : Watch, optional
         After how many steps to record (``Watch(every=10)``), callbacks, and a condition to stop early. None
         means 200 records and nothing else.
@@ -176,25 +163,97 @@ def train(
     >>> float((weights[0, 1] - weights[1, 1]).round(2))  # ln(2 η t)
     7.6
     """
-    steps, seed = whole_number(steps, "steps", most=MOST_STEPS), whole_number(seed, "seed")
-    step, model = chosen_step(step, options), _checked_model(model)
-    watch = Watch() if watch is None else watch
-    corpora = _per_trial(_read(samples, options), trials)
-    every = watch.interval(steps)
-    store, checkpoint_every = as_store(out), checkpoint_interval(out, steps)
-    tables, starts = _draw(model, corpora, seed)
+    run, seed = TrainingRun.of(steps, _chosen_step(step, options), watch, out), whole_number(seed, "seed")
+    if not isinstance(cast("Any", model), AttentionModel):
+        raise UnsupportedOption(
+            f"model is {show(model)}; give AttentionModel(), or AttentionModel(embeddings=…) with a table"
+        )
+    corpora = _corpora_of_trials(samples, trials, options)
+    rngs = [np.random.default_rng([seed, trial]) for trial in range(len(corpora))]
+    tables = [model.embeddings.draw(corpus.n_tokens, rng) for corpus, rng in zip(corpora, rngs, strict=True)]
+    starts = [model.draw_start(table.shape[1], rng) for table, rng in zip(tables, rngs, strict=True)]
     batch = lay_out(model, corpora, tables)  # whatever is wrong is found before anything is written
-    if steps and (unstable := describe_unstable(model, step, corpora, tables)):
+    if run.steps and (unstable := describe_unstable(model, run.step, corpora, tables)):
         warnings.warn(unstable, StepBeyondEdge, stacklevel=2)
-    asked = _asked(model, step, corpora, steps=steps, seed=seed, every=every, stop=watch.stop)
-    with open_store(store, asked, corpora) as (files, checkpoint):
-        run = TrainingRun(_OneLayer(batch), step, watch, steps, every, files, checkpoint_every)
-        with use_threads(1 if batch.there.numel() <= SMALL else torch.get_num_threads()), torch.no_grad():
-            records = run.go(starts, checkpoint)
-        trace = Trace.from_records(records, np.stack(tables), corpora, asked)
-        if files is not None:
-            files.finish(trace)
-    return trace
+    settings = run.describe(model, seed, samples=digest_corpora(corpora))
+    return run.go(
+        batch,
+        starts,
+        settings,
+        lambda records: Trace.from_records(records, np.stack(tables), corpora, settings),
+        corpora=corpora,
+        threads=1 if batch.there.numel() <= SMALL else torch.get_num_threads(),
+    )
+
+
+def train_deep(
+    sequences: Integers | Sequence[Integers],
+    model: DeepModel | None = None,
+    step: Step | float = 1.0,
+    *,
+    steps: int,
+    n_tokens: int | None = None,
+    watch: Watch | None = None,
+    out: Store | str | PathLike[str] | None = None,
+    seed: int = 0,
+) -> DeepTrace:
+    """Train layers of attention with values, positions and a decoder on every trial's sequences.
+
+    The loss is the mean of −ln p(next token) over all positions of all sequences, and each step takes all of
+    them. Trials are trained side by side.
+
+    Parameters
+    ----------
+    sequences : int array, shape (n_sequences, window + 1), or sequence of such arrays
+        One corpus, or one for each trial, all of one shape; a corpus that is listed several times is trained
+        from several starts.
+    model : DeepModel, optional
+        Layers, heads, start; one layer and one head from zero if not given.
+    step : Step or float
+        ``GradientDescent(step_size, …)``, ``Adam(step_size)`` or another step; a number is the step size of
+        plain gradient descent.
+    n_tokens : int, optional
+        Size of the vocabulary; one more than the largest token if not given.
+    watch : Watch, optional
+        After how many steps to record, callbacks, and a condition to stop early. A record holds all weights.
+    out : Store or path, optional
+        Keep trace and checkpoints in this run folder; ``Store(path, resume=True)`` goes on from the last
+        checkpoint, with the same bits as a run that was never interrupted.
+    seed : int
+        Trial i draws its start from the generator (seed, i).
+
+    Examples
+    --------
+    >>> from attomaton.training.models.deep import DeepModel
+    >>> sequences = np.array([[0, 1, 2, 0, 1], [2, 0, 1, 2, 0]])
+    >>> trace = train_deep(sequences, DeepModel(n_layers=2), 1.0, steps=20)
+    >>> trace.losses[[0, -1], 0].round(2).tolist()
+    [1.1, 0.02]
+    >>> trace.at(20).output[0].argmax(axis=1).tolist()  # what follows each token
+    [1, 2, 0]
+    """
+    model = DeepModel() if model is None else model
+    if not isinstance(cast("Any", model), DeepModel):
+        raise UnsupportedOption(f"model is {show(model)}; give DeepModel(n_layers=2) or similar")
+    corpora = _sequences_of_trials(sequences)
+    if n_tokens is None:
+        size = max(int(np.max(rows, initial=0)) for rows in corpora) + 1
+    else:
+        size = whole_number(n_tokens, "n_tokens", least=1)
+    batch = lay_out_sequences(model, corpora, size)
+    run, seed = TrainingRun.of(steps, as_step(step), watch, out), whole_number(seed, "seed")
+    rngs = [np.random.default_rng([seed, trial]) for trial in range(len(corpora))]
+    starts = [model.draw_start(size, batch.window, rng) for rng in rngs]
+    tokens = batch.tokens.cpu().numpy()
+    settings = run.describe(model, seed, sequences=digest_arrays(tokens), n_tokens=size)
+    small = tokens[..., :-1].size * size <= SMALL_DEEP
+    return run.go(
+        batch,
+        starts,
+        settings,
+        lambda records: DeepTrace.from_records(records, tokens, size, settings),
+        threads=1 if small else torch.get_num_threads(),
+    )
 
 
 class TrainingProblem(Protocol):
@@ -215,97 +274,123 @@ class TrainingProblem(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class _OneLayer:
-    """One layer: parameters are W, or K and Q; records keep W."""
-
-    batch: Trials
-
-    @property
-    def device(self) -> torch.device:
-        return self.batch.keys.device
-
-    def evaluate(self, parameters: Parameters) -> tuple[Parameters, Tensor]:
-        gradient, losses = self.batch.gradient(combine(parameters))
-        return split(parameters, gradient), losses
-
-    def recorded(self, parameters: Parameters) -> Tensor:
-        return combine(parameters)
-
-
-@dataclass(frozen=True, eq=False)
 class TrainingRun:
     """The loop itself: gradient, record, move, now and then a checkpoint."""
 
-    problem: TrainingProblem
+    steps: int
     step: Step
     watch: Watch
-    steps: int
     every: int
-    files: TrainingFiles | None
-    checkpoint_every: int
+    store: Store | None
 
-    def go(self, starts: Sequence[Float64], checkpoint: Checkpoint | None) -> list[Record]:
+    @classmethod
+    def of(
+        cls, steps: int, step: Step, watch: Watch | None, out: Store | str | PathLike[str] | None
+    ) -> "TrainingRun":
+        """The run that these parameters of ``train`` ask for."""
+        steps, watch = whole_number(steps, "steps", most=MOST_STEPS), Watch() if watch is None else watch
+        return cls(steps, step, watch, watch.interval(steps), Store.of(out))
+
+    def describe(self, model: object, seed: int, **corpora: Any) -> dict[str, Any]:
+        """Everything that decides the weights, as a JSON record."""
+        return {
+            "model": describe(model),
+            "step": describe(self.step),
+            **corpora,
+            "steps": self.steps,
+            "seed": seed,
+            "every": self.every,
+            "stop": describe(self.watch.stop),
+            "versions": versions(),
+        }
+
+    def go(
+        self,
+        problem: TrainingProblem,
+        starts: Sequence[Sequence[Float64]],
+        settings: dict[str, Any],
+        assemble: Callable[[list[Record]], AnyTrace],
+        *,
+        corpora: Sequence[Samples] = (),
+        threads: int,
+    ) -> AnyTrace:
+        """Train from the starts of all trials, or from the last checkpoint, and store the trace."""
+        stacked = [np.stack(part) for part in zip(*starts, strict=True)]
+        with open_training(self.store, settings, corpora) as (files, checkpoint):
+            with _use_threads(threads), torch.no_grad():
+                records = self._resume(problem, stacked, files, checkpoint)
+            trace = assemble(records)
+            if files is not None:
+                files.finish(trace)
+        return trace
+
+    def _resume(
+        self,
+        problem: TrainingProblem,
+        starts: Sequence[Float64],
+        files: TrainingFiles | None,
+        checkpoint: Checkpoint | None,
+    ) -> list[Record]:
         """All records, those of the checkpoint first."""
-        place = self.problem.device
-        parameters = _tensors(starts, place)
-        begun = Checkpoint(
-            0, _arrays(parameters), _arrays(self.step.begin(parameters)), (), finished=self.steps < 0
-        )
+        parameters = _tensors(starts, problem.device)
+        first = Checkpoint(0, _arrays(parameters), _arrays(self.step.begin(parameters)), (), finished=False)
         if checkpoint is None:
-            checkpoint = begun
+            checkpoint = first
         else:
-            self._check(checkpoint, begun, self.problem.recorded(parameters).shape)
-            parameters = _tensors(checkpoint.parameters, place)
+            self._check(checkpoint, first, problem.recorded(parameters).shape)
         if checkpoint.finished:
             return list(checkpoint.records)
-        return self._walk(parameters, _tensors(checkpoint.state, place), checkpoint)
+        return self._walk(problem, files, checkpoint)
 
-    def _check(self, checkpoint: Checkpoint, begun: Checkpoint, shape: Sequence[int]) -> None:
+    def _check(self, checkpoint: Checkpoint, first: Checkpoint, shape: Sequence[int]) -> None:
         """Refuse a checkpoint that cannot be one of this run, whose weights have this shape."""
-        arrays = (checkpoint.parameters + checkpoint.state, begun.parameters + begun.state)
-        kinds, wanted = ([(one.shape, one.dtype) for one in some] for some in arrays)
+        arrays = (checkpoint.parameters + checkpoint.state, first.parameters + first.state)
+        kinds, own_kinds = ([(array.shape, array.dtype) for array in some] for some in arrays)
         steps = [record.step for record in checkpoint.records]
         fits = all(record.weights.shape == tuple(shape) for record in checkpoint.records)
-        rising = all(0 <= one < other for one, other in pairwise([*steps, checkpoint.step + 1]))
-        if kinds != wanted or not fits or not rising or checkpoint.step > self.steps:
+        rising = all(0 <= before < after for before, after in pairwise([*steps, checkpoint.step + 1]))
+        if kinds != own_kinds or not fits or not rising or checkpoint.step > self.steps:
             raise CorruptRun(
                 f"the checkpoint after step {checkpoint.step} is of another run: its arrays, records or "
                 "steps do not fit; restore it, or train again without resume"
             )
 
-    def _walk(self, parameters: Parameters, state: Parameters, begun: Checkpoint) -> list[Record]:
-        records, kept, number = list(begun.records), len(begun.records), begun.step
+    def _walk(
+        self, problem: TrainingProblem, files: TrainingFiles | None, checkpoint: Checkpoint
+    ) -> list[Record]:
+        parameters, state = (
+            _tensors(arrays, problem.device) for arrays in (checkpoint.parameters, checkpoint.state)
+        )
+        records, n_saved, number = list(checkpoint.records), len(checkpoint.records), checkpoint.step
+        save_every = max(self.steps // 20, 1) if self.store is None else self.store.interval(self.steps)
         while True:
-            gradients, losses = self.problem.evaluate(parameters)
+            gradients, losses = problem.evaluate(parameters)
             last = number == self.steps
             if last or number % self.every == 0:
-                records.append(_record(number, self.problem.recorded(parameters), losses))
-                last = self._tell(records[-1]) or last
+                weights = problem.recorded(parameters).cpu().numpy()
+                records.append(Record(number, weights, losses.cpu().numpy()))
+                last = self._tell(records[-1], files) or last
+            if not last:
+                parameters, state = self.step.move(parameters, gradients, state, number)
+                number += 1
+            due = number % save_every == 0 and number < self.steps
+            if files is not None and (last or due):
+                new = tuple(records[n_saved:])
+                files.save(Checkpoint(number, _arrays(parameters), _arrays(state), new, finished=last))
+                n_saved = len(records)
             if last:
-                self._save(number, parameters, state, records[kept:], finished=True)
                 return records
-            parameters, state = self.step.move(parameters, gradients, state, number)
-            number += 1
-            if number % self.checkpoint_every == 0 and number < self.steps:
-                self._save(number, parameters, state, records[kept:], finished=False)
-                kept = len(records)
 
-    def _tell(self, record: Record) -> bool:
-        """Whether the record is the last one wanted."""
-        if self.files is not None:
-            self.files.tell(record)
+    def _tell(self, record: Record, files: TrainingFiles | None) -> bool:
+        """Pass a record on; true if the condition to stop is met."""
+        if files is not None:
+            files.tell(record)
         for callback in self.watch.callbacks:
             callback(record.step, record.losses)
         return self.watch.stop is not None and bool(self.watch.stop(record.step, record.losses))
 
-    def _save(
-        self, number: int, parameters: Parameters, state: Parameters, new: Sequence[Record], *, finished: bool
-    ) -> None:
-        if self.files is not None:
-            self.files.save(Checkpoint(number, _arrays(parameters), _arrays(state), tuple(new), finished))
 
-
-def chosen_step(step: Step | float | None, options: _Options) -> Step:
+def _chosen_step(step: Step | float | None, options: _Options) -> Step:
     """The step, given by itself or as a step size."""
     if "step_size" not in options:
         return as_step(step)
@@ -314,32 +399,41 @@ def chosen_step(step: Step | float | None, options: _Options) -> Step:
     return as_step(real_number(options["step_size"], "step_size", above=0))
 
 
-def _checked_model(model: Any) -> AttentionModel:
-    if not isinstance(model, AttentionModel):
-        raise UnsupportedOption(
-            f"model is {show(model)}; give AttentionModel(), or AttentionModel(embeddings=…) with a table"
-        )
-    return model
-
-
-def _read(samples: Any, options: _Options) -> Samples | Sequence[Samples]:
-    """The samples of each trial, or those of a source."""
-    reading = cast("ReadingOptions", {name: one for name, one in options.items() if name != "step_size"})
+def _corpora_of_trials(samples: Any, trials: int | None, options: _Options) -> list[Samples]:
+    """The samples of each trial: those listed, or those of one source for all."""
+    reading = cast("ReadingOptions", {name: value for name, value in options.items() if name != "step_size"})
     check_options(reading)
-    listed = isinstance(samples, list | tuple) and all(
-        isinstance(one, Samples) for one in cast("Sequence[Any]", samples)
-    )
-    return cast("Sequence[Samples]", samples) if listed else read_samples(samples, **reading)
+    listed = isinstance(samples, list | tuple)
+    corpora: list[Any] = list(cast("Sequence[Any]", samples)) if listed else [None]
+    if not all(isinstance(corpus, Samples) for corpus in corpora):
+        n_trials = 1 if trials is None else whole_number(trials, "trials", least=1, most=MOST_TRIALS)
+        return [read_samples(samples, **reading)] * n_trials
+    if not corpora:
+        raise InvalidSamples("no corpora are given; give samples, or a list of at least one")
+    if trials is not None and trials != len(corpora):
+        raise UnsupportedOption(
+            f"{len(corpora)} corpora for {trials} trials; give one for each, or one for all"
+        )
+    return corpora
 
 
-def _asked(model: AttentionModel, step: Step, corpora: Sequence[Samples], **settings: Any) -> dict[str, Any]:
-    """Everything that decides the weights, as a JSON record."""
-    parts = {"model": describe(model), "step": describe(step), "samples": digest_corpora(corpora)}
-    return {**parts, **{name: describe(one) for name, one in settings.items()}, "versions": versions()}
+def _sequences_of_trials(sequences: Any) -> list[Integers]:
+    """The arrays of a list, or the one that is given itself."""
+    listed = isinstance(sequences, list | tuple | np.ndarray)
+    rows = list(cast("Sequence[Any]", sequences)) if listed else []
+    depths = {np.ndim(row) for row in rows}
+    if depths == {1}:
+        return [np.asarray(rows)]
+    if depths != {2}:
+        raise InvalidSamples(
+            f"sequences are {show(cast('object', sequences))}; give an array of whole numbers, shape "
+            "(n_sequences, window + 1), or a list of one such array for each trial"
+        )
+    return [np.asarray(row) for row in rows]
 
 
 @contextmanager
-def use_threads(number: int) -> Generator[None]:
+def _use_threads(number: int) -> Generator[None]:
     """Let PyTorch use this number of threads; afterwards it has the number it had before."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
@@ -349,54 +443,10 @@ def use_threads(number: int) -> Generator[None]:
         torch.set_num_threads(before)
 
 
-def _record(number: int, weights: Tensor, losses: Tensor) -> Record:
-    return Record(number, weights.cpu().numpy(), losses.cpu().numpy())
-
-
 def _tensors(arrays: Sequence[Float64], device: torch.device) -> Parameters:
     """Copies in PyTorch's own memory: sums may round differently where memory is aligned differently."""
-    return tuple(torch.tensor(one, device=device) for one in arrays)
+    return tuple(torch.tensor(array, device=device) for array in arrays)
 
 
 def _arrays(tensors: Parameters) -> tuple[Float64, ...]:
-    return tuple(one.cpu().numpy() for one in tensors)
-
-
-def _per_trial(samples: Samples | Sequence[Samples], trials: int | None) -> list[Samples]:
-    if isinstance(samples, Samples):
-        return [samples] * (
-            1 if trials is None else whole_number(trials, "trials", least=1, most=MOST_TRIALS)
-        )
-    if not len(samples):
-        raise InvalidSamples("no corpora are given; give samples, or a list of at least one")
-    if trials is not None and trials != len(samples):
-        raise UnsupportedOption(
-            f"{len(samples)} corpora for {trials} trials; give one for each, or one for all"
-        )
-    return list(samples)
-
-
-def _draw(
-    model: AttentionModel, corpora: Sequence[Samples], seed: int
-) -> tuple[list[Float64], list[Float64]]:
-    """Embeddings of every trial, each from a generator of its own, and W(0), or K(0) and Q(0), of all."""
-    tables: list[Float64] = []
-    starts: list[tuple[Float64, ...]] = []
-    for number, corpus in enumerate(corpora):
-        rng = np.random.default_rng([seed, number])
-        tables.append(model.embeddings.draw(corpus.n_tokens, rng))
-        starts.append(model.draw_start(tables[-1].shape[1], rng))
-    return tables, [np.stack(part) for part in zip(*starts, strict=True)]
-
-
-def combine(parameters: Parameters) -> Tensor:
-    """W, shape (b, d, d): itself, or K Qᵀ."""
-    return parameters[0] if len(parameters) == 1 else parameters[0] @ parameters[1].transpose(1, 2)
-
-
-def split(parameters: Parameters, gradient: Tensor) -> Parameters:
-    """The gradient by the parameters, from that by W."""
-    if len(parameters) == 1:
-        return (gradient,)
-    keys, queries = parameters
-    return gradient @ queries, gradient.transpose(1, 2) @ keys
+    return tuple(tensor.cpu().numpy() for tensor in tensors)

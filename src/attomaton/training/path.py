@@ -96,35 +96,35 @@ def trace_path(
     [[0.707, -0.707], [7.071, -7.071]]
     """
     rtol, max_steps = real_number(rtol, "rtol", least=0), whole_number(max_steps, "max_steps", least=1)
-    given = _check_radii(radii, len(samples))
+    levels = _check_radii(radii, len(samples))
     dim = tables[0].shape[1]
     if dim > MOST_DIMENSIONS:
         raise UnsupportedOption(
             f"{dim} dimensions are too many for the path, which needs dense axes of dim² numbers; "
             f"give embeddings of at most {MOST_DIMENSIONS}"
         )
-    rivals: Sequence[Tensor | None] = [None] * len(given)
+    rivals: Sequence[Tensor | None] = [None] * len(levels)
     with torch.no_grad():
         frame = find_frame(lay_out(model, samples, tables))
         if not isinstance(model.loss, LogLoss):
             convex = replace(frame, batch=lay_out(replace(model, loss=LogLoss()), samples, tables))
-            rivals = [place for place, _, _ in _follow(convex, given, rtol, max_steps, rivals)]
-        found = _follow(frame, given, rtol, max_steps, rivals)
-        weights = np.stack([frame.weights(place).numpy() for place, _, _ in found])
-    losses, left = (np.stack([one[part].numpy() for one in found]) for part in (1, 2))
-    return WeightsByRadius(given, weights, losses, left)
+            rivals = [place for place, _, _ in _follow(convex, levels, rtol, max_steps, rivals)]
+        points = _follow(frame, levels, rtol, max_steps, rivals)
+        weights = np.stack([frame.weights(place).numpy() for place, _, _ in points])
+    losses, left = (np.stack([one[part].numpy() for one in points]) for part in (1, 2))
+    return WeightsByRadius(levels, weights, losses, left)
 
 
 def _check_radii(radii: Sequence[float] | Float64, n_trials: int) -> Float64:
     """Shape (n_radii, n_trials)."""
-    given = np.asarray(radii, np.float64)
-    if given.ndim == 1:
-        given = np.repeat(given[:, None], n_trials, axis=1)
-    if given.shape != (len(given), n_trials) or not given.size or not np.isfinite(given).all():
-        raise UnsupportedOption(f"radii have shape {given.shape}; give finite numbers, one or one per trial")
-    if not ((given[0] > 0).all() and (np.diff(given, axis=0) > 0).all()):
+    levels = np.asarray(radii, np.float64)
+    if levels.ndim == 1:
+        levels = np.repeat(levels[:, None], n_trials, axis=1)
+    if levels.shape != (len(levels), n_trials) or not levels.size or not np.isfinite(levels).all():
+        raise UnsupportedOption(f"radii have shape {levels.shape}; give finite numbers, one or one per trial")
+    if not ((levels[0] > 0).all() and (np.diff(levels, axis=0) > 0).all()):
         raise UnsupportedOption("radii are not positive and rising; sort them")
-    return given
+    return levels
 
 
 def _follow(
@@ -132,7 +132,7 @@ def _follow(
 ) -> list[tuple[Tensor, Tensor, Tensor]]:
     """Coordinates, losses and what is left of the slope for each radius; rivals are other starts."""
     place = -frame.slope(torch.zeros(frame.axes.shape[:2], dtype=frame.axes.dtype))[0]
-    found: list[tuple[Tensor, Tensor, Tensor]] = []
+    points: list[tuple[Tensor, Tensor, Tensor]] = []
     for row, rival in zip(radii, rivals, strict=True):
         radius = torch.as_tensor(row)
         place = _descend(frame, _rescale(place, radius), radius, rtol, max_steps)
@@ -141,8 +141,8 @@ def _follow(
             better = frame.losses(other) < frame.losses(place)
             place = torch.where(better[:, None], other, place)
         slope, losses = frame.slope(place)
-        found.append((place, losses, _tangential(slope, place)))
-    return found
+        points.append((place, losses, _tangential(slope, place)))
+    return points
 
 
 def _descend(frame: TrialFrame, place: Tensor, radius: Tensor, rtol: float, max_steps: int) -> Tensor:

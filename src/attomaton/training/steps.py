@@ -1,4 +1,9 @@
-"""Steps: how a gradient moves the parameters. Each trial of a batch moves by itself."""
+"""Steps: how a gradient moves the parameters. Each matrix of each trial moves by itself.
+
+A step of steepest descent is the D with ‖D‖ ≤ 1 that the gradient G calls for most, D = argmin ⟨G, D⟩. In
+the max norm (the largest entry) it is −sign G, in the Frobenius norm −G/‖G‖, in the spectral norm (the
+largest singular value) −U Vᵀ with G = U Σ Vᵀ.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,17 +46,21 @@ class Decay:
         return (step + 1.0) ** -self.power
 
 
-def find_pace(step_size: float, schedule: Callable[[int], float] | None, step: int) -> float:
-    """η_t, the step size times the schedule's factor."""
-    return step_size * (1.0 if schedule is None else schedule(step))
-
-
 Parameters = tuple[Tensor, ...]
 """W, or K and Q: the first axis is the trial."""
 
 
 LARGEST_STEP = 1e300
 """The largest step size: beyond it squares of the weights overflow at once."""
+
+NEGLIGIBLE = 1e-9
+"""Singular values below this, relative to the largest, are rounding and are left out of U Vᵀ."""
+
+SHARES = (3.4445, -4.7750, 2.0315)
+"""The polynomial whose repetition brings singular values near 1 (Jordan 2024), as PyTorch has it."""
+
+ROUNDS = 5
+"""How often it is repeated."""
 
 RAISED = {torch.float64: 2.0**400, torch.float32: 2.0**40}
 """Gradients are raised by this, exactly, before they are squared: small ones would vanish."""
@@ -86,14 +95,43 @@ class Step(Protocol):
         ...
 
 
+class _Paced:
+    """What every step here has: a step size, its schedule, and running sums or means with momentum."""
+
+    step_size: float
+    momentum: float
+    schedule: Callable[[int], float] | None
+
+    def __post_init__(self) -> None:
+        settle(
+            self,
+            step_size=real_number(self.step_size, "step_size", above=0, most=LARGEST_STEP),
+            momentum=real_number(self.momentum, "momentum", least=0, below=1),
+        )
+
+    def begin(self, parameters: Parameters) -> Parameters:
+        """The state before the first step: zero, and nothing without momentum."""
+        return tuple(torch.zeros_like(parameter) for parameter in parameters) if self.momentum else ()
+
+    def _average(self, gradients: Parameters, state: Parameters) -> Parameters:
+        """momentum · mean + (1 − momentum) · gradient; without momentum the gradients."""
+        if not self.momentum:
+            return gradients
+        pairs = zip(state, gradients, strict=True)
+        return tuple(self.momentum * mean + (1 - self.momentum) * gradient for mean, gradient in pairs)
+
+
+def _find_pace(step: "_Paced | Adam", number: int) -> float:
+    """η_t, the step size times the schedule's factor."""
+    return step.step_size * (1.0 if step.schedule is None else step.schedule(number))
+
+
 @dataclass(frozen=True)
-class GradientDescent:
+class GradientDescent(_Paced):
     """W ← W − η_t v, v the gradient, its direction, or a running sum of it.
 
     Attributes
     ----------
-    step_size : float
-        η.
     normalized : bool
         Divide the gradient of each trial by its norm (over all its parameters).
     momentum : float
@@ -117,24 +155,13 @@ class GradientDescent:
     momentum: float = 0.0
     schedule: Callable[[int], float] | None = None
 
-    def __post_init__(self) -> None:
-        settle(
-            self,
-            step_size=real_number(self.step_size, "step_size", above=0, most=LARGEST_STEP),
-            momentum=real_number(self.momentum, "momentum", least=0, below=1),
-        )
-
-    def begin(self, parameters: Parameters) -> Parameters:
-        """The running sums, zero."""
-        return tuple(torch.zeros_like(one) for one in parameters) if self.momentum else ()
-
     def move(
         self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
     ) -> tuple[Parameters, Parameters]:
         """New parameters and running sums."""
-        pace = find_pace(self.step_size, self.schedule, step)
+        pace = _find_pace(self, step)
         if self.normalized:
-            raised = [one * RAISED[one.dtype] for one in gradients]
+            raised = [gradient * RAISED[gradient.dtype] for gradient in gradients]
             norm = sum((one * one).sum((1, 2), keepdim=True) for one in raised) ** 0.5
             gradients = tuple(one / norm for one in raised)
         if self.momentum:
@@ -173,14 +200,10 @@ class Adam:
 
     Attributes
     ----------
-    step_size : float
-        η.
     betas : tuple of two floats
         How much of the running means of the gradient and of its square is kept at each step.
     epsilon : float
         Added to the root of the mean square. With 0 an entry that never had a gradient does not move.
-    schedule : callable, optional
-        Step number → factor of η, such as :class:`~attomaton.training.steps.Decay`.
 
     Examples
     --------
@@ -217,12 +240,12 @@ class Adam:
         """New parameters and running means; without ε, those of gradients raised by ``RAISED``."""
         size, (slow, slower) = len(parameters), self.betas
         if not self.epsilon:
-            gradients = tuple(one * RAISED[one.dtype] for one in gradients)
+            gradients = tuple(gradient * RAISED[gradient.dtype] for gradient in gradients)
         means = [slow * old + (1 - slow) * new for old, new in zip(state[:size], gradients, strict=True)]
         squares = [
             slower * old + (1 - slower) * new * new for old, new in zip(state[size:], gradients, strict=True)
         ]
-        pace = find_pace(self.step_size, self.schedule, step)
+        pace = _find_pace(self, step)
         roots = (self._root(square / (1 - slower ** (step + 1))) for square in squares)
         moved = tuple(
             one - pace * (mean / (1 - slow ** (step + 1))) / root
@@ -234,3 +257,175 @@ class Adam:
         """The root with ε added; without ε, infinite where it is 0, so that nothing moves there."""
         root = square.sqrt()
         return root + self.epsilon if self.epsilon else root.masked_fill(root == 0, torch.inf)
+
+
+@dataclass(frozen=True)
+class SignDescent(_Paced):
+    """W ← W − η_t sign(v), v the gradient or its running mean: steepest descent in the max norm.
+
+    Attributes
+    ----------
+    step_size : float
+        η: how far every entry moves whose gradient is not zero.
+    momentum : float
+        v ← momentum · v + (1 − momentum) · gradient; 0 takes the gradient itself.
+    schedule : callable, optional
+        Step number → factor of η, such as :class:`Decay`.
+
+    Examples
+    --------
+    >>> start, slope = (torch.zeros(1, 1, 3),), (torch.tensor([[[3.0, -0.001, 0.0]]]),)
+    >>> step = SignDescent(0.1)
+    >>> moved, _ = step.move(start, slope, step.begin(start), 0)
+    >>> [round(one, 4) for one in moved[0].flatten().tolist()]
+    [-0.1, 0.1, 0.0]
+    """
+
+    step_size: float
+    momentum: float = 0.0
+    schedule: Callable[[int], float] | None = None
+
+    def move(
+        self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
+    ) -> tuple[Parameters, Parameters]:
+        """New parameters and running means."""
+        pace, means = _find_pace(self, step), self._average(gradients, state)
+        moved = (one - pace * mean.sign() for one, mean in zip(parameters, means, strict=True))
+        return tuple(moved), means if self.momentum else ()
+
+
+@dataclass(frozen=True)
+class SpectralDescent(_Paced):
+    """W ← W − η_t U Vᵀ with v = U Σ Vᵀ the gradient or its running mean: steepest in the spectral norm.
+
+    With momentum it is what :class:`Muon` approximates.
+
+    Fields are those of :class:`SignDescent`; η is every singular value of a step that is not zero.
+
+    Examples
+    --------
+    >>> start, slope = (torch.zeros(1, 2, 2),), (torch.tensor([[[3.0, 0.0], [0.0, -0.001]]]),)
+    >>> step = SpectralDescent(0.1)
+    >>> moved, _ = step.move(start, slope, step.begin(start), 0)
+    >>> [round(one, 4) + 0.0 for one in moved[0].flatten().tolist()]
+    [-0.1, 0.0, 0.0, 0.1]
+    """
+
+    step_size: float
+    momentum: float = 0.0
+    schedule: Callable[[int], float] | None = None
+
+    def move(
+        self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
+    ) -> tuple[Parameters, Parameters]:
+        """New parameters and running means."""
+        pace, means = _find_pace(self, step), self._average(gradients, state)
+        moved = (one - pace * flatten_spectrum(mean) for one, mean in zip(parameters, means, strict=True))
+        return tuple(moved), means if self.momentum else ()
+
+
+@dataclass(frozen=True)
+class Muon(_Paced):
+    """Muon (Jordan 2024), without weight decay: spectral descent with momentum, U Vᵀ by five products.
+
+    The formulas are those of ``torch.optim.Muon``: v ← momentum · v + (1 − momentum) · gradient, Nesterov's
+    look ahead, and a polynomial in place of U Vᵀ that brings singular values between about 0.7 and 1.2, not
+    to 1. Here all trials move at once, in the precision of the parameters and however small gradients are.
+    PyTorch takes one matrix after the other, rounds it to bfloat16, and shortens steps where the gradient's
+    norm is below 1e-7.
+
+    Attributes
+    ----------
+    momentum : float
+        How much of the running mean is kept at each step.
+    nesterov : bool
+        Whether the gradient is mixed in once more before the step.
+    native : bool
+        Let ``torch.optim.Muon`` itself take the steps.
+
+    Examples
+    --------
+    >>> start, slope = (torch.zeros(1, 2, 2),), (torch.tensor([[[3.0, 0.0], [0.0, -1.0]]]),)
+    >>> for step in (Muon(0.1), Muon(0.1, native=True)):
+    ...     moved, _ = step.move(start, slope, step.begin(start), 0)
+    ...     print([round(one, 2) + 0.0 for one in moved[0].flatten().tolist()])
+    [-0.08, 0.0, 0.0, 0.11]
+    [-0.08, 0.0, 0.0, 0.11]
+    """
+
+    step_size: float
+    momentum: float = 0.95
+    nesterov: bool = True
+    schedule: Callable[[int], float] | None = None
+    native: bool = False
+
+    def begin(self, parameters: Parameters) -> Parameters:
+        """The running means, zero."""
+        return tuple(torch.zeros_like(parameter) for parameter in parameters)
+
+    def move(
+        self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
+    ) -> tuple[Parameters, Parameters]:
+        """New parameters and running means."""
+        pace = _find_pace(self, step)
+        if self.native:
+            moved = [
+                _move_native(*parts, pace, self) for parts in zip(parameters, gradients, state, strict=True)
+            ]
+            return tuple(one for one, _ in moved), tuple(one for _, one in moved)
+        means = self._average(gradients, state)
+        ahead = self._average(gradients, means) if self.nesterov else means
+        pairs = zip(parameters, ahead, strict=True)
+        moved = (one - pace * _reach(one) * near_spectrum(mean) for one, mean in pairs)
+        return tuple(moved), means
+
+
+def flatten_spectrum(matrices: Tensor) -> Tensor:
+    """U Vᵀ of each matrix U Σ Vᵀ of a batch, shape (b, m, n): every singular value but 0 becomes 1."""
+    largest = matrices.abs().amax((1, 2), keepdim=True)
+    parts: Any = cast("Any", torch.linalg).svd(_unit(matrices, largest), full_matrices=False)
+    left, values, right = cast("tuple[Tensor, Tensor, Tensor]", tuple(parts))
+    positive = (values > NEGLIGIBLE * values[:, :1]).to(matrices.dtype)
+    return (left * positive[:, None]) @ right
+
+
+def near_spectrum(matrices: Tensor) -> Tensor:
+    """What five repetitions of the polynomial make of each matrix: singular values from 0.7 to 1.2."""
+    wide = matrices.shape[1] <= matrices.shape[2]
+    flat = matrices if wide else matrices.transpose(1, 2)
+    raised = flat * RAISED[flat.dtype]  # or the squares of small gradients would vanish
+    flat = _unit(raised, (raised * raised).sum((1, 2), keepdim=True).sqrt())
+    first, third, fifth = SHARES
+    for _ in range(ROUNDS):
+        gram = flat @ flat.transpose(1, 2)
+        flat = first * flat + (third * gram + fifth * gram @ gram) @ flat
+    return flat if wide else flat.transpose(1, 2)
+
+
+def _unit(matrices: Tensor, sizes: Tensor) -> Tensor:
+    """Each matrix divided by its size; one of size 0 stays 0."""
+    return matrices / torch.where(sizes > 0, sizes, torch.ones_like(sizes))
+
+
+def _reach(matrices: Tensor) -> float:
+    """√max(1, rows/columns), by which PyTorch lengthens the steps of tall matrices."""
+    return max(1.0, matrices.shape[1] / matrices.shape[2]) ** 0.5
+
+
+def _move_native(
+    matrices: Tensor, gradients: Tensor, means: Tensor, pace: float, muon: Muon
+) -> tuple[Tensor, Tensor]:
+    """One step of ``torch.optim.Muon`` for every matrix of a batch."""
+    kinds = [torch.nn.Parameter(matrix.clone()) for matrix in matrices]
+    options = {"momentum": muon.momentum, "nesterov": muon.nesterov, "weight_decay": 0.0}
+    optimiser: Any = cast("Any", torch.optim).Muon(kinds, lr=pace, **options)
+    for one, gradient, mean in zip(kinds, gradients, means, strict=True):
+        one.grad = gradient.clone()
+        optimiser.state[one]["momentum_buffer"] = mean.clone()
+    optimiser.step()
+    buffers = [optimiser.state[kind]["momentum_buffer"] for kind in kinds]
+    return torch.stack([kind.detach() for kind in kinds]), torch.stack(buffers)
+
+
+STEPS = (GradientDescent, Adam, SignDescent, SpectralDescent, Muon)
+"""The steps that a stored run can name."""

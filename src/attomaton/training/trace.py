@@ -1,11 +1,11 @@
-"""What a training run leaves: the weights of every trial at the steps that were recorded."""
+"""What a training run leaves: the weights of every trial, of one layer or of all, at recorded steps."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -13,58 +13,25 @@ import pyarrow as pa
 from attomaton.base.artifacts import read_arrays, save_arrays
 from attomaton.base.artifacts.arrays import MEND
 from attomaton.base.borders import check_floats, check_ids, check_int64, check_rising, keep_checked
-from attomaton.base.display import BLUE
 from attomaton.base.drawing import HEIGHT, house_axes
 from attomaton.base.errors import CorruptRun, MismatchedParts, UnknownToken, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import given_path
-from attomaton.base.printing import Block, Grid
+from attomaton.base.printing import BLUE, Block, Grid
 from attomaton.base.solutions import LARGEST
 from attomaton.base.tables import Float64, Int64, table_of
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.origin import read_corpora
 from attomaton.training.configuration import restore
 from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.deep import DeepModel, DeepWeights
 from attomaton.training.models.embeddings import EmbeddingTable
-from attomaton.training.steepest import STEPS
-from attomaton.training.steps import Step
+from attomaton.training.steps import STEPS, Step
 
+TABLES = ("steps", "weights", "losses", "embeddings")
+"""Fields of a trace that are stored as they are."""
 
-def draw_run(steps: Int64, losses: Float64, norms: Float64, ax: Any = None) -> Any:
-    """Loss and norm of W by step, mean ± standard deviation over trials, shape (n_records, n_trials) each.
-
-    ``ax`` is None or a pair of axes, which are returned.
-    """
-    with house_axes(ax, height=2 * HEIGHT, n=2) as pair:
-        several = losses.shape[1] > 1
-        for axes, values, title, level in (
-            (pair[0], losses, "training loss", True),
-            (pair[1], norms, "norm of W", False),
-        ):
-            _draw(axes, steps, values, log=level)
-            axes.set_title(
-                f"{title}, mean ± std of {losses.shape[1]:,} trials" if several else title, loc="left"
-            )
-        pair[1].set_xlabel("step")
-    return pair
-
-
-def _draw(axes: Any, steps: Int64, values: Float64, *, log: bool) -> None:
-    kept = steps > 0 if (steps > 0).sum() > 1 else np.ones(len(steps), bool)
-    at, shown = steps[kept], values[kept]
-    log = log and bool((shown > 0).all())
-    if log:
-        with np.errstate(invalid="ignore"):
-            shown = np.log(shown)
-    mean, spread = shown.mean(axis=1), shown.std(axis=1)
-    middle, lower, upper = (np.exp(one) if log else one for one in (mean, mean - spread, mean + spread))
-    if values.shape[1] > 1:
-        axes.fill_between(at, lower, upper, color=BLUE, alpha=0.2, linewidth=0)
-    axes.plot(at, middle, color=BLUE, marker="o" if len(at) == 1 else None)
-    if len(at) > 1 and at[0] > 0:
-        axes.set_xscale("log")
-    if log:
-        axes.set_yscale("log")
+NOT_FINITE = "The loss is not finite. Try a smaller step size."
 
 
 class Record(NamedTuple):
@@ -81,8 +48,131 @@ class Record(NamedTuple):
     losses: Float64
 
 
+def _stack(records: Sequence[Record]) -> tuple[Int64, Float64, Float64]:
+    """Steps, weights and losses of all records."""
+    steps, weights, losses = zip(*records, strict=True)
+    return np.array(steps, np.int64), np.stack(weights), np.stack(losses)
+
+
+class _Recorded(Tabular):
+    """What traces share: records of all trials by step, drawn, tabled and stored in one way."""
+
+    steps: Int64
+    losses: Float64
+    about: Mapping[str, Any]
+    _holds: ClassVar[str]
+    """What a file of this kind says that it holds."""
+
+    def _norms(self) -> Float64:
+        """The norm of the weights, shape (n_records, n_trials)."""
+        raise NotImplementedError
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """Arrays and texts to write."""
+        raise NotImplementedError
+
+    @classmethod
+    def _assemble(cls, arrays: Mapping[str, Any], about: Mapping[str, str], record: dict[str, Any]) -> Self:
+        raise NotImplementedError
+
+    @property
+    def n_trials(self) -> int:
+        """How many trials were trained."""
+        return self.losses.shape[1]
+
+    def _check_steps(self) -> Int64:
+        steps = check_int64(self.steps, "steps")
+        if not len(steps):
+            raise MismatchedParts("a trace needs at least one record; train some steps")
+        check_rising(steps, "steps")
+        check_ids(steps[:1], int(steps[-1]) + 1, "the first step")
+        return steps
+
+    def row_of(self, step: int) -> int:
+        """The place of a step among the records, if it was recorded."""
+        row = np.flatnonzero(self.steps == step)
+        if not len(row):
+            raise UnknownToken(f"step {step} was not recorded; trace.steps lists the records")
+        return int(row[0])
+
+    def _restore(self, name: str, kinds: tuple[type[Any], ...]) -> Any:
+        try:
+            value = restore(self.about[name])
+        except (AttributeError, KeyError, TypeError) as error:
+            raise CorruptRun(f"the trace does not say what its {name} was ({error}); {MEND}") from error
+        if not isinstance(value, kinds):
+            raise CorruptRun(f"the trace says that its {name} was {value!r}, which is none; {MEND}")
+        return value
+
+    def _table(self) -> pa.Table:
+        """Columns step, trial (int64), loss and norm of the weights (float64): rows are records of trials."""
+        columns = {
+            "step": np.repeat(self.steps, self.n_trials),
+            "trial": np.tile(np.arange(self.n_trials), len(self.steps)),
+            "loss": self.losses.ravel(),
+            "norm": self._norms().ravel(),
+        }
+        return table_of(columns)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw loss and norm of the weights by step, mean ± standard deviation over trials.
+
+        Returns the two matplotlib axes, ``ax`` if they were given.
+        """
+        with house_axes(ax, height=2 * HEIGHT, n=2) as pair:
+            trials = f", mean ± std of {self.n_trials:,} trials" if self.n_trials > 1 else ""
+            _draw(pair[0], self.steps, self.losses, log=True)
+            _draw(pair[1], self.steps, self._norms(), log=False)
+            for axes, title in zip(pair, ("training loss", "norm of W"), strict=True):
+                axes.set_title(title + trials, loc="left")
+            pair[1].set_xlabel("step")
+        return pair
+
+    def save(self, path: str | Path) -> Path:
+        """Write one safetensors file, atomically; of other files in the place, only a trace is replaced."""
+        return save_arrays(path, *self.pack())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what :meth:`save` wrote; a file that was cut short or altered raises ``CorruptRun``."""
+        file = given_path(path, "path")
+        if file.is_dir():
+            training = file / "training" / "trace.safetensors"
+            advice = str(training) if training.is_file() else f"a file that {cls.__name__}.save wrote"
+            raise UnsupportedOption(f"{file} is a folder, and a trace is one file; give {advice}")
+        arrays, about = read_arrays(file)
+        if about.get("holds") != cls._holds:
+            raise CorruptRun(f"{path} holds no {cls._holds}; give a file that {cls.__name__}.save wrote")
+        try:
+            record = json.loads(about["about"])
+            if not isinstance(record, dict):
+                raise TypeError("what it says about itself is no record")
+            return cls._assemble(arrays, about, cast("dict[str, Any]", record))
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+            reason = str(error).partition(";")[0]
+            raise CorruptRun(f"{path} holds no whole trace ({reason}); {MEND}") from error
+
+
+def _draw(axes: Any, steps: Int64, values: Float64, *, log: bool) -> None:
+    moved = steps > 0 if (steps > 0).sum() > 1 else np.ones(len(steps), bool)
+    at, drawn = steps[moved], values[moved]
+    log = log and bool((drawn > 0).all())
+    if log:
+        with np.errstate(invalid="ignore"):
+            drawn = np.log(drawn)
+    mean, spread = drawn.mean(axis=1), drawn.std(axis=1)
+    middle, lower, upper = (np.exp(line) if log else line for line in (mean, mean - spread, mean + spread))
+    if values.shape[1] > 1:
+        axes.fill_between(at, lower, upper, color=BLUE, alpha=0.2, linewidth=0)
+    axes.plot(at, middle, color=BLUE, marker="o" if len(at) == 1 else None)
+    if len(at) > 1 and at[0] > 0:
+        axes.set_xscale("log")
+    if log:
+        axes.set_yscale("log")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Trace(Tabular):
+class Trace(_Recorded):
     """Recorded weights and losses.
 
     Attributes
@@ -123,18 +213,18 @@ class Trace(Tabular):
     samples: tuple[Samples, ...]
     about: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
+    _holds = "trace"
+
     def __post_init__(self) -> None:
         """Refuse parts whose shapes do not fit together."""
-        steps, n_trials = check_int64(self.steps, "steps"), len(self.samples)
-        if not len(steps) or not n_trials:
-            raise MismatchedParts("a trace needs at least one record of at least one trial; train some steps")
-        check_rising(steps, "steps")
-        check_ids(steps[:1], int(steps[-1]) + 1, "the first step")
+        steps, n_trials = self._check_steps(), len(self.samples)
+        if not n_trials:
+            raise MismatchedParts("a trace needs at least one trial; train some steps")
         dim = np.shape(self.weights)[-1] if np.ndim(self.weights) else 0
         shape = (len(steps), n_trials, dim, dim)
         weights = check_floats(self.weights, shape, "weights", finite=False)
         losses = check_floats(self.losses, shape[:2], "losses", finite=False)
-        sizes = {one.n_tokens for one in self.samples}
+        sizes = {samples.n_tokens for samples in self.samples}
         tables = check_floats(self.embeddings, (n_trials, max(sizes), dim), "embeddings")
         if np.abs(tables).max(initial=0.0) > LARGEST:
             raise MismatchedParts(f"embeddings hold numbers above {LARGEST:.0e}; {MEND}")
@@ -152,48 +242,18 @@ class Trace(Tabular):
         samples: Sequence[Samples],
         about: Mapping[str, Any],
     ) -> "Trace":
-        """The records one after the other.
-
-        Examples
-        --------
-        >>> samples = Samples.from_lists([[0, 1]], [0])
-        >>> records = [Record(step, np.zeros((1, 2, 2)), np.log([2.0])) for step in (0, 10)]
-        >>> Trace.from_records(records, np.eye(2)[None], [samples], {"made by": "hand"})
-        Trace(1 trials, 2 records to step 10)
-        """
-        return cls(
-            np.array([record.step for record in records], np.int64),
-            np.stack([record.weights for record in records]),
-            np.stack([record.losses for record in records]),
-            embeddings,
-            tuple(samples),
-            about,
-        )
+        """The records one after the other."""
+        return cls(*_stack(records), embeddings, tuple(samples), about)
 
     def __repr__(self) -> str:
         return f"Trace({self.n_trials:,} trials, {len(self.steps):,} records to step {self.steps[-1]:,})"
 
-    def _table(self) -> pa.Table:
-        """Columns step, trial (int64), loss and norm of W (float64), a row for each record and trial."""
-        columns = {
-            "step": np.repeat(self.steps, self.n_trials),
-            "trial": np.tile(np.arange(self.n_trials), len(self.steps)),
-            "loss": self.losses.ravel(),
-            "norm": np.linalg.norm(self.weights, axis=(2, 3)).ravel(),
-        }
-        return table_of(columns)
+    def _norms(self) -> Float64:
+        return np.linalg.norm(self.weights, axis=(2, 3))
 
     def summary(self) -> dict[str, Any]:
-        """What the run came to: counts, and mean losses and norm over the trials; None is not finite.
-
-        Examples
-        --------
-        >>> samples = Samples.from_lists([[0, 1]], [0])
-        >>> records = [Record(step, np.zeros((1, 2, 2)), np.log([2.0])) for step in (0, 10)]
-        >>> Trace.from_records(records, np.eye(2)[None], [samples], {}).summary()["steps"]
-        10
-        """
-        first, last = (float(self.losses[place].mean()) for place in (0, -1))
+        """What the run came to: counts, and mean losses and norm over the trials; None is not finite."""
+        first, last = (float(self.losses[row].mean()) for row in (0, -1))
         norms = [float((weights**2).sum() ** 0.5) for weights in self.weights[-1]]
         return {
             "samples": len(self.samples[0]),
@@ -206,33 +266,20 @@ class Trace(Tabular):
         }
 
     def _blocks(self) -> list[Block]:
-        told = self.summary()
-        trials = [("trials (numbers below are means)", f"{self.n_trials:,}")] if self.n_trials > 1 else []
-        rows = [
-            *trials,
-            ("realisable samples", f"{told['samples']:,}"),
-            ("tokens", f"{told['tokens']:,}"),
-            ("dimensions", f"{told['dim']:,}"),
-            ("steps", f"{told['steps']:,}"),
-            ("loss at the start", _shown(told["first_loss"])),
-            ("loss at the end", _shown(told["loss"])),
-            ("norm of W", _shown(told["norm"])),
-        ]
-        failed = ["The loss is not finite. Try a smaller step size."] if told["loss"] is None else []
-        return [Grid("Training", ["", ""], rows), *failed]
-
-    @property
-    def n_trials(self) -> int:
-        """How many trials were trained."""
-        return self.weights.shape[1]
+        summary = self.summary()
+        rows = [("trials (numbers below are means)", f"{self.n_trials:,}")] if self.n_trials > 1 else []
+        counts = {"realisable samples": "samples", "tokens": "tokens", "dimensions": "dim", "steps": "steps"}
+        rows += [(name, f"{summary[key]:,}") for name, key in counts.items()]
+        numbers = {"loss at the start": "first_loss", "loss at the end": "loss", "norm of W": "norm"}
+        for name, key in numbers.items():
+            rows.append((name, "not finite" if summary[key] is None else f"{summary[key]:.6f}"))
+        return [Grid("Training", ["", ""], rows), *([NOT_FINITE] if summary["loss"] is None else [])]
 
     @cached_property
     def model(self) -> AttentionModel:
         """The layer that was trained."""
         model: AttentionModel = self._restore("model", (AttentionModel,))
-        if isinstance(
-            model.embeddings, EmbeddingTable
-        ):  # the record holds a digest, the trace the table itself
+        if isinstance(model.embeddings, EmbeddingTable):  # of which the record holds a digest only
             return replace(model, embeddings=EmbeddingTable(self.embeddings[0]))
         return model
 
@@ -241,93 +288,148 @@ class Trace(Tabular):
         """How the gradient moved it."""
         return self._restore("step", STEPS)
 
-    def _restore(self, name: str, kinds: tuple[type[Any], ...]) -> Any:
-        try:
-            found = restore(self.about[name])
-        except (AttributeError, KeyError, TypeError) as error:
-            raise CorruptRun(f"the trace does not say what its {name} was ({error}); {MEND}") from error
-        if not isinstance(found, kinds):
-            raise CorruptRun(f"the trace says that its {name} was {found!r}, which is none; {MEND}")
-        return found
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw loss and norm of W by step; returns the two matplotlib axes, ``ax`` if they were given.
-
-        Examples
-        --------
-        >>> import matplotlib as mpl
-        >>> mpl.use("agg")
-        >>> samples = Samples.from_lists([[0, 1]], [0])
-        >>> records = [Record(step, np.full((1, 2, 2), step), np.log([2.0])) for step in (0, 1, 10)]
-        >>> trace = Trace.from_records(records, np.eye(2)[None], [samples], {})
-        >>> [axes.get_title(loc="left") for axes in trace.plot()]
-        ['training loss', 'norm of W']
-        """
-        return draw_run(self.steps, self.losses, np.linalg.norm(self.weights, axis=(2, 3)), ax)
-
     def at(self, step: int) -> Float64:
         """W of all trials after ``step`` steps, shape (n_trials, dim, dim), if it was recorded."""
-        place = np.flatnonzero(self.steps == step)
-        if not len(place):
-            raise UnknownToken(f"step {step} was not recorded; trace.steps lists the records")
-        return self.weights[place[0]]
-
-    def save(self, path: str | Path) -> Path:
-        """Write one safetensors file, atomically; of other files in the place, only a trace is replaced."""
-        return save_arrays(path, *self.pack())
+        return self.weights[self.row_of(step)]
 
     def pack(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Arrays and texts to write; corpora that several trials share are among them once.
-
-        Examples
-        --------
-        >>> samples = Samples.from_lists([[0, 1]], [0])
-        >>> records = [Record(0, np.zeros((1, 2, 2)), np.log([2.0]))]
-        >>> sorted(Trace.from_records(records, np.eye(2)[None], [samples], {}).pack()[1])
-        ['about', 'holds', 'n_tokens']
-        """
-        corpora = list({id(one): one for one in self.samples}.values())
-        number = {id(one): place for place, one in enumerate(corpora)}
-        parts = {"steps": self.steps, "weights": self.weights, "losses": self.losses}
-        arrays: dict[str, Any] = {**parts, "embeddings": self.embeddings}
-        arrays["corpus_of_trial"] = np.array([number[id(one)] for one in self.samples], np.int64)
-        for place, one in enumerate(corpora):
+        """Arrays and texts to write; corpora that several trials share are among them once."""
+        corpora = list({id(samples): samples for samples in self.samples}.values())
+        number = {id(samples): place for place, samples in enumerate(corpora)}
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in TABLES}
+        arrays["corpus_of_trial"] = np.array([number[id(samples)] for samples in self.samples], np.int64)
+        for place, samples in enumerate(corpora):
             for name in ("values", "starts", "stops", "labels"):
-                arrays[f"corpora/{place}/{name}"] = getattr(one, name)
-        sizes = [one.n_tokens for one in corpora]
-        about = {"holds": "trace", "n_tokens": json.dumps(sizes), "about": json.dumps(dict(self.about))}
+                arrays[f"corpora/{place}/{name}"] = getattr(samples, name)
+        sizes = [samples.n_tokens for samples in corpora]
+        about = {"holds": self._holds, "n_tokens": json.dumps(sizes), "about": json.dumps(dict(self.about))}
         return arrays, about
 
     @classmethod
-    def load(cls, path: str | Path) -> "Trace":
-        """Read what :meth:`save` wrote; a file that was cut short or altered raises ``CorruptRun``."""
-        place = given_path(path, "path")
-        if place.is_dir():
-            training = place / "training" / "trace.safetensors"
-            advice = str(training) if training.is_file() else "a file that Trace.save wrote"
-            raise UnsupportedOption(f"{place} is a folder, and a trace is one file; give {advice}")
-        arrays, about = read_arrays(place)
-        if about.get("holds") != "trace":
-            raise CorruptRun(f"{path} holds no trace; give a file that Trace.save wrote")
-        try:
-            return cls._assemble(arrays, about)
-        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-            reason = str(error).partition(";")[0]
-            raise CorruptRun(f"{path} holds no whole trace ({reason}); {MEND}") from error
-
-    @classmethod
-    def _assemble(cls, arrays: Mapping[str, Any], about: Mapping[str, str]) -> "Trace":
+    def _assemble(
+        cls, arrays: Mapping[str, Any], about: Mapping[str, str], record: dict[str, Any]
+    ) -> "Trace":
         corpora = read_corpora(arrays, about)
         owners = check_int64(arrays["corpus_of_trial"], "corpus_of_trial")
         check_ids(owners, len(corpora), "corpus_of_trial")
-        told = json.loads(about["about"])
-        if not isinstance(told, dict):
+        numbers: list[int] = owners.tolist()
+        samples = tuple(corpora[number] for number in numbers)
+        return cls(samples=samples, about=record, **{name: arrays[name] for name in TABLES})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DeepTrace(_Recorded):
+    """Recorded weights and losses of a deep model.
+
+    Attributes
+    ----------
+    steps : int64 array, shape (n_records,)
+        Steps taken before each record; the first is 0.
+    numbers : float64 array, shape (n_records, n_trials, n_numbers)
+        All weights one after the other; :meth:`at` has them by name.
+    losses : float64 array, shape (n_records, n_trials)
+        The mean of −ln p(next token) over all positions.
+    sequences : int64 array, shape (n_trials, n_sequences, window + 1)
+        What each trial was trained on.
+    about : mapping
+        Model, step and seed as a JSON record.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> trace = at.train_deep(np.array([[0, 1, 0, 1]]), at.DeepModel(n_layers=2), 0.5, steps=4)
+    >>> trace, trace.at(4).values.shape  # trials, layers, heads, tokens, tokens
+    (DeepTrace(1 trials, 2 layers, 5 records to step 4), (1, 2, 1, 2, 2))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     loaded = DeepTrace.load(trace.save(f"{folder}/deep.safetensors"))
+    >>> loaded.model == trace.model, loaded.step_size
+    (True, 0.5)
+    """
+
+    steps: Int64
+    numbers: Float64
+    losses: Float64
+    sequences: Int64
+    n_tokens: int
+    about: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    _holds = "deep trace"
+
+    def __post_init__(self) -> None:
+        """Refuse parts whose shapes do not fit together."""
+        steps, tokens = self._check_steps(), np.asarray(self.sequences)
+        if tokens.ndim != 3 or not tokens.size:
+            raise MismatchedParts("a trace needs sequences of at least one trial")
+        check_ids(check_int64(tokens.ravel(), "sequences"), self.n_tokens, "sequences")
+        shape = (len(steps), len(tokens))
+        size = np.shape(self.numbers)[-1] if np.ndim(self.numbers) else 0
+        numbers = check_floats(self.numbers, (*shape, size), "numbers", finite=False)
+        losses = check_floats(self.losses, shape, "losses", finite=False)
+        keep_checked(self, steps=steps, numbers=numbers, losses=losses, sequences=tokens.astype(np.int64))
+
+    @classmethod
+    def from_records(
+        cls, records: Sequence[Record], sequences: Int64, n_tokens: int, about: Mapping[str, Any]
+    ) -> "DeepTrace":
+        """The records one after the other; their weights have shape (n_trials, n_numbers)."""
+        return cls(*_stack(records), sequences, n_tokens, about)
+
+    def __repr__(self) -> str:
+        sizes = f"{self.n_trials:,} trials, {self.model.n_layers:,} layers"
+        return f"DeepTrace({sizes}, {len(self.steps):,} records to step {self.steps[-1]:,})"
+
+    @property
+    def window(self) -> int:
+        """The longest context."""
+        return self.sequences.shape[2] - 1
+
+    @cached_property
+    def model(self) -> DeepModel:
+        """What was trained."""
+        return self._restore("model", (DeepModel,))
+
+    @cached_property
+    def step(self) -> Any:
+        """How the gradient moved it."""
+        return self._restore("step", (object,))
+
+    @property
+    def step_size(self) -> float:
+        """η."""
+        return float(self.step.step_size)
+
+    def at(self, step: int) -> DeepWeights:
+        """W, P, V and W_O of all trials after ``step`` steps, if that was recorded."""
+        return self.model.unpack(self.numbers[self.row_of(step)], n_tokens=self.n_tokens, window=self.window)
+
+    def _norms(self) -> Float64:
+        return np.linalg.norm(self.numbers, axis=2)
+
+    def _blocks(self) -> list[Block]:
+        first, last = (float(self.losses[row].mean()) for row in (0, -1))
+        rows = [
+            ("trials", f"{self.n_trials:,}"),
+            ("sequences of each", f"{self.sequences.shape[1]:,} of {self.window:,} tokens"),
+            ("tokens", f"{self.n_tokens:,}"),
+            ("layers, heads", f"{self.model.n_layers:,}, {self.model.n_heads:,}"),
+            ("steps", f"{self.steps[-1]:,}"),
+            ("loss at the start", f"{first:.6f}"),
+            ("loss at the end", f"{last:.6f}"),
+        ]
+        unstable = [] if np.isfinite(last) else [NOT_FINITE]
+        return [Grid("Training of a deep model", ["", ""], rows), *unstable]
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """Arrays and texts to write."""
+        arrays = {name: getattr(self, name) for name in ("steps", "numbers", "losses", "sequences")}
+        n_tokens, record = json.dumps(self.n_tokens), json.dumps(dict(self.about))
+        return arrays, {"holds": self._holds, "n_tokens": n_tokens, "about": record}
+
+    @classmethod
+    def _assemble(
+        cls, arrays: Mapping[str, Any], about: Mapping[str, str], record: dict[str, Any]
+    ) -> "DeepTrace":
+        n_tokens = json.loads(about["n_tokens"])
+        if not isinstance(n_tokens, int):
             raise TypeError("what it says about itself is no record")
-        parts = {name: arrays[name] for name in ("steps", "weights", "losses", "embeddings")}
-        places: list[int] = owners.tolist()
-        samples = tuple(corpora[place] for place in places)
-        return cls(samples=samples, about=cast("dict[str, Any]", told), **parts)
-
-
-def _shown(number: float | None) -> str:
-    return "not finite" if number is None else f"{number:.6f}"
+        return cls(about=record, n_tokens=n_tokens, **arrays)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from attomaton.trajectory.expansion import Expansion as Expansion, Start as Start, expand as expand
     from attomaton.trajectory.forward import Trajectory as Trajectory, fast_forward as fast_forward
     from attomaton.trajectory.loss import TrainingLoss as TrainingLoss
-    from attomaton.trajectory.residual.problem import Priorities as Priorities, Residual as Residual
+    from attomaton.trajectory.residual import Priorities as Priorities, Residual as Residual
     from attomaton.trajectory.sharpness import StabilityEdge as StabilityEdge
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

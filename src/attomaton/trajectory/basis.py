@@ -11,8 +11,7 @@ import numpy as np
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.solutions import scale_rows
 from attomaton.base.tables import Float64
-from attomaton.graphs.components import Components
-from attomaton.graphs.reduction import find_ends, find_ties
+from attomaton.graphs.components import Components, find_ends, find_ties
 from attomaton.graphs.separation import NEGLIGIBLE, node_features
 
 MOST_NUMBERS = 50_000_000
@@ -21,28 +20,14 @@ MOST_NUMBERS = 50_000_000
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Orthonormal axes of what training can move.
+    """Orthonormal axes of what training can move."""
 
-    Attributes
-    ----------
-    nodes : float64 array, shape (n_nodes, n_axes)
-        The score of every node of the components along each axis.
-    n_cyclic : int
-        The first axes, which span the cyclic subspace.
-    axes : float64 array, shape (n_axes, r·q)
-        The axes in the coordinates of ``left`` and ``right``.
-    left, right : float64 arrays, shape (r, dim) and (q, dim)
-        Orthonormal rows: the span of the tokens in use, and of the queries.
-    scale : float
-        Embeddings were divided by it; weights for the given ones are divided by its square.
-    """
-
-    nodes: Float64
-    n_cyclic: int
-    axes: Float64
-    left: Float64
-    right: Float64
-    scale: float
+    nodes: Float64  # (n_nodes, n_axes): the score of every node along each axis
+    n_cyclic: int  # the first axes, which span the cyclic subspace
+    axes: Float64  # (n_axes, r·q), in the coordinates of ``left`` and ``right``
+    left: Float64  # (r, dim): orthonormal rows that span the tokens in use
+    right: Float64  # (q, dim): the same for queries
+    scale: float  # of the embeddings; weights for the given ones are divided by its square
 
     def weights(self, place: Float64) -> Float64:
         """W for coordinates, shape (dim, dim), in the units of the given embeddings."""

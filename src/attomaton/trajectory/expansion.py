@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csc_array
 
+from attomaton.base.borders import check_kind
 from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
 from attomaton.base.options import real_number
 from attomaton.base.printing import Block, Grid, Signal
@@ -19,8 +20,8 @@ from attomaton.solvers.solved import Solved
 from attomaton.trajectory.curves import WeightPath, inner
 from attomaton.trajectory.forward import DescentSetting, Trajectory, follow
 from attomaton.trajectory.loss import training_loss
-from attomaton.trajectory.residual.problem import Residual, find_priorities
-from attomaton.trajectory.sharpness import StabilityEdge, find_embedded_edge, find_orthonormal_edge
+from attomaton.trajectory.residual import Residual, find_priorities, solve_embedded, solve_orthonormal
+from attomaton.trajectory.sharpness import StabilityEdge, find_edge
 
 TIGHT_ORTHONORMAL = 1e-9
 """Slack at which a priority counts as tight for orthonormal embeddings: positions are exact to rounding."""
@@ -71,6 +72,13 @@ class Expansion(WeightPath):
         edge: StabilityEdge,
         start: "Start | None" = None,
     ) -> None:
+        largest = float(np.abs(third.scores).max(initial=0.0))
+        enough = FOUND * max(1.0, float(third.flow.max(initial=0.0)))
+        if not (np.isfinite(largest) and third.gradient <= enough):
+            raise UncertifiedSolution(
+                f"the third term was not found: a gradient of {third.gradient:.1e} is left; "
+                "are some embeddings nearly dependent? fast_forward does not need it"
+            )
         self.loss = course.loss
         self.edge = edge
         self.direction: Float64 | csc_array = solved.hard.weights
@@ -85,8 +93,8 @@ class Expansion(WeightPath):
         self._course = course
 
     def __repr__(self) -> str:
-        known = self.caveat or f"error falls like t^-{self.rate:.3g}"
-        return f"Expansion({self.loss.pairs.num_rows:,} scores: {known})"
+        outlook = self.caveat or f"error falls like t^-{self.rate:.3g}"
+        return f"Expansion({self.loss.pairs.num_rows:,} scores: {outlook})"
 
     def _table(self) -> pa.Table:
         """Each score as a + b ln t: query, token, constant (a) and direction (b)."""
@@ -98,8 +106,8 @@ class Expansion(WeightPath):
         terms = {"‖W_svm‖": self.direction, "‖W_fin‖": self.finite, "‖R‖": self.residual}
         sizes = [(name, f"{inner(part, part) ** 0.5:.6g}") for name, part in terms.items()]
         rows = [("scores", f"{self.loss.pairs.num_rows:,}"), *sizes]
-        known = f"The error falls like t^-{self.rate:.3g}."
-        outcome = Signal(self.caveat or known, good=not self.caveat)
+        outlook = f"The error falls like t^-{self.rate:.3g}."
+        outcome = Signal(self.caveat or outlook, good=not self.caveat)
         return [Grid("Expansion: W(t) = ln t·W_svm + W_fin + R", ["", ""], rows), outcome]
 
     @property
@@ -151,8 +159,7 @@ class Expansion(WeightPath):
         """A bound on ‖error‖ of W(t), infinite where data alone do not tell something.
 
         The distance to where :func:`~attomaton.trajectory.forward.fast_forward` is at that step, and its
-        error there. The way is followed when this is first asked for; ``weights_at`` does not need it. Where
-        it cannot be followed nothing is known, and the bound is infinite.
+        error there; the way is followed at the first call. Where it cannot be followed the bound is infinite.
         """
         step = max(real_number(step, "step"), 1.0)
         if self.caveat:
@@ -221,8 +228,7 @@ def expand(
     Returns
     -------
     Expansion
-        With ``weights_at(step)``, ``scores_at(step)``, ``error_at(step)``, ``loss_at(step)`` and ``curves``;
-        its ``caveat`` says what data alone do not determine, and its ``edge`` from which step size on
+        Its ``caveat`` says what data alone do not determine, and its ``edge`` from which step size on
         descent does not settle.
 
     Notes
@@ -241,43 +247,34 @@ def expand(
     >>> float((scores[0] - scores[1]).round(3))  # ln(2 η t)
     14.509
     """
+    check_kind(automaton, Solved, "the automaton")
     step_size = real_number(step_size, "step_size", least=1e-290, most=1e290)
     if (embeddings is None) == automaton.embedded:
-        raise MismatchedParts(
-            "give expand the embeddings that the automaton was learned with, or none if none"
-        )
+        raise MismatchedParts("give expand the embeddings that the automaton was learned with, if any")
     automaton.hard.expect()
     automaton.soft.expect()
     loss = training_loss(samples, automaton.components)
     if embeddings is None:
         if start is not None:
             raise UnsupportedOption("a start needs embeddings; give embeddings=np.eye(n_tokens) too")
-        return _expand_orthonormal(automaton, DescentSetting(loss, step_size))
+        hard, soft = column(automaton.hard.scores, "score"), column(automaton.soft.scores, "score")
+        priorities = find_priorities(loss, hard, soft, step_size=step_size, atol=TIGHT_ORTHONORMAL)
+        multipliers = column(automaton.hard.multipliers, "multiplier")
+        third = solve_orthonormal(loss.components, priorities, hard, multipliers)
+        edge = find_edge(loss, step_size, finite=soft)
+        return Expansion(automaton, DescentSetting(loss, step_size), third, edge)
     table = check_embeddings(embeddings, automaton.n_tokens)
     return _expand_embedded(automaton, DescentSetting(loss, step_size, table, start))
 
 
-def _expand_orthonormal(solved: Solved, course: DescentSetting) -> Expansion:
-    from attomaton.trajectory.residual.orthonormal import solve_orthonormal
-
-    hard, soft = column(solved.hard.scores, "score"), column(solved.soft.scores, "score")
-    priorities = find_priorities(course.loss, hard, soft, step_size=course.step_size, atol=TIGHT_ORTHONORMAL)
-    multipliers = column(solved.hard.multipliers, "multiplier")
-    third = solve_orthonormal(course.loss.components, priorities, hard, multipliers)
-    return Expansion(
-        solved, course, _expect(third), find_orthonormal_edge(course.loss, course.step_size, soft)
-    )
-
-
 def _expand_embedded(solved: Solved, course: DescentSetting) -> Expansion:
     from attomaton.trajectory.basis import find_basis
-    from attomaton.trajectory.residual.embedded import solve_embedded
 
     loss, table, start = course.loss, np.asarray(course.embeddings), course.start
     weights = np.asarray(solved.hard.weights)
     nodes = solved.hard.scores
-    given = _node_scores(nodes, table, weights)
-    if not np.allclose(given, column(nodes, "score"), atol=1e-6 * (1.0 + np.abs(given).max(initial=0.0))):
+    scores = _node_scores(nodes, table, weights)
+    if not np.allclose(scores, column(nodes, "score"), atol=1e-6 * (1.0 + np.abs(scores).max(initial=0.0))):
         raise MismatchedParts("these are not the embeddings that the automaton was learned with")
     basis = find_basis(loss.components, table)
     pace = course.step_size * basis.scale**4  # in coordinates of embeddings of length about 1
@@ -289,24 +286,13 @@ def _expand_embedded(solved: Solved, course: DescentSetting) -> Expansion:
         forgotten = basis.weights(basis.place(np.asarray(start)))
         kept = np.asarray(start) - forgotten
         begun = Start(kept, forgotten, _node_scores(nodes, table, kept))
-    edge = find_embedded_edge(loss, basis, course.step_size, np.asarray(solved.soft.weights))
-    return Expansion(solved, course, _expect(third), edge, begun)
+    edge = find_edge(loss, course.step_size, basis, np.asarray(solved.soft.weights))
+    return Expansion(solved, course, third, edge, begun)
 
 
 def _node_scores(nodes: pa.Table, table: Float64, weights: Float64) -> Float64:
     """e_xᵀ W e_k of every node (k, x)."""
     return np.sum(table[column(nodes, "token")] @ weights * table[column(nodes, "query")], axis=1)
-
-
-def _expect(third: Residual) -> Residual:
-    """The third term, if it was found."""
-    largest = float(np.abs(third.scores).max(initial=0.0))
-    if not (np.isfinite(largest) and third.gradient <= FOUND * max(1.0, float(third.flow.max(initial=0.0)))):
-        raise UncertifiedSolution(
-            f"the third term was not found: a gradient of {third.gradient:.1e} is left; "
-            "are some embeddings nearly dependent? fast_forward does not need it"
-        )
-    return third
 
 
 def _log(step: float) -> float:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,14 +23,7 @@ from attomaton.graphs.edges import extract_edges
 from attomaton.graphs.separation import separate
 from attomaton.trajectory.curves import WeightPath
 from attomaton.trajectory.loss import TrainingLoss, training_loss
-from attomaton.trajectory.sharpness import (
-    EDGE,
-    StabilityEdge,
-    bound_embedded_sharpness,
-    bound_orthonormal_sharpness,
-    find_embedded_edge,
-    find_orthonormal_edge,
-)
+from attomaton.trajectory.sharpness import EDGE, StabilityEdge, bound_sharpness, find_edge
 
 if TYPE_CHECKING:
     from attomaton.trajectory.basis import Basis
@@ -77,12 +70,12 @@ class Trajectory(WeightPath):
         loss: TrainingLoss,
         frame: "_OrthonormalFrame | _EmbeddedFrame",
         tracks: Sequence[tuple[Int64, "Track"]],
-        find_edge: Callable[[], StabilityEdge],
+        step_size: float,
     ) -> None:
         self.loss = loss
         self._frame = frame
         self._tracks = tracks
-        self._find_edge = find_edge
+        self._step_size = step_size
 
     def __repr__(self) -> str:
         return f"Trajectory({self.loss.pairs.num_rows:,} scores, up to step {self._reached:.3g})"
@@ -107,11 +100,9 @@ class Trajectory(WeightPath):
     def error_at(self, step: float) -> float:
         """A bound on ‖error‖ of W(t), Frobenius norm; infinite beyond the edge of stability.
 
-        Below the edge a step of descent takes no two points further apart, so errors add up at most: those of
-        the integration, of what the correction from flow to descent leaves out (twice half the gradient's
-        length times the angle by which it has turned), of jumps to and fro that were left when the warm-up
-        ended, and the roundings of so many steps. It is no proof: it is computed in floating point from
-        finitely many places on the way; the page "What is promised" has how often it was found too small.
+        Below the edge errors add up at most: those of the integration, of what the correction from flow to
+        descent leaves out, of jumps to and fro that were left when the warm-up ended, and the roundings of
+        all steps. It is no proof: the page "What is promised" has how often it was found too small.
         """
         step = real_number(step, "step", least=0)
         states = [track.at(step) for _, track in self._tracks]
@@ -120,10 +111,10 @@ class Trajectory(WeightPath):
         rounding = np.finfo(np.float64).eps * length * min(step, np.sqrt(MANY * step))
         return float(np.linalg.norm(errors) + rounding) * self._frame.unit
 
-    @property
+    @cached_property
     def edge(self) -> StabilityEdge:
         """The edge of stability, 2/λ_max of what curvature is left in the limit."""
-        return self._find_edge()
+        return find_edge(self.loss, self._step_size, self._frame.basis)
 
     @property
     def caveat(self) -> str:
@@ -154,8 +145,7 @@ def fast_forward(
     """Compute where plain gradient descent stands at any step, without taking the steps.
 
     After a warm-up of plain steps, dW/dτ = −η e^τ ∇L(W) with τ = ln t is integrated implicitly, with exact
-    gradients and curvatures that lose no digits: 1 − p is never formed by subtraction, and gradients inside
-    components are kept apart from those between them.
+    gradients and curvatures that lose no digits.
 
     Parameters
     ----------
@@ -179,8 +169,7 @@ def fast_forward(
     Returns
     -------
     Trajectory
-        With ``weights_at(step)``, ``scores_at(step)``, ``error_at(step)``, ``loss_at(step)``, ``curves`` and
-        ``edge``, the step size from which on descent does not settle. Beyond it ``error_at`` is infinite,
+        Beyond its ``edge``, the step size from which on descent does not settle, ``error_at`` is infinite,
         and ``weights_at`` gives the last plain step.
 
     Examples
@@ -193,7 +182,12 @@ def fast_forward(
     """
     step_size = real_number(step_size, "step_size", least=1 / LARGEST_STEP, most=LARGEST_STEP)
     to, rtol = real_number(to, "to", above=0), real_number(rtol, "rtol", above=0, below=1)
-    found = _components_of(samples) if components is None else components
+    if components is not None:
+        found = components
+    elif isinstance(samples, ChoiceTable):
+        raise UnsupportedOption("a ChoiceTable does not tell how many samples there are: give components")
+    else:
+        found = find_components(extract_edges(samples))
     table = None if embeddings is None else check_embeddings(embeddings, found.edges.n_tokens)
     if table is not None:
         found = separate(found, table).components
@@ -202,40 +196,41 @@ def fast_forward(
 
 @dataclass(frozen=True, eq=False)
 class DescentSetting:
-    """What determines the way of plain gradient descent.
+    """What determines the way of plain gradient descent."""
 
-    Attributes
-    ----------
-    loss : TrainingLoss
-        What is descended; its components are those that the embeddings can tell apart.
-    step_size : float
-        η.
-    embeddings : float64 array, shape (n_tokens, dim), optional
-        E. None means orthonormal.
-    start : float array or sparse array, optional
-        W(0). None means zero.
-    """
-
-    loss: TrainingLoss
+    loss: TrainingLoss  # its components are those that the embeddings can tell apart
     step_size: float
-    embeddings: Float64 | None = None
-    start: Float64 | csc_array | None = None
+    embeddings: Float64 | None = None  # (n_tokens, dim); None means orthonormal
+    start: Float64 | csc_array | None = None  # W(0); None means zero
 
 
 def follow(
     course: DescentSetting, to: float = 1.0, rtol: float = 1e-7, progress: Callable[[str], object] = silent
 ) -> Trajectory:
     """The same as :func:`fast_forward`, for a loss that is known already."""
+    from attomaton.trajectory.flow.track import Track
+
     loss, step_size, table, start = course.loss, course.step_size, course.embeddings, course.start
     if table is None:
         frame, pieces = _follow_orthonormal(loss, start)
     else:
         frame, pieces = _follow_embedded(loss, table, None if start is None else np.asarray(start))
-    edge = cache(partial(frame.find_edge, step_size))  # takes long, and is often not needed
-    safe = step_size * frame.bound_sharpness() < EDGE
-    settles = safe or not edge().passed
-    tracks = _run(pieces, _Pace(step_size * frame.unit**-2, rtol, safe, settles), to, progress)
-    return Trajectory(loss, frame, tracks, edge)
+    tracks: list[tuple[Int64, Track]] = []
+    trajectory = Trajectory(loss, frame, tracks, step_size)
+    safe, pace = step_size * bound_sharpness(loss, frame.basis) < EDGE, step_size * frame.unit**-2
+    settles = safe or not trajectory.edge.passed
+
+    def run(piece: _Piece) -> tuple[Int64, Track]:
+        options = {"safe": safe, "settles": settles}
+        track = Track(piece.flow, piece.start, step_size=pace, rtol=rtol, reach=pace * piece.reach, **options)
+        track.advance(to)
+        return piece.rows, track
+
+    with ThreadPoolExecutor(min(len(pieces), count_processors()) or 1) as threads:
+        for done in threads.map(run, pieces):  # compiled code holds no lock
+            tracks.append(done)
+            progress(f"followed {len(tracks)} of {len(pieces)} batches of queries to step {to:.3g}")
+    return trajectory
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,15 +241,10 @@ class _OrthonormalFrame:
     n_tokens: int
     outside: csc_array | None  # what of W(0) no sample speaks about
     unit: float = 1.0
+    basis: None = None
 
     def scores(self, place: Float64) -> pa.Table:
         return score_table(self.loss.pairs, place)
-
-    def bound_sharpness(self) -> float:
-        return bound_orthonormal_sharpness(self.loss)
-
-    def find_edge(self, step_size: float) -> StabilityEdge:
-        return find_orthonormal_edge(self.loss, step_size)
 
     def weights(self, place: Float64) -> csc_array:
         weights = sparse_weights(self.scores(place), self.n_tokens)
@@ -278,12 +268,6 @@ class _EmbeddedFrame:
         keys, asked = self.table[self.loss.token], self.table[self.loss.query]
         return score_table(self.loss.pairs, np.sum(keys @ self.weights(place) * asked, axis=1))
 
-    def bound_sharpness(self) -> float:
-        return bound_embedded_sharpness(self.loss, self.basis)
-
-    def find_edge(self, step_size: float) -> StabilityEdge:
-        return find_embedded_edge(self.loss, self.basis, step_size)
-
     def weights(self, place: Float64) -> Float64:
         return self.outside + self.basis.weights(place)
 
@@ -296,12 +280,6 @@ class _Piece:
     flow: "LossFlow"
     start: Float64
     reach: float  # how far a step of size 1 moves a score, at most
-
-
-def _components_of(samples: Samples | ChoiceTable) -> Components:
-    if isinstance(samples, ChoiceTable):
-        raise UnsupportedOption("a ChoiceTable does not tell how many samples there are: give components")
-    return find_components(extract_edges(samples))
 
 
 def _follow_orthonormal(
@@ -318,8 +296,8 @@ def _follow_orthonormal(
             place = np.asarray(whole[loss.token, loss.query], np.float64)
         outside = csc_array(whole - sparse_weights(score_table(loss.pairs, place), n_tokens))
     pieces: list[_Piece] = []
-    for wanted, share in _batches(loss):
-        rows, problem = loss.problem.restrict(wanted)
+    for queries, share in _batches(loss):
+        rows, problem = loss.problem.restrict(queries)
         flow = orthonormal_flow(problem, component[rows], loss.n_samples)
         pieces.append(_Piece(rows, flow, place[rows], share))
     return _OrthonormalFrame(loss, n_tokens, outside), pieces
@@ -376,33 +354,27 @@ def _follow_embedded(
     return frame, [_Piece(np.arange(len(place)), embedded_flow(loss, basis), place, 1.0)]
 
 
-@dataclass(frozen=True)
-class _Pace:
-    """How fast descent goes in the coordinates of a flow, how closely to follow it, and whether one can."""
+def descend_by_definition(
+    samples: Samples, embeddings: Float64, *, step_size: float, n_steps: int, start: Float64 | None = None
+) -> Float64:
+    """W after ``n_steps`` of W ← W − η ∇L(W), shape (dim, dim).
 
-    step_size: float
-    rtol: float
-    safe: bool
-    settles: bool
-
-
-def _run(
-    pieces: Sequence[_Piece],
-    pace: _Pace,
-    to: float,
-    progress: Callable[[str], object],
-) -> list[tuple[Int64, "Track"]]:
-    """Follow every piece to step ``to``, on all threads: compiled code holds no lock."""
-    from attomaton.trajectory.flow.track import Track
-
-    def follow(piece: _Piece) -> tuple[Int64, Track]:
-        track = Track(piece.flow, piece.start, reach=pace.step_size * piece.reach, **asdict(pace))
-        track.advance(to)
-        return piece.rows, track
-
-    tracks: list[tuple[Int64, Track]] = []
-    with ThreadPoolExecutor(min(len(pieces), count_processors()) or 1) as threads:
-        for done in threads.map(follow, pieces):
-            tracks.append(done)
-            progress(f"followed {len(tracks)} of {len(pieces)} batches of queries to step {to:.3g}")
-    return tracks
+    L(W) = −(1/n) Σ ln(Σ_{t: x_t = y} a_t) with the attention a = softmax(X W x̄) and the query x̄, the last row
+    of X, over the realisable samples. All contexts side by side in numpy, short ones filled up with positions
+    of weight zero.
+    """
+    realisable = [(context, label) for context, label in samples if label in context]
+    width = max(len(context) for context, _ in realisable)
+    there = np.array([[1.0] * len(context) + [0.0] * (width - len(context)) for context, _ in realisable])
+    filled = np.array([(*context, *[context[-1]] * (width - len(context))) for context, _ in realisable])
+    hit = there * (filled == np.array([[label] for _, label in realisable]))
+    keys, queries = embeddings[filled], embeddings[[context[-1] for context, _ in realisable]]
+    weights = np.zeros((embeddings.shape[1],) * 2) if start is None else start.copy()
+    for _ in range(n_steps):
+        scores = (keys @ (queries @ weights.T)[:, :, None])[:, :, 0]
+        odds = there * np.exp(scores - scores.max(axis=1, keepdims=True))
+        attention = odds / odds.sum(axis=1, keepdims=True)
+        right = hit * odds / (hit * odds).sum(axis=1, keepdims=True)
+        excess = (keys.transpose(0, 2, 1) @ (attention - right)[:, :, None])[:, :, 0]
+        weights -= step_size / len(realisable) * (excess.T @ queries)
+    return weights

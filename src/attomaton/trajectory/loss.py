@@ -10,8 +10,7 @@ from attomaton.base.tables import Float64, Int32, Int64, column, ragged_column
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components
-from attomaton.solvers.soft.contexts import context_problem
-from attomaton.solvers.soft.likelihood import LuceProblem
+from attomaton.solvers.soft.likelihood import LuceProblem, context_problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,23 +70,14 @@ def training_loss(samples: Samples | ChoiceTable, components: Components) -> Tra
     """The loss of a corpus, or of its whole-context choices, ``extract_choices(samples)``."""
     choices = samples if isinstance(samples, ChoiceTable) else extract_choices(samples)
     pairs, problem = context_problem(choices)
-    nodes, found = components.rows(column(pairs, "query"), column(pairs, "token"))
-    if not (found.all() and _same_comparisons(choices, components)):
+    nodes, is_node = components.rows(column(pairs, "query"), column(pairs, "token"))
+    edges, (offsets, _) = components.edges, ragged_column(choices.rows, "tokens")
+    compared = np.bincount(choices["query"], choices["count"] * (np.diff(offsets) - 1), edges.n_tokens)
+    counted = np.bincount(edges["query"], edges["support"], edges.n_tokens)
+    if not (is_node.all() and np.array_equal(compared, counted)):
         raise MismatchedParts(
             "these samples and these components are not of one corpus; give the samples that the components "
             "were found from, with no edges left out (min_support=1), or their choices from whole contexts, "
             "extract_choices(samples)"
         )
     return TrainingLoss(components, pairs, problem, nodes)
-
-
-def _same_comparisons(choices: ChoiceTable, components: Components) -> bool:
-    """Whether each query's choices make as many comparisons as its edges count."""
-    offsets, _ = ragged_column(choices.rows, "tokens")
-    made = choices["count"] * (np.diff(offsets) - 1)
-    edges = components.edges
-    counted = [
-        np.bincount(query, weight, edges.n_tokens)
-        for query, weight in ((choices["query"], made), (edges["query"], edges["support"]))
-    ]
-    return len(counted[0]) == len(counted[1]) and bool((counted[0] == counted[1]).all())

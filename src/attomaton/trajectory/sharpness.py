@@ -13,13 +13,22 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attomaton.base.borders import trusted
-from attomaton.base.ragged import largest_of, offsets_of, rows_of, sum_at
+from attomaton.base.ragged import largest_of, rows_of, sum_at
 from attomaton.base.tables import Float64, Int64
-from attomaton.solvers.soft.likelihood import LuceProblem
+from attomaton.solvers.soft.likelihood import LuceProblem, select_choices
 from attomaton.trajectory.loss import TrainingLoss
 
 if TYPE_CHECKING:
     from attomaton.trajectory.basis import Basis
+from collections.abc import Iterator, Sequence
+
+from attomaton.base.solutions import is_orthonormal
+from attomaton.corpora.samples import Samples
+from attomaton.graphs.components import Components, find_components
+from attomaton.graphs.edges import extract_edges
+from attomaton.graphs.separation import separate
+from attomaton.trajectory.basis import Basis, find_basis
+from attomaton.trajectory.loss import training_loss
 
 DENSE = 1_500
 """Largest block of alternatives whose curvature is written out; larger ones are probed."""
@@ -78,32 +87,29 @@ class StabilityEdge:
         return f"the step size {self.step_size:.6g} is below the edge of stability, {self.largest:.6g}"
 
 
-def find_orthonormal_edge(loss: TrainingLoss, step_size: float, soft: Float64 | None = None) -> StabilityEdge:
-    """The edge for orthonormal embeddings; ``soft`` are the soft scores of all nodes, if they are known."""
+def find_edge(
+    loss: TrainingLoss, step_size: float, basis: Basis | None = None, finite: Float64 | None = None
+) -> StabilityEdge:
+    """The edge of a step size; without a basis that of orthonormal embeddings.
+
+    ``finite`` is W_fin if it is known: weights, shape (dim, dim), or without a basis the scores of all nodes.
+    """
+    if basis is not None:
+        from attomaton.trajectory.flow.embedded import embedded_flow
+
+        if not basis.n_cyclic:
+            return StabilityEdge(0.0, step_size)
+        flow = embedded_flow(loss, basis, inside=True)
+        place = flow.settle() if finite is None else basis.place(finite)
+        return StabilityEdge(float(flow.sharpness(place)[0]) * basis.scale**4, step_size)
     problem = reduce_choices(loss)
     if not len(problem.winner):
         return StabilityEdge(0.0, step_size)
-    if soft is None:
-        from attomaton.solvers.soft.groups import Newton  # compiles, so only when needed
+    from attomaton.solvers.soft.newton import Newton  # compiles, so only when needed
 
-        scores = Newton().solve(problem)
-    else:
-        scores = soft[loss.nodes]
+    scores = Newton().solve(problem) if finite is None else finite[loss.nodes]
     steepest = _find_steepest(problem, problem.probabilities(scores), problem.component)
     return StabilityEdge(steepest / loss.n_samples, step_size)
-
-
-def find_embedded_edge(
-    loss: TrainingLoss, basis: "Basis", step_size: float, finite: Float64 | None = None
-) -> StabilityEdge:
-    """The edge for embedded tokens; ``finite`` is W_fin, shape (dim, dim), if it is known."""
-    from attomaton.trajectory.flow.embedded import embedded_flow
-
-    if not basis.n_cyclic:
-        return StabilityEdge(0.0, step_size)
-    flow = embedded_flow(loss, basis, inside=True)
-    place = flow.settle() if finite is None else basis.place(finite)
-    return StabilityEdge(float(flow.sharpness(place)[0]) * basis.scale**4, step_size)
 
 
 def reduce_choices(loss: TrainingLoss) -> LuceProblem:
@@ -114,77 +120,67 @@ def reduce_choices(loss: TrainingLoss) -> LuceProblem:
     problem, component = loss.problem, loss.component
     choice = rows_of(problem.offsets)
     inside = component[problem.alternative] == component[problem.winner][choice]
-    lengths = np.bincount(choice[inside], minlength=len(problem.winner))
-    kept = lengths > 1
-    entries = inside & kept[choice]
-    return trusted(
-        LuceProblem,
-        alternative=problem.alternative[entries],
-        offsets=offsets_of(lengths[kept]),
-        log_multiplicity=problem.log_multiplicity[entries],
-        winner=problem.winner[kept],
-        count=problem.count[kept],
-        component=np.unique(component, return_inverse=True)[1],
-    )
+    several = np.bincount(choice[inside], minlength=len(problem.winner)) > 1
+    smaller = select_choices(problem, inside & several[choice], several)
+    groups = np.unique(component, return_inverse=True)[1]
+    return trusted(LuceProblem, **{**vars(smaller), "component": groups})
 
 
-def bound_orthonormal_sharpness(loss: TrainingLoss) -> float:
-    """A bound on the curvature at any scores, for orthonormal embeddings: half a query's share of samples.
+def bound_sharpness(loss: TrainingLoss, basis: Basis | None = None) -> float:
+    """A bound on the curvature at any weights; without a basis for orthonormal embeddings.
 
-    No eigenvalue of diag p − p pᵀ is above ½.
+    Orthonormal: half a query's share of samples, as no eigenvalue of diag p − p pᵀ is above ½. Else the mean
+    over samples of the longest difference to the label, squared.
     """
+    if basis is not None:
+        from attomaton.trajectory.flow.embedded import embedded_flow
+
+        return embedded_flow(loss, basis).bound_sharpness() * basis.scale**4 if len(basis.axes) else 0.0
     problem = loss.problem
-    made = sum_at(problem.component[problem.winner], problem.count, problem.n_components)
-    return 0.5 * float(made.max(initial=0.0)) / loss.n_samples
+    counts = sum_at(problem.component[problem.winner], problem.count, problem.n_components)
+    return 0.5 * float(counts.max(initial=0.0)) / loss.n_samples
 
 
-def bound_embedded_sharpness(loss: TrainingLoss, basis: "Basis") -> float:
-    """The same for embedded tokens: the mean over samples of the longest difference to the label, squared."""
-    from attomaton.trajectory.flow.embedded import embedded_flow
-
-    return embedded_flow(loss, basis).bound_sharpness() * basis.scale**4 if len(basis.axes) else 0.0
-
-
-def bound_curvatures(problem: LuceProblem, chances: Float64, block: Int64, *, enough: float) -> Float64:
+def bound_curvatures(problem: LuceProblem, probabilities: Float64, block: Int64, *, enough: float) -> Float64:
     """Upper bounds on the largest eigenvalue of Σ count (diag p − p pᵀ) in each block, shape (n_blocks,).
 
     Values that are at most ``enough`` may be rough.
     """
-    bounds = _rough_bounds(problem, chances, block)
+    bounds = _rough_bounds(problem, probabilities, block)
     for number in np.flatnonzero(bounds > enough):
         rows = np.flatnonzero(block == number)
-        bounds[number] = min(bounds[number], _largest_eigenvalue(problem, chances, rows))
+        bounds[number] = min(bounds[number], _largest_eigenvalue(problem, probabilities, rows))
     return bounds
 
 
-def _find_steepest(problem: LuceProblem, chances: Float64, block: Int64) -> float:
+def _find_steepest(problem: LuceProblem, probabilities: Float64, block: Int64) -> float:
     """The largest eigenvalue in any block: blocks with high bounds are looked at until none can be higher."""
-    bounds, found = _rough_bounds(problem, chances, block), 0.0
+    bounds, largest = _rough_bounds(problem, probabilities, block), 0.0
     for number in np.argsort(-bounds, kind="stable"):
-        if bounds[number] <= found:
+        if bounds[number] <= largest:
             break
         rows = np.flatnonzero(block == number)
-        found = max(found, min(float(bounds[number]), _largest_eigenvalue(problem, chances, rows)))
-    return found
+        largest = max(largest, min(float(bounds[number]), _largest_eigenvalue(problem, probabilities, rows)))
+    return largest
 
 
-def _rough_bounds(problem: LuceProblem, chances: Float64, block: Int64) -> Float64:
+def _rough_bounds(problem: LuceProblem, probabilities: Float64, block: Int64) -> Float64:
     """Twice the largest diagonal entry (Gershgorin: rows sum to zero, and only the diagonal is positive)."""
     size = int(block.max(initial=-1)) + 1
-    return largest_of(block, 2.0 * problem.curvature_diagonal(chances), size, least=0.0)
+    return largest_of(block, 2.0 * problem.curvature_diagonal(probabilities), size, least=0.0)
 
 
-def _largest_eigenvalue(problem: LuceProblem, chances: Float64, rows: Int64) -> float:
+def _largest_eigenvalue(problem: LuceProblem, probabilities: Float64, rows: Int64) -> float:
     """Keep the part of the curvature that is among alternatives which choices join."""
     number = np.full(problem.n_alternatives, len(rows))
     number[rows] = np.arange(len(rows))
     here = np.flatnonzero(number[problem.alternative] < len(rows))
     choice = rows_of(problem.offsets)[here]
     which, row = np.unique(choice, return_inverse=True)
-    place, weight = (row, number[problem.alternative[here]]), chances[here] * problem.count[choice]
-    shares: Any = csr_array((chances[here], place), shape=(len(which), len(rows)))
-    weighted: Any = csr_array((weight, place), shape=shares.shape)
-    diagonal = sum_at(place[1], weight, len(rows))
+    cell, weight = (row, number[problem.alternative[here]]), probabilities[here] * problem.count[choice]
+    shares: Any = csr_array((probabilities[here], cell), shape=(len(which), len(rows)))
+    weighted: Any = csr_array((weight, cell), shape=shares.shape)
+    diagonal = sum_at(cell[1], weight, len(rows))
     if len(rows) <= DENSE:
         dense = np.diag(diagonal) - (weighted.T @ shares).toarray()
         return float(np.linalg.eigvalsh(dense)[-1])
@@ -197,5 +193,57 @@ def _largest_eigenvalue(problem: LuceProblem, chances: Float64, rows: Int64) -> 
 
     operator = LinearOperator((len(rows),) * 2, matvec=bend, dtype=np.float64)
     values, vectors = eigsh(operator, k=1, which="LA", v0=first, tol=PROBED)
-    left = float(np.linalg.norm(bend(vectors[:, 0]) - values[0] * vectors[:, 0]))
-    return float(values[0]) * (1.0 + PROBED) + left
+    residual = float(np.linalg.norm(bend(vectors[:, 0]) - values[0] * vectors[:, 0]))
+    return float(values[0]) * (1.0 + PROBED) + residual
+
+
+ORTHONORMAL = 0.5
+"""No mean over samples of diag p − p pᵀ has a larger eigenvalue."""
+
+
+def bound_any_sharpness(table: Float64) -> float:
+    """A bound on the curvature of the mean log-loss for these embeddings, whatever samples and weights.
+
+    It is a mean of covariances of (e_x)e_kᵀ over contexts: at most a quarter of the largest squared distance,
+    (2 ‖e‖)²‖e‖², and ½ for orthonormal embeddings.
+    """
+    if is_orthonormal(table):
+        return ORTHONORMAL
+    return float(np.sum(table**2, axis=1).max(initial=0.0)) ** 2
+
+
+def find_trial_edge(
+    samples: Samples, step_size: float, table: Float64, components: Components | None = None
+) -> StabilityEdge:
+    """The edge of one trial, found no more sharply than its step size needs.
+
+    Below the edge ``sharpness`` may be a bound that is enough to show it.
+    """
+    edge = StabilityEdge(bound_any_sharpness(table), step_size)
+    if not edge.passed:
+        return edge
+    orthonormal = is_orthonormal(table)
+    if components is None:
+        components = find_components(extract_edges(samples))
+        components = components if orthonormal else separate(components, table).components
+    loss = training_loss(samples, components)
+    basis = None if orthonormal else find_basis(loss.components, table)
+    bound = StabilityEdge(bound_sharpness(loss, basis), step_size)
+    return find_edge(loss, step_size, basis) if bound.passed else bound
+
+
+def find_passed(
+    corpora: Sequence[Samples],
+    tables: Sequence[Float64],
+    step_size: float,
+    components: Sequence[Components] | None = None,
+) -> Iterator[tuple[int, StabilityEdge]]:
+    """The trials whose step size is beyond the edge, each with it; equal trials are examined once."""
+    edges: dict[tuple[int, bytes], StabilityEdge] = {}
+    for trial, (samples, table) in enumerate(zip(corpora, tables, strict=True)):
+        key = id(samples), table.tobytes()
+        if key not in edges:
+            own = None if components is None else components[trial]
+            edges[key] = find_trial_edge(samples, step_size, table, own)
+        if edges[key].passed:
+            yield trial, edges[key]

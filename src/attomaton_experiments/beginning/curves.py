@@ -114,7 +114,7 @@ def _verdict(size: float, record: dict[str, Any]) -> Verdict:
 
 def _table(settings: Settings, runs: dict[float, dict[str, Any]]) -> Grid:
     """The least cosine of any layer up to each mark, beside what was published."""
-    published = {(one["step_size"], one["epoch"]): one for one in settings["published"]}
+    published = {(setting["step_size"], setting["epoch"]): setting for setting in settings["published"]}
     rows: list[list[str]] = []
     for size, run in runs.items():
         for mark in settings["marks"]:

@@ -75,7 +75,7 @@ def _examples(ends: Ends, course: str, count: int) -> Grid:
     """The most frequent queries of a kind: what each looks at first, and what it ends with."""
     chosen = np.flatnonzero(ends.keeps if course == "keep" else ends.turns)
     order = chosen[np.argsort(-ends.samples[chosen], kind="stable")][:count]
-    names = ends.vocabulary.tokens if ends.vocabulary is not None else [str(one) for one in ends.queries]
+    names = ends.vocabulary.tokens if ends.vocabulary is not None else [str(query) for query in ends.queries]
     rows = [
         [
             names[ends.queries[place]],

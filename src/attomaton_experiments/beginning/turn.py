@@ -100,7 +100,7 @@ def _train(settings: Settings, text: Sequences, asked: TurnRun) -> dict[str, Any
     agreement = compare_beginning(trace)
     verdicts = [as_record(one) for one in verify_beginning(agreement)]
     numbers = measured(agreement)
-    numbers["turns"] = [None if np.isnan(one) else float(one) for one in agreement.turns[0, :, 0]]
+    numbers["turns"] = [None if np.isnan(turn) else float(turn) for turn in agreement.turns[0, :, 0]]
     numbers["keys"] = _name_keys(agreement, text)
     if asked.course:
         course = follow_course(

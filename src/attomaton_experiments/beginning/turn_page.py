@@ -81,7 +81,7 @@ def _turns(samples: Runs) -> Grid:
     turns = [run["turns"] for run in samples.values()]
     rows: list[list[str]] = []
     for layer in range(len(turns[0])):
-        found = np.array([one[layer] for one in turns if one[layer] is not None], float)
+        found = np.array([turn[layer] for turn in turns if turn[layer] is not None], float)
         told = ["", "", ""] if not len(found) else _spread(found)
         rows.append([f"{layer + 1}", f"{len(found)} of {len(turns)}", *told])
     headers = ["layer", "subsamples that turn", "median step", "5 to 95 %", "mean ± standard error"]
@@ -152,7 +152,7 @@ def _verdicts(samples: Runs) -> list[Verdict]:
 
 
 def _worst(claim: str, records: list[dict[str, Any]]) -> Verdict:
-    judged = [one for one in records if one["value"] is not None]
+    judged = [record for record in records if record["value"] is not None]
     if not judged:
         return Verdict(claim, VerdictStatus.NOT_APPLICABLE, None, None, records[0]["reason"])
     failed = [one for one in judged if one["status"] == "fails"]

@@ -18,8 +18,8 @@ def draw_study(records: Sequence[Mapping[str, Any]], path: Path, *, caption: str
     ``records`` have ``variant``, ``step``, ``utility`` and ``pattern``, one for each head, seed and step.
     """
     panels: list[LinePanel] = []
-    for variant in dict.fromkeys(one["variant"] for one in records):
-        own = [one for one in records if one["variant"] == variant]
+    for variant in dict.fromkeys(record["variant"] for record in records):
+        own = [record for record in records if record["variant"] == variant]
         steps = sorted({one["step"] for one in own})
         lines = [
             Line(

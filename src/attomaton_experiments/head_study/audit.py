@@ -167,7 +167,7 @@ def follow_utility(text: StudyText, course: TrainedCourse) -> list[dict[str, Any
         patterns = [read_patterns(now, part) for part in (fitted, held)]
         for table in tables:
             attention = (looks[0][table.head], looks[1][table.head])
-            current = tuple(np.log(one[table.head] + 1e-12) for one in patterns)
+            current = tuple(np.log(pattern[table.head] + 1e-12) for pattern in patterns)
             scale = fit_scale(current[0], attention[0])
             records.append(
                 {
@@ -194,7 +194,7 @@ def explain_profile(fitted: Float64, held: Float64) -> float:
 def read_patterns(model: SmallModel, contexts: Int64) -> dict[Head, Float64]:
     """The attention of every head at the last position, each of shape (n, length)."""
     parts = [
-        [one[:, :, -1].double().numpy() for one in model.watch(part).patterns]
+        [pattern[:, :, -1].double().numpy() for pattern in model.watch(part).patterns]
         for part in np.array_split(contexts, -(-len(contexts) // 250))
     ]
     layers = [np.concatenate([part[layer] for part in parts]) for layer in range(model.shape.n_layers)]

@@ -32,8 +32,6 @@ def relabel_by_utility(
 
     Parameters
     ----------
-    model : HeadModel
-        The trained model.
     rows : integers, shape (n, length + 1)
         Windows of text that the model was trained on: contexts, and the label of the last position.
     baseline, alone, first, copies, heads

@@ -85,8 +85,8 @@ def tell_sizes(settings: Mapping[str, Any]) -> str:
 
 def align(records: Sequence[Record]) -> list[Record]:
     """Records that all have the same entries, None where one has none."""
-    names = dict.fromkeys(name for one in records for name in one)
-    return [{name: one.get(name) for name in names} for one in records]
+    names = dict.fromkeys(name for record in records for name in record)
+    return [{name: record.get(name) for name in names} for record in records]
 
 
 def tell_shares(records: Sequence[Record]) -> list[Grid]:
@@ -111,7 +111,7 @@ def _tell_means(records: Sequence[Record], title: str, names: Sequence[str]) -> 
 
 def tell_course(records: Sequence[Record]) -> Grid:
     """What utility, and what attention, at each step explain of the attention at the end."""
-    steps = sorted({one["step"] for one in records})
+    steps = sorted({record["step"] for record in records})
     rows = [
         [variant, name, *(_cell([one for one in some if one["step"] == step], name) for step in steps)]
         for variant, some in _by(records, "variant")
@@ -129,9 +129,9 @@ def judge_study(
     ``bounds`` names the least ``obeyed`` and ``shrink`` of the theory's layer, the largest ``plain`` share
     and the least share of ``own`` utility above others'; what it does not name is not judged.
     """
-    theory = [one for one in records if one["variant"] == "theory's layer"]
-    plain = [max(one["automaton"], one["shrink"]) for one in records if one["variant"] in PLAIN]
-    several = [one["utility"] > one["other utility"] for one in records if "other utility" in one]
+    theory = [record for record in records if record["variant"] == "theory's layer"]
+    plain = [max(record["automaton"], record["shrink"]) for record in records if record["variant"] in PLAIN]
+    several = [record["utility"] > record["other utility"] for record in records if "other utility" in record]
     told: list[tuple[str, float, float, bool, str]] = []
     for name, meaning in (
         ("obeyed", "least share of edges that the theory's layer obeys, over seeds"),
@@ -193,6 +193,6 @@ def _short(number: float) -> str:
 def _by(records: Sequence[Record], name: str) -> list[tuple[Any, list[Record]]]:
     """The records by one of their entries, in the order in which its values come."""
     return [
-        (value, [one for one in records if one[name] == value])
-        for value in dict.fromkeys(one[name] for one in records)
+        (value, [record for record in records if record[name] == value])
+        for value in dict.fromkeys(record[name] for record in records)
     ]

@@ -84,10 +84,6 @@ def compare_shuffled(
     threads : int, optional
         All processors if not given.
 
-    Returns
-    -------
-    ShuffledEdges
-
     Examples
     --------
     >>> from attomaton.heads import watch_layer

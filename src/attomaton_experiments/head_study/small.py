@@ -28,8 +28,6 @@ class SmallConfig:
 
     Attributes
     ----------
-    n_tokens : int
-        Size of the vocabulary.
     longest : int
         The longest context.
     width : int

@@ -23,6 +23,7 @@ from attomaton.base import (
     whole_number,
     write_arrays,
 )
+from attomaton_experiments.descent import descend
 from attomaton_experiments.head_study.small import SmallConfig, SmallModel
 
 _torch: Any = torch  # its types leave some functions partly unknown
@@ -37,8 +38,6 @@ class SmallTraining:
 
     Attributes
     ----------
-    config : SmallConfig
-        What is trained.
     steps, batch_size : int
         Steps, and windows of ``config.longest`` tokens in each.
     rate : float
@@ -84,18 +83,17 @@ class SmallTraining:
     def run(self, text: Integers) -> "TrainedCourse":
         """Train on a text and keep the weights at the marks and at the end."""
         model = SmallModel(self.config, seed=self.seed)
-        optimiser: Any = torch.optim.Adam(model.parameters(), lr=self.rate)
-        kept: dict[int, Weights] = {}
-        for step, batch in enumerate(self.batches(text)):
-            if step in self.marks:
+        kept = {0: _weights(model)} if 0 in self.marks else {}
+        for step, _ in descend(
+            torch.optim.Adam(model.parameters(), lr=self.rate),
+            self.batches(text),
+            lambda batch: self.mean_loss(model, batch),
+            layer=model,
+            rate=lambda step: self.rate * max(0.1, 1 - step / self.steps),
+        ):
+            if step in (*self.marks, self.steps):
                 kept[step] = _weights(model)
-            for group in optimiser.param_groups:
-                group["lr"] = self.rate * max(0.1, 1 - step / self.steps)
-            optimiser.zero_grad()
-            loss: Any = self.mean_loss(model, batch)
-            loss.backward()
-            optimiser.step()
-        return TrainedCourse(self, {**kept, self.steps: _weights(model)})
+        return TrainedCourse(self, kept)
 
     def batches(self, text: Integers) -> Iterator[Tensor]:
         """The windows of every step, shape (batch_size, longest + 1)."""
@@ -118,8 +116,6 @@ class TrainedCourse:
 
     Attributes
     ----------
-    training : SmallTraining
-        How it was trained.
     kept : dict of int to Weights
         The weights by step.
 

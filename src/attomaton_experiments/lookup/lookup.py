@@ -25,8 +25,6 @@ class Pairs:
     ----------
     keys : int64 array, shape (n_pairs,)
         Query and token packed, rising.
-    n_tokens : int
-        Size of the vocabulary.
 
     Examples
     --------

@@ -63,8 +63,6 @@ class Places:
     ----------
     query, token : Tensor of int64, shape (n_pairs,)
         The query and the token of each pair.
-    n_tokens : int
-        Size of the vocabulary.
 
     Examples
     --------
@@ -249,12 +247,12 @@ class Factored:
 
     def scores(self, parameters: Parameters, pairs: Places) -> Tensor:
         """K_j · Q_k."""
-        keys, queries = (one[0] for one in parameters)
+        keys, queries = (parameter[0] for parameter in parameters)
         return (keys.index_select(0, pairs.token) * queries.index_select(0, pairs.query)).sum(1)
 
     def pull_back(self, parameters: Parameters, pairs: Places, slopes: Tensor) -> Parameters:
         """Σ_k slope_jk Q_k and Σ_j slope_jk K_j, by products with a sparse matrix (rows queries)."""
-        keys, queries = (one[0] for one in parameters)
+        keys, queries = (parameter[0] for parameter in parameters)
         shape = (pairs.n_tokens, pairs.n_tokens)
         matrix = csr_array((slopes.numpy(), pairs.token.numpy(), pairs.first), shape=shape)
         by_token, by_query = matrix.T @ queries.numpy(), matrix @ keys.numpy()

@@ -28,8 +28,6 @@ class LookupRecord:
 
     Attributes
     ----------
-    step : int
-        Steps taken.
     epochs : float
         How often each sample was read, on average.
     seconds : float
@@ -117,7 +115,7 @@ class AtSeconds:
     seconds: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        found = tuple(real_number(one, "a time to record at", least=0) for one in self.seconds)
+        found = tuple(real_number(second, "a time to record at", least=0) for second in self.seconds)
         settle(self, seconds=found)
 
     def __len__(self) -> int:
@@ -125,7 +123,7 @@ class AtSeconds:
 
     def passed(self, step: int, seconds: float) -> int:  # noqa: ARG002
         """How many records are due by now."""
-        return sum(one <= seconds for one in self.seconds)
+        return sum(second <= seconds for second in self.seconds)
 
 
 @dataclass(frozen=True)
@@ -243,4 +241,4 @@ class _Clock:
 
 def _distinct(moments: list[LookupRecord]) -> list[LookupRecord]:
     """One record for each step."""
-    return list({one.step: one for one in moments}.values())
+    return list({moment.step: moment for moment in moments}.values())

@@ -25,8 +25,6 @@ class Judged:
 
     Attributes
     ----------
-    name : str
-        What it is called.
     held, valid : pairs of arrays, shape (n,) each
         Chances and confidences on both texts.
     seconds : float

@@ -68,8 +68,6 @@ class KneserNey:
     ----------
     levels : tuple of Level
         From one token to the highest order.
-    n_tokens : int
-        Size of the vocabulary.
 
     Examples
     --------

@@ -24,8 +24,6 @@ class Mixture:
         What is mixed; one of them at least is never silent.
     weights : MixtureWeights
         What each weighs where.
-    name : str
-        What it is called.
 
     Examples
     --------

@@ -84,8 +84,6 @@ class DecoderPart:
 
     Attributes
     ----------
-    name : str
-        What it is called.
     supports : Supports
         What follows each context, as of :func:`~attomaton.theories.learn_decoder`.
 
@@ -132,8 +130,6 @@ class AttentionPart:
 
     Attributes
     ----------
-    name : str
-        What it is called.
     attention : Attention
         Where it looks: an automaton, or finite scores.
     window : int

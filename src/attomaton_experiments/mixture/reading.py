@@ -23,8 +23,6 @@ class MixtureText:
         Token ids.
     before : int
         The token that stands before the text, as often as a context needs.
-    n_tokens : int
-        Size of the vocabulary.
 
     Examples
     --------

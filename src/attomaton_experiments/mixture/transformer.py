@@ -8,6 +8,7 @@ Rows of the softmax are the words' embeddings (tied).
 
 import json
 import time
+from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from attomaton.base import (
     silent,
     write_arrays,
 )
+from attomaton_experiments.descent import descend, repeatable
 
 _torch: Any = torch  # its types leave some functions partly unknown
 CHECKPOINT = "transformer.safetensors"
@@ -48,8 +50,6 @@ class TransformerPlan:
         Largest learning rate of Adam, and the share of inputs and outputs that are dropped.
     save_every : float
         Seconds between checkpoints.
-    seed : int
-        Random seed.
     """
 
     seconds: float = 3600.0
@@ -112,14 +112,6 @@ class OneLayer(nn.Module):
                 within = tail.gather(1, (targets[rows] - low)[:, None])[:, 0]
                 found = found.index_add(0, rows, short[rows, first + place] + within)
         return found
-
-    def all_log_chances(self, states: Tensor) -> Tensor:
-        """ln p of every word, shape (n, n_tokens)."""
-        first, short = self.cuts[1], self._short(states)
-        parts = [short[:, :first]]
-        for place, (low, high) in enumerate(zip(self.cuts[1:-1], self.cuts[2:], strict=True)):
-            parts.append(short[:, first + place, None] + self._tail(states, low, high))
-        return torch.cat(parts, 1)
 
     def _short(self, states: Tensor) -> Tensor:
         first, size = self.cuts[1], len(self.embedding)
@@ -191,16 +183,10 @@ def train_transformer(
     A step draws from a generator seeded by its number, so that a training that was cut short goes on with the
     windows that it would have seen.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with _torch.random.fork_rng():
-            _torch.manual_seed(plan.seed)
-            layer = OneLayer(n_tokens, plan)
-            layer.start_from(np.bincount(text, minlength=n_tokens).astype(np.float64) + 1)
-            return _Run(text, layer, plan, folder).go(progress)
-    finally:
-        torch.set_num_threads(threads)
+    with repeatable(plan.seed):
+        layer = OneLayer(n_tokens, plan)
+        layer.start_from(np.bincount(text, minlength=n_tokens).astype(np.float64) + 1)
+        return _Run(text, layer, plan, folder).go(progress)
 
 
 class _Run:
@@ -218,8 +204,17 @@ class _Run:
     def go(self, progress: Progress) -> TrainedLayer:
         began, worked, saved = time.perf_counter() - self.spent, time.process_time() - self.worked, self.spent
         recent: list[float] = []
-        while self.spent < self.plan.seconds:
-            recent.append(self._take_step())
+        for step, loss in descend(
+            self.optimiser,
+            self._batches(),
+            self._mean_loss,
+            layer=self.layer,
+            rate=self._rate,
+            clip=1.0,
+            first=self.step,
+        ):
+            self.step = step
+            recent.append(loss)
             self.spent, self.worked = time.perf_counter() - began, time.process_time() - worked
             if self.spent - saved >= self.plan.save_every or self.spent >= self.plan.seconds:
                 self.losses.append((self.step, float(np.mean(recent))))
@@ -228,25 +223,22 @@ class _Run:
                 recent, saved = [], self.spent
         return TrainedLayer(self.layer, self.spent, self.worked, self.step, self.losses)
 
-    def _take_step(self) -> float:
+    def _batches(self) -> Generator[Tensor]:
+        """Windows until the time is over; each step has random numbers of its own."""
         plan = self.plan
-        rng = np.random.default_rng([plan.seed, self.step])
-        _torch.manual_seed(int(rng.integers(1 << 31)))
-        starts = _torch.from_numpy(rng.integers(0, len(self.text) - plan.window, plan.batch_size))
-        batch = self.text[starts[:, None] + torch.arange(plan.window + 1)]
-        share = min(self.spent / plan.seconds, 1.0)
-        rate = plan.rate * min((self.step + 1) / 100, 0.02 + 0.98 * 0.5 * (1 + np.cos(np.pi * share)))
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate
-        self.layer.train()
+        while self.spent < plan.seconds:
+            rng = np.random.default_rng([plan.seed, self.step])
+            _torch.manual_seed(int(rng.integers(1 << 31)))
+            starts = _torch.from_numpy(rng.integers(0, len(self.text) - plan.window, plan.batch_size))
+            yield self.text[starts[:, None] + torch.arange(plan.window + 1)]
+
+    def _rate(self, step: int) -> float:
+        share = min(self.spent / self.plan.seconds, 1.0)
+        return self.plan.rate * min((step + 1) / 100, 0.02 + 0.98 * 0.5 * (1 + np.cos(np.pi * share)))
+
+    def _mean_loss(self, batch: Tensor) -> Tensor:
         states = self.layer(batch[:, :-1]).flatten(0, 1)
-        loss: Any = -self.layer.log_chances(states, batch[:, 1:].flatten()).mean()
-        self.optimiser.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.layer.parameters(), 1.0)
-        self.optimiser.step()
-        self.step += 1
-        return float(loss.detach())
+        return -self.layer.log_chances(states, batch[:, 1:].flatten()).mean()
 
     def _save(self) -> None:
         if self.path is None:
@@ -271,9 +263,9 @@ class _Run:
         arrays, about = read_arrays(self.path)
         if about.get("asked") != self.asked:
             return
-        told = json.loads(about["about"])
-        self.step, self.spent, self.worked = told["step"], told["spent"], told["worked"]
-        self.losses = [(int(step), float(loss)) for step, loss in told["losses"]]
+        record = json.loads(about["about"])
+        self.step, self.spent, self.worked = record["step"], record["spent"], record["worked"]
+        self.losses = [(int(step), float(loss)) for step, loss in record["losses"]]
         with torch.no_grad():
             for name, value in self.layer.named_parameters():
                 value.copy_(_torch.from_numpy(arrays[f"{name}/value"]))

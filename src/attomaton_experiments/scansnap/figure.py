@@ -50,7 +50,11 @@ def render_figure(
         paragraphs=(
             f"# {name}: {title}",
             f"{caption}.",
-            *(part for one in tables for part in (f"**{one.title}**", render_table(one.headers, one.rows))),
+            *(
+                part
+                for table in tables
+                for part in (f"**{table.title}**", render_table(table.headers, table.rows))
+            ),
             *notes,
             *render_verdicts(verdicts),
             "![Figure](figure.png)",

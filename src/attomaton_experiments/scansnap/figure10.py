@@ -91,7 +91,7 @@ def run_sweep(settings: Settings, texts: TextPair, progress: Progress = silent) 
         for seed in seeds
     ]
     found = run_all(runs, workers=settings["workers"], progress=partial(progress, settings["name"]))
-    table = np.array([[_measures(one) for one in records] for records in found])
+    table = np.array([[_measures(record) for record in records] for records in found])
     shaped = table.reshape(len(rates), len(seeds), len(steps), len(MEASURES))
     return Sweep(rates, steps, {name: shaped[..., place] for place, name in enumerate(MEASURES)})
 

@@ -126,7 +126,7 @@ def _write(run: TextRun, seconds: float) -> Page:
 
 def _say_moves(run: TextRun) -> str:
     """How many queries of the window shown keep their top key from map to map."""
-    maps = [one for one in run.records if one.step in run.settings["maps_at"]]
+    maps = [record for record in run.records if record.step in run.settings["maps_at"]]
     said = [
         f"{int((before.shown[0].argmax(1) == after.shown[0].argmax(1)).sum())} from step {before.step:,} to "
         f"{after.step:,}"
@@ -173,40 +173,44 @@ def _table(run: TextRun) -> Grid:
     names = [name for name, _ in run.groups]
     rows = [
         [
-            f"{one.step:,}",
-            f"{one.loss:.3f}",
-            f"{one.mean_entropy:.3f}",
-            f"{one.largest:.2f}",
-            *(f"{100 * share:.1f} %" for share in (one.by_distance[0], one.by_distance[1])),
-            *(f"{gain:.2f}" for gain in run.gains(one)),
+            f"{record.step:,}",
+            f"{record.loss:.3f}",
+            f"{record.mean_entropy:.3f}",
+            f"{record.largest:.2f}",
+            *(f"{100 * share:.1f} %" for share in (record.by_distance[0], record.by_distance[1])),
+            *(f"{gain:.2f}" for gain in run.gains(record)),
         ]
-        for one in run.records
-        if one.step in run.settings["maps_at"] or one.step in (10, 100)
+        for record in run.records
+        if record.step in run.settings["maps_at"] or record.step in (10, 100)
     ]
     headers = ["step", "loss", "entropy", "largest weight", "on the query", "on the one before"]
     return Grid("Attention on valid", [*headers, *(f"gain of {name}" for name in names)], rows)
 
 
 def _numbers(run: TextRun) -> pa.Table:
-    kept = {one.step: one.shown[0].ravel() for one in run.records if one.step in run.settings["maps_at"]}
+    kept = {
+        record.step: record.shown[0].ravel()
+        for record in run.records
+        if record.step in run.settings["maps_at"]
+    }
     lists = {
-        "entropy_by_position": [one.entropy for one in run.records],
-        "by_distance": [one.by_distance for one in run.records],
-        "gains": [run.gains(one) for one in run.records],
-        "map": [kept.get(one.step, np.empty(0)) for one in run.records],
+        "entropy_by_position": [record.entropy for record in run.records],
+        "by_distance": [record.by_distance for record in run.records],
+        "gains": [run.gains(record) for record in run.records],
+        "map": [kept.get(record.step, np.empty(0)) for record in run.records],
     }
     return make_table(
         SCHEMA,
         {
-            "step": [one.step for one in run.records],
-            "loss": [one.loss for one in run.records],
-            "entropy": [one.mean_entropy for one in run.records],
-            "largest": [one.largest for one in run.records],
-            "own": [one.by_distance[0] for one in run.records],
-            "previous": [one.by_distance[1] for one in run.records],
-            "first": [float(one.shown[0, :, 0].mean()) for one in run.records],
+            "step": [record.step for record in run.records],
+            "loss": [record.loss for record in run.records],
+            "entropy": [record.mean_entropy for record in run.records],
+            "largest": [record.largest for record in run.records],
+            "own": [record.by_distance[0] for record in run.records],
+            "previous": [record.by_distance[1] for record in run.records],
+            "first": [float(record.shown[0, :, 0].mean()) for record in run.records],
             **{
-                name: (offsets_of(np.array([len(one) for one in rows])), np.concatenate(rows))
+                name: (offsets_of(np.array([len(row) for row in rows])), np.concatenate(rows))
                 for name, rows in lists.items()
             },
         },
@@ -218,16 +222,18 @@ def _draw(run: TextRun, path: Path, *, caption: str) -> list[Path]:
     size: int = run.settings["shown_tokens"]
     names = [run.texts.tokens[int(token)] for token in run.windows[0, :size]]
     panels = [
-        MapPanel(f"step {one.step:,}, entropy {one.mean_entropy:.2f}", one.shown[0, :size, :size], names)
-        for one in run.records
-        if one.step in run.settings["maps_at"]
+        MapPanel(
+            f"step {record.step:,}, entropy {record.mean_entropy:.2f}", record.shown[0, :size, :size], names
+        )
+        for record in run.records
+        if record.step in run.settings["maps_at"]
     ]
     curves = _draw_curves(run, path.with_name(f"{path.name}-entropy"))
     return [*draw_maps(panels, path, caption=caption), *curves]
 
 
 def _draw_curves(run: TextRun, path: Path) -> list[Path]:
-    after = [one for one in run.records if one.step]
+    after = [record for record in run.records if record.step]
     steps = [float(one.step) for one in after]
     gains = np.array([run.gains(one) for one in after])
     entropy = [

@@ -22,8 +22,6 @@ class LanguageModel:
 
     Attributes
     ----------
-    n_tokens : int
-        Size of the vocabulary.
     width : int
         Dimension of embeddings, queries, keys and values; an even number.
     hidden : int

@@ -1,9 +1,9 @@
 """Training the language model of one layer on running text, and what its attention is like as it goes."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from multiprocessing import get_context
 from typing import Any
 
@@ -24,6 +24,7 @@ from attomaton.base import (
     silent,
     whole_number,
 )
+from attomaton_experiments.descent import descend, repeatable
 from attomaton_experiments.scansnap_model.language_model import LanguageLayer, LanguageModel
 
 FEW = 100
@@ -38,8 +39,6 @@ class AttentionRecord:
 
     Attributes
     ----------
-    step : int
-        Steps taken.
     loss : float
         Mean of −ln p(next token).
     entropy : float64 array, shape (window,)
@@ -82,8 +81,6 @@ class LanguageTraining:
 
     Attributes
     ----------
-    model : LanguageModel
-        What to train.
     rate : float
         Learning rate of all parameters but those of ``fast``.
     fast_rate : float
@@ -154,18 +151,20 @@ class LanguageTraining:
         n_shown = whole_number(n_shown, "n_shown")
         if list(records) != sorted(set(records)) or not records:
             raise UnsupportedOption(f"records are {records}; give rising numbers of steps")
-        held = torch.as_tensor(windows.astype(np.int64))
-        found: list[AttentionRecord] = []
+        measured = torch.as_tensor(windows.astype(np.int64))
         with repeatable(self.seed):
             layer = LanguageLayer(self.model)
-            optimiser = self._optimiser(layer)
-            for step, batch in enumerate(self.batches(text)):
+            found = [measure_attention(layer, measured, n_shown=n_shown)] if 0 in records else []
+            for step, _ in descend(
+                self._optimiser(layer),
+                islice(self.batches(text), records[-1]),
+                lambda batch: _mean_loss(layer, batch),
+                layer=layer,
+                clip=self.clip,
+            ):
                 if step in records:
-                    found.append(measure_attention(layer, held, step=step, n_shown=n_shown))
-                if step == records[-1]:
-                    break
-                _take_step(layer, optimiser, batch, self.clip)
-                progress(step + 1, records[-1])
+                    found.append(measure_attention(layer, measured, step=step, n_shown=n_shown))
+                progress(step, records[-1])
         return found
 
     def batches(self, text: Integers) -> Iterator[Tensor]:
@@ -255,30 +254,9 @@ def cut_windows(text: Integers, window: int, number: int) -> NDArray[np.int64]:
     return text.astype(np.int64)[starts[:, None] + np.arange(window + 1)]
 
 
-@contextmanager
-def repeatable(seed: int) -> Generator[None]:
-    """PyTorch's random numbers from this seed, and one thread: sums are the same on any number of cores.
-
-    Afterwards random numbers go on as if nothing had been drawn.
-    """
-    seed, threads = whole_number(seed, "seed"), torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with _torch.random.fork_rng():
-            _torch.manual_seed(seed)
-            yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _take_step(layer: LanguageLayer, optimiser: Any, batch: Tensor, clip: float) -> None:
-    layer.train()
+def _mean_loss(layer: LanguageLayer, batch: Tensor) -> Tensor:
     logits, _ = layer(batch[:, :-1])
-    loss: Any = nn.functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
-    optimiser.zero_grad()
-    loss.backward()
-    nn.utils.clip_grad_norm_(layer.parameters(), clip)
-    optimiser.step()
+    return nn.functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
 
 
 @torch.no_grad()

@@ -111,8 +111,6 @@ def train_classes(
         The corpus.
     rates : array, shape (n_trials, 2)
         η_Y and η_Z of each trial.
-    setup : Setup
-        How to train.
     seed : int
         Trial i draws by the i-th child of this seed, whatever else is trained beside it.
     progress : callable
@@ -145,7 +143,7 @@ def _train_some(
     shapes = ((len(reduced.used), reduced.classes.n_tokens), reduced.shapes[1])
     weights = tuple(_draw_start(shape, reduced.classes.n_tokens, setup, generators) for shape in shapes)
     paces = [torch.as_tensor(rates[:, part, None, None], dtype=torch.float32) for part in (0, 1)]
-    still = tuple(torch.zeros_like(one) for one in weights)  # a step from 0 is the movement itself
+    still = tuple(torch.zeros_like(weight) for weight in weights)  # a step from 0 is the movement itself
     state = setup.optimiser.begin(weights)
     kept = set(_recorded(setup))
     losses: list[Float64] = []

@@ -53,8 +53,6 @@ def read_settings(
         The text, or the published table, where the experiment takes one.
     trials : int, optional
         How many; those of the file if not given.
-    seed : int
-        Random seed.
     work : Path, optional
         Where trainings are kept, so that an experiment that was interrupted goes on from there.
 

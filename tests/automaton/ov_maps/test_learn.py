@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import attomaton as at
+from attomaton.automaton.learning import learn_writing
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 from attomaton.automaton.ov_maps.load import load_attention
 from attomaton.base.errors import AttomatonError, InvalidSamples, NothingRealisable, UnsupportedOption
@@ -201,3 +202,14 @@ def test_embeddings_join_queries():
     )
     for context, _ in samples:
         assert given_ids.predict_proba(context) == pytest.approx(plain.predict_proba(context), abs=1e-5)
+
+
+def test_what_is_written_is_shown_and_in_tables():
+    for writes in ("successor", "identity+successor"):
+        auto = learn_writing(["a b c a b d a b", "c d a b c"], writes)
+        frame, told = auto.to_pandas(), auto.explain("d c a")
+        keys = np.array(auto.reads.components.token_of_node)
+        assert frame["writes"].tolist() == [auto.name(int(token)) for token in auto.writing.write(keys)]
+        assert set(told.to_pandas()["writes"]) - {""} == {auto.name(token) for token in told.written}
+        for token, chance in told.written.items():
+            assert f"writes {auto.name(token)}: {chance:.6f}" in str(auto.show("d c a"))

@@ -7,8 +7,14 @@ import pytest
 
 import attomaton as at
 from attomaton.automaton.ov_maps.maps import Writing
-from attomaton.automaton.ov_maps.settle import WritingProblem, choose_again, choose_first, know_nodes, settle
-from attomaton.automaton.ov_maps.writers import find_writers
+from attomaton.automaton.ov_maps.settle import (
+    WritingProblem,
+    choose_again,
+    choose_first,
+    find_writers,
+    settle,
+)
+from attomaton.automaton.runs.nodes import Nodes
 
 N = 6
 
@@ -52,7 +58,8 @@ def test_no_round_raises_the_bound(seed):
     for _ in range(20):
         solved = problem.solve(chosen)
         bags = problem.several.bags
-        known = know_nodes(solved).find(problem.several.queries[bags.sample], bags.token)
+        nodes = Nodes.of(solved.components, solved.hard, solved.soft)
+        known = nodes.find(problem.several.queries[bags.sample], bags.token)
         again = choose_again(problem.several, chosen, known)
         if (again == chosen).all():
             break

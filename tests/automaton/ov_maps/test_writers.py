@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.automaton.ov_maps.maps import Writing
-from attomaton.automaton.ov_maps.writers import count_writers, edges_by_definition, find_writers, pull_first
+from attomaton.automaton.ov_maps.settle import count_writers, edges_by_definition, find_writers, pull_first
 from attomaton.graphs.choices import choices_by_definition
 
 N = 5

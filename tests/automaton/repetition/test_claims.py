@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.automaton.repetition.chain import TextCounts, draw_counts
 from attomaton.automaton.repetition.loops import find_loops
+from attomaton.automaton.repetition.odds import TextCounts, draw_counts
 from attomaton.claims.repetition import verify_loops, verify_repetition
 
 LAYER = [[0.2, 1.0, 0.4], [1.0, 0.1, 0.5], [1.0, 1.0, 0.2]]

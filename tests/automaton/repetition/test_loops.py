@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 import attomaton as at
-from attomaton.automaton.context import Names
 from attomaton.automaton.repetition.loops import find_loops, list_cycles, loops_by_definition
 from attomaton.automaton.repetition.odds import Odds
 from attomaton.base.errors import UnsupportedOption
+from attomaton.corpora.prompts import Names
 
 
 def draw_odds(rng: np.random.Generator, size: int, n_levels: int) -> Odds:

@@ -8,10 +8,10 @@ from hypothesis import given, settings, strategies as st
 
 import attomaton as at
 from attomaton.automaton.generation import generate_by_definition
-from attomaton.automaton.repetition.chain import draw_counts
 from attomaton.automaton.repetition.limits import find_exponents, find_slopes, find_steady, judge_limit
-from attomaton.automaton.repetition.odds import read_odds
-from attomaton.base.errors import AttomatonError
+from attomaton.automaton.repetition.odds import draw_counts, read_odds
+from attomaton.automaton.repetition.winners import Winners
+from attomaton.base.errors import AttomatonError, CorruptRun
 
 
 def draw_layer(seed: int, size: int) -> np.ndarray:
@@ -229,3 +229,22 @@ def test_tokens_that_look_like_formulas_are_drawn_as_they_are():
     axes = at.winners(at.learn(text, window=6), "a $\\x$ b").plot()
     axes.figure.canvas.draw()
     assert "$\\x$" in [one.get_text() for one in axes.get_legend().get_texts()]
+
+
+def test_winners_come_back_from_their_folder_with_unknown_words(tmp_path):
+    auto = at.learn(["a b a c a b", "b a b c b a"])
+    found = at.winners(auto, "a b zebra c")
+    assert found.to_pandas()["token"].tolist() == ["a", "b", "c", "zebra"]
+    back = Winners.load(found.save(tmp_path / "winners"))
+    assert str(back) == str(found)
+    assert back.to_pandas().equals(found.to_pandas())
+    assert back.certain == found.certain
+    with pytest.raises(CorruptRun):
+        Winners.load(auto.save(tmp_path / "run"))
+
+
+def test_the_table_has_no_exponent_where_the_text_says_none():
+    for odds in ([[1.0, 1.0], [1.0, 1.0]], [[0.2, 0.8], [0.2, 0.8]], [[1.0, 1.0], [0.0, 1.0]]):
+        found = at.winners(odds)
+        frame = found.to_pandas()
+        assert str(found).count("not told") == frame["exponent"].isna().sum()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import attomaton as at
-from attomaton.base.kernels import kernel
-from attomaton.base.kernels.kernel import Kernel
+from attomaton.base import kernels
+from attomaton.base.kernels import Kernel
 
 ROUNDED = {"_descend_all", "_minimise", "_damp", "_descend", "_bend"}
 """Kernels with matrix products, or with a form of their own for numpy: equal to rounding."""
@@ -21,15 +21,15 @@ def both_ways():
     real = Kernel.__call__
 
     def call(self, *arguments):
-        if kernel._running.plain:
+        if kernels._running.plain:
             return real(self, *arguments)
         others = deepcopy(arguments)
-        kernel._running.plain = True
+        kernels._running.plain = True
         try:
             with np.errstate(all="ignore"):
                 plain = self._instead(*others)
         finally:
-            kernel._running.plain = False
+            kernels._running.plain = False
         found = self.code(*arguments)
         seen[self.__name__] = seen.get(self.__name__, 0) + 1
         same((found, arguments), (plain, others), self.__name__)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.base.kernels import compiled, compiled_within, expect_work, kernel as deciding
-from attomaton.base.kernels.kernel import Kernel, count_entries
+from attomaton.base import kernels as deciding
+from attomaton.base.kernels import Kernel, compiled, compiled_within, count_entries, expect_work
 
 
 @pytest.fixture(autouse=True)

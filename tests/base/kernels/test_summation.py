@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import given, strategies as st
 
-from attomaton.base.kernels.summation import add_precisely
+from attomaton.base.kernels import add_precisely
 from tests.strategies import many
 
 

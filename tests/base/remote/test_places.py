@@ -12,6 +12,7 @@ import fsspec.config
 import numpy as np
 import pytest
 
+from attomaton.base import remote
 from attomaton.base.errors import (
     AttomatonError,
     MissingExtra,
@@ -19,7 +20,7 @@ from attomaton.base.errors import (
     UnsupportedOption,
     UnwritablePlace,
 )
-from attomaton.base.remote import RemotePath, as_place, faults, is_url, refuse_url
+from attomaton.base.remote import RemotePath, as_place, is_url, refuse_url
 from tests.base.remote.store import FAULTS, Faults, Proxy
 
 BLOB = np.random.default_rng(5).bytes(300_000)
@@ -175,11 +176,10 @@ def test_faults_that_pass_are_told_from_those_that_stay() -> None:
         OSError(errno.EINVAL, "x"),
         OSError(errno.ENOSPC, "x"),
     ]
-    assert all(map(faults.passes, passing))
-    assert not any(map(faults.passes, staying))
-    assert not any(map(faults.is_fault, [KeyError("x"), TypeError("x"), ZeroDivisionError()]))
+    assert all(map(remote.passes, passing))
+    assert not any(map(remote.passes, staying))
     for error in (*passing, *staying):
-        assert isinstance(faults.explain(error, "s3://b/a"), AttomatonError)
+        assert isinstance(remote.explain(error, "s3://b/a"), AttomatonError)
 
 
 def test_mistakes_in_a_program_are_not_tried_again() -> None:
@@ -190,7 +190,7 @@ def test_mistakes_in_a_program_are_not_tried_again() -> None:
         raise KeyError("size")
 
     with pytest.raises(KeyError):
-        faults.persist(mistaken, "s3://b/a")
+        remote.persist(mistaken, "s3://b/a")
     assert len(calls) == 1
 
 

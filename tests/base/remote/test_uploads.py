@@ -57,7 +57,7 @@ def test_what_an_earlier_run_alone_had_goes_and_nothing_else(bucket: RemotePath,
     upload_folder(one, bucket / "run")
     manifest = read_manifest(one)
     extra = {**manifest["files"], "edges-00001.parquet": {"sha256": "", "bytes": 0}}
-    from attomaton.base.artifacts.seals import encode_record, seal
+    from attomaton.base.artifacts.manifests import encode_record, seal
 
     (bucket / "run/edges-00001.parquet").write_bytes(b"")
     (bucket / "run/manifest.json").write_bytes(encode_record(seal({**manifest, "files": extra})))

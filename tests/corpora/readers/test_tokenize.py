@@ -83,7 +83,7 @@ def test_a_tokenised_folder_is_a_corpus(tokens):
 def test_shards_are_closed_when_they_are_full_and_keep_documents_whole(tmp_path, monkeypatch):
     for module in ("batches", "records"):
         monkeypatch.setattr(f"attomaton.corpora.readers.{module}.BATCH_BYTES", 100)
-    monkeypatch.setattr("attomaton.corpora.shards.format.GROUP_TOKENS", 64)
+    monkeypatch.setattr("attomaton.corpora.shards.GROUP_TOKENS", 64)
     texts = ["x" * length for length in np.random.default_rng(1).integers(0, 300, 60)]
     tokens = tokenize_corpus(texts, tmp_path, tokenizer="byte", shard_tokens=1000)
     sizes = [entry["tokens"] for name, entry in tokens.manifest["files"].items() if "part" in name]
@@ -128,16 +128,16 @@ class Counted:
     """How often each input was tokenised."""
 
     def __init__(self, monkeypatch):
-        from attomaton.corpora.readers import jobs
+        from attomaton.corpora.readers import tokenize
 
         self.inputs = []
-        write = jobs.EncodeJob._write_shards
+        write = tokenize.EncodeJob._write_shards
 
         def counted(job, path, keys):
             self.inputs.append(job.reader.name)
             write(job, path, keys)
 
-        monkeypatch.setattr(jobs.EncodeJob, "_write_shards", counted)
+        monkeypatch.setattr(tokenize.EncodeJob, "_write_shards", counted)
 
     def take(self):
         taken, self.inputs = self.inputs, []

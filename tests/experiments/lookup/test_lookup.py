@@ -8,8 +8,7 @@ from hypothesis import given, strategies as st
 import attomaton as at
 from attomaton.base.errors import InvalidSamples, MismatchedParts
 from attomaton.graphs.bags import count_all_tokens, count_tokens
-from attomaton.training.loop import combine, split
-from attomaton.training.models.attention import AttentionModel, lay_out
+from attomaton.training.models.attention import AttentionModel, combine, lay_out, split
 from attomaton.training.models.embeddings import Orthonormal
 from attomaton_experiments.lookup.lookup import find_pairs, lay_out_lookups
 from attomaton_experiments.lookup.parametrisations import Dense, Factored, PerQuery, Places, Shared

@@ -10,15 +10,13 @@ import pytest
 
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, SameWeights, UnreadableModel, UnsupportedOption
-from attomaton.heads.audit.course import audit_course
-from attomaton.heads.audit.heads import audit_heads
-from attomaton.heads.audit.prepared import Audit
+from attomaton.heads.audit.course import ModelStep, audit_course, find_steps
+from attomaton.heads.audit.heads import Audit, audit_heads
 from attomaton.heads.audit.randomised import rotate_beside
+from attomaton.heads.audit.rungs import plain_rungs
 from attomaton.heads.audit.saved import read_saved
-from attomaton.heads.audit.usual import plain_rungs
 from attomaton.heads.opening import open_model
 from attomaton.heads.own import watch_trace
-from attomaton.heads.steps import ModelStep, find_steps
 from tests.heads.audit.standin import StandIn, draw_documents
 from tests.heads.made import write
 

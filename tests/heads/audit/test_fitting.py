@@ -5,7 +5,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.optimize import minimize, root
 from scipy.special import log_softmax
 
-from attomaton.heads.audit.fitting import Design, divergence, fit_head
+from attomaton.heads.audit.ladder import Design, divergence, fit_head
 
 
 def draw_problem(seed, *, profile, keyed, n_features):

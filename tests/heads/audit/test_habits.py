@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from attomaton.heads.audit.explanations import TokenCounts
-from attomaton.heads.audit.habits import Habits, expect_by_definition
 from attomaton.heads.audit.rows import watch_rows
-from attomaton.heads.audit.seeking import seek_labels
+from attomaton.heads.audit.seeking import Habits, expect_by_definition, seek_labels
 from tests.heads.audit.standin import StandIn, draw_documents
 
 DOCUMENTS = draw_documents(60)

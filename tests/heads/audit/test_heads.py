@@ -8,12 +8,11 @@ import pytest
 from attomaton.base.errors import AttomatonError, InvalidSamples, UnreadableModel, UnsupportedOption
 from attomaton.heads.audit.causal import LabelledContexts, replace_heads
 from attomaton.heads.audit.contexts import show_head
-from attomaton.heads.audit.heads import audit_heads
+from attomaton.heads.audit.heads import Audit, audit_heads
 from attomaton.heads.audit.ladder import Position
-from attomaton.heads.audit.prepared import Audit
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.rows import split_documents
-from attomaton.heads.audit.usual import learned_rungs, plain_rungs
+from attomaton.heads.audit.rungs import learned_rungs, plain_rungs
 from attomaton.heads.model import Head
 from attomaton.heads.opening import open_model
 from tests.heads import made

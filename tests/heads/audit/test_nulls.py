@@ -8,8 +8,8 @@ from attomaton.heads.audit.explanations import TokenCounts
 from attomaton.heads.audit.ladder import climb
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.rows import watch_rows
+from attomaton.heads.audit.rungs import learned_rungs, plain_rungs
 from attomaton.heads.audit.seeking import seek_labels
-from attomaton.heads.audit.usual import learned_rungs, plain_rungs
 from tests.heads.audit.built import draw_chains, draw_deep
 from tests.heads.audit.standin import draw_documents
 

@@ -7,10 +7,9 @@ import pytest
 
 from attomaton.base.errors import InvalidSamples, MismatchedParts
 from attomaton.heads.audit.explanations import TokenCounts
-from attomaton.heads.audit.heads import audit_heads
+from attomaton.heads.audit.heads import Audit, audit_heads
 from attomaton.heads.audit.jackknife import Estimates
 from attomaton.heads.audit.ladder import Position
-from attomaton.heads.audit.prepared import Audit
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.rows import watch_rows
 from attomaton.heads.audit.seeking import match_by_definition, match_tokens, seek_labels

@@ -6,7 +6,7 @@ from benchmarks.orders import random_corpus
 
 import attomaton as at
 from attomaton.solvers.hard.certify import certify_forces, repair_forces
-from attomaton.solvers.hard.distance import LeastDistance
+from attomaton.solvers.hard.dense import LeastDistance
 from attomaton.solvers.hard.joint import Joint
 from attomaton.solvers.hard.problem import embedded_problem
 from attomaton.solvers.hard.reference import Clarabel

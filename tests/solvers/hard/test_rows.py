@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 import attomaton as at
 from attomaton.base.errors import UncertifiedSolution
 from attomaton.graphs.separation import bound_singular
-from attomaton.solvers.hard.active import find_answer
+from attomaton.solvers.hard.dense import find_answer
 from attomaton.solvers.hard.rows import RowProof, certify_answer, in_pairs, tie_ropes
 from tests.drawn import components_of
 from tests.strategies import embedded, sample_sets, unit_rows, vectors

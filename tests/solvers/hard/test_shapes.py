@@ -8,8 +8,7 @@ from benchmarks.orders import deep_order
 
 import attomaton as at
 from attomaton.solvers.hard.certify import certify_positions
-from attomaton.solvers.hard.forest import Graph, empty_forest, empty_walk
-from attomaton.solvers.hard.pivots import pivot
+from attomaton.solvers.hard.forest import Graph, empty_forest, empty_walk, pivot
 from attomaton.solvers.hard.placement import Placement
 from attomaton.solvers.hard.planting import longest_paths, plant, rank_edges
 from attomaton.solvers.hard.problem import OrderProblem

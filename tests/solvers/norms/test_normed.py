@@ -4,17 +4,35 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from hypothesis import given
+from scipy.optimize import linprog
 
 import attomaton as at
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
-from attomaton.solvers.hard.factored.certify import measure_norm
-from attomaton.solvers.hard.factored.interior import InteriorPoint
-from attomaton.solvers.norms.entries import longest_by_definition
-from attomaton.solvers.norms.interior import SpectralInterior
+from attomaton.solvers.norms.certify import measure_norm
+from attomaton.solvers.norms.interior import InteriorPoint, SpectralInterior
 from attomaton.solvers.norms.solve import solve_normed
 from tests.drawn import components_of, embeddings_for, paper_draw
-from tests.solvers.hard.test_factored import constraints_of, explicit, with_any_rows
+from tests.solvers.norms.test_factored import constraints_of, explicit, with_any_rows
 from tests.strategies import sample_sets
+
+
+def longest_by_definition(components):
+    """min ‖W‖_max for orthonormal embeddings, as the linear program that it is: min t, −t ≤ W_ik ≤ t."""
+    nodes = {(row["query"], row["token"]): place for place, row in enumerate(components.nodes.to_pylist())}
+    part = components.component_of_node
+    priorities, ties = [], []
+    for row in components.edges.rows.to_pylist():
+        winner, loser = (nodes[row["query"], row[name]] for name in ("winner", "loser"))
+        difference = np.zeros(len(nodes) + 1)
+        difference[winner], difference[loser] = 1.0, -1.0
+        (ties if part[winner] == part[loser] else priorities).append(difference)
+    identity, ones = np.eye(len(nodes)), np.ones((len(nodes), 1))
+    above = -np.array(priorities).reshape(-1, len(nodes) + 1)
+    limits = np.concatenate([np.hstack([identity, -ones]), np.hstack([-identity, -ones]), above])
+    levels = np.concatenate([np.zeros(2 * len(nodes)), -np.ones(len(priorities))])
+    equal = {"A_eq": np.array(ties), "b_eq": np.zeros(len(ties))} if ties else {}
+    bounds = [*([(None, None)] * len(nodes)), (0, None)]
+    return float(linprog(np.eye(len(nodes) + 1)[-1], limits, levels, bounds=bounds, **equal).fun)
 
 
 def dense(weights):

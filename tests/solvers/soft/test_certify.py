@@ -9,8 +9,8 @@ import attomaton as at
 from attomaton.base.ragged import centre
 from attomaton.solvers.soft.certify import bound_distance, certify_coordinates, certify_scores
 from attomaton.solvers.soft.curvature import measure_slopes
-from attomaton.solvers.soft.groups import Newton
-from attomaton.solvers.soft.subspace import Subspace
+from attomaton.solvers.soft.damped import Subspace
+from attomaton.solvers.soft.newton import Newton
 from tests.drawn import cycle_problem, dense_hessian, luce_problem_of, pick_component
 from tests.strategies import luce_problems, tied_sets, vectors
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, strategies as st
 from scipy.linalg import block_diag
 
-from attomaton.solvers.soft.gradients import solve_systems
+from attomaton.solvers.soft.damped import solve_systems
 from tests.strategies import vectors
 
 

@@ -5,9 +5,9 @@ from hypothesis import given, strategies as st
 from scipy.optimize import minimize
 
 from attomaton.base.ragged import centre
-from attomaton.solvers.soft.groups import Newton, sort_by_group
+from attomaton.solvers.soft.damped import DampedNewton
 from attomaton.solvers.soft.likelihood import LuceProblem
-from attomaton.solvers.soft.reference import DampedNewton
+from attomaton.solvers.soft.newton import Newton, sort_by_group
 from tests.drawn import any_problem, luce_problem_of
 from tests.strategies import luce_problems, tied_sets, vectors
 

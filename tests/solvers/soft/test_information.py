@@ -7,9 +7,9 @@ from hypothesis import given, strategies as st
 import attomaton as at
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.ragged import centre
-from attomaton.solvers.soft.groups import Newton
-from attomaton.solvers.soft.information import score_errors
+from attomaton.solvers.soft.curvature import score_errors
 from attomaton.solvers.soft.likelihood import LuceProblem
+from attomaton.solvers.soft.newton import Newton
 from tests.drawn import components_of, dense_hessian, luce_problem_of, pick_component
 from tests.strategies import embedded, tied_sets
 

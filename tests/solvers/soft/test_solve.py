@@ -5,8 +5,8 @@ import pyarrow.compute as pc
 import pytest
 
 import attomaton as at
-from attomaton.base.errors import MismatchedParts, UncertifiedSolution
-from attomaton.solvers.soft.reference import DampedNewton
+from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
+from attomaton.solvers.soft.damped import DampedNewton
 from tests.drawn import paper_draw, scores_of
 
 
@@ -77,3 +77,9 @@ def test_a_singular_kernel_is_no_warning(apart):
     table[3, 2:] = 1.0, apart
     components = at.find_components(at.extract_edges(samples))
     assert at.solve_luce(samples, components, embeddings=table).status is at.base.Status.UNCERTIFIED
+
+
+def test_what_does_not_solve_is_refused():
+    samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
+    with pytest.raises(UnsupportedOption, match="5 does not solve the Luce problem"):
+        at.solve_luce(samples, at.find_components(at.extract_edges(samples)), solver=5)

@@ -6,7 +6,7 @@ import pytest
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, UnreadableSource, UnsupportedOption
 from attomaton.engines.selection import Selection
-from attomaton.theories.decoder.counting import add_supports
+from attomaton.theories.decoder.learn import add_supports
 from attomaton.theories.decoder.supports import Supports, count_supports
 from tests.engines.conftest import (
     make_engine as make_engine,

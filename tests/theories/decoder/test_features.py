@@ -6,10 +6,9 @@ import pytest
 
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
-from attomaton.theories.decoder.compatibility import find_compatibility
 from attomaton.theories.decoder.course import direct_column, find_finite, squared_norm
 from attomaton.theories.decoder.descent import find_excess, law_of, train_decoder
-from attomaton.theories.decoder.features import solve_decoder
+from attomaton.theories.decoder.features import find_compatibility, solve_decoder
 from attomaton.theories.decoder.supports import Supports, count_supports
 from tests.theories.decoder.draws import draw_supports
 from tests.theories.decoder.flow import follow_flow

@@ -12,11 +12,12 @@ from attomaton.theories.decoder.course import (
     find_finite,
     find_levels,
     follow,
+    follow_decoder,
     list_levels,
+    logits_of,
     squared_norm,
 )
 from attomaton.theories.decoder.descent import find_excess, train_decoder
-from attomaton.theories.decoder.stopped import logits_of, stop_decoder
 from tests.theories.decoder.draws import draw_supports, join_supports
 
 
@@ -30,7 +31,10 @@ def test_the_course_is_where_training_is():
         excesses = [one.excess for one in follow(find_levels(supports), steps, step_size)]
         assert np.allclose(excesses, trace.excesses, rtol=1e-5, atol=1e-13)
         for place, step in enumerate(steps):
-            assert np.abs(stop_decoder(supports, step, step_size).weights - trace.weights[place]).max() < 1e-5
+            assert (
+                np.abs(next(follow_decoder(supports, [step], step_size)).weights - trace.weights[place]).max()
+                < 1e-5
+            )
 
 
 def test_contexts_with_equal_counts_go_one_way():
@@ -45,7 +49,7 @@ def test_contexts_with_equal_counts_go_one_way():
         )
         assert grouped == pytest.approx(each, rel=1e-10)
         number = int(rng.integers(len(supports)))
-        whole = stop_decoder(supports, 500, 1.0).column(number)
+        whole = next(follow_decoder(supports, [500], 1.0)).column(number)
         assert np.allclose(logits_of(supports, number, 500, 1.0), whole, atol=1e-12)
 
 
@@ -146,7 +150,7 @@ def test_twenty_instances_at_200_000_steps():
         own = logits[first : first + len(part)]
         first += len(part)
         law = np.array([asymptote(part, number, steps[0], 1.0) for number in range(len(part))])
-        course = stop_decoder(part, steps[0], 1.0).weights.T
+        course = next(follow_decoder(part, [steps[0]], 1.0)).weights.T
         assert np.abs(own - law).max() < 0.01
         assert np.abs(own - course).max() < 0.001
         (moment,) = follow(find_levels(part), steps, 1.0)

@@ -14,7 +14,7 @@ from attomaton.base.errors import (
     UnknownToken,
     UnsupportedOption,
 )
-from attomaton.theories.decoder.counting import Read
+from attomaton.theories.decoder.learn import Read
 from attomaton.theories.decoder.result import DecoderLimit
 from attomaton.theories.decoder.supports import Supports
 
@@ -89,7 +89,7 @@ def test_what_cannot_be_asked_is_said():
     with pytest.raises(TokenOutOfRange):
         limit.predict_proba([0, 99])
     for context in (3, None, ["a", 1], [[0], [1]]):
-        with pytest.raises(UnsupportedOption):
+        with pytest.raises((TokenOutOfRange, UnknownToken)):
             limit.predict_proba(context)
     for wrong in (-1, 0.5, True, None):
         with pytest.raises(UnsupportedOption):
@@ -122,3 +122,10 @@ def test_counts_beyond_32_bits_give_the_loss_of_the_stopped_decoder():
     supports = Supports(rows, ends, np.array([0, 1, 1, 2]), np.array([much, much // 2, 1, 5]), 3)
     limit = DecoderLimit(supports, Read(1, 1, 1))
     assert limit.loss_at(1000) == pytest.approx(limit.at(1000).loss)
+
+
+def test_contexts_of_a_frame_are_tuples_of_tokens():
+    assert at.learn_decoder(["a b a c"], "ngram:3").to_pandas()["context"].tolist() == [
+        ("a", "b"),
+        ("b", "a"),
+    ]

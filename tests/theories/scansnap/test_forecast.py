@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.base.errors import InvalidSamples, UnknownToken, UnsupportedOption
-from attomaton.theories.scansnap import pull as module
+from attomaton.theories.scansnap import forecast as module
 from attomaton.theories.scansnap.assumptions import (
     check_assumptions,
     define_overlaps,
@@ -15,11 +15,17 @@ from attomaton.theories.scansnap.assumptions import (
 )
 from attomaton.theories.scansnap.classes import CorpusClasses, classes_of_contexts, draw_linear_classes
 from attomaton.theories.scansnap.flow import solve_flow
-from attomaton.theories.scansnap.forecast import Clock, define_distinct, find_distinct, forecast_queries
+from attomaton.theories.scansnap.forecast import (
+    Clock,
+    define_distinct,
+    define_pull,
+    find_distinct,
+    find_pulls,
+    forecast_queries,
+)
 from attomaton.theories.scansnap.heads import MassHead
 from attomaton.theories.scansnap.law import Rates, SnapLaw
-from attomaton.theories.scansnap.pull import define_pull, find_pulls
-from attomaton.theories.scansnap.survey import can_follow, follow_attention, half_time
+from attomaton.theories.scansnap.survey import can_follow, follow_attention, half_time, survey_samples
 from tests.strategies import orderings, paper_draws, vectors
 from tests.theories.scansnap.test_estimation import counted_sets
 
@@ -224,3 +230,10 @@ def test_what_the_flow_keeps_where_nothing_is_distinct():
     assert kept.after.sum() == pytest.approx(1)
     ratios = kept.after / kept.before  # by symmetry the two others rise alike
     assert ratios[0] < 1 < ratios[1] == pytest.approx(ratios[2])
+
+
+def test_a_survey_of_text_keeps_its_names():
+    survey = survey_samples(["a b c a b d a b", "c d a b c"], RATES, window=4)
+    assert set(survey.to_pandas()["query"]) <= {"a", "b", "c", "d"}
+    assert {one["query"] for one in survey.to_dict()["forecasts"]} <= {"a", "b", "c", "d"}
+    assert "│ a" in str(survey)

@@ -6,9 +6,8 @@ import torch
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from attomaton.base.errors import InvalidEmbeddings, InvalidSamples
-from attomaton.training.loop import combine, split
 from attomaton.training.models import attention
-from attomaton.training.models.attention import AttentionModel, lay_out
+from attomaton.training.models.attention import AttentionModel, combine, lay_out, split
 from attomaton.training.models.embeddings import EmbeddingTable, Equicorrelated, Orthonormal, RandomUnit
 from attomaton.training.models.heads import Tied, TokenId, Untied
 from attomaton.training.models.losses import CorrelationLoss, LogLoss, SquaredLoss

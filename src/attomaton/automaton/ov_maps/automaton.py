@@ -1,37 +1,35 @@
 """The automaton of a head that writes something else than it reads: what is read, and what is written."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from attomaton.automaton.attention import Attention
+from attomaton.automaton.attention import Attention, Ranking
 from attomaton.automaton.automaton import WRITES, Automaton, fill_run, open_automaton
-from attomaton.automaton.context import Context, Names, as_samples, read_context
 from attomaton.automaton.explanation import Explanation, explain_answer
-from attomaton.automaton.generation import MOST_GENERATED, Generation, write_on
+from attomaton.automaton.generation import choose
 from attomaton.automaton.ov_maps.maps import KeyNames, Writing
-from attomaton.automaton.ov_maps.settle import Settling
-from attomaton.automaton.ov_maps.writers import count_writers
-from attomaton.automaton.pictures import Ranking
+from attomaton.automaton.ov_maps.settle import Settling, count_writers
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.runs.coverage import Coverage, show_share
 from attomaton.automaton.runs.layout import OWNED
 from attomaton.automaton.runs.stored import StoredRun, open_run
-from attomaton.automaton.scoring import Score, mix_uniform, score_prediction
 from attomaton.base.artifacts import Building, explained_run
 from attomaton.base.artifacts.manifests import RUN
 from attomaton.base.artifacts.uploads import build_at
 from attomaton.base.borders import trusted
 from attomaton.base.errors import InvalidSamples, MismatchedParts, UnsupportedOption
-from attomaton.base.options import make_rng, whole_number
-from attomaton.base.printing import Bar, Block, Grid, Printed, blocks_of
+from attomaton.base.frames import Tabular, Worded
+from attomaton.base.options import whole_number
+from attomaton.base.printing import Bar, Block, Grid, blocks_of
 from attomaton.base.ragged import run_starts, sum_at
 from attomaton.base.remote import Place, as_place
-from attomaton.base.tables import Float64, Int32
-from attomaton.corpora.readers.given import ReadingOptions
+from attomaton.base.tables import Float64, Int32, column
+from attomaton.corpora.prompts import Context, Names, as_samples, read_context
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.graphs.bags import Bags, count_all_tokens
@@ -98,14 +96,15 @@ class WritingCoverage(Coverage):
         )
 
     def _reached(self) -> list[tuple[str, object]]:
-        told = self.settling
-        share = told.n_several / max(round(self.realisable * self.n_read), 1)
-        ended = f"settled after {told.rounds} rounds" if told.settled else f"not settled in {told.rounds}"
+        settling = self.settling
+        share = settling.n_several / max(round(self.realisable * self.n_read), 1)
+        rounds = settling.rounds
+        ended = f"settled after {rounds} rounds" if settling.settled else f"not settled in {rounds}"
         return [
             ("label in the context (identity)", show_share(self.reach.identity)),
             ("realisable (label written by a token of it)", show_share(self.realisable)),
             ("of these, several keys write the label", show_share(share)),
-            *([("which of them is read (a local optimum)", ended)] if told.n_several else []),
+            *([("which of them is read (a local optimum)", ended)] if settling.n_several else []),
         ]
 
 
@@ -129,10 +128,10 @@ class WritingExplanation(Explanation):
     >>> import attomaton as at
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [3, 3], n_tokens=4)
     >>> from attomaton.automaton import learn_writing
-    >>> told = learn_writing(samples, writes={0: 3}).explain([0, 1, 2])
-    >>> told.retrieved, told.probabilities, told.written
+    >>> explanation = learn_writing(samples, writes={0: 3}).explain([0, 1, 2])
+    >>> explanation.retrieved, explanation.probabilities, explanation.written
     (((0,),), {0: 1.0}, {3: 1.0})
-    >>> told.to_dict()["written"]
+    >>> explanation.to_dict()["written"]
     [[3, 1.0]]
     """
 
@@ -140,14 +139,30 @@ class WritingExplanation(Explanation):
     writes: Mapping[int, int] = field(default_factory=dict[int, int])
     token_name: Callable[[int], str] = field(default=str, compare=False, repr=False)
 
-    def _blocks(self) -> list[Block]:
+    def _rows(self) -> list[tuple[str, float, str]]:
+        """What is written, likeliest first: the token, its chance, and where that is read."""
         sources: dict[int, list[str]] = {}
         for key, token in self.writes.items():
             sources.setdefault(token, []).append(self.name(key))
-        rows = [
-            (self.token_name(token), Bar(chance, f"{chance:.6f}"), " ".join(sources[token]))
-            for token, chance in sorted(self.written.items(), key=lambda item: -item[1])
+        falling = sorted(self.written.items(), key=lambda item: -item[1])
+        return [(self.token_name(token), chance, " ".join(sources[token])) for token, chance in falling]
+
+    @property
+    def written_lines(self) -> list[str]:
+        """The tokens that are written, in lines, likeliest first."""
+        return [
+            f"writes {token}: {chance:.6f}, where it reads {keys}" for token, chance, keys in self._rows()
         ]
+
+    def _table(self) -> pa.Table:
+        """Columns text, times, probability, became, and writes: what each key writes that is read."""
+        read: Any = super()._table()
+        writes = {self.name(key): self.token_name(token) for key, token in self.writes.items()}
+        written = [writes.get(text, "") for text in read.column("text").to_pylist()]
+        return read.append_column("writes", pa.array(written, pa.large_string()))
+
+    def _blocks(self) -> list[Block]:
+        rows = [(token, Bar(chance, f"{chance:.6f}"), keys) for token, chance, keys in self._rows()]
         first, rule, *others = super()._blocks()
         return [first, rule, Grid("Written", ["token", "probability", "where this is read"], rows), *others]
 
@@ -159,7 +174,7 @@ class WritingExplanation(Explanation):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WritingAutomaton(Printed, Attention):
+class WritingAutomaton(Tabular, Attention):
     """Hard retrieval and soft composition of a head that writes other tokens than it reads.
 
     What is *written* answers :meth:`predict`, :meth:`predict_proba`, :meth:`predict_samples`, :meth:`sample`,
@@ -194,8 +209,11 @@ class WritingAutomaton(Printed, Attention):
     ([1.0, 0.0, 0.0, 0.0], 'a')
     >>> print(auto.generate("d c", 3))
     d c a b c
-    >>> auto.score(["a b c a b"]).n_samples, auto.explain("d c").written
-    (4, {0: 1.0})
+    >>> auto.score(["a b c a b"]).n_samples, auto.explain("d c").written, auto.table().column_names[-1]
+    (4, {0: 1.0}, 'writes')
+    >>> bags = count_all_tokens(auto.read(["d c a"], window=2))
+    >>> auto.read_bags(bags).n_samples, auto.predict_bags(bags).probabilities.tolist()
+    (2, [1.0, 1.0])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     WritingAutomaton.load(auto.save(folder))
     WritingAutomaton(successor: 4 queries, 15 components, 4 tokens)
@@ -228,6 +246,14 @@ class WritingAutomaton(Printed, Attention):
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def table(self, vocabulary: Worded | None = None) -> pa.Table:
+        """The table of what is read, with the column ``writes``: what each token, or key, writes."""
+        read: Any = self.reads.table(vocabulary)
+        written = self.writing.write(column(self.reads.scored_nodes, "token"))
+        words = self.vocabulary
+        names: Any = written if words is None else [words.tokens[token] for token in written.tolist()]
+        return read.append_column("writes", pa.array(names))
+
     def _blocks(self) -> list[Block]:
         return [repr(self), *blocks_of(self.coverage)]
 
@@ -244,30 +270,11 @@ class WritingAutomaton(Printed, Attention):
         return WritingCoverage(**plain, reach=self.reach, settling=self.settling)
 
     def read_bags(self, bags: Bags) -> BatchPrediction:
-        """The chances of keys to be read, of many contexts that are bags of tokens.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> samples = at.Samples.from_lists([[0, 1, 2]], [3], n_tokens=4)
-        >>> from attomaton.automaton import learn_writing
-        >>> auto = learn_writing(samples, writes={0: 3})
-        >>> auto.read_bags(count_all_tokens(samples)).chances()
-        {0: 1.0}
-        """
+        """The chances of keys to be read, of many contexts that are bags of tokens."""
         return self.reads.predict_bags(self.writing.read_bags(bags))
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The chances of tokens to be written, of many contexts that are bags of tokens.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> samples = at.Samples.from_lists([[0, 1, 2]], [3], n_tokens=4)
-        >>> from attomaton.automaton import learn_writing
-        >>> learn_writing(samples, writes={0: 3}).predict_bags(count_all_tokens(samples)).chances()
-        {3: 1.0}
-        """
+        """The chances of tokens to be written, of many contexts that are bags of tokens."""
         return write_prediction(self.read_bags(bags), self.writing)
 
     def attention(self, context: Context) -> Float64:
@@ -286,49 +293,36 @@ class WritingAutomaton(Printed, Attention):
     def explain(self, context: Context) -> WritingExplanation:
         """What is read, what it beat and on what evidence, which rule answered, and what is written."""
         _, read, names = self._read_one(context)
-        told = explain_answer(read, KeyNames(self.writing, names, names.unknown), self.reads.graph_of)
-        keys = np.array(list(told.probabilities), np.int64)
+        explanation = explain_answer(read, KeyNames(self.writing, names), names.unknown, self.reads.graph_of)
+        keys = np.array(list(explanation.probabilities), np.int64)
         return WritingExplanation(
-            **{one.name: getattr(told, one.name) for one in fields(Explanation)},
+            **{one.name: getattr(explanation, one.name) for one in fields(Explanation)},
             written=write_prediction(read, self.writing).chances(),
             writes=dict(zip(keys.tolist(), self.writing.write(keys).tolist(), strict=True)),
             token_name=names,
         )
 
-    def score(self, samples: Any, *, epsilon: float = 0.0, **options: Unpack[ReadingOptions]) -> Score:
-        """Log-loss and top-1 on the samples among these whose label a token of the context writes.
-
-        Parameters and ε are those of :meth:`Attention.score`; uniform attention is over all keys.
-        """
-        read, unknown = self._read(samples, options)
-        reached = read.take(count_writers(self.writing.read(read), self.writing) > 0)
+    def _reachable(self, samples: Samples) -> Bags:
+        """The samples whose label a token of the context writes; uniform attention is over all keys."""
+        reached = samples.take(count_writers(self.writing.read(samples), self.writing) > 0)
         if not len(reached):
             raise InvalidSamples(
                 "no sample has a label that a token of its context writes; give samples of which at least "
                 "one has"
             )
-        scored = score_prediction(mix_uniform(self.predict_samples(reached), epsilon))
-        return replace(scored, unknown=unknown)
+        return count_all_tokens(reached)
 
-    def generate(
-        self,
-        prompt: Context,
-        n: int = 20,
-        *,
-        seed: np.random.Generator | int | None = 0,
-        greedy: bool = False,
-        window: int | None = None,
-    ) -> Generation:
-        """Go on from a prompt: draw what is written, append it, and so on, n times.
-
-        Parameters are those of :meth:`Attention.generate`; tokens may appear that the prompt does not hold.
-        """
-        n = whole_number(n, "n", most=MOST_GENERATED)
-        window = None if window is None else whole_number(window, "window", least=1)
-        ids, names = read_context(prompt, self.n_tokens, self.vocabulary)
-        rng = None if greedy else make_rng(seed)
-        tokens, backed_off = write_on(lambda one: self._answer_ids([one]), ids.tolist(), n, rng, window)
-        return Generation(tuple(ids.tolist()), tokens, backed_off, names.unknown, names)
+    def _continue(
+        self, prompt: Sequence[int], n: int, rng: np.random.Generator | None, window: int | None
+    ) -> tuple[tuple[int, ...], int]:
+        """The next n tokens, which the prompt need not hold, and how many of them were backed off."""
+        context, backed_off = list(prompt), 0
+        for _ in range(n):
+            visible = np.array(context if window is None else context[-window:], np.int32)
+            answer = self._answer_ids([visible])
+            context.append(int(answer.bags.token[choose(answer.probabilities, rng)]))
+            backed_off += bool(answer.backed_off[0])
+        return tuple(context[len(prompt) :]), backed_off
 
     def save(
         self, path: str | Place, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
@@ -385,7 +379,7 @@ def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:
         own = run.vocabulary if words is None else Vocabulary.from_record(words)
         if own is not None and len(own) != writing.n_tokens:
             raise MismatchedParts("writes.json has a vocabulary of another size than its table")
-        told = Reach(**record["reach"]), Settling(**record["settling"])
+        facts = Reach(**record["reach"]), Settling(**record["settling"])
         window: Any = record["window"]
         window = None if window is None else whole_number(window, "window", least=1)
-        return WritingAutomaton(open_automaton(run, whole=whole), writing, *told, own, window)
+        return WritingAutomaton(open_automaton(run, whole=whole), writing, *facts, own, window)

@@ -176,20 +176,10 @@ class KeyNames:
     """What keys are called: tokens by their own texts where there is one way, otherwise ``"x → y"``.
 
     A key that writes the token it reads is called by that token alone.
-
-    Attributes
-    ----------
-    writing : Writing
-        Which key writes what.
-    name : callable
-        The text of each token.
-    unknown : tuple of str
-        Words of a context that the vocabulary does not have.
     """
 
     writing: Writing
     name: Callable[[int], str]
-    unknown: tuple[str, ...] = ()
 
     def __call__(self, token: int) -> str:
         """The key as text."""
@@ -212,7 +202,7 @@ def check_named(writes: Any) -> Writes:
 def read_map(path: str) -> dict[str, str | int]:
     """A JSON file of token to token (texts, or ids where there is no vocabulary)."""
     try:
-        told: Any = json.loads(Path(path).read_bytes())
+        record: Any = json.loads(Path(path).read_bytes())
     except OSError as error:
         reason = error.strerror or str(error)
         raise UnreadableSource(
@@ -221,7 +211,7 @@ def read_map(path: str) -> dict[str, str | int]:
         ) from error
     except ValueError as error:
         raise UnreadableSource(f"{path} is no JSON ({error}); write an object of token to token") from error
-    pairs: dict[str, Any] = cast("dict[str, Any]", told) if isinstance(told, dict) else {"": None}
+    pairs: dict[str, Any] = cast("dict[str, Any]", record) if isinstance(record, dict) else {"": None}
     if not all(isinstance(one, str | int) and not isinstance(one, bool) for one in pairs.values()):
         raise UnreadableSource(f"{path} holds no map of tokens; write an object of token to token")
     return pairs

@@ -1,30 +1,172 @@
 """Which key was read where several write the label: chosen, solved, chosen again, until nothing changes.
 
 Each round solves a convex problem that bounds the loss from above
-(:mod:`attomaton.automaton.ov_maps.writers`) and then chooses for every sample the writer with the largest
+(:mod:`attomaton.automaton.ov_maps.settle`) and then chooses for every sample the writer with the largest
 mass in the limit, which lowers the bound at the scores just found. So the limit of the bound never rises from
 round to round, and where it stays the same W_svm does not grow; there are finitely many choices, so it ends.
 Where it ends is a local optimum: another choice of writers may have a smaller loss, and nothing here proves
 that none does. See docs/generation.md.
+
+Labels that several keys of a context write: a set, of which one key is chosen as the one that was read.
+
+With A the keys of a context X that write its label and R the others, the loss of a sample is
+
+    −ln(Σ_{a∈A} m_a e^{s_a} / Σ_{x∈X} m_x e^{s_x}) = ln(1 + Σ_{x∈R} m_x e^{s_x} / Σ_{a∈A} m_a e^{s_a}),
+
+a difference of convex functions of the scores. For any a ∈ A it is at most ln(1 + Σ_{x∈R} m_x e^{s_x} / m_a
+e^{s_a}), which is convex: the loss of the sample with label a whose context has lost the rest of A. So once a
+key is chosen for every sample, edges and choices are the usual ones of these smaller samples: a beats every
+key that does not write the label, and nothing is said about the other keys that do.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from attomaton.automaton.ov_maps.writers import Writers, lose_anything, pull_first
+from attomaton.automaton.ov_maps.maps import Writing
 from attomaton.automaton.runs.nodes import Known, Nodes
 from attomaton.base.progress import Progress, silent
-from attomaton.base.ragged import largest_of, occurs, run_starts
-from attomaton.base.tables import Bool, Int32, column
+from attomaton.base.ragged import group_borders, largest_of, occurs, run_starts, sum_at
+from attomaton.base.tables import Bool, Float64, Int32, Int64
 from attomaton.corpora.samples import Samples
-from attomaton.graphs.bags import count_all_tokens
-from attomaton.graphs.choices import ChoiceTable, count_choices, extract_choices
+from attomaton.graphs.bags import Bags, count_all_tokens
+from attomaton.graphs.choices import ChoiceTable, count_choices, extract_choices, make_choices
 from attomaton.graphs.components import Components
-from attomaton.graphs.edges import EdgeTable, extract_edges, make_edges, merge_edges
-from attomaton.graphs.grouping import count_keys, find_rows, pack_pairs
+from attomaton.graphs.edges import CHUNK_VALUES, EdgeTable, extract_edges, make_edges, merge_edges, pack_edges
+from attomaton.graphs.grouping import count_keys, distinct_keys, find_rows, pack_pairs
 from attomaton.solvers.solved import Solved, solve_edges
+
+
+@dataclass(frozen=True, eq=False)
+class Writers:
+    """Samples over keys whose label is a set: the keys of entries that are ``mine``, at least one.
+
+    The contexts are ``bags``; ``bags.samples`` have tokens as labels and keys as values.
+    """
+
+    bags: Bags
+    mine: Bool
+
+    def __len__(self) -> int:
+        return len(self.bags.samples)
+
+    @property
+    def queries(self) -> Int32:
+        """The query of each sample, shape (n_samples,)."""
+        return self.bags.samples.queries
+
+    @property
+    def n_writers(self) -> Int64:
+        """How many keys write the label of each sample, shape (n_samples,)."""
+        return np.bincount(self.bags.sample[self.mine], minlength=len(self))
+
+    def take(self, kept: Bool) -> "Writers":
+        """The samples where ``kept`` is true."""
+        if kept.all():
+            return self
+        bags, rows = self.bags, kept[self.bags.sample]
+        number = np.cumsum(kept) - 1
+        some = Bags(
+            bags.samples.take(kept), number[bags.sample[rows]], bags.token[rows], bags.multiplicity[rows]
+        )
+        return Writers(some, self.mine[rows])
+
+    def likeliest(self, values: Float64) -> Int32:
+        """The writer of each sample with the largest of the values (n_pairs,); of equals the lowest key."""
+        sample, key, value = self.bags.sample[self.mine], self.bags.token[self.mine], values[self.mine]
+        best = np.flatnonzero(value >= largest_of(sample, value, len(self))[sample])
+        return key[best[run_starts(sample[best])]] if len(best) else key[:0]
+
+    def label(self, chosen: Int32) -> Samples:
+        """The samples, whole, with the chosen key as the label of each."""
+        return replace(self.bags.samples, labels=chosen.astype(np.int32))
+
+    def edges(self, chosen: Int32) -> EdgeTable:
+        """Who beats whom if ``chosen`` (n_samples,) was read: equal to :func:`edges_by_definition`."""
+        bags = self.bags
+        lost = bags.sample[~self.mine]
+        packed = pack_edges(self.queries[lost], chosen[lost], bags.token[~self.mine])
+        queries, realisable = count_keys(self.queries.astype(np.int64))
+        nothing = np.zeros(len(queries), np.int64)
+        return make_edges(bags.samples.n_tokens, *count_keys(packed), queries, realisable, nothing)
+
+    def choices(self, chosen: Int32, components: Components | None) -> ChoiceTable:
+        """The choices inside components if ``chosen`` was read; None means in whole contexts."""
+        bags, winner = self.bags, chosen[self.bags.sample]
+        inside = ~self.mine | (bags.token == winner)
+        if components is not None:
+            nodes = pack_pairs(components.query_of_node, components.token_of_node)
+            own, known = _component_of(components, nodes, self.queries, chosen)
+            other, there = _component_of(components, nodes, self.queries[bags.sample], bags.token)
+            inside &= there & known[bags.sample] & (other == own[bags.sample])
+        several = np.bincount(bags.sample[inside], minlength=len(self)) > 1
+        inside &= several[bags.sample]
+        rows = np.flatnonzero(several)
+        offsets = group_borders((np.cumsum(several) - 1)[bags.sample[inside]], len(rows))
+        lists = bags.token[inside], bags.multiplicity[inside].astype(np.int32)
+        one = np.ones(len(rows), np.int64)
+        return count_choices([make_choices(self.queries[rows], chosen[rows], offsets, *lists, one)])
+
+
+def _component_of(components: Components, nodes: Int64, queries: Int32, keys: Int32) -> tuple[Int64, Bool]:
+    """The component of each key under its query, and which are nodes at all."""
+    rows, found = find_rows(nodes, pack_pairs(queries, keys))
+    number = components.component_of_node
+    return (number[rows] if len(number) else rows), found
+
+
+def find_writers(keys: Samples, writing: Writing) -> Writers:
+    """The samples over keys whose label some key of the context writes, with these keys."""
+    return _mark(keys.take(count_writers(keys, writing) > 0), writing)
+
+
+def count_writers(keys: Samples, writing: Writing) -> Int64:
+    """How many distinct keys of each context write its label, shape (n_samples,)."""
+    counts = [np.zeros(0, np.int64)]
+    for piece in keys.chunks(CHUNK_VALUES):
+        marked = _mark(piece, writing)
+        counts.append(marked.n_writers)
+    return np.concatenate(counts)
+
+
+def _mark(keys: Samples, writing: Writing) -> Writers:
+    bags = count_all_tokens(keys)
+    return Writers(bags, writing.write(bags.token) == keys.labels[bags.sample])
+
+
+def pull_first(parts: Sequence[Writers]) -> tuple[Int64, Float64]:
+    """How far the first step of gradient descent from zero raises each key that is a writer somewhere.
+
+    For the sum of the losses this is Σ m_x [x ∈ A] / m(A) − m_x / T over the samples of a query, m(A) the
+    positions whose keys write the label and T all of them.
+    """
+    keys = [pack_pairs(one.queries[one.bags.sample], one.bags.token) for one in parts]
+    pairs = distinct_keys(np.concatenate([key[one.mine] for key, one in zip(keys, parts, strict=True)]))
+    pull = np.zeros(len(pairs))
+    for key, one in zip(keys, parts, strict=True):
+        bags = one.bags
+        times = bags.multiplicity.astype(np.float64)
+        writing = sum_at(bags.sample[one.mine], times[one.mine], len(one))
+        gain = np.where(one.mine, times / np.maximum(writing, 1.0)[bags.sample], 0.0)
+        rows, found = find_rows(pairs, key)
+        change = gain - times / bags.samples.lengths[bags.sample]
+        pull += sum_at(rows[found], change[found], len(pairs))
+    return pairs, pull
+
+
+def edges_by_definition(
+    samples: Samples, writing: Writing, chosen: Sequence[int]
+) -> Counter[tuple[int, int, int]]:
+    """The edges, word for word: the chosen key beats every key of the context that writes something else."""
+    edges: Counter[tuple[int, int, int]] = Counter()
+    for (context, label), key in zip(samples, chosen, strict=True):
+        for other in set(context):
+            if int(writing.write(np.array([other]))[0]) != label:
+                edges[context[-1], key, other] += 1
+    return edges
+
 
 TIE = 1e-9
 """Scores closer than this count as equal, so that rounding never changes a choice."""
@@ -66,20 +208,8 @@ class Settling:
 class WritingProblem:
     """Reachable samples over keys, and how they are solved.
 
-    Attributes
-    ----------
-    alone : Samples
-        Those whose label one key writes, which is their label here.
-    several : Writers
-        Those whose label several keys write.
-    lost : int32 array
-        The queries of the samples that no key reaches; they are counted only.
-    min_support : int
-        Edges that fewer samples show are left out.
-    embeddings : float array, shape (n_keys, dim), optional
-        None means orthonormal.
-    threads : int, optional
-        How many to use.
+    One key writes the label of those ``alone``, and is their label here; several keys write the labels of
+    ``several``; no key reaches the samples whose queries are ``lost``, which are counted only.
     """
 
     alone: Samples
@@ -131,16 +261,11 @@ class WritingProblem:
 def choose_first(problem: WritingProblem) -> Int32:
     """The writers that the first step of gradient descent from zero raises most, shape (n_several,)."""
     several = problem.several
-    alone = [_alone(piece) for piece in problem.alone.chunks(1 << 22)]
+    pieces = [count_all_tokens(piece) for piece in problem.alone.chunks(1 << 22)]
+    alone = [Writers(bags, bags.token == bags.samples.labels[bags.sample]) for bags in pieces]
     pairs, pull = pull_first([several, *alone])
     rows, _ = find_rows(pairs, pack_pairs(several.queries[several.bags.sample], several.bags.token))
     return several.likeliest(pull[rows].round(12)) if len(pairs) else several.likeliest(np.zeros(0))
-
-
-def _alone(samples: Samples) -> Writers:
-    """Samples with one key as their label, as sets of one."""
-    bags = count_all_tokens(samples)
-    return Writers(bags, bags.token == samples.labels[bags.sample])
 
 
 def choose_again(writers: Writers, chosen: Int32, known: Known) -> Int32:
@@ -155,13 +280,14 @@ def choose_again(writers: Writers, chosen: Int32, known: Known) -> Int32:
     own = np.flatnonzero(writers.mine & (bags.token == chosen[bags.sample]))
     best = largest_of(bags.sample[writers.mine], hard[writers.mine], len(writers))
     top = writers.mine & (hard >= best[bags.sample] - TIE) & known.seen
-    lossy = lose_anything(writers, hard, known.seen, best, TIE)
+    level = ~writers.mine & known.seen & (hard >= best[bags.sample] - TIE)
+    lossy = occurs(bags.sample[level], len(writers))
     mass = largest_of(bags.sample[top], soft[top], len(writers))
     stays = hard[own] >= best - TIE
     stays &= ~lossy | (soft[own] >= mass - TIE)
     stays |= np.isneginf(best)
-    wanted = np.flatnonzero(top & (soft >= mass[bags.sample] - TIE))
-    first = wanted[run_starts(bags.sample[wanted])] if len(wanted) else wanted
+    likeliest = np.flatnonzero(top & (soft >= mass[bags.sample] - TIE))
+    first = likeliest[run_starts(bags.sample[likeliest])] if len(likeliest) else likeliest
     again = chosen.copy()
     again[bags.sample[first]] = bags.token[first]
     return np.where(stays, chosen, again).astype(np.int32)
@@ -182,7 +308,8 @@ def settle(problem: WritingProblem, progress: Callable[[str], object]) -> tuple[
         progress(f"choosing what is read, round {number}")
         mask = active[several.queries]
         part = problem.take(active)
-        nodes = know_nodes(part.solve(chosen[mask]))
+        solved = part.solve(chosen[mask])
+        nodes = Nodes.of(solved.components, solved.hard, solved.soft)
         bags = part.several.bags
         known = nodes.find(part.several.queries[bags.sample], bags.token)
         again = choose_again(part.several, chosen[mask], known)
@@ -193,12 +320,3 @@ def settle(problem: WritingProblem, progress: Callable[[str], object]) -> tuple[
         if problem.embeddings is None:
             active = occurs(part.several.queries[changed], size)
     return chosen, Settling(len(several), MOST_ROUNDS, settled=False)
-
-
-def know_nodes(solved: Solved) -> Nodes:
-    """The nodes of both solutions, to be looked up."""
-    found = solved.components
-    hard, soft = (column(one.scores, "score") for one in (solved.hard, solved.soft))
-    return Nodes(
-        found.query_of_node, found.token_of_node, found.component_of_node, hard, soft, solved.n_tokens
-    )

@@ -45,7 +45,8 @@ LEAST = 1e-300
 
 def find_exponents(odds: Float64, shares: Float64) -> Float64:
     """ρ, shape (K,), at these shares; rows whose tokens have all faded count for nothing."""
-    return _over(shares, odds @ shares) @ odds
+    taken = np.divide(shares, odds @ shares, out=np.zeros(len(shares)), where=shares > 0)
+    return taken @ odds
 
 
 def find_rates(logs: Float64, heights: Float64) -> Float64:
@@ -141,11 +142,6 @@ def find_slopes(odds: Float64, shares: Float64) -> Float64:
     return (moved.T @ around).T - np.eye(len(odds))
 
 
-def _over(numbers: Float64, sums: Float64) -> Float64:
-    """Numbers over sums, and 0 where the number is 0."""
-    return np.divide(numbers, sums, out=np.zeros(len(numbers)), where=numbers > 0)
-
-
 EXACT = 1e-9
 """The largest |ρ − 1| of a winner, and the least 1 − ρ of any other token, for a limit to be certified."""
 
@@ -224,6 +220,11 @@ class Limit:
     def ties(self) -> Bool:
         """Which tokens fade although their ρ is 1, shape (K,)."""
         return ~self.winners & (np.abs(1 - self.exponents) <= TIED)
+
+    @property
+    def decided(self) -> Float64:
+        """The exponents, nan where the first and second order do not tell how a token grows, shape (K,)."""
+        return np.where(self.ties & (not self.slow), np.nan, self.exponents)
 
     @property
     def slow(self) -> bool:

@@ -16,12 +16,12 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from attomaton.automaton.context import Context
 from attomaton.automaton.prediction import TIE
 from attomaton.automaton.repetition.odds import Layer, Odds, read_odds
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.base.tables import Bool, Float64
+from attomaton.corpora.prompts import Context
 
 MOST_LOOPS = 10_000
 """Loops that are looked for."""
@@ -96,8 +96,8 @@ class Loops:
         order: list[int] = np.argsort(falling, stable=True).tolist()
         lines = [repr(self)]
         for place in order[:MOST_SHOWN]:
-            told = "" if self.chances is None else f"{self.chances[place]:.4f}  "
-            lines.append(f"  {told}{' '.join(map(self.odds.name, self.loops[place]))}")
+            chance = "" if self.chances is None else f"{self.chances[place]:.4f}  "
+            lines.append(f"  {chance}{' '.join(map(self.odds.name, self.loops[place]))}")
         if len(order) > MOST_SHOWN:
             lines.append(f"  and {len(order) - MOST_SHOWN:,} more")
         return "\n".join(lines)
@@ -130,8 +130,8 @@ def find_loops(layer: Layer, prompt: Context | None = None, *, window: int) -> L
     odds, places = read_odds(layer, prompt)
     cycles = list_cycles(odds, window)
     loops = tuple(tuple(odds.tokens[list(cycle)].tolist()) for cycle in cycles)
-    told = None if prompt is None else _absorb(odds, tuple(places[-window:].tolist()), window, cycles)
-    return Loops(odds, window, loops, *(told or (None, None)))
+    absorbed = None if prompt is None else _absorb(odds, tuple(places[-window:].tolist()), window, cycles)
+    return Loops(odds, window, loops, *(absorbed or (None, None)))
 
 
 def list_cycles(odds: Odds, window: int) -> list[Window]:
@@ -245,7 +245,8 @@ def _solve_absorption(
     number: dict[Window, int], rows: list[tuple[int, int, float]], ends: dict[frozenset[int], int]
 ) -> tuple[Float64, float] | None:
     """Chances and mean steps from the first window, from a sparse system; None if its digits are lost."""
-    from scipy.sparse import eye_array
+    from scipy.sparse import diags_array, eye_array
+    from scipy.sparse.linalg import gmres, spsolve
 
     n = len(number)
     chances = np.zeros(len(ends))
@@ -257,26 +258,16 @@ def _solve_absorption(
     table = csr_array((chance, (here, after)), shape=(n, n))
     first = np.zeros(n)
     first[0] = 1.0
-    inner = eye_array(n, format="csc") - table.T.tocsc() @ _diagonal(moving)
-    visits = _solve_sparse(inner.tocsc(), first)
+    inner = eye_array(n, format="csc") - table.T.tocsc() @ diags_array(moving.astype(np.float64))
+    if n <= DIRECT:
+        solve: Any = spsolve
+        visits: Float64 = solve(inner.tocsc(), first)
+    else:  # elimination would fill in
+        visits, failed = gmres(inner.tocsc(), first, rtol=CLOSE, atol=0.0, restart=60, maxiter=40)
+        if failed:
+            return None
     for state, place in number.items():
         if not moving[place]:
             chances[ends[frozenset(state)]] += visits[place]
     lost = visits.min() < -LOST or abs(chances.sum() - 1) > LOST  # doubles cannot tell: it takes too long
     return None if lost or not np.isfinite(visits).all() else (chances, float(visits[moving].sum()))
-
-
-def _diagonal(kept: Bool) -> csr_array:
-    places = np.flatnonzero(kept)
-    return csr_array((np.ones(len(places)), (places, places)), shape=(len(kept), len(kept)))
-
-
-def _solve_sparse(system: Any, right: Float64) -> Float64:
-    """The solution; with many rows by iteration, since elimination fills in, and NaN if that does not end."""
-    from scipy.sparse.linalg import gmres, spsolve
-
-    solve: Any = spsolve
-    if len(right) <= DIRECT:
-        return solve(system, right)
-    found, failed = gmres(system, right, rtol=CLOSE, atol=0.0, restart=60, maxiter=40)
-    return np.full_like(right, np.nan) if failed else found

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import length_hint
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.context import Context
-from attomaton.automaton.repetition.chain import TextCounts, check_lengths
 from attomaton.automaton.repetition.limits import (
     NEAR,
     SAME,
@@ -23,14 +23,25 @@ from attomaton.automaton.repetition.limits import (
     judge_limit,
     nudge,
 )
-from attomaton.automaton.repetition.odds import Layer, Odds, count_places, read_odds
-from attomaton.base.display import BLUE, GREEN, ORANGE
+from attomaton.automaton.repetition.odds import (
+    Layer,
+    Odds,
+    TextCounts,
+    check_lengths,
+    count_places,
+    read_odds,
+)
+from attomaton.base.artifacts import FolderKind, Run, load_run, write_run
+from attomaton.base.borders import check_ids, check_int32, check_int64
 from attomaton.base.drawing import GREY, drawable, house_axes
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import make_rng, whole_number
-from attomaton.base.printing import Block, Grid
+from attomaton.base.printing import BLUE, GREEN, ORANGE, Block, Grid
 from attomaton.base.tables import Float64, Int64, table_of
+from attomaton.corpora.prompts import Context, Names
+from attomaton.corpora.samples import MAX_TOKENS
+from attomaton.corpora.tokenizers import read_vocabulary, vocabulary_records
 
 COLOURS = (BLUE, ORANGE, GREEN, "#8a5cb8", "#b0892e", "#3a9aa8")
 """Colours of the tokens with the largest shares; all others are grey."""
@@ -39,37 +50,8 @@ LONGEST = 16
 """Signs of a token that are shown."""
 
 
-def draw_shares(
-    names: Sequence[str],
-    lengths: Int64,
-    shares: Float64,
-    limit: Float64 | None,
-    drawn: tuple[Int64, Float64] | None,
-    ax: Any = None,
-) -> Any:
-    """Predicted shares dashed, drawn ones solid, limits as marks at the right; the axes."""
-    last = shares[-1] if limit is None else np.maximum(shares[-1], limit)
-    order: list[int] = np.argsort(-last, kind="stable").tolist()
-    with house_axes(ax, height=2.0) as axes:
-        for rank, place in enumerate(order):
-            named = rank < len(COLOURS)
-            colour = COLOURS[rank] if named else GREY
-            label = drawable(names[place], LONGEST) if named else None
-            axes.plot(lengths, shares[:, place], "--", color=colour, linewidth=0.9, label=label)
-            if drawn is not None:
-                axes.plot(drawn[0], drawn[1][:, place], "-", color=colour, linewidth=0.7, alpha=0.7)
-            if limit is not None and named:
-                axes.plot([lengths[-1]], [limit[place]], "<", color=colour, markersize=4, clip_on=False)
-        axes.set_xscale("log")
-        axes.set_ylim(bottom=0.0)
-        axes.set_xlabel("length of the text, t")
-        axes.set_ylabel("share of the tokens")
-        told = "dashed: predicted, marks: the limit" + ", solid: drawn" * (drawn is not None)
-        axes.set_title(f"Token shares ({told})", loc="left")
-        for text in axes.legend(loc="best", frameon=False).get_texts():
-            text.set_parse_math(False)
-    return axes
-
+KIND = FolderKind("winners", "winners", "Winners.save")
+COUNTS = ("n_starts", "unsettled", "settled", "n_classes")
 
 MOST_SHOWN = 20
 """Tokens of a limit that are printed."""
@@ -114,8 +96,13 @@ class Winners(Tabular):
     [[0.031, 0.969], [0.001, 0.999]]
     >>> found.slopes_between(1_000, 100_000).round(3).tolist()  # near the exponents
     [0.25, 1.001]
-    >>> found.to_pandas().columns.tolist()
-    ['limit', 'token', 'share', 'exponent', 'wins']
+    >>> import tempfile, matplotlib as mpl
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Winners.load(found.save(f"{folder}/winners"))
+    Winners(token 1; 1 limit from 3 starts)
+    >>> mpl.use("agg")
+    >>> found.plot().get_xlabel()
+    'length of the text, t'
     """
 
     odds: Odds
@@ -138,15 +125,28 @@ class Winners(Tabular):
     def _table(self) -> pa.Table:
         """Columns limit, token, share, exponent and wins, a row for each token of each limit."""
         n, size = len(self.limits), len(self.odds.tokens)
-        empty = np.empty((0, size))
-        shares = np.array([one.shares for one in self.limits]) if n else empty
-        exponents = np.array([one.exponents for one in self.limits]) if n else empty
+        shares = np.array([limit.shares for limit in self.limits]).ravel()
+        exponents = np.array([limit.decided for limit in self.limits]).ravel()
         columns = {"limit": np.repeat(np.arange(n), size), "token": np.tile(self.odds.tokens, n)}
-        told = {"share": shares.ravel(), "exponent": exponents.ravel(), "wins": shares.ravel() > 0}
-        return table_of({**columns, **told})
+        return table_of({**columns, "share": shares, "exponent": exponents, "wins": shares > 0})
 
-    def _words(self) -> Any:
-        return self.odds.name.vocabulary
+    def _words(self) -> Names | None:
+        return None if self.odds.name.vocabulary is None else self.odds.name
+
+    def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write odds, prompt and limits to a folder, whole; ``overwrite`` replaces an earlier one."""
+        odds, names = self.odds, self.odds.name
+        shares = np.array([limit.shares for limit in self.limits]).reshape(-1, len(odds.tokens))
+        arrays = {name: getattr(odds, name) for name in ("tokens", "levels", "scores")}
+        manifest = {name: getattr(self, name) for name in COUNTS} | {"unknown": list(names.unknown)}
+        files = {**arrays, "prompt": self.prompt, "shares": shares}
+        run = Run({}, files, vocabulary_records(names.vocabulary), manifest)
+        return write_run(path, run, KIND, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "Winners":
+        """Read a folder that :meth:`save` wrote; limits are proved anew from their shares."""
+        return cls(*load_run(path, KIND, _unpack))
 
     def _blocks(self) -> list[Block]:
         blocks: list[Block] = [repr(self)]
@@ -205,7 +205,15 @@ class Winners(Tabular):
         """
         marks = check_lengths(lengths, len(self.prompt))
         counts = count_places(self.prompt, len(self.odds.tokens))
-        return flow_from(self.odds, counts, int(self.prompt[-1]), marks.astype(np.float64))
+        table = self.odds.among()
+        inside = find_classes(table, int(self.prompt[-1]))[0]
+        times = np.log(np.concatenate([[counts.sum()], marks]))
+        fresh = np.concatenate([[True], np.diff(times) > 0])
+        start = counts[inside] / counts[inside].sum()
+        within = follow_flow(table[np.ix_(inside, inside)], start, times[fresh])
+        shares = np.zeros((len(marks), len(counts)))
+        shares[:, inside] = within[np.cumsum(fresh)[1:] - 1]
+        return shares
 
     def slopes_between(self, first: int, last: int) -> Float64:
         """d ln n / d ln t that the flow predicts between two lengths of the text, shape (K,).
@@ -219,28 +227,56 @@ class Winners(Tabular):
     def plot(self, counts: TextCounts | None = None, ax: Any = None) -> Any:
         """Draw the token shares over the length of the text; returns the matplotlib axes.
 
-        Parameters
-        ----------
-        counts : TextCounts, optional
-            What was drawn (:func:`~attomaton.automaton.repetition.chain.draw_counts`), as solid lines under
-            the predictions; None draws predictions alone, up to a text of 10⁷ tokens.
-        ax : matplotlib.axes.Axes, optional
-            Where to draw; None makes a new figure of the style that all figures here have.
-
-        Examples
-        --------
-        >>> import matplotlib as mpl
-        >>> mpl.use("agg")
-        >>> winners([[0.2, 0.8], [0.2, 0.8]]).plot().get_xlabel()
-        'length of the text, t'
+        ``counts`` (:func:`~attomaton.automaton.repetition.odds.draw_counts`) are drawn as solid lines under
+        the predictions, which alone go up to a text of 10⁷ tokens. Without ``ax`` a new figure is made.
         """
         begin = len(self.prompt)
         last = max(10_000_000, 100 * begin) if counts is None else int(counts.lengths[-1])
         lengths = np.unique(np.geomspace(begin, last, 200).round().astype(np.int64))
-        names = [self.odds.name(one) for one in self.odds.tokens.tolist()]
         limit = self.limits[0].shares if self.settled else None
-        drawn = None if counts is None else (counts.lengths, counts.shares)
-        return draw_shares(names, lengths, self.shares_at(lengths.tolist()), limit, drawn, ax)
+        shares = self.shares_at(lengths.tolist())
+        last_shares = shares[-1] if limit is None else np.maximum(shares[-1], limit)
+        order: list[int] = np.argsort(-last_shares, kind="stable").tolist()
+        with house_axes(ax, height=2.0) as axes:
+            for rank, token in enumerate(order):
+                named = rank < len(COLOURS)
+                colour = COLOURS[rank] if named else GREY
+                label = drawable(self.odds.name(int(self.odds.tokens[token])), LONGEST) if named else None
+                axes.plot(lengths, shares[:, token], "--", color=colour, linewidth=0.9, label=label)
+                if counts is not None:
+                    look = {"color": colour, "linewidth": 0.7, "alpha": 0.7}
+                    axes.plot(counts.lengths, counts.shares[:, token], "-", **look)
+                if limit is not None and named:
+                    axes.plot([last], [limit[token]], "<", color=colour, markersize=4, clip_on=False)
+            axes.set_xscale("log")
+            axes.set_ylim(bottom=0.0)
+            axes.set_xlabel("length of the text, t")
+            axes.set_ylabel("share of the tokens")
+            title = "dashed: predicted, marks: the limit" + ", solid: drawn" * (counts is not None)
+            axes.set_title(f"Token shares ({title})", loc="left")
+            for text in axes.legend(loc="best", frameon=False).get_texts():
+                text.set_parse_math(False)
+        return axes
+
+
+def _unpack(run: Run) -> tuple[Any, ...]:
+    """What :meth:`Winners.save` wrote, every part checked."""
+    tokens = check_int32(run.arrays["tokens"], "tokens")
+    levels, scores, shares = (
+        np.asarray(run.arrays[name], np.float64) for name in ("levels", "scores", "shares")
+    )
+    prompt = check_int64(run.arrays["prompt"], "prompt")
+    size, unknown = len(tokens), tuple(map(str, run.manifest["unknown"]))
+    words: Any = run.records.get("vocabulary")
+    vocabulary = read_vocabulary(run.records, 0 if words is None else len(words["tokens"]))
+    check_ids(prompt, size, "a place of the prompt")
+    check_ids(tokens, MAX_TOKENS if vocabulary is None else len(vocabulary) + len(unknown), "a token")
+    square = levels.shape == scores.shape == (size, size)
+    if not square or shares.ndim != 2 or shares.shape[1] != size or not len(prompt):
+        raise ValueError("odds, prompt and shares are of different tokens")
+    odds = Odds(tokens, levels, scores, Names(vocabulary, unknown))
+    limits = tuple(judge_limit(odds.among(), row) for row in shares)
+    return odds, prompt, limits, *(run.manifest[name] for name in COUNTS)
 
 
 def winners(
@@ -290,30 +326,28 @@ def winners(
     table = odds.among()
     counts = count_places(places, len(odds.tokens))
     classes = find_classes(table, None if prompt is None else int(places[-1]))
-    found: list[Limit] = []
+    limits: list[Limit] = []
     ends: list[Limit | None] = []
     allowed = allow_evaluations(len(table))
     settled = True
     for inside in classes:
         own = counts[inside] / counts[inside].sum()
-        for shares in (own, *draw_starts(len(inside), min(starts, _useful(len(inside), starts)), rng)):
+        for shares in (
+            own,
+            *draw_starts(len(inside), min(starts, {1: 0, 2: 2}.get(len(inside), starts)), rng),
+        ):
             if shares is own or length_hint(allowed):
                 ends.append(_find_within(table, inside, shares, allowed))
-                _add(found, ends[-1])
+                _add(limits, ends[-1])
             if len(ends) == 1:
                 besides = [_find_within(table, inside, one, allowed) for one in nudge(own, rng)]
                 settled = all(_is_near(ends[0], end) for end in besides)
                 for end in besides:
-                    _add(found, end)
+                    _add(limits, end)
     for limit in find_single(table, np.concatenate(classes)):
-        _add(found, limit)
+        _add(limits, limit)
     unsettled = sum(end is None for end in ends)
-    return Winners(odds, places, tuple(found), len(ends), unsettled, settled, len(classes))
-
-
-def _useful(size: int, starts: int) -> int:
-    """How many more starts there are to try: two tokens have two ends."""
-    return {1: 0, 2: 2}.get(size, starts)
+    return Winners(odds, places, tuple(limits), len(ends), unsettled, settled, len(classes))
 
 
 def _is_near(end: Limit | None, other: Limit | None) -> bool:
@@ -337,24 +371,10 @@ def _find_within(table: Float64, inside: Int64, shares: Float64, allowed: Iterat
     return judge_limit(table, whole)
 
 
-def flow_from(odds: Odds, counts: Float64, last: int, lengths: Float64) -> Float64:
-    """Shares where the text has these lengths, shape (n_lengths, K), from counts that its sum had."""
-    table = odds.among()
-    inside = find_classes(table, last)[0]
-    times = np.log(np.concatenate([[counts.sum()], lengths]))
-    fresh = np.concatenate([[True], np.diff(times) > 0])
-    within = follow_flow(table[np.ix_(inside, inside)], counts[inside] / counts[inside].sum(), times[fresh])
-    shares = np.zeros((len(lengths), len(counts)))
-    shares[:, inside] = within[np.cumsum(fresh)[1:] - 1]
-    return shares
-
-
 def _tell(limit: Limit, place: int) -> str:
-    exponent = limit.exponents[place]
-    if np.isnan(exponent) or (limit.ties[place] and not limit.slow):
+    exponent = limit.decided[place]
+    if np.isnan(exponent):
         return "not told"
     if limit.ties[place]:
-        return (
-            "not told" if not limit.slow else "t / ln t" if limit.ties.sum() == 1 else "t / (ln t)^a, a ≥ 1"
-        )
+        return "t / ln t" if limit.ties.sum() == 1 else "t / (ln t)^a, a ≥ 1"
     return "t" if limit.winners[place] else f"t^{exponent:.3f}"

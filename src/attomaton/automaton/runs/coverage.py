@@ -1,7 +1,7 @@
 """How much of a corpus the theory speaks about, in a dozen numbers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,8 @@ from attomaton.base.printing import Bar, Block, Grid, Signal
 from attomaton.base.tables import Int64, table_of
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
-from attomaton.graphs.components import Components
-from attomaton.graphs.evidence import count_evidence
-from attomaton.graphs.gathering import Gathered
+from attomaton.graphs.components import Components, count_evidence
+from attomaton.graphs.parts import Gathered
 from attomaton.solvers.hard.certify import HardCertificate
 from attomaton.solvers.soft.certify import SoftCertificate
 from attomaton.solvers.solved import Solved
@@ -155,12 +154,11 @@ class Coverage(Tabular):
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Coverage":
         """What :meth:`to_dict` gave, read back from JSON."""
-        components: list[dict[str, Any]] = list(record["largest"])
-        lists = [{name: tuple(one[name]) for name in ("tokens", "texts")} for one in components]
-        both: list[dict[str, Any]] = [one | of for one, of in zip(components, lists, strict=True)]
-        largest = tuple(LargeComponent(**one) for one in both)
-        told: dict[str, Any] = {**record, "largest": largest}
-        return cls(**told)
+        parts: list[dict[str, Any]] = [
+            {**one, "tokens": tuple(one["tokens"]), "texts": tuple(one["texts"])} for one in record["largest"]
+        ]
+        fields: dict[str, Any] = {**record, "largest": tuple(LargeComponent(**part) for part in parts)}
+        return cls(**fields)
 
 
 def show_share(share: float) -> Bar:
@@ -175,17 +173,7 @@ def _proof(side: Mapping[str, Any], reached: str) -> Signal:
 
 @dataclass(frozen=True)
 class Tally:
-    """What some queries add to the coverage report.
-
-    Attributes
-    ----------
-    n_queries, n_edges, n_components : int
-        How many they are, and have.
-    n_tied, n_ordered : int
-        Queries with a component larger than one token, and queries whose components stand in one line.
-    largest : tuple of (int, LargeComponent)
-        Their largest components without texts, each with the evidence of its tokens.
-    """
+    """What some queries add to the coverage report; the largest components with the evidence of each."""
 
     n_queries: int
     n_edges: int
@@ -198,8 +186,8 @@ class Tally:
     def from_dict(cls, record: Mapping[str, Any]) -> "Tally":
         """What ``asdict`` made of it, read back from JSON."""
         largest = tuple((int(evidence), LargeComponent(**one)) for evidence, one in record["largest"])
-        told: dict[str, Any] = {**record, "largest": largest}
-        return cls(**told)
+        fields: dict[str, Any] = {**record, "largest": largest}
+        return cls(**fields)
 
 
 def tally_components(components: Components, gathered: Gathered | None = None) -> Tally:
@@ -246,15 +234,18 @@ def join_tallies(
         n_components=sum(tally.n_components for tally in tallies),
         tied_queries=_share(sum(tally.n_tied for tally in tallies), n_queries),
         ordered_queries=_share(sum(tally.n_ordered for tally in tallies), n_queries),
-        largest=tuple(_named(one, vocabulary) for _, one in found[:N_LARGEST]),
+        largest=tuple(
+            replace(
+                one,
+                tokens=tuple(one.tokens),
+                query_text=name_token(vocabulary, one.query),
+                texts=tuple(name_token(vocabulary, token) for token in one.tokens),
+            )
+            for _, one in found[:N_LARGEST]
+        ),
         hard=hard,
         soft=soft,
     )
-
-
-def _named(one: LargeComponent, vocabulary: Vocabulary | None) -> LargeComponent:
-    texts = tuple(name_token(vocabulary, token) for token in one.tokens)
-    return LargeComponent(one.query, one.size, tuple(one.tokens), name_token(vocabulary, one.query), texts)
 
 
 def _share(part: int, whole: int) -> float:
@@ -271,11 +262,11 @@ def _largest(components: Components, evidence: Int64 | None) -> tuple[tuple[int,
     together = np.bincount(components.component_of_node, evidence, len(components))
     large = np.flatnonzero(components.sizes >= max(least, 2))
     by_size = large[np.lexsort((-together[large], -components.sizes[large]))[:N_LARGEST]].tolist()
-    return tuple((int(together[number]), _describe(components, number, evidence)) for number in by_size)
-
-
-def _describe(components: Components, number: int, evidence: Int64) -> LargeComponent:
-    rows = np.flatnonzero(components.component_of_node == number)
-    first = rows[np.argsort(-evidence[rows], kind="stable")[:N_TOKENS]]
-    tokens = tuple(components.token_of_node[first].tolist())
-    return LargeComponent(int(components.query_of[number]), int(components.sizes[number]), tokens)
+    found: list[tuple[int, LargeComponent]] = []
+    for number in by_size:
+        rows = np.flatnonzero(components.component_of_node == number)
+        first = rows[np.argsort(-evidence[rows], kind="stable")[:N_TOKENS]]
+        tokens = tuple(components.token_of_node[first].tolist())
+        query, size = int(components.query_of[number]), int(components.sizes[number])
+        found.append((int(together[number]), LargeComponent(query, size, tokens)))
+    return tuple(found)

@@ -17,41 +17,24 @@ from attomaton.base.borders import check_counts, check_ids_of, check_rising, che
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.machine import share_out
 from attomaton.base.ragged import group_borders, offsets_of
-from attomaton.base.solutions import score_table
-from attomaton.base.tables import Float64, Int32, Int64, column, make_table
-from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA
+from attomaton.base.tables import Float64, Int32, Int64, Integers, column, make_table
+from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA, ChoiceTable
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA
-from attomaton.graphs.gathering import Gathered
-from attomaton.graphs.parts import slice_queries
-from attomaton.solvers.hard.problem import MULTIPLIER_SCHEMA
+from attomaton.graphs.parts import Gathered, slice_queries
 
-NODES = pa.schema(
-    [
-        ("query", pa.int32()),
-        ("token", pa.int32()),
-        ("component", pa.int32()),
-        ("hard", pa.float64()),
-        ("soft", pa.float64()),
-    ]
-)
-ORDER = pa.schema(
-    [
-        ("query", pa.int32()),
-        ("above", pa.int32()),
-        ("below", pa.int32()),
-        ("edges", pa.int64()),
-        ("support", pa.int64()),
-        ("multiplier", pa.float64()),
-    ]
-)
-WHOLE_NODES = pa.schema(
-    [("query", pa.int32()), ("token", pa.int32()), ("component", pa.int64())]
-    + [(name, pa.float64()) for name in ("hard", "soft")]
-)
-WHOLE_ORDER = pa.schema(
-    [("query", pa.int32())] + [(name, pa.int64()) for name in ("above", "below", "edges", "support")]
-)
+
+def _schema(int32: Sequence[str], int64: Sequence[str] = (), float64: Sequence[str] = ()) -> pa.Schema:
+    kinds: dict[Any, Sequence[str]] = {pa.int32(): int32, pa.int64(): int64, pa.float64(): float64}
+    return pa.schema([(name, kind) for kind, names in kinds.items() for name in names])
+
+
+NODES = _schema(("query", "token", "component"), float64=("hard", "soft"))
+ORDER = _schema(("query", "above", "below"), ("edges", "support"), ("multiplier",))
+WHOLE = {
+    "nodes": _schema(("query", "token"), ("component",), ("hard", "soft")),
+    "order": _schema(("query",), ("above", "below", "edges", "support")),
+}
 """Nodes and order with components numbered over all queries."""
 
 SCHEMAS: dict[str, pa.Schema] = {
@@ -67,14 +50,10 @@ OWNED = (*PARTS, "queries.parquet", "vocabulary.json", "coverage.json", "writes.
 """The files of a run, and the folder in which an engine works before they are written."""
 
 COUNTED = ("nodes", "components", "edges", "order", "choices")
-INDEX = pa.schema(
-    [("query", pa.int32())] + [(name, pa.int64()) for name in ("realisable", "unrealisable", *COUNTED)]
-)
+INDEX = _schema(("query",), ("realisable", "unrealisable", *COUNTED))
 """A row for each query that has samples: these, and how many rows of each table are its own."""
 
-COUNTS = pa.schema(
-    [("query", pa.int32())] + [(name, pa.int64()) for name in ("nodes", "components", "edges", "order")]
-)
+COUNTS = _schema(("query",), COUNTED[:-1])
 """What the hard side of a part knows of the index."""
 
 SMALL = 1 << 18
@@ -138,43 +117,45 @@ def first_components(components: Components) -> Int64:
     return group_borders(components.query_of, components.edges.n_tokens)
 
 
-def describe_index(queries: pa.Table, n_tokens: int, counts: Mapping[str, Int64]) -> pa.Table:
+def describe_index(queries: pa.Table, counts: Mapping[str, Int64]) -> pa.Table:
     """The index, from the samples by query and how many rows each of all tokens has in each table."""
     query = column(queries, "query")
     read = {name: column(queries, name) for name in QUERY_SCHEMA.names}
     for name in COUNTED:
-        asked = np.zeros(n_tokens, bool)
-        asked[query] = True
-        assert not counts[name][~asked].any()  # noqa: S101  our own invariant
+        assert not np.delete(counts[name], query).any()  # noqa: S101  our own invariant
     return make_table(INDEX, {**read, **{name: counts[name][query] for name in COUNTED}})
 
 
-def describe_counts(components: Components, order: pa.Table, gathered: Gathered | None = None) -> pa.Table:
+def _rows_by_query(components: Components) -> dict[str, Integers]:
+    """The query of each row of the tables that components hold."""
+    return {
+        "nodes": components.query_of_node,
+        "components": components.query_of,
+        "edges": components.edges["query"],
+        "order": components.query_of[column(components.order, "above")],
+    }
+
+
+def index_of(components: Components, choices: ChoiceTable) -> pa.Table:
+    """The index of what is in memory."""
+    n_tokens = components.edges.n_tokens
+    rows = {**_rows_by_query(components), "choices": column(choices.rows, "query")}
+    counts = {name: np.bincount(query, minlength=n_tokens) for name, query in rows.items()}
+    return describe_index(components.edges.queries, counts)
+
+
+def describe_counts(components: Components, gathered: Gathered | None = None) -> pa.Table:
     """How many nodes, components, edges and pairs of the order each query of some components has.
 
     ``gathered`` counts the edges of each query where the components do not hold them.
     """
     queries = components.queries
-    columns = {
-        "nodes": components.query_of_node,
-        "components": components.query_of,
-        "edges": components.edges["query"],
-        "order": column(order, "query"),
-    }
-    counts = {
-        name: np.diff(np.searchsorted(rows, np.append(queries, components.edges.n_tokens)))
-        for name, rows in columns.items()
-    }
+    ends = np.append(queries, components.edges.n_tokens)
+    rows = _rows_by_query(components)
+    counts = {name: np.diff(np.searchsorted(query, ends)) for name, query in rows.items()}
     if gathered is not None:
         counts["edges"] = gathered.n_edges[queries]
     return make_table(COUNTS, {"query": queries, **counts})
-
-
-def count_rows(tables: Mapping[str, pa.Table], components: Components) -> dict[str, Int64]:
-    """How many rows each token has as a query in each table, and how many components."""
-    size = components.edges.n_tokens
-    counts = {name: np.bincount(column(table, "query"), minlength=size) for name, table in tables.items()}
-    return {**counts, "components": np.bincount(components.query_of, minlength=size)}
 
 
 def write_tables(
@@ -188,9 +169,9 @@ def write_tables(
         rows = slice_queries(tables[name], *limits[number])
         return write_part(folder / part_name(name, number), [rows], SCHEMAS[name], FILES[name])
 
-    asked = [(name, number) for number in range(len(limits)) for name in tables]
+    parts = [(name, number) for number in range(len(limits)) for name in tables]
     small = sum(table.num_rows for table in tables.values()) <= SMALL
-    written = dict(zip(asked, share_out(write, asked, 1 if small else None), strict=True))
+    written = dict(zip(parts, share_out(write, parts, 1 if small else None), strict=True))
     return {name: [written[name, number] for number in range(len(limits))] for name in tables}
 
 
@@ -200,26 +181,26 @@ def check_index(index: pa.Table, n_tokens: int) -> dict[str, Int64]:
     check_ids_of(index, {"query": n_tokens}, "the index of queries")
     query = column(index, "query")
     check_rising(query, "the index of queries")
-    told: dict[str, Int64] = {}
+    by_token: dict[str, Int64] = {}
     for name in INDEX.names[1:]:
         counted = column(index, name)
         check_counts(counted, 0, f"{name} in the index of queries")
-        told[name] = np.zeros(n_tokens, np.int64)
-        told[name][query] = counted
-    return told
+        by_token[name] = np.zeros(n_tokens, np.int64)
+        by_token[name][query] = counted
+    return by_token
 
 
-def check_rows(tables: Mapping[str, pa.Table], asked: Int64, counts: Mapping[str, Int64]) -> None:
-    """Refuse tables whose rows are of other queries than the index says: ``asked``, which rise."""
-    queries = asked.astype(np.int32)
+def check_rows(tables: Mapping[str, pa.Table], rising: Int64, counts: Mapping[str, Int64]) -> None:
+    """Refuse tables whose rows are of other queries than the index says: ``rising``."""
+    queries = rising.astype(np.int32)
     for name, table in tables.items():
         check_table(table, SCHEMAS[name], f"one of the parts of {name}")
-        if not np.array_equal(column(table, "query"), np.repeat(queries, counts[name][asked])):
+        if not np.array_equal(column(table, "query"), np.repeat(queries, counts[name][rising])):
             raise MismatchedParts(f"the parts of {name} are of other queries than the index says")
     if "nodes" in tables:
-        rows = counts["nodes"][asked]
+        rows = counts["nodes"][rising]
         found = _count_components(column(tables["nodes"], "component"), rows)
-        if not np.array_equal(found, counts["components"][asked]):
+        if not np.array_equal(found, counts["components"][rising]):
             raise MismatchedParts("the parts of nodes have other components than the index says")
 
 
@@ -237,46 +218,29 @@ def restore_components(tables: Mapping[str, pa.Table]) -> tuple[pa.Table, pa.Tab
 
     The tables are such as :func:`check_rows` lets through.
     """
-    nodes, order = tables["nodes"], tables["order"]
+    order, (nodes, first) = tables["order"], restore_nodes(tables["nodes"])
+    owner = np.minimum(column(order, "query"), len(first) - 1)
+    columns = {name: column(order, name) for name in ("edges", "support")}
+    ends = {name: column(order, name).astype(np.int64) + first[owner] for name in ("above", "below")}
+    return nodes, make_table(ORDER_SCHEMA, {**ends, **columns})
+
+
+def restore_nodes(nodes: pa.Table) -> tuple[pa.Table, Int64]:
+    """Nodes with components numbered from 0 over all queries here, and the first component of each query."""
     query, number = column(nodes, "query"), column(nodes, "component").astype(np.int64)
-    size = int(query.max(initial=-1)) + 1
-    highest = np.full(size, -1, np.int64)
+    highest = np.full(int(query.max(initial=-1)) + 1, -1, np.int64)
     np.maximum.at(highest, query, number)
     first = offsets_of(highest + 1)
-    asked = np.minimum(column(order, "query"), size)
-    columns = {name: column(order, name) for name in ("edges", "support")}
-    ends = {name: column(order, name).astype(np.int64) + first[asked] for name in ("above", "below")}
-    whole = {"query": query, "token": column(nodes, "token"), "component": number + first[query]}
-    return make_table(NODE_SCHEMA, whole), make_table(ORDER_SCHEMA, {**ends, **columns})
+    columns = {"query": query, "token": column(nodes, "token"), "component": number + first[query]}
+    return make_table(NODE_SCHEMA, columns), first
 
 
 def number_over_all(name: str, piece: pa.Table, first: Int64) -> pa.Table:
     """Some rows of a table with components numbered over all queries; ``first`` is that of each query."""
-    if name not in ("nodes", "order"):
+    if name not in WHOLE:
         return piece
-    schema = WHOLE_NODES if name == "nodes" else WHOLE_ORDER
+    schema = WHOLE[name]
     columns = {one: column(piece, one) for one in schema.names}
     own = first[columns["query"]]
     numbered = ("component",) if name == "nodes" else ("above", "below")
     return make_table(schema, {**columns, **{one: columns[one] + own for one in numbered}})
-
-
-def restore_multipliers(order: pa.Table, table: pa.Table) -> pa.Table:
-    """The multipliers of an order, from the table on disk."""
-    ends = {name: column(order, name) for name in ("above", "below")}
-    return make_table(MULTIPLIER_SCHEMA, {**ends, "multiplier": column(table, "multiplier")})
-
-
-def restore_scores(nodes: pa.Table) -> dict[str, pa.Table]:
-    """The tables of hard and of soft scores."""
-    return {name: score_table(nodes, column(nodes, name)) for name in ("hard", "soft")}
-
-
-def list_parts(files: Mapping[str, Any], n_parts: int) -> dict[str, Sequence[Mapping[str, Any]]]:
-    """The entries of the parts of each table among the files that a manifest lists."""
-    return {
-        table: [
-            {**files[part_name(table, number)], "name": part_name(table, number)} for number in range(n_parts)
-        ]
-        for table in SCHEMAS
-    }

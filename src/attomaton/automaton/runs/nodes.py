@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attomaton.base.tables import Bool, Float64, Int32, Int64, Integers
-from attomaton.graphs.components import Components
+from attomaton.base.solutions import Solution
+from attomaton.base.tables import Bool, Float64, Int32, Int64, Integers, column
+from attomaton.graphs.components import Components, find_needed
 from attomaton.graphs.grouping import find_rows, pack_pairs
-from attomaton.graphs.reduction import find_needed
 
 RECENT = 1 << 20
 """Nodes of queries that were asked lately, which are kept."""
@@ -40,19 +40,7 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """The nodes of some queries, sorted by query and token.
-
-    Attributes
-    ----------
-    query, token : int32 arrays, shape (n_nodes,)
-        Which nodes they are.
-    component : int64 array, shape (n_nodes,)
-        The component of each, numbered over all queries of the corpus.
-    hard, soft : float64 arrays, shape (n_nodes,)
-        Their scores.
-    n_tokens : int
-        Size of the vocabulary.
-    """
+    """The nodes of some queries, sorted by query and token; components are numbered over all queries."""
 
     query: Int32
     token: Int32
@@ -60,6 +48,13 @@ class Nodes:
     hard: Float64
     soft: Float64
     n_tokens: int
+
+    @classmethod
+    def of(cls, components: Components, hard: Solution, soft: Solution) -> "Nodes":
+        """The nodes of both solutions."""
+        nodes = components.query_of_node, components.token_of_node, components.component_of_node
+        scores = column(hard.scores, "score"), column(soft.scores, "score")
+        return cls(*nodes, *scores, components.edges.n_tokens)
 
     @cached_property
     def keys(self) -> Int64:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,22 +19,18 @@ from attomaton.base.artifacts import Building, digest_arrays, digest_record, exp
 from attomaton.base.artifacts.files import link_or_copy
 from attomaton.base.artifacts.parted import part_name, write_part
 from attomaton.base.progress import Progress, silent
-from attomaton.base.ragged import offsets_of
-from attomaton.base.tables import Int64, column, make_table, read_parquet
+from attomaton.base.tables import column, make_table, read_parquet
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.engines.choiceparts import ChoiceParts, count_values
-from attomaton.engines.kept import Ties
-from attomaton.engines.parts import EdgeParts
-from attomaton.engines.stages import Stage
+from attomaton.engines.parts import ChoiceParts, EdgeParts, count_values
+from attomaton.engines.work import Ties
 from attomaton.graphs.choices import ChoiceTable
-from attomaton.graphs.components import NODE_SCHEMA, Components, find_components
+from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import QUERY_SCHEMA
-from attomaton.graphs.gathering import Gathered, gather_components
-from attomaton.graphs.parts import keep_ties, of_nodes
+from attomaton.graphs.parts import Gathered, gather_components, keep_ties, of_nodes
 from attomaton.solvers.hard.certify import HardCertificate, join_hard
 from attomaton.solvers.hard.solve import solve_graph_svm
 from attomaton.solvers.soft.certify import SoftCertificate, join_soft
-from attomaton.solvers.soft.groups import Groups
+from attomaton.solvers.soft.newton import Groups
 from attomaton.solvers.soft.tied import group_choices, solve_groups
 from attomaton.solvers.solved import spread_scores
 
@@ -49,15 +45,7 @@ BYTES_PER_EDGE, BYTES_PER_CHOICE, BYTES_PER_MEMBER = 120, 80, 25
 
 @dataclass(frozen=True, eq=False)
 class HardStage:
-    """Edges of a part → its components and its hard side.
-
-    Attributes
-    ----------
-    edges : EdgeParts
-        What the first pass left.
-    name, title : str
-        What the stage is called, on disk and to users.
-    """
+    """Edges of a part → its components and its hard side."""
 
     edges: EdgeParts
     name: str = "hard"
@@ -86,7 +74,7 @@ class HardStage:
             "nodes": nodes,
             "order": order,
             "ties": keep_ties(components).nodes,
-            "index": layout.describe_counts(components, order, gathered),
+            "index": layout.describe_counts(components, gathered),
         }
         entries = {
             name: write_part(
@@ -117,18 +105,8 @@ class HardStage:
 class SoftStage:
     """Choices of a part and its nodes → its soft side.
 
-    Attributes
-    ----------
-    nodes : sequence of Path
-        What the hard stage wrote of each part.
-    choices : ChoiceParts
-        What the second pass left.
-    n_tokens : int
-        Size of the vocabulary.
-    before : str
-        The fingerprint of the hard stage.
-    name, title : str
-        What the stage is called, on disk and to users.
+    ``nodes`` are the files of the hard stage, ``before`` its fingerprint, ``choices`` what the second pass
+    left.
     """
 
     nodes: Sequence[Path]
@@ -155,7 +133,7 @@ class SoftStage:
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
         """Solve a part; its nodes are written with both scores, and the number of its choices by query."""
         nodes = read_parquet(self.nodes[number].read_bytes())
-        components = of_nodes(_local_nodes(nodes), self.n_tokens)
+        components = of_nodes(layout.restore_nodes(nodes)[0], self.n_tokens)
         groups, counts = self._choices(number, components)
         soft = solve_groups(groups, threads=1)
         scores = spread_scores(components, soft.scores)
@@ -179,52 +157,27 @@ class SoftStage:
         return groups, [query.tolist(), count.tolist()]
 
 
-class PartEngine(Protocol):
-    """An engine that works part by part."""
-
-    def choice_parts(self, within: Ties | None, borders: Int64) -> ChoiceParts:
-        """The choices inside ties, in parts of the queries."""
-        ...
-
-    def run_parts(self, stage: Stage, weights: Sequence[int]) -> list[dict[str, Any]]:
-        """Run a stage on all parts; what it told of each, and where its files are."""
-        ...
-
-
-def learn_by_part(engine: PartEngine, edges: EdgeParts, progress: Progress = silent) -> "Finished":
-    """Solve both sides of all parts with the engine that counted the edges."""
+def learn_by_part(engine: Any, edges: EdgeParts, progress: Progress = silent) -> "Finished":
+    """Solve both sides of all parts with the engine, one that works on disk, that counted the edges."""
     stage = HardStage(edges)
     progress(stage.title, 0, 0)
     hard = engine.run_parts(stage, stage.weights)
     progress("extracting choices", 0, 0)
-    choices = engine.choice_parts(find_ties(hard, edges.n_tokens), edges.borders)
-    paths = [Path(record["folder"], record["names"]["nodes"]) for record in hard]
-    last = SoftStage(paths, choices, edges.n_tokens, stage.fingerprint)
+    ties = [record["files"][record["names"]["ties"]] for record in hard]
+    paths = {
+        table: [Path(record["folder"], record["names"][table]) for record in hard]
+        for table in ("nodes", "ties")
+    }
+    found = Ties(tuple(paths["ties"]), tuple(entry["sha256"] for entry in ties), edges.n_tokens)
+    choices = engine.choice_parts(found, edges.borders)
+    last = SoftStage(paths["nodes"], choices, edges.n_tokens, stage.fingerprint)
     progress(last.title, 0, 0)
     return Finished(edges, choices, hard, engine.run_parts(last, last.weights))
 
 
-def find_ties(records: Sequence[Record], n_tokens: int) -> Ties:
-    """Where the hard stage left the ties of each part."""
-    names = [record["names"]["ties"] for record in records]
-    paths = tuple(Path(record["folder"], name) for record, name in zip(records, names, strict=True))
-    digests = (record["files"][name]["sha256"] for record, name in zip(records, names, strict=True))
-    return Ties(paths, tuple(digests), n_tokens)
-
-
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """Both stages of all parts, ready to be a run folder.
-
-    Attributes
-    ----------
-    edges : EdgeParts
-        The edges.
-    choices : ChoiceParts
-        The choices.
-    hard, soft : sequence of records
-        What the stages told of each part, and where its files are.
-    """
+    """Both stages of all parts, with what they told of each, ready to be a run folder."""
 
     edges: EdgeParts
     choices: ChoiceParts
@@ -253,9 +206,17 @@ class Finished:
                 name = part_name(table, number)
                 link_or_copy(path, building.folder / name)
                 entries[name] = {key: value for key, value in entry.items() if key != "name"}
-        told = storage.RunRecord(self._index(), self.edges.borders, self.edges.n_tokens, self.proofs, {})
-        records = storage.describe_records(vocabulary, self.coverage(vocabulary))
-        storage.finish(building, entries, told, records, about)
+        storage.finish(
+            building,
+            parts=entries,
+            index=self._index(),
+            borders=self.edges.borders,
+            n_tokens=self.edges.n_tokens,
+            proofs=self.proofs,
+            arrays={},
+            records=storage.describe_records(vocabulary, self.coverage(vocabulary)),
+            about=about,
+        )
 
     def _files(self) -> list[tuple[str, int, Path, Mapping[str, Any]]]:
         """Table, part, path and entry of every file of the run."""
@@ -279,17 +240,7 @@ class Finished:
         for record in self.soft:
             query, count = record["choices"]
             counts["choices"][np.array(query, np.int64)] = count
-        return layout.describe_index(self.edges.queries, self.edges.n_tokens, counts)
-
-
-def _local_nodes(nodes: pa.Table) -> pa.Table:
-    """The nodes of a part as components have them, numbered from 0 over its queries."""
-    query, number = column(nodes, "query"), column(nodes, "component").astype(np.int64)
-    asked, place = np.unique(query, return_inverse=True)
-    highest = np.full(len(asked), -1, np.int64)
-    np.maximum.at(highest, place, number)
-    columns = {"query": query, "token": column(nodes, "token")}
-    return make_table(NODE_SCHEMA, {**columns, "component": number + offsets_of(highest + 1)[place]})
+        return layout.describe_index(self.edges.queries, counts)
 
 
 def _digests(entries: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from math import isfinite
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,14 +14,15 @@ from attomaton.automaton.runs import layout
 from attomaton.automaton.runs.coverage import Coverage
 from attomaton.base.artifacts import Building, Run, explained, fill_run
 from attomaton.base.borders import trusted
-from attomaton.base.solutions import Solution, check_scores
-from attomaton.base.tables import Int64, column
+from attomaton.base.solutions import check_scores, score_table
+from attomaton.base.tables import Int64, column, make_table
 from attomaton.corpora.tokenizers import Vocabulary, vocabulary_records
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.parts import cut_parts
 from attomaton.solvers.hard.certify import HardCertificate
+from attomaton.solvers.hard.problem import MULTIPLIER_SCHEMA
 from attomaton.solvers.hard.solve import HardSolution
 from attomaton.solvers.soft.certify import SoftCertificate
 from attomaton.solvers.soft.solve import SoftSolution
@@ -29,8 +30,6 @@ from attomaton.solvers.solved import Solved
 
 INDEX = "queries"
 """The table that says how many samples, and rows of each other table, every query has."""
-
-Proof = TypeVar("Proof", HardCertificate, SoftCertificate)
 
 
 def fill(
@@ -50,55 +49,31 @@ def fill(
         "choices": soft.choices.rows,
     }
     borders = cut_parts(edges.queries, edges.n_tokens)
-    counts = layout.count_rows(tables, components)
     with explained(building.folder):
         written = layout.write_tables(building.folder, tables, borders)
-    proofs = Proofs(hard.certificate, soft.certificate, soft.loss, soft.ridge, soft.free)
+    sides = {"hard": hard, "soft": soft}
     finish(
         building,
-        {entry.pop("name"): entry for entries in written.values() for entry in entries},
-        RunRecord(
-            layout.describe_index(edges.queries, edges.n_tokens, counts),
-            borders,
-            edges.n_tokens,
-            proofs,
-            {**_dense_weights("hard/weights", hard), **_dense_weights("soft/weights", soft)},
-        ),
-        records,
-        about,
+        parts={entry.pop("name"): entry for entries in written.values() for entry in entries},
+        index=layout.index_of(components, soft.choices),
+        borders=borders,
+        n_tokens=edges.n_tokens,
+        proofs=Proofs(hard.certificate, soft.certificate, soft.loss, soft.ridge, soft.free),
+        arrays={f"{name}/weights": np.asarray(side.weights) for name, side in sides.items() if side.embedded},
+        records=records,
+        about=about,
     )
 
 
 @dataclass(frozen=True)
 class Proofs:
-    """How good the answers of a whole run provably are.
-
-    Attributes
-    ----------
-    hard : HardCertificate
-        Bounds on the squared norm of the hard side.
-    soft : SoftCertificate
-        The gradient that is left on the soft side.
-    loss, ridge, free
-        As in :class:`~attomaton.solvers.soft.solve.SoftSolution`.
-    """
+    """How good the answers of a whole run provably are; loss, ridge and free as in ``SoftSolution``."""
 
     hard: HardCertificate
     soft: SoftCertificate
     loss: float
     ridge: float = 0.0
     free: bool = True
-
-
-@dataclass(frozen=True, eq=False)
-class RunRecord:
-    """What a run says beside its tables in parts: its index, where parts begin, its proofs, dense weights."""
-
-    index: pa.Table
-    borders: Int64
-    n_tokens: int
-    proofs: Proofs
-    arrays: Mapping[str, NDArray[Any]]
 
 
 def describe_records(vocabulary: Vocabulary | None, coverage: Coverage) -> dict[str, Any]:
@@ -108,21 +83,25 @@ def describe_records(vocabulary: Vocabulary | None, coverage: Coverage) -> dict[
 
 def finish(
     building: Building,
+    *,
     parts: Mapping[str, Mapping[str, Any]],
-    told: RunRecord,
+    index: pa.Table,
+    borders: Int64,
+    n_tokens: int,
+    proofs: Proofs,
+    arrays: Mapping[str, NDArray[Any]],
     records: Mapping[str, Any],
     about: Mapping[str, Any],
 ) -> None:
     """Write what a run holds beside the parts of its tables, which are in the folder already."""
-    proofs = told.proofs
     manifest = {
         **about,
-        "n_tokens": told.n_tokens,
-        "borders": told.borders.tolist(),
+        "n_tokens": n_tokens,
+        "borders": borders.tolist(),
         "certificates": {"hard": asdict(proofs.hard), "soft": asdict(proofs.soft)},
         "soft": {"loss": proofs.loss, "ridge": proofs.ridge, "free": proofs.free},
     }
-    fill_run(building, Run({INDEX: told.index}, told.arrays, records, manifest, parts))
+    fill_run(building, Run({INDEX: index}, arrays, records, manifest, parts))
 
 
 def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> dict[str, Any]:
@@ -136,16 +115,17 @@ def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> dic
         edges = EdgeTable(tables["edges"], queries, n_tokens)
     with _named("the parts of nodes and order"):
         components = Components(edges, *layout.restore_components(tables))
-        scores = layout.restore_scores(tables["nodes"])
-        for name in ("hard", "soft"):
-            check_scores(scores[name], components.nodes, "the table of scores")
-    with _named("the parts of nodes and order"):
+        nodes, order = tables["nodes"], tables["order"]
+        scores = {name: score_table(nodes, column(nodes, name)) for name in ("hard", "soft")}
+        for side in scores.values():
+            check_scores(side, components.nodes, "the table of scores")
+        ends = {name: column(components.order, name) for name in ("above", "below")}
         hard = trusted(
             HardSolution,
             components=components,
             scores=scores["hard"],
             certificate=proofs.hard,
-            multipliers=layout.restore_multipliers(components.order, tables["order"]),
+            multipliers=make_table(MULTIPLIER_SCHEMA, {**ends, "multiplier": column(order, "multiplier")}),
             **_read_dense(run, "hard"),
         )
         hard.__post_init__()
@@ -169,21 +149,21 @@ def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> dic
 
 def read_proofs(manifest: Mapping[str, Any]) -> Proofs:
     """The proofs that a manifest holds, if each of their numbers is one."""
-    proofs = manifest["certificates"]
-    return Proofs(
-        _certificate(HardCertificate, proofs["hard"]),
-        _certificate(SoftCertificate, proofs["soft"]),
-        **_numbers(manifest["soft"], {"loss": float, "ridge": float, "free": bool}),
-    )
+    certificates: list[Any] = []
+    for name, kind in (("hard", HardCertificate), ("soft", SoftCertificate)):
+        kinds: dict[str, Any] = {field.name: field.type for field in fields(kind)}
+        certificates.append(kind(**_numbers(manifest["certificates"][name], kinds)))
+    kinds = {"loss": float, "ridge": float, "free": bool}
+    return Proofs(*certificates, **_numbers(manifest["soft"], kinds))
 
 
 def read_window(manifest: Mapping[str, Any]) -> int | None:
     """The longest context that a run was learned with, if its manifest says it."""
     config: Any = manifest.get("config")
-    told = cast("dict[str, Any]", config) if isinstance(config, dict) else {}
-    windows: list[Any] = [told.get(name) for name in ("window", "max_window")]
-    kept = [one for one in windows if isinstance(one, int) and not isinstance(one, bool) and one > 0]
-    return min(kept, default=None)
+    settings = cast("dict[str, Any]", config) if isinstance(config, dict) else {}
+    windows: list[Any] = [settings.get(name) for name in ("window", "max_window")]
+    known = [one for one in windows if isinstance(one, int) and not isinstance(one, bool) and one > 0]
+    return min(known, default=None)
 
 
 @contextmanager
@@ -193,12 +173,6 @@ def _named(files: str) -> Generator[None]:
         yield
     except (TypeError, ValueError) as error:
         raise ValueError(f"{files}: {error}") from error
-
-
-def _certificate(kind: type[Proof], record: Mapping[str, Any]) -> Proof:
-    """The certificate, if each of its numbers is one."""
-    kinds: dict[str, Any] = {field.name: field.type for field in fields(kind)}
-    return kind(**_numbers(record, kinds))
 
 
 def _numbers(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
@@ -216,11 +190,6 @@ def _numbers(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, A
 
 def _finite(value: float | str | None) -> bool:
     return value is None or isinstance(value, str) or isfinite(value)
-
-
-def _dense_weights(name: str, solution: Solution) -> dict[str, NDArray[Any]]:
-    """Weights in embedding space; for orthonormal ones they are the score table and need no copy."""
-    return {name: np.asarray(solution.weights)} if solution.embedded else {}
 
 
 def _read_dense(run: Run, name: str) -> dict[str, NDArray[Any]]:

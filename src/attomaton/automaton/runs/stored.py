@@ -1,8 +1,8 @@
 """A run that is open and not read: what is asked of it is read from its parts, query by query."""
 
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -15,12 +15,11 @@ from attomaton.automaton.runs import layout, storage
 from attomaton.automaton.runs.coverage import Coverage
 from attomaton.automaton.runs.nodes import Known, Nodes, Outline, RecentNodes
 from attomaton.base.artifacts import Run, explained_run, read_run
-from attomaton.base.artifacts.parted import PartedTable
+from attomaton.base.artifacts.parted import PartedTable, part_name
 from attomaton.base.borders import (
     check_counts,
     check_floats,
     check_ids,
-    check_ids_of,
     check_rising,
     check_table,
 )
@@ -32,7 +31,7 @@ from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, check_acyclic
-from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
+from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.grouping import pack_pairs
 from attomaton.graphs.parts import cut_queries, of_nodes
 from attomaton.graphs.paths import Edges, QueryGraph
@@ -46,24 +45,13 @@ MOST_ROWS = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class StoredRun:
-    """A run folder that is open.
-
-    Attributes
-    ----------
-    run : Run
-        All of it but the tables in parts.
-    vocabulary : Vocabulary, optional
-        The vocabulary that it was learned with.
-    counts : dict of int64 arrays, shape (n_tokens,)
-        What the index says of every token: samples, and rows in each table.
-    tables : dict of PartedTable
-        Edges, nodes, order and choices.
-    """
+    """A run folder that is open: all but its tables in parts, and what its index says of every token."""
 
     run: Run
     vocabulary: Vocabulary | None
     counts: dict[str, Int64]
     tables: dict[str, PartedTable]
+    _recent: RecentNodes = field(default_factory=RecentNodes, init=False)
 
     @property
     def n_tokens(self) -> int:
@@ -99,12 +87,12 @@ class StoredRun:
         known = Known(np.zeros(size, bool), np.zeros(size, np.int64), np.zeros(size), np.zeros(size))
         inside = np.flatnonzero((queries >= 0) & (queries < self.n_tokens))
         rows = inside[np.argsort(queries[inside], kind="stable")]
-        asked, first = np.unique(queries[rows], return_index=True)
-        held = offsets_of(self.counts["nodes"][asked]) // MOST_ROWS
-        for block in np.unique(held[:-1]):
-            low, high = np.searchsorted(held[:-1], [block, block + 1])
+        distinct, first = np.unique(queries[rows], return_index=True)
+        blocks = offsets_of(self.counts["nodes"][distinct]) // MOST_ROWS
+        for block in np.unique(blocks[:-1]):
+            low, high = np.searchsorted(blocks[:-1], [block, block + 1])
             some = rows[first[low] : first[high] if high < len(first) else len(rows)]
-            found = self._nodes_of(asked[low:high].astype(np.int64)).find(queries[some], tokens[some])
+            found = self._nodes_of(distinct[low:high].astype(np.int64)).find(queries[some], tokens[some])
             for whole, part in zip(known, found, strict=True):
                 whole[some] = part
         return known
@@ -126,16 +114,16 @@ class StoredRun:
 
     def outline(self, queries: Integers) -> Outline:
         """Nodes, order and scores of some queries alone; edges and choices are not read."""
-        asked = np.unique(queries[(queries >= 0) & (queries < self.n_tokens)]).astype(np.int64)
+        rising = self._rising(queries)
         with self._explained():
-            tables = {name: self.tables[name].read(asked) for name in ("nodes", "order")}
-            layout.check_rows(tables, asked, self.counts)
+            tables = {name: self.tables[name].read(rising) for name in ("nodes", "order")}
+            layout.check_rows(tables, rising, self.counts)
             nodes, order = layout.restore_components(tables)
             components = Components(of_nodes(nodes, self.n_tokens).edges, nodes, order)
             hard, soft = (
                 check_floats(column(tables["nodes"], name), (None,), name) for name in ("hard", "soft")
             )
-        number = ranges_of(self._first[asked], self.counts["components"][asked])
+        number = ranges_of(self._first[rising], self.counts["components"][rising])
         return Outline(components, hard, soft, number)
 
     def blocks(self, queries: Int64, *names: str) -> Iterator[Int64]:
@@ -150,18 +138,18 @@ class StoredRun:
         There is at least one piece, which may be empty.
         """
         table = self.tables[name]
-        for asked in self.blocks(queries, name):
-            large = len(asked) == 1 and self.counts[name][asked[0]] > MOST_ROWS
-            for piece in table.scan(int(asked[0])) if large else [table.read(asked)]:
+        for block in self.blocks(queries, name):
+            large = len(block) == 1 and self.counts[name][block[0]] > MOST_ROWS
+            for piece in table.scan(int(block[0])) if large else [table.read(block)]:
                 with self._explained():
-                    self._check_piece(name, piece, asked)
+                    self._check_piece(name, piece, block)
                     yield layout.number_over_all(name, piece, self._first)
 
-    def _check_piece(self, name: str, piece: pa.Table, asked: Int64) -> None:
+    def _check_piece(self, name: str, piece: pa.Table, block: Int64) -> None:
         """Refuse rows that are of other queries, or of components that they do not have."""
         check_table(piece, layout.SCHEMAS[name], f"one of the parts of {name}")
         query = column(piece, "query")
-        if not np.isin(query, asked).all():
+        if not np.isin(query, block).all():
             raise MismatchedParts(f"the parts of {name} are of other queries than the index says")
         numbered = {"nodes": ("component",), "order": ("above", "below")}.get(name, ())
         named = {"nodes": ("token",), "edges": ("winner", "loser"), "choices": ("winner",)}.get(name, ())
@@ -179,10 +167,13 @@ class StoredRun:
 
     def solve(self, queries: Integers) -> dict[str, Any]:
         """Components, hard and soft solution of some queries alone."""
-        asked = np.unique(queries[(queries >= 0) & (queries < self.n_tokens)]).astype(np.int64)
+        rising = self._rising(queries)
         with self._explained():
-            tables = {name: table.read(asked) for name, table in self.tables.items()}
-            return self._assemble(tables, asked)
+            tables = {name: table.read(rising) for name, table in self.tables.items()}
+            return self._assemble(tables, rising)
+
+    def _rising(self, queries: Integers) -> Int64:
+        return np.unique(queries[(queries >= 0) & (queries < self.n_tokens)]).astype(np.int64)
 
     def solve_parts(self) -> Iterator[dict[str, Any]]:
         """Components, hard and soft solution of one part of the queries after the other."""
@@ -197,47 +188,36 @@ class StoredRun:
         """Components, hard and soft solution of all queries, read whole."""
         with self._explained():
             n_parts = len(self.tables["nodes"].files)
-            tables = {
-                name: _join([table.read_part(number) for number in range(n_parts)])
-                for name, table in self.tables.items()
-            }
+            tables: dict[str, pa.Table] = {}
+            for name, table in self.tables.items():
+                whole: Any = pa.concat_tables([table.read_part(number) for number in range(n_parts)])
+                tables[name] = whole.combine_chunks()
             return self._assemble(tables, np.arange(self.n_tokens, dtype=np.int64))
 
-    def _assemble(self, tables: dict[str, pa.Table], asked: Int64) -> dict[str, Any]:
-        layout.check_rows(tables, asked, self.counts)
-        return storage.assemble(tables, self._samples(asked), self.run)
-
-    def _samples(self, asked: Int64) -> pa.Table:
-        """The samples by query, of those among these that have any."""
+    def _assemble(self, tables: dict[str, pa.Table], queries: Int64) -> dict[str, Any]:
+        layout.check_rows(tables, queries, self.counts)
         read = self.counts["realisable"] + self.counts["unrealisable"]
-        asked = asked[read[asked] > 0]
-        counted = {name: self.counts[name][asked] for name in ("realisable", "unrealisable")}
-        return make_table(QUERY_SCHEMA, {"query": asked.astype(np.int32), **counted})
+        queries = queries[read[queries] > 0]
+        counted = {name: self.counts[name][queries] for name in ("realisable", "unrealisable")}
+        samples = make_table(QUERY_SCHEMA, {"query": queries.astype(np.int32), **counted})
+        return storage.assemble(tables, samples, self.run)
 
     def _edges_of(self, query: int) -> Iterator[Edges]:
         for table in self.tables["edges"].scan(query):
             with self._explained():
-                check_table(table, EDGE_SCHEMA, "one of the parts of edges")
-                if (column(table, "query") != query).any():
-                    raise MismatchedParts("the parts of edges are of other queries than the index says")
-                check_ids_of(table, {"winner": self.n_tokens, "loser": self.n_tokens}, "the parts of edges")
-                check_counts(column(table, "support"), 1, "support in the parts of edges")
+                self._check_piece("edges", table, np.array([query]))
             yield column(table, "winner"), column(table, "loser"), column(table, "support")
 
-    def _nodes_of(self, asked: Int64) -> Nodes:
+    def _nodes_of(self, queries: Int64) -> Nodes:
         """The nodes of some rising queries; those of a single one are kept for the next call."""
-        if len(asked) != 1:
-            return self._read_nodes(asked)
-        return self._recent.find(int(asked[0]), lambda: self._read_nodes(asked))
+        if len(queries) != 1:
+            return self._read_nodes(queries)
+        return self._recent.find(int(queries[0]), lambda: self._read_nodes(queries))
 
-    @cached_property
-    def _recent(self) -> RecentNodes:
-        return RecentNodes()
-
-    def _read_nodes(self, asked: Int64) -> Nodes:
+    def _read_nodes(self, queries: Int64) -> Nodes:
         with self._explained():
-            table = self.tables["nodes"].read(asked)
-            layout.check_rows({"nodes": table}, asked, self.counts)
+            table = self.tables["nodes"].read(queries)
+            layout.check_rows({"nodes": table}, queries, self.counts)
             query, token, number = (column(table, name) for name in ("query", "token", "component"))
             hard, soft = (check_floats(column(table, name), (None,), name) for name in ("hard", "soft"))
             check_ids(token, self.n_tokens, "a token of the nodes")
@@ -249,10 +229,8 @@ class StoredRun:
         """The number of the first component of each query, shape (n_tokens + 1,)."""
         return offsets_of(self.counts["components"])
 
-    @contextmanager
-    def _explained(self) -> Generator[None]:
-        with explained_run(self.run.place):
-            yield
+    def _explained(self) -> AbstractContextManager[None]:
+        return explained_run(self.run.place)
 
 
 def open_run(path: str | Place) -> StoredRun:
@@ -274,14 +252,13 @@ def _open_tables(run: Run, counts: dict[str, Int64]) -> dict[str, PartedTable]:
     rises = len(borders) > 1 and borders[0] == 0 and borders[-1] == n_tokens
     if not rises or (n_tokens and (np.diff(borders) <= 0).any()):
         raise MismatchedParts("manifest.json says wrongly where the parts begin")
-    files = layout.list_parts(run.parts, len(borders) - 1)
     place = run.place or Path()
+
+    def entries(name: str) -> list[dict[str, Any]]:
+        names = [part_name(name, number) for number in range(len(borders) - 1)]
+        return [{**run.parts[file], "name": file} for file in names]
+
     return {
-        name: PartedTable(place, files[name], borders, counts[name], schema)
+        name: PartedTable(place, entries(name), borders, counts[name], schema)
         for name, schema in layout.SCHEMAS.items()
     }
-
-
-def _join(tables: list[pa.Table]) -> pa.Table:
-    whole: Any = pa.concat_tables(tables)
-    return whole.combine_chunks()

@@ -4,16 +4,20 @@ from attomaton.base.artifacts.arrays import digest_arrays, read_arrays, save_arr
 from attomaton.base.artifacts.files import digest_file, explained, identify_file, write_file
 from attomaton.base.artifacts.folders import Building, build_folder
 from attomaton.base.artifacts.manifests import (
+    MANIFEST,
     RUN,
     TRAINING,
     FolderKind,
     check_files,
+    digest_record,
+    json_writer,
     list_digests,
     read_checked,
     read_manifest,
+    read_sealed,
+    write_sealed,
 )
 from attomaton.base.artifacts.runs import Run, explained_run, fill_run, load_run, read_run, write_run
-from attomaton.base.artifacts.seals import MANIFEST, digest_record, json_writer, read_sealed, write_sealed
 from attomaton.base.artifacts.targets import begins_with, check_target, write_target
 from attomaton.base.artifacts.uploads import check_upload, upload_folder
 

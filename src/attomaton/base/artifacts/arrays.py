@@ -48,12 +48,9 @@ def save_arrays(path: str | Path, arrays: Mapping[str, NDArray[Any]], about: Map
 
 
 def _pack(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> bytes:
+    """The bytes of a file, its texts in the order of their names: the library writes them in any order."""
     packed = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    return _ordered(safetensors.numpy.save(packed, {**about, DIGEST: _digest_all(packed, about)}))
-
-
-def _ordered(blob: bytes) -> bytes:
-    """The same file with its texts in the order of their names: the library writes them in any order."""
+    blob = safetensors.numpy.save(packed, {**about, DIGEST: _digest_all(packed, about)})
     size = int.from_bytes(blob[:8], "little")
     header: dict[str, Any] = json.loads(blob[8 : 8 + size])
     header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
@@ -88,5 +85,5 @@ def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, st
 
 def _digest_all(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> str:
     names = sorted(arrays)
-    told = json.dumps([names, sorted(about.items())])
-    return hashlib.sha256(f"{told}{digest_arrays(*map(arrays.__getitem__, names))}".encode()).hexdigest()
+    header = json.dumps([names, sorted(about.items())])
+    return hashlib.sha256(f"{header}{digest_arrays(*map(arrays.__getitem__, names))}".encode()).hexdigest()

@@ -1,23 +1,224 @@
-"""One file on disk: written beside its place under a private name, flushed, renamed, read back."""
+"""One file on disk: opened, named, flushed, renamed, locked, written whole and read back.
 
+Linux and macOS have all that is needed here. Windows has no flag that refuses links, opens no folders,
+locks with another call, and removes no open file. Linux renames without loss in one step (``renameat2``);
+elsewhere the same takes several steps, and :func:`~attomaton.base.artifacts.folders.settle` mends what a
+kill between them leaves.
+"""
+
+import ctypes
+import errno
 import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from io import FileIO
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from attomaton.base.artifacts.naming import shown
-from attomaton.base.artifacts.systems import flush, open_itself
 from attomaton.base.errors import AttomatonError, CorruptRun, UnwritablePlace
 from attomaton.base.remote import Place, RemotePath, as_place
 
-DRAFT = ".draft"
-"""Ends the name of a file that is being written."""
 
+def _load(name: str) -> Any:
+    """A module that only some systems have; None on the others."""
+    try:
+        return import_module(name)
+    except ImportError:
+        return None
+
+
+_fcntl, _msvcrt = _load("fcntl"), _load("msvcrt")
+_REFUSES_LINKS: int = getattr(os, "O_NOFOLLOW", 0)
+_PLAINLY: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+"""Do not wait for a pipe, hand nothing on to other programs, change no line ends."""
+
+OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")  # whether a folder can be opened, which is how it is flushed
+REMOVES_OPEN = _fcntl is not None  # whether a file can be removed while it is open
+FAR = 1 << 30  # the byte that is locked where locks are for bytes: nobody reads or writes there
+
+
+def open_itself(path: Path, flags: int) -> int:
+    """The descriptor of a file; a link is not followed (``ELOOP``), and a pipe is not waited for."""
+    if not _REFUSES_LINKS and path.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return os.open(path, flags | _REFUSES_LINKS | _PLAINLY, 0o666)
+
+
+def flush(path: Path) -> None:
+    """Have a file or folder on the disk, not only on its way there; a folder only where the system can.
+
+    A link to a folder stands for the folder.
+    """
+    if not OPENS_FOLDERS and path.is_dir():
+        return
+    descriptor = os.open(path, (os.O_RDONLY if OPENS_FOLDERS else os.O_RDWR) | _PLAINLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def lock_file(file: FileIO) -> bool:
+    """Lock a file until it is closed, or this process ends, in whatever way; False if another has locked it.
+
+    Raises
+    ------
+    OSError
+        If the system or the file system has no locks.
+    """
+    if _fcntl is not None:
+        try:
+            _fcntl.flock(file, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+    if _msvcrt is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    file.seek(FAR)
+    try:
+        _msvcrt.locking(file.fileno(), _msvcrt.LK_NBLCK, 1)
+    except PermissionError:
+        return False
+    finally:
+        file.seek(0)
+    return True
+
+
+def remove_open(path: Path, file: FileIO) -> None:
+    """Remove a file that we have open and locked; where that cannot be, it is closed first.
+
+    Somebody may open it in between. It then stays, and whoever has it open removes it.
+    """
+    if REMOVES_OPEN:
+        path.unlink(missing_ok=True)
+        return
+    file.close()
+    try:
+        path.unlink(missing_ok=True)
+    except PermissionError:
+        return
+
+
+NOT_REPLACING, EXCHANGING = 1, 2
+HERE = -100  # stands for the working directory in calls that take a folder
+UNKNOWN = frozenset([errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM])
+"""How a system says that it has no such call, or the file system that it cannot do this."""
+
+UNLINKABLE = UNKNOWN | {errno.EACCES, errno.EOPNOTSUPP}  # how a file system says that it has no hard links
+SPARE = ".old"
+"""Ends the name that the old folder has between two renames, where names cannot be exchanged at once."""
+
+
+def rename_new(source: Path, target: Path) -> None:
+    """Give ``source`` the name ``target``, which nothing may have: ``FileExistsError`` otherwise."""
+    if _rename(source, target, NOT_REPLACING):
+        return
+    if source.is_dir():
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+        source.rename(target)
+        return
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in UNLINKABLE:
+            raise
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+        source.rename(target)
+        return
+    source.unlink()
+
+
+def replace_empty(folder: Path, place: Path) -> None:
+    """Put a folder in place of an empty one."""
+    try:
+        folder.rename(place)
+    except FileExistsError:  # Windows puts a folder in place of none
+        place.rmdir()
+        folder.rename(place)
+
+
+def replace_file(draft: Path, place: Path) -> bool:
+    """Put a draft in place of a file; whether the old file is what the draft's name means now."""
+    if _rename(draft, place, EXCHANGING):
+        return True
+    draft.replace(place)
+    return False
+
+
+def exchange(path: Path, other: Path, spare: Path) -> None:
+    """Give two files or folders each other's names.
+
+    Where that takes several steps, the other one has the name ``spare`` between them.
+    """
+    if _rename(path, other, EXCHANGING):
+        return
+    other.rename(spare)
+    try:
+        path.rename(other)
+    except OSError:
+        spare.rename(other)
+        raise
+    spare.rename(path)
+
+
+def _rename(source: Path, target: Path, how: int) -> bool:
+    """Whether the system could do it in one step."""
+    call = _system_call()
+    if call is None:
+        return False
+    if call(HERE, os.fsencode(source), HERE, os.fsencode(target), how) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in UNKNOWN:
+        return False
+    raise OSError(number, os.strerror(number), str(source), None, str(target))
+
+
+@cache
+def _system_call() -> Any:
+    """The C library's ``renameat2``, or None where it has none."""
+    try:
+        return ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):  # no such call; on Windows no such library
+        return None
+
+
+LONGEST = 255  # bytes of a name
+
+
+def sibling(name: str, ending: str) -> str:
+    """The name with an ending; one that would be too long is cut, with a digest of the whole."""
+    raw, tail = os.fsencode(name), os.fsencode(ending)
+    if len(raw) + len(tail) > LONGEST:
+        digest = hashlib.sha256(raw).hexdigest()[:16].encode()
+        raw = raw[: LONGEST - len(tail) - len(digest)] + digest
+    return os.fsdecode(raw + tail)
+
+
+def shown(place: Path) -> str:
+    """A path as a sentence names it: from the working directory, if it is in there."""
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # it was removed
+        return str(place)
+    return str(place.relative_to(here)) if place != here and here in place.parents else str(place)
+
+
+def few(names: Sequence[str]) -> str:
+    """The first three names, and how many more there are."""
+    first = ", ".join(map(repr, names[:3]))
+    return first if len(names) <= 3 else f"{first} and {len(names) - 3:,} more"
+
+
+DRAFT = ".draft"  # ends the name of a file that is being written
 DRAFT_NAME = re.compile(r"\.[0-9a-f]{16}\.draft")
 """The whole name, as :func:`draft_name` gives it."""
 

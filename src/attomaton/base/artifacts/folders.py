@@ -8,45 +8,35 @@ at any moment leaves the old folder or the new one. What it was building stays b
 import os
 import warnings
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from attomaton.base.artifacts.files import DRAFT, entry_of, explained, flush_tree, link_or_copy
-from attomaton.base.artifacts.locks import Lock, locked
-from attomaton.base.artifacts.manifests import RUN, FolderKind
-from attomaton.base.artifacts.naming import few, shown, sibling
-from attomaton.base.artifacts.ownership import (
-    INNER,
-    PARTIAL,
-    Stock,
-    is_partial,
-    remove_ours,
-    remove_partial,
-    take_stock,
-    tell_kept,
+from attomaton.base.artifacts import ownership
+from attomaton.base.artifacts.files import (
+    DRAFT,
+    SPARE,
+    entry_of,
+    exchange,
+    explained,
+    few,
+    flush,
+    flush_tree,
+    link_or_copy,
+    rename_new,
+    replace_empty,
+    shown,
+    sibling,
 )
-from attomaton.base.artifacts.renaming import SPARE, exchange, rename_new, replace_empty
-from attomaton.base.artifacts.seals import FORMAT, MANIFEST, read_sealed, write_sealed
-from attomaton.base.artifacts.systems import flush
+from attomaton.base.artifacts.manifests import FORMAT, MANIFEST, RUN, FolderKind, read_sealed, write_sealed
 from attomaton.base.errors import UnwritablePlace
 
 
 @dataclass(frozen=True)
 class Building:
-    """A folder that is being built.
-
-    Attributes
-    ----------
-    target : Path
-        Where it will stand.
-    folder : Path
-        Where it is built; everything in this folder is ours.
-    kind : FolderKind
-        What it will hold.
-    """
+    """A folder of this kind that is being built in ``folder``, where everything is ours, for ``target``."""
 
     target: Path
     folder: Path
@@ -59,18 +49,18 @@ class Building:
 
         ``files`` are those whose digests are known; if not given, every file in the folder is listed.
         """
-        listed = self.digest_files(self._written()) if files is None else dict(files)
-        record = {**about, "kind": self.kind.name, "format": FORMAT, "files": listed}
+        if files is None:
+            written = sorted(path for path in self.folder.rglob("*") if path.is_file())
+            files = self.digest_files(
+                path for path in written if path.name not in (MANIFEST, ownership.PARTIAL)
+            )
+        record = {**about, "kind": self.kind.name, "format": FORMAT, "files": dict(files)}
         write_sealed(self.folder / MANIFEST, record)
         return record
 
     def digest_files(self, files: Iterable[Path]) -> dict[str, dict[str, Any]]:
         """Digest and size of files in the folder, by their names from there."""
         return {path.relative_to(self.folder).as_posix(): entry_of(path) for path in files}
-
-    def _written(self) -> list[Path]:
-        found = sorted(path for path in self.folder.rglob("*") if path.is_file())
-        return [path for path in found if path.name not in (MANIFEST, PARTIAL)]
 
 
 @contextmanager
@@ -81,7 +71,7 @@ def build_folder(
     *,
     overwrite: bool,
     resumable: bool = False,
-    held: Lock | None = None,
+    held: ownership.Lock | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> Generator[Building]:
     """Build a folder and put it in place of an old one of ours, if all goes well.
@@ -101,48 +91,51 @@ def build_folder(
     resumable : bool
         Take up what a killed writer left, and leave what was done if this one fails.
     held : Lock, optional
-        The lock that guards the target, if it is held already.
+        The lock of the target, if the caller has it already.
     about : mapping, optional
         What to note in the record of the unfinished folder.
-
-    Raises
-    ------
-    UnwritablePlace
-        If the target may not be written, before anything is; or if somebody else writes there.
     """
     record = {"kind": kind.name, "about": dict(about or {}), "files": sorted(files)}
-    if held is not None:
-        with _building(Path(target), kind, overwrite, _Making(held, resumable, record)) as building:
-            yield building
-        return
-    place = find_place(target)
-    with (
-        hold(place) as lock,
-        _building(place, kind, overwrite, _Making(lock, resumable, record)) as building,
-    ):
-        yield building
+    place = find_place(target) if held is None else Path(target)
+    with hold(place) if held is None else nullcontext(held) as lock:
+        with explained(place):
+            settle(place)
+            if ownership.take_stock(place) is not None and not _can_be_renamed(place):
+                raise UnwritablePlace(
+                    f"{shown(place)} cannot be replaced as a whole (you are in it, or it is a mount, or the "
+                    "folder around it cannot be written); go elsewhere, or give another folder"
+                )
+            check_replaceable(place, kind, overwrite=overwrite)
+            folder = _open_partial(place, kind, lock, record, resumable=resumable)
+        try:
+            yield Building(place, folder, kind)
+            with explained(place):
+                if not overwrite:
+                    _keep_training(folder, place)
+                _install(folder, place, lock)
+        except BaseException:
+            bare = not any(path.is_file() for path in folder.rglob("*") if path.name != ownership.PARTIAL)
+            if ownership.is_partial(folder) and (bare or not resumable):
+                drop_partial(folder, lock)
+            raise
 
 
 @contextmanager
-def hold(place: Path) -> Generator[Lock]:
+def hold(place: Path) -> Generator[ownership.Lock]:
     """Hold the lock of a folder that :func:`find_place` found."""
     with explained(place):
-        new = [one for one in (place.parent, *place.parent.parents) if not one.exists()]
+        new = [folder for folder in (place.parent, *place.parent.parents) if not folder.exists()]
         place.parent.mkdir(parents=True, exist_ok=True)
-        lock = locked(place, _lock_folder(place))
-        held = lock.__enter__()
+        beside = os.access(place.parent, os.W_OK | os.X_OK) or not place.exists()
+        guard = ownership.locked(place, place.parent if beside else place)
+        lock = guard.__enter__()
     try:
-        yield held
+        yield lock
     finally:
-        lock.__exit__(None, None, None)
+        guard.__exit__(None, None, None)
         for folder in new:  # made for nothing
             if not any(folder.iterdir()):
                 folder.rmdir()
-
-
-def _lock_folder(place: Path) -> Path:
-    """Where the lock of a place stands, whoever asks: beside it, or inside where that cannot be written."""
-    return place.parent if os.access(place.parent, os.W_OK | os.X_OK) or not place.exists() else place
 
 
 def find_place(target: str | os.PathLike[str]) -> Path:
@@ -155,11 +148,7 @@ def find_place(target: str | os.PathLike[str]) -> Path:
             raise UnwritablePlace(f"{target} is a link to nothing; give the path of a folder")
         if place.exists() and not place.is_dir():
             raise UnwritablePlace(f"{target} is a file; give the path of a folder to write to")
-        around = [one for one in place.parents if read_sealed(one / MANIFEST) is not None]
-    if around:
-        raise UnwritablePlace(
-            f"{target} is inside {shown(around[0])}, which attomaton wrote; choose another place"
-        )
+        ownership.refuse_inside(place, target)
     return place
 
 
@@ -167,47 +156,37 @@ def check_replaceable(place: Path, kind: FolderKind, *, overwrite: bool) -> None
     """Refuse a place where something stands that may not be replaced."""
     if not place.exists():
         return
-    stock = take_stock(place)
+    stock = ownership.take_stock(place)
     if stock is None:
-        strangers = sorted(entry.name for entry in place.iterdir() if not is_partial(entry))
+        strangers = sorted(entry.name for entry in place.iterdir() if not ownership.is_partial(entry))
         strangers = [name for name in strangers if not name.endswith(".attomaton-lock")]
         if strangers:
             raise UnwritablePlace(f"{shown(place)} holds other files ({few(strangers)}); give a new folder")
         return
-    _check_kind(place, stock, kind)
+    check_kind(place, kind)
     if stock.strangers:
         raise UnwritablePlace(
             f"{shown(place)} holds files that attomaton did not write ({few(stock.strangers)}); move them "
             "away, or give a new folder"
         )
-    if not overwrite and not stock.is_bare_run and not (stock.missing and _is_filling(place, stock)):
-        within = " with a training in it, which would be removed, too" if (place / INNER).exists() else ""
+    trained = (place / ownership.INNER).exists()
+    inside = [path.name for path in stock.drafts if path.parent == place]
+    moving = not trained and any(name.startswith(f"{place.name}.partial-") for name in inside)
+    if not overwrite and not stock.is_bare_run and not (stock.missing and moving):  # a killed writer's moves
+        within = " with a training in it, which would be removed, too" if trained else ""
         raise UnwritablePlace(
             f"{shown(place)} holds {kind.phrase} already{within}; give another folder, or replace it with "
             "--overwrite (in Python: overwrite=True)"
         )
 
 
-def _is_filling(place: Path, stock: Stock) -> bool:
-    """Whether files were being moved in when their writer was killed: what is missing is still in there."""
-    inside = [
-        one for one in stock.drafts if one.parent == place and one.name.startswith(f"{place.name}.partial-")
-    ]
-    return bool(inside) and not (place / INNER).exists()
-
-
 def check_kind(place: Path, kind: FolderKind) -> None:
     """Refuse a folder of ours that is of another kind."""
-    stock = take_stock(place)
-    if stock is not None:
-        _check_kind(place, stock, kind)
-
-
-def _check_kind(place: Path, stock: Stock, kind: FolderKind) -> None:
-    found = str(stock.manifest["kind"])
-    if found != kind.name:
+    stock = ownership.take_stock(place)
+    if stock is not None and stock.manifest["kind"] != kind.name:
         raise UnwritablePlace(
-            f"{shown(place)} holds files of the kind {found!r}, not {kind.phrase}; give another folder"
+            f"{shown(place)} holds files of the kind {stock.manifest['kind']!r}, not {kind.phrase}; give "
+            "another folder"
         )
 
 
@@ -216,7 +195,7 @@ def find_partials(place: Path, ending: str = "") -> list[Path]:
     beside = _beside(place)
     start = sibling(place.name, ".partial-" + "0" * 8)[:-8]
     with os.scandir(beside) as entries:
-        names = sorted(one.name for one in entries if one.is_dir(follow_symlinks=False))
+        names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     return [
         beside / name
         for name in names
@@ -224,21 +203,21 @@ def find_partials(place: Path, ending: str = "") -> list[Path]:
     ]
 
 
-def drop_partial(folder: Path, lock: Lock) -> None:
+def drop_partial(folder: Path, lock: ownership.Lock) -> None:
     """Remove an unfinished folder; what is not ours in it stays, and a warning says so."""
-    tell_kept(folder, remove_partial(folder, lock.draft))
+    ownership.tell_kept(folder, ownership.remove_partial(folder, lock.draft))
 
 
-def _remove_old(folder: Path, visible: Path, lock: Lock) -> None:
+def _remove_old(folder: Path, visible: Path, lock: ownership.Lock) -> None:
     """Remove a folder that was replaced; if that fails, the new one stands all the same.
 
     Where somebody else's files are in it, it stays, under a name that can be seen.
     """
     try:
-        kept = remove_ours(folder, lock.draft)
+        kept = ownership.remove_ours(folder, lock.draft)
         if kept:
             rename_new(folder, visible)
-            tell_kept(visible, kept)
+            ownership.tell_kept(visible, kept)
     except OSError as error:
         warnings.warn(
             f"{shown(folder)}, which was replaced, cannot be removed: {error.strerror}", stacklevel=2
@@ -249,92 +228,67 @@ def standing(place: Path) -> Path:
     """Where a folder is to be read: at its place, or under the name that it has between two renames."""
     if place.exists() or not place.parent.is_dir():
         return place
-    return next((one for one in find_partials(place, SPARE) if take_stock(one) is not None), place)
+    return next(
+        (path for path in find_partials(place, SPARE) if ownership.take_stock(path) is not None), place
+    )
 
 
 def settle(place: Path) -> None:
     """Put a folder back that a kill between two renames left without its name."""
-    found = standing(place)
-    if found != place:
-        found.rename(place)
+    actual = standing(place)
+    if actual != place:
+        actual.rename(place)
 
 
-@dataclass(frozen=True)
-class _Making:
-    """How a folder is built: under which lock, whether to be taken up, and its record but for its name."""
+def _open_partial(
+    place: Path, kind: FolderKind, lock: ownership.Lock, record: Mapping[str, Any], *, resumable: bool
+) -> Path:
+    """The folder to build in: one that a killed writer left, or a new one; what else is left goes.
 
-    lock: Lock
-    resumable: bool
-    record: Mapping[str, Any]
-
-
-@contextmanager
-def _building(place: Path, kind: FolderKind, overwrite: bool, how: _Making) -> Generator[Building]:
-    with explained(place):
-        settle(place)
-        if take_stock(place) is not None:
-            _check_swappable(place)
-        check_replaceable(place, kind, overwrite=overwrite)
-        folder = _open_partial(place, kind, how)
-    try:
-        yield Building(place, folder, kind)
-        with explained(place):
-            if not overwrite:
-                _keep_training(folder, place)
-            _install(folder, place, how.lock)
-    except BaseException:
-        if is_partial(folder) and (not how.resumable or _is_bare(folder)):
-            drop_partial(folder, how.lock)
-        raise
-
-
-def _open_partial(place: Path, kind: FolderKind, how: _Making) -> Path:
-    """The folder to build in: one that a killed writer left, or a new one; what else is left goes."""
-    taken: Path | None = None
-    for found in filter(is_partial, find_partials(place)):
-        record = read_sealed(found / PARTIAL) or {}
-        same = all(record.get(name) == value for name, value in how.record.items())
-        if how.resumable and taken is None and same:
-            taken = found
+    Of an unfinished folder the drafts go, and of a run all but its work.
+    """
+    earlier: Path | None = None
+    for partial in filter(ownership.is_partial, find_partials(place)):
+        own = read_sealed(partial / ownership.PARTIAL) or {}
+        same = all(own.get(name) == value for name, value in record.items())
+        if resumable and earlier is None and same:
+            earlier = partial
         else:
-            drop_partial(found, how.lock)
-    if taken is not None:
-        _tidy(taken, kind)
-        return taken
+            drop_partial(partial, lock)
+    if earlier is not None:
+        for draft in earlier.rglob(f".*{DRAFT}"):
+            draft.unlink()
+        for file in list(earlier.iterdir()) if kind == RUN else ():
+            if file.is_file() and file.name != ownership.PARTIAL:
+                file.unlink()
+        return earlier
     name = token_hex(4)
     folder = _beside(place) / sibling(place.name, f".partial-{name}")
-    draft = folder.with_name(how.lock.draft.name)
+    draft = folder.with_name(lock.draft.name)
     draft.mkdir()  # it has its name only when it has its record: a kill leaves nothing unknown
-    write_sealed(draft / PARTIAL, {**how.record, "id": name})
+    write_sealed(draft / ownership.PARTIAL, {**record, "id": name})
     rename_new(draft, folder)
     return folder
 
 
-def _tidy(folder: Path, kind: FolderKind) -> None:
-    """Leave of an unfinished folder what can be taken up: no drafts, and of a run only its work."""
-    for draft in folder.rglob(f".*{DRAFT}"):
-        draft.unlink()
-    if kind == RUN:
-        for file in [path for path in folder.iterdir() if path.is_file() and path.name != PARTIAL]:
-            file.unlink()
-
-
 def _keep_training(folder: Path, place: Path) -> None:
     """Link what stands in a folder without a run, such as a training, into the run that takes its place."""
-    stock = take_stock(place) if place.exists() else None
+    stock = ownership.take_stock(place) if place.exists() else None
     if stock is None or not stock.is_bare_run:
         return
     unfinished = [path for draft in stock.drafts for path in draft.rglob("*") if path.is_file()]
     names = [file.relative_to(place).as_posix() for file in [*stock.files[:-1], *unfinished]]
-    record = read_sealed(folder / PARTIAL) or {}
-    write_sealed(folder / PARTIAL, {**record, "records": names})  # before they are there: a kill leaves them
+    record = read_sealed(folder / ownership.PARTIAL) or {}
+    write_sealed(
+        folder / ownership.PARTIAL, {**record, "records": names}
+    )  # before they are there: a kill leaves them
     for name in names:
         new = folder / name
         new.parent.mkdir(parents=True, exist_ok=True)
         link_or_copy(place / name, new)
 
 
-def _install(folder: Path, place: Path, lock: Lock) -> None:
+def _install(folder: Path, place: Path, lock: ownership.Lock) -> None:
     """Put a built folder in its place."""
     flush_tree(folder)
     if folder.parent == place:
@@ -343,11 +297,11 @@ def _install(folder: Path, place: Path, lock: Lock) -> None:
     swap = lock.swap(folder.parent)  # whoever takes over the lock knows this name, and that it is ours
     lock.remember()
     rename_new(folder, swap)
-    (swap / PARTIAL).unlink()
+    (swap / ownership.PARTIAL).unlink()
     flush(swap)
     if not place.exists():
         rename_new(swap, place)
-    elif take_stock(place) is None:
+    elif ownership.take_stock(place) is None:
         replace_empty(swap, place)
     else:
         swap.chmod(place.stat().st_mode & 0o7777)
@@ -357,13 +311,13 @@ def _install(folder: Path, place: Path, lock: Lock) -> None:
     flush(place.parent)
 
 
-def _move_in(folder: Path, place: Path, lock: Lock) -> None:
+def _move_in(folder: Path, place: Path, lock: ownership.Lock) -> None:
     """Fill an empty folder that must keep its place; the manifest first, which says what is still to come."""
-    for entry in sorted(folder.iterdir(), key=lambda one: one.name != MANIFEST):
-        if entry.name != PARTIAL:
+    for entry in sorted(folder.iterdir(), key=lambda path: path.name != MANIFEST):
+        if entry.name != ownership.PARTIAL:
             rename_new(entry, place / entry.name)
     flush(place)
-    remove_partial(folder, lock.draft)
+    ownership.remove_partial(folder, lock.draft)
 
 
 def _beside(place: Path) -> Path:
@@ -384,15 +338,3 @@ def _can_be_renamed(place: Path) -> bool:
         and place not in here.parents
         and os.access(place.parent, os.W_OK | os.X_OK)
     )
-
-
-def _check_swappable(place: Path) -> None:
-    if not _can_be_renamed(place):
-        raise UnwritablePlace(
-            f"{shown(place)} cannot be replaced as a whole (you are in it, or it is a mount, or the folder "
-            "around it cannot be written); go elsewhere, or give another folder"
-        )
-
-
-def _is_bare(folder: Path) -> bool:
-    return not any(path.is_file() for path in folder.rglob("*") if path.name != PARTIAL)

@@ -1,28 +1,119 @@
-"""Manifests: sealed records of the files of a folder, read whole or not at all, and checked file by file."""
+"""Sealed records and manifests: JSON with a digest of itself, so that no altered record is taken for ours."""
 
 import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
-from attomaton.base.artifacts.files import digest_file
-from attomaton.base.artifacts.seals import FORMAT, MANIFEST, SEAL, is_sealed, read_json
+from attomaton.base.artifacts.files import digest_file, open_itself, write_file
 from attomaton.base.errors import CorruptRun, UnreadableSource
-from attomaton.base.remote import Place
+from attomaton.base.remote import Place, RemotePath
+
+MANIFEST = "manifest.json"
+"""The record of a folder that attomaton wrote: its kind, its files, and a digest of itself."""
+
+FORMAT = 2
+SEAL = "seal"  # the name under which a record holds its own digest
+LARGEST = 1 << 28  # bytes of a record; a larger one is not ours
+
+
+def digest_record(record: Any) -> str:
+    """The SHA-256 of a record of plain values, however it is laid out as text."""
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+
+
+def seal(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record with its own digest."""
+    return {**record, SEAL: digest_record(dict(record))}
+
+
+def is_sealed(record: object) -> bool:
+    """Whether a record has the digest that it carries."""
+    if not isinstance(record, dict):
+        return False
+    rest = dict(cast("dict[str, Any]", record))
+    return rest.pop(SEAL, None) == digest_record(rest)
+
+
+def read_sealed(path: Place) -> dict[str, Any] | None:
+    """The record in a regular file, without its digest; None if there is none that is whole and ours.
+
+    A store that does not answer is an error: nobody knows then what is there.
+    """
+    try:
+        record = read_json(path)
+    except (OSError, ValueError, RecursionError) as error:
+        if isinstance(error, UnreadableSource) and not isinstance(error, FileNotFoundError):
+            raise
+        return None
+    return {name: value for name, value in record.items() if name != SEAL} if is_sealed(record) else None
+
+
+def was_sealed(path: Place) -> bool:
+    """Whether a file that is no whole record of ours looks as if it had been one.
+
+    Either of two signs is enough, and one flipped bit cannot take both away.
+    """
+    try:
+        with _open(path) as file:
+            blob = file.read(LARGEST)
+    except FileNotFoundError:
+        return False
+    except UnreadableSource:
+        raise
+    except OSError:
+        return False
+    return b'"attomaton"' in blob or f'"{SEAL}"'.encode() in blob
+
+
+def read_json(path: Place) -> Any:
+    """What a regular file holds as JSON; no link is followed."""
+    with _open(path) as file:
+        blob = file.read(LARGEST + 1)
+    if len(blob) > LARGEST:
+        raise ValueError(f"it is larger than {LARGEST:,} bytes")
+    return json.loads(blob)
+
+
+def _open(path: Place) -> BinaryIO:
+    if isinstance(path, RemotePath):
+        return path.open("rb")
+    return open(open_itself(path, os.O_RDONLY), "rb")  # noqa: PTH123  a descriptor
+
+
+def write_sealed(path: Path, record: Mapping[str, Any], *, draft: Path | None = None) -> None:
+    """Write a record with its digest; ``draft`` as for :func:`~attomaton.base.artifacts.files.write_file`."""
+    write_file(path, json_writer(seal(record)), draft=draft)
+
+
+def json_writer(record: Any) -> Callable[[Path], object]:
+    """What writes a record as JSON, for :func:`~attomaton.base.artifacts.files.write_file`.
+
+    Text stays readable; names of files that are not UTF-8 are written as escapes.
+    """
+    blob = encode_record(record)
+    return lambda path: path.write_bytes(blob)
+
+
+def encode_record(record: Any) -> bytes:
+    """A record as the JSON that is written."""
+    options: Any = {"indent": 1, "allow_nan": False}
+    try:
+        blob = json.dumps(record, ensure_ascii=False, **options).encode()
+    except UnicodeEncodeError:
+        blob = json.dumps(record, **options).encode()
+    return blob + b"\n"
 
 
 @dataclass(frozen=True)
 class FolderKind:
     """A kind of folder; the module that writes such folders declares it.
 
-    Attributes
-    ----------
-    name : str
-        What manifests call it.
-    phrase : str
-        How a sentence names what such a folder holds, with its article.
-    writer : str
-        The command or method that writes one, such as ``attomaton learn --out``.
+    ``name`` is what manifests call it, ``phrase`` what sentences call its content, with an article, and
+    ``writer`` the command or method that writes one.
 
     Examples
     --------
@@ -63,19 +154,19 @@ def read_manifest(place: Place, kind: FolderKind = RUN) -> dict[str, Any]:
         raise CorruptRun(f"{path} cannot be read ({error}); write the run again") from error
     if not isinstance(manifest, dict):
         raise CorruptRun(f"{path} holds no manifest; write the run again")
-    found: dict[str, Any] = dict(manifest)  # pyright: ignore[reportUnknownArgumentType]
-    if found.get("format") != FORMAT:
+    record: dict[str, Any] = dict(manifest)  # pyright: ignore[reportUnknownArgumentType]
+    if record.get("format") != FORMAT:
         raise CorruptRun(
-            f"{place} is of format {found.get('format')}, not {FORMAT}; write it again with this version"
+            f"{place} is of format {record.get('format')}, not {FORMAT}; write it again with this version"
         )
-    if not is_sealed(found):
+    if not is_sealed(record):
         raise CorruptRun(f"{path} was altered after it was written; write the run again")
-    if found.get("kind") != kind.name:
+    if record.get("kind") != kind.name:
         raise CorruptRun(
-            f"{place} is of the kind {found.get('kind')!r}, not {kind.name!r}; give another folder"
+            f"{place} is of the kind {record.get('kind')!r}, not {kind.name!r}; give another folder"
         )
-    del found[SEAL]
-    return found
+    del record[SEAL]
+    return record
 
 
 def list_digests(folder: Place, files: Any) -> dict[str, str]:

@@ -1,50 +1,61 @@
-"""Which files of a folder are ours: those that its own sealed manifest lists, by exact name and kind.
+"""Whose a place is: which files of a folder are ours, and who writes there now.
 
-Nothing else is ever touched, whatever it is called. A folder inside one of ours is ours if it has a manifest
-of its own, or if the names listed lead into it; a link never is.
+Ours are the files that a folder's own sealed manifest lists, by exact name and kind; nothing else is ever
+touched. A folder inside one of ours is ours if it has a manifest of its own, or if the names listed lead
+into it; a link never is.
+
+One lock guards each target: a small file beside it, ``.NAME.attomaton-lock``, on which the operating system
+holds an advisory lock while its owner lives. The next writer takes over what a killed owner left, and
+removes what the owner was about to put in place or had just replaced: the lock file names it.
 """
 
+import errno
+import json
 import os
 import re
+import socket
+import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 from typing import Any, cast
 
-from attomaton.base.artifacts.files import DRAFT, DRAFT_NAME
-from attomaton.base.artifacts.manifests import RUN, TRAINING
-from attomaton.base.artifacts.naming import few, shown
-from attomaton.base.artifacts.renaming import rename_new
-from attomaton.base.artifacts.seals import MANIFEST, read_sealed
+from attomaton.base.artifacts.files import (
+    DRAFT,
+    DRAFT_NAME,
+    REMOVES_OPEN,
+    UNLINKABLE,
+    draft_name,
+    few,
+    flush,
+    lock_file,
+    open_itself,
+    remove_open,
+    rename_new,
+    shown,
+    sibling,
+)
+from attomaton.base.artifacts.manifests import MANIFEST, RUN, TRAINING, read_sealed
+from attomaton.base.errors import UnwritablePlace
 
 PARTIAL = "partial.json"
 """The record of a folder that is being built: its kind, the end of its name, and which files are ours."""
 
-INNER = TRAINING.name
-"""The one folder of ours that may stand in another: a training in a run."""
-
-SIDE_RECORDS = frozenset(["verdicts.json"])
-"""Sealed records that other commands leave in a run."""
-
-LOCK = ".attomaton-lock"
-"""Ends the name of a lock; one may stand in the folder that it guards."""
+INNER = TRAINING.name  # the one folder of ours that may stand in another: a training in a run
+SIDE_RECORDS = frozenset(["verdicts.json"])  # sealed records that other commands leave in a run
+LOCK = ".attomaton-lock"  # ends the name of a lock; one may stand in the folder that it guards
 
 
 @dataclass(frozen=True)
 class Stock:
     """What a folder of ours holds.
 
-    Attributes
-    ----------
-    manifest : mapping
-        What its manifest says.
-    files, folders : list of Path
-        What is ours, in the order in which it can be removed: the manifest comes last.
-    drafts : list of Path
-        Folders in it that are being built, or were when their writer was killed.
-    strangers : list of str
-        Names of everything else.
+    ``files`` and ``folders`` are ours, in the order in which they can be removed: the manifest comes last.
+    ``drafts`` are folders in it that are being built, or were when their writer was killed; ``strangers`` are
+    the names of everything else.
     """
 
     manifest: Mapping[str, Any]
@@ -61,8 +72,8 @@ class Stock:
     @property
     def missing(self) -> bool:
         """Whether a listed file is not there: a writer was killed while it moved them in."""
-        found = {path.relative_to(self.folders[-1]).as_posix() for path in self.files}
-        return not listed_names(self.manifest) <= found
+        present = {path.relative_to(self.folders[-1]).as_posix() for path in self.files}
+        return not listed_names(self.manifest) <= present
 
 
 def take_stock(folder: Path) -> Stock | None:
@@ -77,20 +88,20 @@ def take_stock(folder: Path) -> Stock | None:
 
 def listed_names(manifest: Mapping[str, Any]) -> set[str]:
     """The names in a manifest, relative to its folder."""
-    found: set[str] = set()
+    listed: set[str] = set()
     for part in ("files", "records"):
         names = manifest.get(part, ())
         if isinstance(names, Mapping | list | tuple):
-            found.update(map(str, cast("Iterable[object]", names)))
-    return found
+            listed.update(map(str, cast("Iterable[object]", names)))
+    return listed
 
 
 def _sort(folder: Path, listed: set[str], stock: Stock) -> None:
     """Everything in a folder, told apart."""
     with os.scandir(folder) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
+        ordered = sorted(entries, key=lambda entry: entry.name)
     manifest: list[Path] = []
-    for entry in found:
+    for entry in ordered:
         path = Path(entry.path)
         inner = {name.split("/", 1)[1] for name in listed if name.startswith(f"{entry.name}/")}
         if entry.is_file(follow_symlinks=False):
@@ -108,25 +119,25 @@ def _sort(folder: Path, listed: set[str], stock: Stock) -> None:
             stock.drafts.append(path)
         elif inner:
             _sort(path, inner, stock)
-        elif entry.name == INNER and (within := _inner_manifest(path)) is not None:
-            _sort(path, listed_names(within), stock)
+        elif entry.name == INNER and (record := read_sealed(path / MANIFEST) or {}).get("kind") == INNER:
+            _sort(path, listed_names(record), stock)
         else:
             stock.strangers.append(entry.name)
     stock.files.extend(manifest)
     stock.folders.append(folder)
 
 
-def _inner_manifest(folder: Path) -> dict[str, Any] | None:
-    """The manifest of a folder that belongs into one of ours: a training in a run, and nothing else."""
-    manifest = read_sealed(folder / MANIFEST)
-    return manifest if manifest is not None and manifest.get("kind") == INNER else None
-
-
 def _is_side_record(path: Path) -> bool:
-    if path.name not in SIDE_RECORDS:
-        return False
-    record = read_sealed(path)
-    return record is not None and f"{record.get('kind')}.json" == path.name
+    return path.name in SIDE_RECORDS and f"{(read_sealed(path) or {}).get('kind')}.json" == path.name
+
+
+def refuse_inside(place: Path, target: object) -> None:
+    """Refuse a place inside a folder that attomaton wrote; a sentence calls it ``target``."""
+    around = next((folder for folder in place.parents if read_sealed(folder / MANIFEST) is not None), None)
+    if around is not None:
+        raise UnwritablePlace(
+            f"{target} is inside {shown(around)}, which attomaton wrote; choose another place"
+        )
 
 
 def is_partial(folder: Path) -> bool:
@@ -187,14 +198,14 @@ def _owned_names(record: Mapping[str, Any]) -> re.Pattern[str]:
     Its record lists them. ``#`` in a name stands for one digit; a name that ends in ``/**`` is that of a
     folder with everything in it.
     """
-    found = [re.escape(PARTIAL), re.escape(MANIFEST), rf"(.*/)?{DRAFT_NAME.pattern}"]
+    patterns = [re.escape(PARTIAL), re.escape(MANIFEST), rf"(.*/)?{DRAFT_NAME.pattern}"]
     for name in listed_names(record):
         inner = name.removesuffix("/**")
         parts = re.escape(inner).replace(r"\#", "[0-9]").split("/")
-        found += ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
+        patterns += ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
         if name != inner:
-            found.append(f"{'/'.join(parts)}/.*")
-    return re.compile("|".join(found))
+            patterns.append(f"{'/'.join(parts)}/.*")
+    return re.compile("|".join(patterns))
 
 
 def _remove_last(folder: Path, spare: Path) -> None:
@@ -220,3 +231,184 @@ def tell_kept(folder: Path, names: list[str]) -> None:
             f"{shown(folder)} holds files that attomaton did not write ({few(names)}); they were left there",
             stacklevel=2,
         )
+
+
+KIND = "lock of attomaton"
+SWAP = ".swap"
+PROCESSES = Path("/proc")  # where a system lists its processes by number, if it does
+LONGEST = 24 * 3600  # seconds after which a lock is stale where nobody can say whether its owner lives
+
+
+@dataclass(frozen=True)
+class Lock:
+    """A lock file, and a draft beside it that its owner may write and that the next owner removes."""
+
+    path: Path
+    draft: Path
+
+    def swap(self, beside: Path) -> Path:
+        """The name of a folder while it changes places with the target; what is left of it is removed."""
+        return beside / self.draft.with_suffix(SWAP).name
+
+    def remember(self) -> None:
+        """Have the lock file on the disk, so that it tells even after a loss of power what to remove."""
+        flush(self.path)
+        flush(self.path.parent)
+
+
+@contextmanager
+def locked(target: Path, beside: Path) -> Generator[Lock]:
+    """Lock ``target`` against other processes and threads; the lock file is in the folder ``beside``."""
+    path = beside / sibling("." + target.name, LOCK)
+    file, draft = _take(path, target)
+    with file:
+        try:
+            yield Lock(path, beside / draft)
+        finally:  # if this is interrupted, the lock file stays and tells the next writer what to remove
+            _remove_left(draft, beside, target)
+            remove_open(path, file)
+
+
+def _take(path: Path, target: Path) -> tuple[FileIO, str]:
+    """A lock file of ours, open, and the name of its draft."""
+    for _ in range(1000):
+        _remove_stale(path, target)
+        draft = draft_name()
+        file = _make(path, draft)
+        if file is not None:
+            return file, draft
+    raise UnwritablePlace(f"{shown(target)} is being written by others all the time; write to another place")
+
+
+def _make(path: Path, draft: str) -> FileIO | None:
+    """A new lock file that is whole and locked when it appears; None if another one is there."""
+    about = {"kind": KIND, "pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
+    blob = json.dumps({**about, "draft": draft}).encode()
+    if not REMOVES_OPEN:
+        return _make_plainly(path, blob)
+    file, name = _open_unnamed(path)
+    try:
+        file.write(blob)
+        _lock(file)
+        if name is None:  # the folder is not looked at, but without one Python does not follow the link
+            os.link(f"/proc/self/fd/{file.fileno()}", path, src_dir_fd=file.fileno())
+        else:
+            os.link(name, path)
+    except BaseException as error:
+        file.close()
+        if isinstance(error, FileExistsError):
+            return None
+        if isinstance(error, OSError) and error.errno in UNLINKABLE:  # a file system without hard links
+            return _make_plainly(path, blob)
+        raise
+    finally:
+        if name is not None:
+            name.unlink(missing_ok=True)
+    return file
+
+
+def _make_plainly(path: Path, blob: bytes) -> FileIO | None:
+    """A new lock file that has its name before it is whole."""
+    try:
+        file = _open(path, os.O_CREAT | os.O_EXCL)
+    except FileExistsError:
+        return None
+    file.write(blob)
+    _lock(file)
+    return file
+
+
+def _open_unnamed(path: Path) -> tuple[FileIO, Path | None]:
+    """A new file without a name, or with a private one where the file system asks for one."""
+    try:
+        return FileIO(os.open(path.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666), "r+"), None
+    except (AttributeError, OSError) as error:
+        unknown = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
+        if isinstance(error, OSError) and error.errno not in unknown:
+            raise
+    name = path.with_name(draft_name())
+    return _open(name, os.O_CREAT | os.O_EXCL), name
+
+
+def _open(path: Path, flags: int = 0) -> FileIO:
+    """A file to read and write; no link is followed."""
+    return FileIO(open_itself(path, os.O_RDWR | flags), "r+")
+
+
+def _remove_stale(path: Path, target: Path) -> None:
+    """Remove a lock whose owner is gone, with its draft; say who holds one that is in use."""
+    try:
+        file = _open(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise
+        raise _in_the_way(path) from error
+    with file:
+        owner = _read(file)
+        if owner is None:
+            raise _in_the_way(path)
+        if not _lock(file, owner):
+            raise UnwritablePlace(
+                f"{shown(target)} is being written by {_describe(owner)}; wait, or write elsewhere"
+            )
+        try:
+            same = os.path.samestat(os.fstat(file.fileno()), path.lstat())
+        except FileNotFoundError:
+            return
+        if same:
+            _remove_left(str(owner.get("draft")), path.parent, target)
+            remove_open(path, file)
+
+
+def _lock(file: FileIO, owner: dict[str, Any] | None = None) -> bool:
+    """Whether the file could be locked.
+
+    Where none can, whether its owner's process is gone; where that cannot be seen, whether the lock is old.
+    """
+    try:
+        return lock_file(file)
+    except OSError:  # a file system without locks
+        if owner is None:
+            return True
+    if owner.get("host") != socket.gethostname() or not PROCESSES.is_dir():
+        return time.time() - float(owner.get("since", 0.0)) >= LONGEST
+    return not (PROCESSES / str(owner.get("pid"))).exists()
+
+
+def _read(file: FileIO) -> dict[str, Any] | None:
+    """Who a lock file says its owner is; None for a file that is no lock of ours."""
+    try:
+        owner = json.loads(file.read(4096) or b"")  # a pipe gives nothing
+    except (OSError, ValueError):
+        return None
+    if not isinstance(owner, dict) or cast("dict[str, Any]", owner).get("kind") != KIND:
+        return None
+    return cast("dict[str, Any]", owner)
+
+
+def _remove_left(name: str, beside: Path, target: Path) -> None:
+    """Remove what an owner left under its draft's name, beside the target or in it (a training in a run)."""
+    if not DRAFT_NAME.fullmatch(name):
+        return
+    for folder in (beside, target):
+        if not folder.is_dir():
+            continue
+        draft = folder / name
+        swap = draft.with_suffix(SWAP)
+        others = remove_ours(swap, draft) if swap.is_dir() and not swap.is_symlink() else []
+        remove_draft(draft)
+        tell_kept(swap, others)
+
+
+def _describe(owner: dict[str, Any]) -> str:
+    minutes = (time.time() - float(owner.get("since", 0.0))) / 60
+    age = f"{minutes:.0f} minutes" if minutes >= 2 else f"{60 * minutes:.0f} seconds"
+    return f"process {owner.get('pid')} on {owner.get('host')}, for {age} now"
+
+
+def _in_the_way(path: Path) -> UnwritablePlace:
+    return UnwritablePlace(
+        f"{shown(path)} is in the way and no lock of attomaton; move it away, or write elsewhere"
+    )

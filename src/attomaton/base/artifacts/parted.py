@@ -4,6 +4,7 @@ Which rows belong to which query is said by counts, not searched for: the rows o
 the row groups of a file all hold equally many rows but the last, :data:`GROUP_ROWS` where it is written.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,22 +12,62 @@ from itertools import pairwise
 from os import getpid
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.artifacts.blocks import BLOCK, REPLACED, CheckedFile, entry_in_blocks
 from attomaton.base.artifacts.files import write_file
 from attomaton.base.errors import CorruptRun
 from attomaton.base.ragged import offsets_of, ranges_of
-from attomaton.base.remote import Place
+from attomaton.base.remote import Place, RangeReader
 from attomaton.base.tables import Int64, arrow_parquet, empty_table, exact_file, take_rows
 
-GROUP_ROWS = 1 << 16
-MOST_OPEN = 16
-"""Files of one table that are kept open."""
+BLOCK = 1 << 17  # bytes that have a digest of their own
+DIGITS = 16  # hexadecimal digits that are kept of the SHA-256 of a block
+REPLACED = ", or replaced by another one after it was opened; load the run again, or write it again"
+"""How a message ends about a file that is not what the manifest said when the run was opened."""
 
+
+def entry_in_blocks(path: Path) -> dict[str, Any]:
+    """Digest and size of a file, as manifests list them, and under ``blocks`` the digests of its blocks."""
+    whole, blocks, size = hashlib.sha256(), "", 0
+    with path.open("rb", buffering=0) as file:
+        for blob in iter(lambda: file.read(BLOCK), b""):
+            whole.update(blob)
+            blocks += _digest(blob)
+            size += len(blob)
+    return {"sha256": whole.hexdigest(), "bytes": size, "blocks": blocks}
+
+
+class CheckedFile(RangeReader):
+    """A file that is open for reading, of which only blocks that are as they were written are given out."""
+
+    def __init__(self, file: BinaryIO, entry: Any, name: str) -> None:
+        self._n_bytes, self._blocks = int(entry["bytes"]), str(entry["blocks"])
+        super().__init__(file, name, self._n_bytes)
+        if len(self._blocks) != DIGITS * -(-self._n_bytes // BLOCK):
+            raise CorruptRun(f"the manifest lists the blocks of {name} wrongly; write the run again")
+
+    def read_range(self, length: int) -> bytes:
+        """The bytes, out of whole blocks whose digests are compared."""
+        first, last = self.position // BLOCK, (self.position + length - 1) // BLOCK
+        self.file.seek(first * BLOCK)
+        blob = self.file.read(min((last + 1) * BLOCK, self._n_bytes) - first * BLOCK)
+        for number in range(first, last + 1):
+            block = blob[(number - first) * BLOCK : (number - first + 1) * BLOCK]
+            if _digest(block) != self._blocks[DIGITS * number : DIGITS * (number + 1)]:
+                raise CorruptRun(f"{self.name} was altered after the run was written{REPLACED}")
+        start = self.position - first * BLOCK
+        return blob[start : start + length]
+
+
+def _digest(blob: bytes) -> str:
+    return hashlib.sha256(blob).hexdigest()[:DIGITS]
+
+
+GROUP_ROWS = 1 << 16
+MOST_OPEN = 16  # files of one table that are kept open
 _arrow: Any = pa
 
 
@@ -46,11 +87,8 @@ def write_part(
 
     def write(path: Path) -> None:
         nonlocal rows
-        rows = 0
-        with (
-            exact_file(path, "wb") as sink,
-            arrow_parquet().ParquetWriter(sink, schema, **options) as writer,
-        ):
+        parquet = arrow_parquet()
+        with exact_file(path, "wb") as sink, parquet.ParquetWriter(sink, schema, **options) as writer:
             for group in regroup(tables):
                 writer.write_table(group, GROUP_ROWS)
                 rows += group.num_rows
@@ -61,20 +99,19 @@ def write_part(
 
 def regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The same rows in pieces of whole row groups, the last one perhaps smaller, each in one chunk."""
-    held: list[Any] = []
+    pending: list[Any] = []
     size = 0
     for table in tables:
         if table.num_rows:
-            held.append(table)
+            pending.append(table)
             size += table.num_rows
         if size >= GROUP_ROWS:
-            whole: Any = pa.concat_tables(held).combine_chunks()
+            whole: Any = pa.concat_tables(pending).combine_chunks()
             cut = size // GROUP_ROWS * GROUP_ROWS
             yield whole.slice(0, cut)
-            held, size = [whole.slice(cut)], size - cut
+            pending, size = [whole.slice(cut)], size - cut
     if size:
-        rest: Any = pa.concat_tables(held).combine_chunks()
-        yield rest
+        yield pa.concat_tables(pending).combine_chunks()
 
 
 def open_part(folder: Place, entry: Mapping[str, Any]) -> Any:
@@ -86,30 +123,19 @@ def open_part(folder: Place, entry: Mapping[str, Any]) -> Any:
 
 def read_whole(folder: Place, parts: Mapping[str, Mapping[str, Any]], table: str) -> pa.Table:
     """All rows of a table of a run, from the entries of the parts of all its tables."""
-    names = sorted(name for name in parts if name.startswith(f"{table}-"))
-    found: list[Any] = []
-    for name in names:
+    tables: list[Any] = []
+    for name in sorted(name for name in parts if name.startswith(f"{table}-")):
         with open_part(folder, {**parts[name], "name": name}) as file:
-            found.append(file.read(use_threads=False))
-    return pa.concat_tables(found)
+            tables.append(file.read(use_threads=False))
+    return pa.concat_tables(tables)
 
 
 @dataclass(frozen=True, eq=False)
 class PartedTable:
     """A table in parts on disk, of which the rows of some queries are read.
 
-    Attributes
-    ----------
-    folder : Path or RemotePath
-        Where its files are.
-    files : sequence of mappings
-        The entry of each part, as :func:`write_part` gave it.
-    borders : int64 array, shape (n_parts + 1,)
-        Part ``i`` holds the queries ``borders[i] … borders[i + 1] − 1``.
-    counts : int64 array, shape (n_tokens,)
-        Rows of each query.
-    schema : pyarrow.Schema
-        The columns that the files must have.
+    ``files`` has the entry of each part, as :func:`write_part` gave it. Part ``i`` holds the queries
+    ``borders[i] … borders[i + 1] − 1``, and ``counts`` has the rows of each query, shape (n_tokens,).
     """
 
     folder: Place
@@ -119,12 +145,12 @@ class PartedTable:
     schema: pa.Schema
 
     def __post_init__(self) -> None:
-        told = [int(entry["rows"]) for entry in self.files]
+        rows = [int(entry["rows"]) for entry in self.files]
         if any(int(entry["group"]) < 1 for entry in self.files):
             raise CorruptRun(
                 f"the manifest of {self.folder} gives no size of row groups; write the run again"
             )
-        if len(self.borders) != len(told) + 1 or told != np.diff(self._offsets[self.borders]).tolist():
+        if len(self.borders) != len(rows) + 1 or rows != np.diff(self._offsets[self.borders]).tolist():
             raise CorruptRun(
                 f"the parts of {self.folder} hold other rows than its index; write the run again"
             )
@@ -146,14 +172,14 @@ class PartedTable:
         """The rows of these queries, which rise."""
         part = np.searchsorted(self.borders, queries, side="right") - 1
         starts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(part)]
-        found = [
+        tables = [
             self._read_of_part(int(part[first]), queries[first:last])
             for first, last in pairwise(starts)
             if first < last
         ]
-        if not found:
+        if not tables:
             return empty_table(self.schema)
-        whole: Any = pa.concat_tables(found)
+        whole: Any = pa.concat_tables(tables)
         return whole.combine_chunks()
 
     def scan(self, query: int) -> Iterator[pa.Table]:
@@ -192,6 +218,7 @@ class PartedTable:
 
     def _read_groups(self, part: int, groups: list[int]) -> Any:
         files = self._opened.setdefault(getpid(), _OpenFiles())
+        path = self.folder / self.files[part]["name"]
         with files.lock:
             try:
                 file = files.open(part, self.folder, self.files[part])
@@ -199,22 +226,14 @@ class PartedTable:
             except CorruptRun:
                 raise
             except FileNotFoundError as error:
-                name = self.files[part]["name"]
-                raise CorruptRun(f"{self.folder / name} is missing{REPLACED}") from error
+                raise CorruptRun(f"{path} is missing{REPLACED}") from error
             except (OSError, ValueError, IndexError) as error:  # Arrow's errors are ValueErrors
-                name = self.files[part]["name"]
-                raise CorruptRun(
-                    f"{self.folder / name} cannot be read ({error}); write the run again"
-                ) from error
-        whole = table.num_rows == sum(self._group_size(part, group) for group in groups)
+                raise CorruptRun(f"{path} cannot be read ({error}); write the run again") from error
+        size, n_rows = self._group_rows(part), int(self.files[part]["rows"])
+        whole = table.num_rows == sum(min(size, n_rows - group * size) for group in groups)
         if not whole or table.schema.names != self.schema.names:
-            name = self.files[part]["name"]
-            raise CorruptRun(f"{self.folder / name} holds other rows or columns; write the run again")
+            raise CorruptRun(f"{path} holds other rows or columns; write the run again")
         return table if table.schema.equals(self.schema) else table.cast(self.schema)  # loads much
-
-    def _group_size(self, part: int, group: int) -> int:
-        size = self._group_rows(part)
-        return min(size, int(self.files[part]["rows"]) - group * size)
 
     def _group_rows(self, part: int) -> int:
         return int(self.files[part]["group"])

@@ -7,10 +7,11 @@ import json
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +19,9 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
+from attomaton.base.artifacts import manifests
 from attomaton.base.artifacts.files import explained, write_file
 from attomaton.base.artifacts.folders import Building, build_folder, standing
-from attomaton.base.artifacts.manifests import RUN, FolderKind, list_digests, read_checked, read_manifest
-from attomaton.base.artifacts.seals import json_writer
 from attomaton.base.errors import CorruptRun
 from attomaton.base.options import given_path
 from attomaton.base.remote import Place, as_place
@@ -31,8 +31,7 @@ Stored = TypeVar("Stored")
 
 ARRAYS = "arrays.safetensors"
 PACKAGES = ("attomaton", "numpy", "scipy", "pyarrow", "numba")
-TRIES = 5
-"""How often a run is read anew that is replaced while it is read."""
+TRIES = 5  # how often a run is read anew that is replaced while it is read
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +44,15 @@ class Run:
     manifest: Mapping[str, Any]
     parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """Files that are there already, or are not read with the others: name → entry, with its blocks."""
-    place: Place | None = None
-    """Where it was read."""
+    place: Place | None = None  # where it was read
 
 
 def write_run(
-    folder: str | PathLike[str], run: Run, kind: FolderKind = RUN, *, overwrite: bool = False
+    folder: str | PathLike[str],
+    run: Run,
+    kind: manifests.FolderKind = manifests.RUN,
+    *,
+    overwrite: bool = False,
 ) -> Path:
     """Write a folder of this kind whole; an earlier one in the same place is replaced if that is asked for.
 
@@ -78,7 +80,9 @@ def explained_run(
         raise CorruptRun(f"{place} holds no whole {holds} ({reason}); {cure}") from error
 
 
-def load_run(folder: str | PathLike[str], kind: FolderKind, assemble: Callable[[Run], Stored]) -> Stored:
+def load_run(
+    folder: str | PathLike[str], kind: manifests.FolderKind, assemble: Callable[[Run], Stored]
+) -> Stored:
     """What ``assemble`` makes of a folder of this kind; what was altered does not load."""
     place = given_path(folder, "path")
     run = read_run(place, kind)
@@ -92,55 +96,49 @@ def fill_run(building: Building, run: Run) -> None:
     digests: dict[str, dict[str, Any]] = {}
     with explained(place):
         for name, table in run.tables.items():
-            digests[f"{name}.parquet"] = write_file(place / f"{name}.parquet", _parquet_writer(table))
+            file = place / f"{name}.parquet"
+            digests[file.name] = write_file(file, partial(write_parquet, table))
         packed = {name: np.ascontiguousarray(array) for name, array in run.arrays.items()}
         if packed:
             blob = safetensors.numpy.save(packed)
             digests[ARRAYS] = write_file(place / ARRAYS, lambda path: path.write_bytes(blob))
         for name, record in run.records.items():
-            digests[f"{name}.json"] = write_file(place / f"{name}.json", json_writer(record))
+            digests[f"{name}.json"] = write_file(place / f"{name}.json", manifests.json_writer(record))
         versions = {package: version(package) for package in PACKAGES}
         building.finish({**run.manifest, "versions": versions}, {**run.parts, **digests})
 
 
-def read_run(folder: str | Place, kind: FolderKind = RUN) -> Run:
+def read_run(folder: str | Place, kind: manifests.FolderKind = manifests.RUN) -> Run:
     """Read a run folder, or another of this ``kind``, back, every file checked against the manifest's digest.
 
     A run that is replaced while it is read is read again: what comes back is the old one or the new one. Of
     tables in parts only the entries of their files come back.
     """
-    place, manifest = find_run(folder, kind)
-    for _ in range(TRIES):
+    place = as_place(folder)
+    if isinstance(place, Path) and not place.exists() and standing(place.absolute()).exists():
+        place = standing(place.absolute())
+    manifest = manifests.read_manifest(place, kind)
+    for tries in range(TRIES + 1):
         try:
             return _read_files(place, manifest)
         except CorruptRun:
-            now = read_manifest(place, kind)
-            if now == manifest:
+            before, manifest = manifest, manifests.read_manifest(place, kind)
+            if tries == TRIES or before == manifest:
                 raise
-            manifest = now
-    return _read_files(place, manifest)
-
-
-def find_run(folder: str | Place, kind: FolderKind = RUN) -> tuple[Place, dict[str, Any]]:
-    """Where a run is to be read, and its manifest."""
-    place = as_place(folder)
-    if isinstance(place, Path) and not place.exists() and (found := standing(place.absolute())).exists():
-        place = found
-    return place, read_manifest(place, kind)
+    raise AssertionError  # the last try returns or raises
 
 
 def _read_files(place: Place, manifest: Mapping[str, Any]) -> Run:
     tables: dict[str, pa.Table] = {}
     arrays: dict[str, NDArray[Any]] = {}
     records: dict[str, Any] = {}
-    parts = {
-        name: entry for name, entry in listed_entries(manifest.get("files")).items() if "blocks" in entry
-    }
-    for name, digest in list_digests(place, manifest.get("files")).items():
-        if name in parts:
+    digests = manifests.list_digests(place, manifest.get("files"))
+    parts = {name: entry for name, entry in manifest.get("files", {}).items() if "blocks" in entry}
+    for name, digest in digests.items():
+        if name in parts:  # its bytes are checked as they are read
             check_size(place / name, parts[name])
             continue
-        blob = read_checked(place / name, digest)
+        blob = manifests.read_checked(place / name, digest)
         try:
             if name == ARRAYS:
                 arrays = safetensors.numpy.load(blob)
@@ -155,14 +153,8 @@ def _read_files(place: Place, manifest: Mapping[str, Any]) -> Run:
     return Run(tables, arrays, records, manifest, parts, place)
 
 
-def listed_entries(files: Any) -> dict[str, dict[str, Any]]:
-    """The entries of files that a manifest lists, as far as they are such."""
-    listed = cast("dict[str, Any]", files) if isinstance(files, dict) else {}
-    return {name: entry for name, entry in listed.items() if isinstance(entry, dict)}
-
-
 def check_size(path: Place, entry: Mapping[str, Any]) -> None:
-    """Refuse a file of a part that is missing or cut short; its bytes are checked as they are read."""
+    """Refuse a file of a part that is missing or cut short."""
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -171,7 +163,3 @@ def check_size(path: Place, entry: Mapping[str, Any]) -> None:
         ) from error
     if size != entry.get("bytes"):
         raise CorruptRun(f"{path} was altered after the run was written; write the run again")
-
-
-def _parquet_writer(table: pa.Table) -> Callable[[Path], object]:
-    return lambda path: write_parquet(table, str(path))

@@ -9,16 +9,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from attomaton.base.artifacts.files import check_written, entry_of, explained, write_draft
-from attomaton.base.artifacts.locks import locked
-from attomaton.base.artifacts.naming import shown
-from attomaton.base.artifacts.renaming import rename_new, replace_file
-from attomaton.base.artifacts.seals import MANIFEST, read_sealed
-from attomaton.base.artifacts.systems import flush
+from attomaton.base.artifacts.files import (
+    check_written,
+    entry_of,
+    explained,
+    flush,
+    rename_new,
+    replace_file,
+    write_draft,
+)
+from attomaton.base.artifacts.ownership import locked, refuse_inside
 from attomaton.base.errors import UnwritablePlace
 
-HEAD = 4096
-"""Bytes at the beginning of a text that tell whose it is."""
+HEAD = 4096  # bytes at the beginning of a text that tell whose it is
 
 
 def write_target(
@@ -27,10 +30,16 @@ def write_target(
     """Write a file that a user names; the digest and size of what is there.
 
     An old file is replaced if ``is_ours`` says so of it. Links, devices and folders are refused,
-    and so is every file of anybody else.
+    and so is every file of anybody else. The path ``-`` is standard output.
     """
-    if is_standard_output(path):
-        return _write_out(write)
+    if os.fspath(path) == "-":
+        with tempfile.TemporaryDirectory(prefix="attomaton-") as folder:
+            draft = Path(folder, "out")
+            digest, size = write_draft(draft, write), draft.stat().st_size
+            with draft.open("rb") as file:
+                shutil.copyfileobj(file, sys.stdout.buffer)
+            sys.stdout.flush()
+        return {"sha256": digest, "bytes": size}
     place = check_target(path, is_ours=is_ours)
     with explained(place), locked(place, place.parent) as lock:
         digest = write_draft(lock.draft, write)
@@ -39,36 +48,15 @@ def write_target(
         return check_written(place, digest, entry_of)
 
 
-def is_standard_output(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is ``-``, which stands for standard output."""
-    return os.fspath(path) == "-"
-
-
-def _write_out(write: Callable[[Path], object]) -> dict[str, Any]:
-    """Write to standard output what would have been a file."""
-    with tempfile.TemporaryDirectory(prefix="attomaton-") as folder:
-        draft = Path(folder, "out")
-        digest = write_draft(draft, write)
-        size = draft.stat().st_size
-        with draft.open("rb") as file:
-            shutil.copyfileobj(file, sys.stdout.buffer)
-        sys.stdout.flush()
-    return {"sha256": digest, "bytes": size}
-
-
 def check_target(path: str | os.PathLike[str], *, is_ours: Callable[[Path], bool]) -> Path:
     """Say at once why a file cannot be written: before the work, not after."""
     if not os.fspath(path):
         raise UnwritablePlace("the path of the file is empty; give a name")
     place = Path(path)
-    if is_standard_output(path):
+    if os.fspath(path) == "-":
         return place
     with explained(place):
-        around = [one for one in Path(os.path.realpath(place)).parents if read_sealed(one / MANIFEST)]
-        if around:
-            raise UnwritablePlace(
-                f"{place} is inside {shown(around[0])}, which attomaton wrote; choose another place"
-            )
+        refuse_inside(Path(os.path.realpath(place)), place)
         try:
             kind = place.lstat().st_mode
         except FileNotFoundError:
@@ -91,10 +79,11 @@ def _swap_in(draft: Path, place: Path, is_ours: Callable[[Path], bool]) -> None:
     if not os.path.lexists(place):
         rename_new(draft, place)
         return
-    if not _belongs(place, is_ours):
-        raise UnwritablePlace(f"{place} was written by somebody else in the meantime; choose another name")
-    if replace_file(draft, place) and not _belongs(draft, is_ours):
+    foreign = not _belongs(place, is_ours)
+    if not foreign and replace_file(draft, place) and not _belongs(draft, is_ours):
         replace_file(draft, place)
+        foreign = True
+    if foreign:
         raise UnwritablePlace(f"{place} was written by somebody else in the meantime; choose another name")
 
 

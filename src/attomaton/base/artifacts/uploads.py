@@ -6,16 +6,15 @@ marker goes. Without a manifest there is no run; with the marker, a later upload
 """
 
 import tempfile
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from secrets import token_hex
 
+from attomaton.base.artifacts import manifests
 from attomaton.base.artifacts.folders import Building, build_folder
-from attomaton.base.artifacts.manifests import FolderKind
 from attomaton.base.artifacts.ownership import INNER, SIDE_RECORDS, listed_names, take_stock
-from attomaton.base.artifacts.seals import MANIFEST, encode_record, read_sealed, seal, was_sealed
 from attomaton.base.errors import CorruptRun, UnwritablePlace
 from attomaton.base.remote import RemotePath, as_place
 
@@ -32,23 +31,24 @@ def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = Fals
         )
     place = check_upload(url, overwrite=overwrite)
     new = [path.relative_to(folder).as_posix() for path in stock.files]
-    there = set(place.names_below())
-    old = _owned(place) & there
-    taken = sorted((there - old - {MARKER}).intersection(new))
-    if taken:
+    present = set(place.names_below())
+    old = _owned(place) & present
+    foreign = sorted((present - old - {MARKER}).intersection(new))
+    if foreign:
         raise UnwritablePlace(
-            f"{place / taken[0]} is there already and attomaton did not write it; choose another place"
+            f"{place / foreign[0]} is there already and attomaton did not write it; choose another place"
         )
     token = token_hex(8)
     marker = {"kind": "upload", "token": token, "files": sorted(old.union(new))}
-    (place / MARKER).write_bytes(encode_record(seal(marker)))
-    (place / MANIFEST).unlink()
-    for name in sorted(old.difference(new) - {MANIFEST}):
+    (place / MARKER).write_bytes(manifests.encode_record(manifests.seal(marker)))
+    (place / manifests.MANIFEST).unlink()
+    for name in sorted(old.difference(new) - {manifests.MANIFEST}):
         (place / name).unlink()
-    _send(folder, place, (name for name in new if name != MANIFEST))
-    if (read_sealed(place / MARKER) or {}).get("token") != token:
+    for name in (name for name in new if name != manifests.MANIFEST):
+        (place / name).upload(folder / name)
+    if (manifests.read_sealed(place / MARKER) or {}).get("token") != token:
         raise UnwritablePlace(f"another upload to {place} began in the meantime; upload to another place")
-    _send(folder, place, [MANIFEST])
+    (place / manifests.MANIFEST).upload(folder / manifests.MANIFEST)
     (place / MARKER).unlink()
     return place
 
@@ -56,7 +56,7 @@ def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = Fals
 @contextmanager
 def build_at(
     target: str | PathLike[str] | RemotePath,
-    kind: FolderKind,
+    kind: manifests.FolderKind,
     files: Collection[str],
     *,
     overwrite: bool,
@@ -85,19 +85,19 @@ def check_upload(url: str | RemotePath, *, overwrite: bool = False) -> RemotePat
     place = as_place(url)
     if not isinstance(place, RemotePath) or place.is_web:
         raise UnwritablePlace(f"{url} is no URL of a store; give one such as s3://bucket/run")
-    if read_sealed(place / MANIFEST) is not None:
+    if manifests.read_sealed(place / manifests.MANIFEST) is not None:
         if not overwrite:
             raise UnwritablePlace(
                 f"{place} holds an earlier run; choose another place, or replace it with overwrite=True "
                 "(--overwrite on the command line)"
             )
         return place
-    if was_sealed(place / MANIFEST):
+    if manifests.was_sealed(place / manifests.MANIFEST):
         raise UnwritablePlace(
             f"the manifest of {place} was altered, so nobody knows what else there is ours; choose another "
             "place, or take it away"
         )
-    if read_sealed(place / MARKER) is None:
+    if manifests.read_sealed(place / MARKER) is None:
         strangers = place.names_below()
         if strangers:
             raise UnwritablePlace(
@@ -108,16 +108,11 @@ def check_upload(url: str | RemotePath, *, overwrite: bool = False) -> RemotePat
 
 def _owned(place: RemotePath) -> set[str]:
     """The names of our files behind a URL, as its own records list them."""
-    marker = read_sealed(place / MARKER) or {}
+    marker = manifests.read_sealed(place / MARKER) or {}
     names = listed_names({"files": marker.get("files", ())})
-    manifest = read_sealed(place / MANIFEST)
+    manifest = manifests.read_sealed(place / manifests.MANIFEST)
     if manifest is not None:
-        names |= listed_names(manifest) | {MANIFEST, *SIDE_RECORDS}
-        inner = read_sealed(place / INNER / MANIFEST)
-        names |= {f"{INNER}/{name}" for name in (listed_names(inner) | {MANIFEST} if inner else ())}
+        names |= listed_names(manifest) | {manifests.MANIFEST, *SIDE_RECORDS}
+        inner = manifests.read_sealed(place / INNER / manifests.MANIFEST)
+        names |= {f"{INNER}/{name}" for name in (listed_names(inner) | {manifests.MANIFEST} if inner else ())}
     return names
-
-
-def _send(folder: Path, place: RemotePath, names: Iterable[str]) -> None:
-    for name in names:
-        (place / name).upload(folder / name)

@@ -2,20 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
-from attomaton.base.display import show_hidden
 from attomaton.base.errors import AttomatonError, TokenOutOfRange, UnreadableSource, UnsupportedOption
-from attomaton.base.options import show
+from attomaton.base.options import settle, show, whole_number
+from attomaton.base.printing import show_hidden
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32, Int64, Integers
 from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Skipped
 
-BATCH_BYTES = 1 << 20
-"""A batch of texts is closed when it holds this much: 1 MB, or one document."""
-
+BATCH_BYTES = 1 << 20  # a batch of texts is closed when it holds this much: 1 MB, or one document
 TOKEN_TYPES = ("uint16", "uint32", "int32", "int64")
 """Number types that a ``.bin`` stream may have, least byte first."""
 
@@ -71,15 +69,19 @@ class Reading:
 
     def __post_init__(self) -> None:
         for name in ("column", "format"):
-            given: Any = getattr(self, name)
-            if given is not None and not (isinstance(given, str) and given):
-                raise UnsupportedOption(f"{name} is {show(given)}; give a name, or leave it out")
+            value: Any = getattr(self, name)
+            if value is not None and not (isinstance(value, str) and value):
+                raise UnsupportedOption(f"{name} is {show(value)}; give a name, or leave it out")
         if self.documents not in ("file", "line"):
-            raise UnsupportedOption(f"documents is {self.documents!r}; choose file or line")
+            raise UnsupportedOption(f"documents is {show(self.documents)}; choose file or line")
         if self.dtype not in TOKEN_TYPES:
-            raise UnsupportedOption(f"dtype is {self.dtype!r}; choose one of {', '.join(TOKEN_TYPES)}")
-        if self.max_bytes < 1:
-            raise UnsupportedOption(f"max_bytes is {self.max_bytes}; give a positive number of bytes")
+            raise UnsupportedOption(f"dtype is {show(self.dtype)}; choose one of {', '.join(TOKEN_TYPES)}")
+        if not isinstance(cast("object", self.skip_bad), bool):
+            raise UnsupportedOption(f"skip_bad is {show(self.skip_bad)}; give True or False")
+        separator = None if self.separator is None else whole_number(self.separator, "separator")
+        most = whole_number(self.n_tokens, "n_tokens", most=MAX_TOKENS)
+        longest = whole_number(self.max_bytes, "max_bytes", least=1)
+        settle(self, separator=separator, n_tokens=most, max_bytes=longest)
 
     def to_record(self) -> dict[str, Any]:
         """All of it, for JSON; the format only where one is given, as records before it had none.
@@ -100,6 +102,17 @@ def as_reading(reading: object) -> Reading:
     if not isinstance(reading, Reading):
         raise UnsupportedOption(f"reading is {type(reading).__name__}; give attomaton.Reading(…)")
     return reading
+
+
+def refuse_reading(reading: Reading, what: str) -> None:
+    """Refuse what says how files are read where a corpus is token ids already."""
+    usual = {"column": (None, "tokens"), "documents": ("file",), "format": (None, "parquet")}
+    for name, values in usual.items():
+        if getattr(reading, name) not in values:
+            raise UnsupportedOption(
+                f"{name} is {show(getattr(reading, name))}, and {what} is token ids already, with its "
+                f"documents; leave {name} out"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,27 +150,20 @@ def text_size(text: Text) -> int:
 
 
 class Reader(Protocol):
-    """One file, or one object in memory."""
+    """One file, or one object in memory.
+
+    ``source`` is what errors call it, ``name`` what it is called inside its corpus. ``has_columns`` says
+    whether ``column`` chooses a part of it, ``portable`` whether another process can read it.
+    """
 
     @property
-    def has_columns(self) -> bool:
-        """Whether ``column`` says which part of it is read."""
-        ...
-
+    def has_columns(self) -> bool: ...  # noqa: D102
     @property
-    def source(self) -> str:
-        """What it reads, as errors name it."""
-        ...
-
+    def source(self) -> str: ...  # noqa: D102
     @property
-    def name(self) -> str:
-        """What it is called inside its corpus."""
-        ...
-
+    def name(self) -> str: ...  # noqa: D102
     @property
-    def portable(self) -> bool:
-        """Whether another process can read it."""
-        ...
+    def portable(self) -> bool: ...  # noqa: D102
 
     def batches(self) -> Iterator[Batch]:
         """The documents in order, a few megabytes at a time."""
@@ -173,7 +179,7 @@ class Reader(Protocol):
 
 
 class HeldReader:
-    """What the readers of objects in memory share: no file belongs to them, and no other process has them."""
+    """What the readers of objects in memory share: they have no file, and no other process has them."""
 
     name = "memory"
     portable = False
@@ -197,8 +203,8 @@ class Skips:
 
     def take(self) -> Skipped:
         """What was skipped since the last call."""
-        taken, self._skipped = self._skipped, Skipped()
-        return taken
+        skipped, self._skipped = self._skipped, Skipped()
+        return skipped
 
 
 def checked_text(text: str, place: str) -> str:

@@ -1,19 +1,21 @@
-"""Read a whole corpus into memory, whatever its files are."""
+"""What a user gives as a corpus, read into memory: as documents, or at once as samples.
+
+Every function that takes a corpus takes the same sources and options, and reads them here.
+"""
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack, cast
 
 import numpy as np
 
-from attomaton.base.errors import (
-    AttomatonError,
-    MismatchedParts,
-    UnreadableSource,
-    UnsupportedOption,
-)
+from attomaton.base import errors
+from attomaton.base.artifacts import digest_arrays
 from attomaton.base.options import check_path
 from attomaton.base.ragged import offsets_of
 from attomaton.base.remote import Place, RemotePath, as_place
@@ -27,13 +29,13 @@ from attomaton.corpora.readers.batches import (
     Skips,
     TextBatch,
     as_reading,
+    refuse_reading,
     unpacked_bytes,
 )
-from attomaton.corpora.readers.files import File, decode, shorten, text_cure
-from attomaton.corpora.readers.sources import find_readers
-from attomaton.corpora.readers.standard import keep_standard_input
+from attomaton.corpora.readers.files import File, decode, keep_standard_input, printable, shorten, text_cure
+from attomaton.corpora.readers.sources import find_readers, is_ids
 from attomaton.corpora.readers.texts import BEGINNING, refuse_records
-from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED
+from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, WINDOW, Samples, Skipped
 from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
 from attomaton.corpora.tokenizers.encoders import TableEncoder, distinct_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
@@ -50,12 +52,12 @@ def read_text_and_digest(path: str | Place, tokenizer: str) -> tuple[Documents, 
     try:
         with file.open_raw() as stream:
             content = stream.read()
+    except errors.AttomatonError:
+        raise
     except IsADirectoryError as error:
-        raise UnreadableSource(f"{file.source} is a folder; give one text file") from error
+        raise errors.UnreadableSource(f"{file.source} is a folder; give one text file") from error
     except OSError as error:
-        if isinstance(error, AttomatonError):
-            raise
-        raise UnreadableSource(
+        raise errors.UnreadableSource(
             f"{shorten(file.source)} cannot be read: {error.strerror}; give the path of a text file"
             f"{text_cure(file.source)}"
         ) from error
@@ -64,7 +66,7 @@ def read_text_and_digest(path: str | Place, tokenizer: str) -> tuple[Documents, 
     text = decode(content.removeprefix(b"\xef\xbb\xbf"), file.source)
     vocabulary, ids = Vocabulary.from_text(text.replace("\r\n", "\n").replace("\r", "\n"), tokenizer)
     if len(ids) < 2:
-        raise UnreadableSource(
+        raise errors.UnreadableSource(
             f"{file.source} has too few tokens ({len(ids)}): a sample needs a context and a label, so give "
             "more text"
         )
@@ -101,17 +103,22 @@ def read_corpus(
     >>> documents.ids.tolist(), documents.offsets.tolist(), documents.vocabulary.tokens
     ([0, 1, 2, 3, 0, 1], [0, 2, 6], ('to', 'be', 'or', 'not'))
     """
-    read = _read_already(source)
+    how = as_reading(reading)
+    read = _read_already(source, how)
     if read is not None:
         return match_documents(read, tokenizer) if isinstance(tokenizer, Vocabulary) else read
-    vocabulary, numbering = _begin(tokenizer)
-    asked = bounded(as_reading(reading), vocabulary)
+    if isinstance(tokenizer, Vocabulary):
+        vocabulary = tokenizer if tokenizer.is_fixed else None
+        numbering = Numbering(tokenizer.tokenizer, tokenizer.ids)
+    else:
+        vocabulary, numbering = Vocabulary.fixed(tokenizer), Numbering(tokenizer)
+    how = bounded(how, vocabulary)
     pieces: list[Int32] = []
     lengths: list[Int64] = []
     skipped, kinds = NOTHING_SKIPPED, set[str]()
     encode = numbering.encode if vocabulary is None else vocabulary.encode_all
-    for reader in find_readers(source, asked):
-        for batch in checked_batches(reader, asked):
+    for reader in find_readers(source, how):
+        for batch in checked_batches(reader, how):
             skipped += batch.skipped
             if not len(batch.rows):
                 continue
@@ -132,25 +139,19 @@ def read_corpus(
     return Documents(ids, offsets_of(np.concatenate([np.empty(0, np.int64), *lengths])), vocabulary, skipped)
 
 
-def _read_already(source: Any) -> Documents | None:
+def _read_already(source: Any, reading: Reading) -> Documents | None:
     """The documents, if somebody has tokenised them before."""
-    if isinstance(source, Documents):
-        return source
-    if isinstance(source, TokenizedCorpus):
-        return source.documents()
-    if isinstance(source, RemotePath) and is_tokenized(source):
-        return read_tokens(source).documents()
-    if isinstance(source, str | Path) and is_tokenized(check_path(source, "source")):
-        return read_tokens(source).documents()
-    return None
-
-
-def _begin(tokenizer: str | Vocabulary) -> tuple[Vocabulary | None, "Numbering"]:
-    """The vocabulary, if it is fixed, and what numbers the tokens otherwise."""
-    if not isinstance(tokenizer, Vocabulary):
-        return Vocabulary.fixed(tokenizer), Numbering(tokenizer)
-    fixed = tokenizer if tokenizer.is_fixed else None
-    return fixed, Numbering(tokenizer.tokenizer, tokenizer.ids)
+    corpus = source if isinstance(source, TokenizedCorpus) else None
+    if isinstance(source, str | Path | RemotePath):
+        place = source if isinstance(source, RemotePath) else check_path(source, "source")
+        corpus = read_tokens(place) if is_tokenized(place) else None
+    if corpus is not None:
+        refuse_reading(reading, str(corpus.folder))
+        return corpus.documents()
+    if not isinstance(source, Documents):
+        return None
+    refuse_reading(reading, "the corpus")
+    return source
 
 
 def bounded(reading: Reading, vocabulary: Vocabulary | None) -> Reading:
@@ -169,14 +170,14 @@ def checked_batches(reader: Reader, reading: Reading) -> Iterator[Batch]:
         yield batch
     if not documents and not skipped:
         skips = Skips(reading)
-        skips.add(UnreadableSource(f"{reader.source} is empty: it holds no documents; leave it out"))
+        skips.add(errors.UnreadableSource(f"{reader.source} is empty: it holds no documents; leave it out"))
         yield TextBatch([], np.empty(0, np.int64), skips.take())
 
 
 def refuse_mixture(kinds: set[str], tokenizer: str) -> None:
     """Text and ids in one corpus mean the same tokens only under a fixed vocabulary."""
     if len(kinds) > 1:
-        raise UnsupportedOption(
+        raise errors.UnsupportedOption(
             f"the corpus holds text and token ids, and {tokenizer!r} numbers its tokens anew; give the "
             "tokenizer file that made the ids, or read the two apart"
         )
@@ -199,7 +200,7 @@ class Numbering:
         for token in tokens:
             self.numbers.setdefault(token, len(self.numbers))
         if len(self.numbers) > MAX_TOKENS:
-            raise UnsupportedOption(
+            raise errors.UnsupportedOption(
                 f"the corpus has more than {MAX_TOKENS:,} different tokens under {self.tokenizer!r}; take a "
                 "tokenizer.json or .tiktoken file"
             )
@@ -211,7 +212,7 @@ def match_documents(documents: Documents, vocabulary: Vocabulary) -> Documents:
     if own is None or own == vocabulary:
         return documents
     if (own.tokenizer, own.definition) != (vocabulary.tokenizer, vocabulary.definition):
-        raise MismatchedParts(
+        raise errors.MismatchedParts(
             f"the documents are split by the tokenizer {own.tokenizer} and the vocabulary by "
             f"{vocabulary.tokenizer}; read them with the same one"
         )
@@ -220,3 +221,140 @@ def match_documents(documents: Documents, vocabulary: Vocabulary) -> Documents:
     new: Int32 = np.fromiter((numbering.numbers[token] for token in own.tokens), np.int32, len(own))
     named = replace(vocabulary, tokens=tuple(numbering.numbers))
     return replace(documents, ids=new[documents.ids], vocabulary=named)
+
+
+class ReadingOptions(TypedDict, total=False):
+    """How a source becomes samples; samples that are given ready-made need none of this.
+
+    ``window`` is the longest context (32), ``tokenizer`` splits text (``"word"``), and ``reading`` says how
+    files are read: a :class:`~attomaton.corpora.Reading`.
+
+    Examples
+    --------
+    >>> options = ReadingOptions(window=2, tokenizer="character")
+    >>> options["window"]
+    2
+    """
+
+    window: int
+    tokenizer: str | Vocabulary
+    reading: Reading | None
+
+
+def read_samples(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
+    """A corpus as samples: every position of every document, with up to ``window`` tokens before it."""
+    check_options(options)
+    if isinstance(source, Samples):
+        refuse_reading(as_reading(options.get("reading")), "the Samples")
+        return source
+    return read_named(source, options)[0]
+
+
+def read_ids(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
+    """The same of a corpus of ids; text is an error, because nothing says which id a word has."""
+    if isinstance(source, Samples):
+        return read_samples(source, **options)
+    samples, vocabulary = read_named(source, options)
+    if vocabulary is not None:
+        raise errors.UnsupportedOption(
+            "the source is text, and there is no vocabulary to read it with: what was learned from are token "
+            "ids; give token ids"
+        )
+    return samples
+
+
+def read_named(source: Any, options: ReadingOptions) -> tuple[Samples, Vocabulary | None]:
+    """A corpus as samples, and the vocabulary that names their tokens; of ids alone there is none."""
+    check_options(options)
+    reading = as_reading(options.get("reading"))
+    read, _ = read_given(source, options.get("tokenizer") or "word", reading)
+    return read.windows(options.get("window", WINDOW)), read.vocabulary
+
+
+def check_options(options: ReadingOptions) -> None:
+    """Refuse an option that no reader has, as Python refuses a parameter that a function lacks."""
+    unknown = sorted(options.keys() - ReadingOptions.__annotations__.keys())
+    if unknown:
+        raise TypeError(
+            f"got an unexpected keyword argument {unknown[0]!r}; a corpus is read with "
+            f"{', '.join(ReadingOptions.__annotations__)}"
+        )
+
+
+def read_given(
+    source: Any, tokenizer: str | Vocabulary, reading: Reading
+) -> tuple[Documents, dict[str, Any]]:
+    """A corpus in memory, and what the manifest of a run says of it: its kind, name and digest."""
+    documents, about = _read(source, tokenizer, reading)
+    about |= tell_skipped(documents.skipped)
+    if not bool((np.diff(documents.offsets) > 1).any()):
+        raise no_samples(source, about, len(documents.offsets) - 1)
+    return documents, about
+
+
+def tell_skipped(skipped: Skipped) -> dict[str, Any]:
+    """Warn of documents that were skipped, if any were; what a manifest says of them."""
+    if skipped.count:
+        warnings.warn(errors.SkippedDocuments(skipped.count, skipped.first), stacklevel=3)
+    return {"skipped": asdict(skipped)}
+
+
+def path_of(source: Any) -> Place | None:
+    """The path or URL, if the source is one."""
+    if isinstance(source, TokenizedCorpus):
+        return source.folder
+    if isinstance(source, RemotePath):
+        return source
+    return as_place(check_path(source, "source")) if isinstance(source, str | PathLike) else None
+
+
+def name_of(path: Place | None) -> str | None:
+    """The name of a file or folder as a manifest can hold it."""
+    return None if path is None else printable(path.name)
+
+
+def name_tokenizer(tokenizer: str | Vocabulary) -> str:
+    """A tokenizer as a manifest names it."""
+    return printable(tokenizer if isinstance(tokenizer, str) else tokenizer.tokenizer)
+
+
+def _read(source: Any, tokenizer: str | Vocabulary, reading: Reading) -> tuple[Documents, dict[str, Any]]:
+    if is_ids(source):
+        refuse_reading(reading, "the sequence")
+        samples = Samples.from_windows(source, window=1)
+        documents = Documents(samples.values, np.array([0, len(samples.values)], np.int64), None)
+        return documents, {"kind": "ids", "sha256": digest_arrays(samples.values)}
+    path = path_of(source)
+    if path is not None and isinstance(tokenizer, str) and _is_plain_text(path, reading):
+        documents, digest = read_text_and_digest(source, tokenizer)
+        about = {"kind": "text", "name": name_of(path), "sha256": digest}
+        return documents, {**about, "tokenizer": name_tokenizer(tokenizer)}
+    documents = read_corpus(source, tokenizer=tokenizer, reading=reading)
+    split_by = documents.vocabulary if isinstance(source, Documents) else tokenizer
+    about = {"kind": "documents", "name": name_of(path)}
+    about |= {"sha256": digest_arrays(documents.ids, documents.offsets)}
+    return documents, about if split_by is None else {**about, "tokenizer": name_tokenizer(split_by)}
+
+
+def _is_plain_text(path: Place, reading: Reading) -> bool:
+    """Whether the path is one text file, read as one document; a manifest then has the digest of the file."""
+    if path.is_dir() if isinstance(path, RemotePath) else os.path.isdir(path):  # noqa: PTH112
+        return False  # isdir: a text that stands for its path may be too long for one
+    ending = path.suffix in ("", ".txt") and "*" not in path.name
+    return ending and reading.documents == "file" and reading.format is None and reading.column is None
+
+
+def no_samples(source: Any, about: Mapping[str, Any], size: int) -> errors.UnreadableSource:
+    """The error for ``size`` documents without a single sample; words meant as one document have none."""
+    listed = isinstance(source, Sequence) and not isinstance(source, str)
+    if listed and size > 1 and all(isinstance(text, str) for text in cast("Sequence[Any]", source)):
+        return errors.UnreadableSource(
+            f"each of the {size:,} texts given is a document of at most one token, so there is no sample "
+            "at all; if they are the words of one document, give them as a list in a list ([words]), and if "
+            "they are paths of files, give a folder, a glob or a list of pathlib.Path"
+        )
+    name = about.get("name") or "the corpus"
+    return errors.UnreadableSource(
+        f"no document of {name} ({size:,} in all) has two tokens, and a sample needs a context and a label; "
+        "give longer documents, or read them with another tokenizer"
+    )

@@ -4,9 +4,12 @@ import gzip
 import hashlib
 import io
 import os
+import sys
+import tempfile
+import weakref
 import zlib
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import ENAMETOOLONG, ENOENT
 from pathlib import Path
@@ -14,16 +17,16 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
+from attomaton.base.artifacts import explained
 from attomaton.base.errors import AttomatonError, UnreadableSource
-from attomaton.base.remote import RemotePath, is_url
+from attomaton.base.remote import RangeReader, RemotePath, is_url
 from attomaton.corpora.budgets import open_regular
 from attomaton.corpora.readers.batches import Reading
 
 _arrow: Any = pa
 PACKED = (".gz", ".zst")
 CHUNK = 1 << 20
-LARGEST_TABLE = 1 << 31
-"""Bytes of a table that is read whole, unpacked."""
+LARGEST_TABLE = 1 << 31  # bytes of a table that is read whole, unpacked
 
 
 @dataclass(frozen=True)
@@ -67,12 +70,8 @@ class File:
     @contextmanager
     def open_raw(self) -> Generator[BinaryIO]:
         """Its bytes as stored."""
-        if self.is_url:
-            with RemotePath(self.source).open() as file:
-                yield file
-        else:
-            with open_regular(self.source) as file:
-                yield file
+        with RemotePath(self.source).open() if self.is_url else open_regular(self.source) as file:
+            yield file
 
     def stored(self) -> int | None:
         """Its size as stored; None behind a URL."""
@@ -82,10 +81,7 @@ class File:
     def digest(self) -> str:
         """The SHA-256 of its bytes as stored."""
         with naming(self.source), self.open_raw() as file:
-            digest = hashlib.sha256()
-            while chunk := file.read(CHUNK):
-                digest.update(chunk)
-            return digest.hexdigest()
+            return hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
 
 
 @dataclass(frozen=True)
@@ -235,3 +231,70 @@ def printable(name: str) -> str:
         return os.fsencode(name).decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:  # a half of a character that no byte stands for
         return name.encode("utf-8", "backslashreplace").decode()
+
+
+NAME = "standard input"
+TEMPORARY = "the temporary folder, which keeps standard input while it is read (TMPDIR says where),"
+
+
+@dataclass(frozen=True, eq=False)
+class StandardInput(File):
+    """What came through standard input; gone when the last reader of it is."""
+
+    kept: Any = None
+
+    @property
+    def portable(self) -> bool:
+        """No other process has it."""
+        return False
+
+    @property
+    def suffix(self) -> str:
+        """None: it is plain text, unless a format is asked for."""
+        return ""
+
+    def stored(self) -> int:
+        """Its size."""
+        return int(self.kept.seek(0, io.SEEK_END))
+
+    @contextmanager
+    def open_raw(self) -> Generator[BinaryIO]:
+        """Its bytes, from the beginning."""
+        with io.BufferedReader(_View(self.kept, NAME, self.stored()), CHUNK) as file:
+            yield cast("BinaryIO", file)
+
+
+def keep_standard_input() -> StandardInput:
+    """Read standard input to its end, into a private temporary file that has no name."""
+    stream = getattr(sys.stdin, "buffer", None)
+    if stream is None:
+        raise UnreadableSource("there is no standard input here to read; give the path of a file")
+    with explained(TEMPORARY):
+        kept = tempfile.TemporaryFile(prefix="attomaton-")  # noqa: SIM115  it lives as long as its readers
+    try:
+        while True:
+            with naming(NAME):
+                chunk = stream.read(CHUNK)
+            if not chunk:
+                break
+            with explained(TEMPORARY):
+                kept.write(chunk)
+                kept.flush()
+    except BaseException:
+        with suppress(OSError):  # what could not be written is not written now
+            kept.close()
+        raise
+    file = StandardInput(NAME, NAME, kept)
+    weakref.finalize(file, kept.close)
+    return file
+
+
+class _View(RangeReader):
+    """A position of its own in a file that several read."""
+
+    def read_range(self, length: int) -> bytes:
+        self.file.seek(self.position)
+        return self.file.read(length)
+
+    def close(self) -> None:
+        io.RawIOBase.close(self)  # the file stays open for the others

@@ -11,32 +11,23 @@ from typing import Any, Protocol, Self
 from attomaton.base.errors import AttomatonError, UnsupportedOption
 from attomaton.base.progress import Advance, silent
 
-SAFE_PATH = "PYTHONSAFEPATH"
-"""Where this is set, Python does not look for modules in the working directory."""
+SAFE_PATH = "PYTHONSAFEPATH"  # where this is set, Python does not look for modules in the working directory
 
 
 class Job(Protocol):
-    """Some work that leaves its result on disk."""
+    """Some work on what a reader reads, which leaves its result on disk."""
 
     @property
-    def reader(self) -> Any:
-        """What it reads."""
-        ...
-
-    def run(self) -> None:
-        """Do it."""
-        ...
+    def reader(self) -> Any: ...  # noqa: D102
+    def run(self) -> None: ...  # noqa: D102
 
 
 class JobStopped(AttomatonError):
     """Another job failed, so this one need not finish."""
 
 
-_starting = threading.Lock()
-"""Held where the environment is changed, so that threads give it back as it was."""
-
-_stop: Any = None
-"""In a worker: the event that says that the run is over."""
+_starting = threading.Lock()  # held where the environment is changed, so that threads give it back as it was
+_stop: Any = None  # in a worker: the event that says that the run is over
 
 
 def check_stop() -> None:
@@ -75,12 +66,16 @@ class Workers:
             self._run_away(away, lambda done: self._progress(len(here) + done, len(jobs)))
 
     def _run_away(self, jobs: Sequence[Job], advance: Callable[[int], object]) -> None:
-        from concurrent.futures import as_completed
+        from concurrent.futures import ProcessPoolExecutor, as_completed
         from concurrent.futures.process import BrokenProcessPool
+        from multiprocessing import get_context
 
         with safe_path():  # a pool begins its processes as it is given jobs
             if self._pool is None:
-                self._pool = self._begin(min(self._workers, len(jobs)))
+                context = get_context("spawn")  # threads of Arrow and of tokenizers do not survive a fork
+                self._stop = context.Event()
+                workers = min(self._workers, len(jobs))
+                self._pool = ProcessPoolExecutor(workers, context, _begin_worker, (self._stop,))
             futures = [self._pool.submit(_run, job) for job in jobs]
         try:
             for done, future in enumerate(as_completed(futures), 1):
@@ -92,14 +87,6 @@ class Workers:
                 "outside `if __name__ == '__main__':`; mend that, or ask for fewer workers, and run it "
                 "again: it goes on where it stopped"
             ) from error
-
-    def _begin(self, workers: int) -> Any:
-        from concurrent.futures import ProcessPoolExecutor
-        from multiprocessing import get_context
-
-        context = get_context("spawn")  # threads of Arrow and of the tokenizers do not survive a fork
-        self._stop = context.Event()
-        return ProcessPoolExecutor(workers, context, _begin_worker, (self._stop,))
 
 
 @contextmanager

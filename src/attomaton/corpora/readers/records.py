@@ -1,39 +1,42 @@
-"""What a value of JSON or of Python's own says as a document: text, a list of tokens, or a list of ids."""
+"""What values of JSON and Python say as documents (text, lists of tokens or ids), in files and in memory."""
 
+import codecs
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from attomaton.base.errors import InvalidSamples, UnreadableSource, UnsupportedOption
+from attomaton.base.artifacts import digest_arrays, digest_record
+from attomaton.base.errors import AttomatonError, InvalidSamples, UnreadableSource, UnsupportedOption
 from attomaton.base.tables import Integers
 from attomaton.corpora.budgets import JSON_VALUES, shown
+from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers.batches import (
     BATCH_BYTES,
     Batch,
+    HeldReader,
     Reading,
     Skips,
     Text,
     TextBatch,
+    TokenBatch,
     bad_id,
     checked_text,
     text_size,
     token_batch,
+    too_long,
 )
-from attomaton.corpora.readers.files import FileReader
+from attomaton.corpora.readers.files import CHUNK, FileReader, TableReader, advise, decode, naming, read_lines
 
-FIELD = "text"
-"""The field of a record that is read where none is named."""
-
-NOTHING: Integers = np.empty(0, np.int64)
-"""The empty list, which is one of tokens and one of ids."""
-
+FIELD = "text"  # the field of a record that is read where none is named
+NOTHING: Integers = np.empty(0, np.int64)  # the empty list, which is one of tokens and one of ids
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
-Document = Text | Integers
-"""A document as text, as the list of its tokens, or as ids."""
+Document = Text | Integers  # a document as text, as the list of its tokens, or as ids
 
 
 def field_of(record: Any, reading: Reading, place: str) -> Document:
@@ -70,9 +73,16 @@ def document_of(value: Any, reading: Reading, place: str) -> Document:
     items: list[Any] = listed.tolist() if isinstance(value, np.ndarray) else list(listed)
     if not items:
         return NOTHING
-    if all(isinstance(one, int) and not isinstance(one, bool) for one in items):
-        return _checked_ids(items, reading, place)
-    return [_checked_token(one, number, place) for number, one in enumerate(items)]
+    if not all(isinstance(item, int) and not isinstance(item, bool) for item in items):
+        return [_checked_token(item, number, place) for number, item in enumerate(items)]
+    try:
+        ids = np.array(items, np.int64)
+    except OverflowError as error:
+        raise UnreadableSource(f"{place} is no list of ids ({error}); mend it") from error
+    wrong = bad_id(ids, place, reading.n_tokens)
+    if wrong is not None:
+        raise wrong
+    return ids
 
 
 class RecordReader(FileReader):
@@ -104,7 +114,7 @@ def check_records(read: Callable[[], Any], source: str) -> list[Any]:
 
 def batch_documents(documents: Iterator[tuple[int, Document]], skips: Skips) -> Iterator[Batch]:
     """Numbered documents in batches of about ``BATCH_BYTES``; one source holds text or ids, not both."""
-    held: list[Document] = []
+    pending: list[Document] = []
     rows: list[int] = []
     size, kind = 0, None
     for row, document in documents:
@@ -115,14 +125,14 @@ def batch_documents(documents: Iterator[tuple[int, Document]], skips: Skips) -> 
                 f"{'text' if ids else 'token ids'}; write the two into files of their own"
             )
         kind = ids if len(document) else kind
-        held.append(document)
+        pending.append(document)
         rows.append(row)
         size += max(document.nbytes if isinstance(document, np.ndarray) else text_size(document), 1)
         if size >= BATCH_BYTES:
-            yield _batch(held, rows, skips, ids=bool(kind))
-            held, rows, size = [], [], 0
-    last = _batch(held, rows, skips, ids=bool(kind))
-    if held or last.skipped.count:
+            yield _batch(pending, rows, skips, ids=bool(kind))
+            pending, rows, size = [], [], 0
+    last = _batch(pending, rows, skips, ids=bool(kind))
+    if pending or last.skipped.count:
         yield last
 
 
@@ -155,22 +165,13 @@ def _values_of(text: str) -> int:
     return text.count("[") + text.count("{") + text.count(",")
 
 
-def _batch(held: Sequence[Document], rows: Sequence[int], skips: Skips, *, ids: bool) -> Batch:
+def _batch(documents: Sequence[Document], rows: Sequence[int], skips: Skips, *, ids: bool) -> Batch:
     if ids:  # an empty list has no kind of its own
-        return token_batch([np.asarray(one, np.int64) for one in held], rows, skips)
-    texts: list[Text] = [one.tolist() if isinstance(one, np.ndarray) else one for one in held]
+        return token_batch([np.asarray(document, np.int64) for document in documents], rows, skips)
+    texts: list[Text] = [
+        document.tolist() if isinstance(document, np.ndarray) else document for document in documents
+    ]
     return TextBatch(texts, np.array(rows, np.int64), skips.take())
-
-
-def _checked_ids(items: Sequence[int], reading: Reading, place: str) -> Integers:
-    try:
-        ids = np.array(items, np.int64)
-    except OverflowError as error:
-        raise UnreadableSource(f"{place} is no list of ids ({error}); mend it") from error
-    wrong = bad_id(ids, place, reading.n_tokens)
-    if wrong is not None:
-        raise wrong
-    return ids
 
 
 def _checked_token(token: Any, number: int, place: str) -> str:
@@ -182,3 +183,312 @@ def _checked_token(token: Any, number: int, place: str) -> str:
     if not token:
         raise UnreadableSource(f"{place} has an empty token at position {number}; leave it out")
     return checked_text(token, place)
+
+
+NEAR = 64  # characters before the end of what was read in which a mistake may only mean that more is to come
+_SPACE = re.compile(r"[ \t\r\n]*+")
+_DECODER = json.JSONDecoder()
+
+
+@dataclass(frozen=True)
+class JsonReader(RecordReader, TableReader):
+    """A ``.json`` file, plain or packed (``.gz``, ``.zst``).
+
+    Its value is a list, whose elements are texts, lists of tokens or of ids, or objects with the field that
+    is asked for; or it is one such object, or objects one after the other, on lines of their own or not.
+    """
+
+    def table(self) -> list[Any]:
+        """One object for each row, all in one list."""
+        text = self.read_whole().decode()
+        return check_records(lambda: json.loads(text), self.source)
+
+    def _documents(self, skips: Skips) -> Iterator[tuple[int, Document]]:
+        """The documents; rows are the numbers of the elements, from 0."""
+        number = 0
+        with naming(self.source, lambda: f", after element {number},"), self.file.open() as file:
+            values = _Values(file, self.source, self.reading)
+            for number, value in enumerate(values.elements()):
+                place = f"{self.source}, element {number},"
+                try:
+                    if isinstance(value, UnreadableSource):
+                        raise value
+                    document = self._document(value, place, alone=values.alone)
+                except AttomatonError as error:
+                    skips.add(error)
+                else:
+                    yield number, document
+
+    def _document(self, value: Any, place: str, *, alone: bool) -> Document:
+        if isinstance(value, dict) or self.reading.column is not None:
+            document = field_of(value, self.reading, place)
+            if alone and not isinstance(document, str):
+                field = self.reading.column or FIELD
+                raise UnreadableSource(
+                    f"{self.source} is one object, whose field {field!r} is a list, which may be one "
+                    f"document or many; write a list of texts, or of objects with one document each: "
+                    f"jq '.{shown(field)}' gives that list"
+                )
+            return document
+        if isinstance(value, int | float):
+            raise UnreadableSource(
+                f"{place} is a number; write one document as a list in the list: [[0, 1, 2]]"
+            )
+        return document_of(value, self.reading, place)
+
+
+class _Values:
+    """The values of a file, one at a time; no more of it is held than the longest of them needs."""
+
+    def __init__(self, file: BinaryIO, source: str, reading: Reading) -> None:
+        self._file, self._source, self._reading = file, source, reading
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        self._text, self._at = "", 0
+        self._bytes = self._characters = 0
+        self._ended = False
+        self.alone = False
+        """Whether the file is one object and nothing else."""
+
+    def elements(self) -> Iterator[Any]:
+        """The elements of the list, or the objects one after the other."""
+        if self._peek() == "[":
+            self._at += 1
+            yield from self._listed()
+            if self._peek():
+                raise self._wrong("there is more behind the end of its list")
+            return
+        first = True
+        while kind := self._peek():
+            if kind != "{":
+                raise self._wrong("it is neither a list nor an object")
+            value = self._value()
+            self.alone = first and not self._peek()
+            first = False
+            yield value
+
+    def _listed(self) -> Iterator[Any]:
+        if self._peek() == "]":
+            self._at += 1
+            return
+        while True:
+            if not self._peek():
+                raise self._wrong("it ends inside its list")
+            yield self._value()
+            sign = self._peek()
+            self._at += 1
+            if sign == "]":
+                return
+            if sign != ",":
+                self._at -= 1
+                raise self._wrong("a comma or the end of its list is missing")
+
+    def _peek(self) -> str:
+        """The next character that is no white space; empty at the end."""
+        while True:
+            space = _SPACE.match(self._text, self._at)
+            self._at = self._at if space is None else space.end()
+            if self._at < len(self._text) or self._ended:
+                return self._text[self._at : self._at + 1]
+            self._read()
+
+    def _value(self) -> Any:
+        """The next value; an error in its place, if it is too long."""
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self._text, self._at)
+            except RecursionError as error:
+                raise self._wrong("it is nested too deeply to be read") from error
+            except json.JSONDecodeError as error:
+                begun = error.msg.startswith("Unterminated") or error.pos + NEAR >= len(self._text)
+                if self._ended or not begun:
+                    self._at = error.pos
+                    raise self._wrong(error.msg) from error
+            except ValueError as error:  # a number of too many digits
+                raise self._wrong(shown(str(error))) from error
+            else:
+                if end < len(self._text) or self._ended:
+                    size, self._at = end - self._at, end
+                    return value if size <= self._reading.max_bytes else self._too_long()
+            self._read()
+
+    def _read(self) -> None:
+        """Read on: as much again as is held, so that a long value is not tried too often."""
+        self._characters += self._at
+        self._text, self._at = self._text[self._at :], 0
+        most = self._reading.max_bytes + CHUNK
+        if len(self._text) >= most:
+            raise self._too_long()
+        blob = self._file.read(min(max(CHUNK, len(self._text)), most - len(self._text)))
+        try:
+            self._text += self._decoder.decode(blob, final=not blob)
+        except UnicodeDecodeError as error:
+            at = self._bytes - len(error.object) + len(blob) + error.start
+            raise UnreadableSource(
+                f"{self._source} is not UTF-8 text (byte {max(at, 0)}: {error.reason}){advise(error.object)}"
+            ) from error
+        self._bytes += len(blob)
+        self._ended = not blob
+        if len(self._text) > JSON_VALUES:
+            check_values(self._text, f"{self._source}, from character {self._characters:,} on,")
+
+    def _too_long(self) -> UnreadableSource:
+        place = f"{self._source}, the value that ends behind character {self._characters + self._at:,},"
+        return too_long(place, self._reading, advice="break the document")
+
+    def _wrong(self, what: str) -> UnreadableSource:
+        return UnreadableSource(
+            f"{self._source} is not JSON ({what}, at character {self._characters + self._at:,}); mend it, or "
+            "fetch the file again"
+        )
+
+
+@dataclass(frozen=True)
+class JsonLinesReader(RecordReader, TableReader):
+    """A ``.jsonl`` file, plain or packed (``.gz``, ``.zst``). Blank lines are no documents.
+
+    The field holds the text of a document, or a list of its tokens or ids.
+    """
+
+    def table(self) -> list[Any]:
+        """One object for each row, a line each."""
+        lines = self.read_whole().decode().split("\n")
+        return check_records(lambda: [json.loads(line) for line in lines if line.strip()], self.source)
+
+    def _documents(self, skips: Skips) -> Iterator[tuple[int, Document]]:
+        """The documents; rows are line numbers from 1."""
+        number = 0
+        with naming(self.source, lambda: f", after line {number},"), self.file.open() as file:
+            for number, line in read_lines(file, self.reading.max_bytes):
+                if line is not None and not line.strip():
+                    continue
+                place = f"{self.source}, line {number},"
+                try:
+                    if line is None:
+                        raise too_long(place, self.reading, advice="break the document")
+                    document = field_of(read_json(decode(line, place), place), self.reading, place)
+                except AttomatonError as error:
+                    skips.add(error)
+                else:
+                    yield number, document
+
+
+ROWS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryReader(HeldReader):
+    """A sequence of documents: texts and lists of tokens, lists of ids, or records that hold one of these."""
+
+    documents: Sequence[Any]
+    reading: Reading
+    source: str = "the documents given"
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether they are records, of which ``column`` names a field."""
+        return len(self.documents) > 0 and isinstance(self.documents[0], Mapping)
+
+    def digest(self) -> str:
+        """The SHA-256 of the documents."""
+        digest = hashlib.sha256()
+        for document in self.documents:
+            kind, blob = _content(document)
+            digest.update(f"{kind} {len(blob)} ".encode())
+            digest.update(blob)
+        return digest.hexdigest()
+
+    def batches(self) -> Iterator[Batch]:
+        """The documents; rows are numbered from 0."""
+        skips = Skips(self.reading)
+        if self.has_columns or _holds_text(self.documents):
+            yield from batch_documents(self._records(skips), skips)
+            return
+        for start in range(0, len(self.documents), ROWS):
+            lists: list[Integers] = []
+            rows: list[int] = []
+            for row in range(start, min(start + ROWS, len(self.documents))):
+                try:
+                    lists.append(self._ids(row))
+                except AttomatonError as error:
+                    skips.add(error)
+                else:
+                    rows.append(row)
+            yield token_batch(lists, rows, skips)
+
+    def _records(self, skips: Skips) -> Iterator[tuple[int, Document]]:
+        read = field_of if self.has_columns else document_of
+        for row, document in enumerate(self.documents):
+            try:
+                content = read(document, self.reading, f"document {row}")
+            except AttomatonError as error:
+                skips.add(error)
+            else:
+                yield row, content
+
+    def _ids(self, row: int) -> Integers:
+        document = self.documents[row]
+        try:
+            ids = np.asarray(document)
+        except (ValueError, OverflowError) as error:
+            raise UnreadableSource(f"document {row} is no list of ids ({error}); mend it") from error
+        if ids.size == 0 and ids.ndim == 1:
+            return np.empty(0, np.int32)
+        if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
+            raise UnreadableSource(
+                f"document {row} is {type(document).__name__}, not one list of integers; give texts, or "
+                "lists of ids"
+            )
+        error = bad_id(ids, f"document {row}", self.reading.n_tokens)
+        if error is not None:
+            raise error
+        return ids
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentsReader(HeldReader):
+    """A corpus that was tokenised before; its vocabulary goes with it."""
+
+    documents: Documents
+    reading: Reading
+    source: str = "the documents given"
+    has_columns = False
+
+    def digest(self) -> str:
+        """The SHA-256 of ids, borders and tokens."""
+        tokens = () if self.documents.vocabulary is None else self.documents.vocabulary.tokens
+        return digest_record([digest_arrays(self.documents.ids, self.documents.offsets), list(tokens)])
+
+    def batches(self) -> Iterator[Batch]:
+        """The documents; rows are numbered from 0."""
+        ids, offsets = self.documents.ids, self.documents.offsets
+        wrong = bad_id(ids, self.source, self.reading.n_tokens)
+        if wrong is not None:
+            raise wrong
+        yield TokenBatch(offsets, ids, np.arange(len(offsets) - 1, dtype=np.int64), self.documents.skipped)
+
+
+def _holds_text(documents: Sequence[Any]) -> bool:
+    """Whether the first document that has anything in it is text, or a list of tokens."""
+    for document in documents:
+        if isinstance(document, str):
+            return True
+        if isinstance(document, list | tuple | np.ndarray) and len(cast("Sequence[Any]", document)):
+            return isinstance(document[0], str)
+        if not isinstance(document, list | tuple | np.ndarray):
+            return False
+    return len(documents) == 0
+
+
+def _content(document: Any) -> tuple[str, bytes]:
+    """What a document is and its bytes: the same bytes are other ids under another type or shape."""
+    if isinstance(document, str):
+        return "text", document.encode("utf-8", "surrogatepass")
+    if isinstance(document, Mapping) or (len(document) and isinstance(document[0], str)):
+        return "other", repr(cast("object", document)).encode("utf-8", "surrogatepass")
+    try:
+        ids = np.asarray(document)
+    except (ValueError, OverflowError):  # ragged, or larger than any integer: refused when it is read
+        ids = np.empty(0, object)
+    if ids.dtype.hasobject:
+        return "other", repr(document).encode("utf-8", "surrogatepass")
+    return f"ids {ids.dtype.str} {ids.shape}", ids.tobytes()

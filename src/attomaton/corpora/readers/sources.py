@@ -11,34 +11,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attomaton.base.artifacts import MANIFEST, read_sealed
-from attomaton.base.artifacts.manifests import RUN
+from attomaton.base.artifacts.manifests import RUN, was_sealed
 from attomaton.base.artifacts.ownership import PARTIAL
-from attomaton.base.artifacts.seals import was_sealed
 from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.base.options import check_path
-from attomaton.base.remote import Place, RemotePath, is_url
-from attomaton.base.remote.faults import persist
+from attomaton.base.remote import Place, RemotePath, is_url, persist
 from attomaton.corpora.budgets import STANDARD_INPUT, refuse_irregular, shown
 from attomaton.corpora.documents import Documents
+from attomaton.corpora.readers import tables
 from attomaton.corpora.readers.batches import Reader, Reading
 from attomaton.corpora.readers.delimited import DelimitedReader
-from attomaton.corpora.readers.fasta import FastaReader
 from attomaton.corpora.readers.files import (
     File,
     TableReader,
+    keep_standard_input,
     naming,
     printable,
     shorten,
     suffix_of,
     text_cure,
 )
-from attomaton.corpora.readers.frames import is_frame, read_frame
-from attomaton.corpora.readers.jsonfiles import JsonLinesReader, JsonReader
-from attomaton.corpora.readers.memory import DocumentsReader, MemoryReader
-from attomaton.corpora.readers.standard import keep_standard_input
+from attomaton.corpora.readers.records import DocumentsReader, JsonLinesReader, JsonReader, MemoryReader
 from attomaton.corpora.readers.streams import StreamReader
-from attomaton.corpora.readers.tables import ArrowReader, DatasetReader, ParquetReader
-from attomaton.corpora.readers.texts import TextReader
+from attomaton.corpora.readers.texts import FastaReader, TextReader
 from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
 
 READERS: dict[str, Callable[[File, Reading], Reader]] = {
@@ -50,9 +45,9 @@ READERS: dict[str, Callable[[File, Reading], Reader]] = {
     ".json": JsonReader,
     ".csv": DelimitedReader,
     ".tsv": DelimitedReader,
-    ".parquet": ParquetReader,
-    ".arrow": ArrowReader,
-    ".feather": ArrowReader,
+    ".parquet": tables.ParquetReader,
+    ".arrow": tables.ArrowReader,
+    ".feather": tables.ArrowReader,
     ".npy": StreamReader,
     ".bin": StreamReader,
     ".fasta": FastaReader,
@@ -75,16 +70,16 @@ BYTES: Any = (bytes, bytearray, memoryview)
 
 def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
     """The readers of a corpus, in the order in which its files are read."""
-    asked = Reading() if reading is None else reading
-    readers = _find(source, asked)
-    if asked.column is not None and not any(one.has_columns for one in readers) and not is_frame(source):
+    how = Reading() if reading is None else reading
+    readers = _find(source, how)
+    columns = tables.is_frame(source) or any(reader.has_columns for reader in readers)
+    if how.column is not None and not columns:
         raise UnsupportedOption(
-            f"column is {shown(asked.column)!r}, and {shorten(readers[0].source)} has no columns; leave it "
+            f"column is {shown(how.column)!r}, and {shorten(readers[0].source)} has no columns; leave it "
             "out, or say what it is with format, such as format='csv' (--format on the command line)"
         )
-    if asked.documents == "line" and not any(
-        isinstance(one, TextReader | JsonLinesReader) for one in readers
-    ):
+    lines = any(isinstance(reader, TextReader | JsonLinesReader) for reader in readers)
+    if how.documents == "line" and not lines:
         raise UnsupportedOption(
             f"documents is 'line', and {shorten(readers[0].source)} is no plain text: each element, record, "
             "row or sequence of it is a document of its own; leave documents out, or read a file as plain "
@@ -93,58 +88,49 @@ def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
     return readers
 
 
-def _find(source: Any, asked: Reading) -> list[Reader]:
+def _find(source: Any, reading: Reading) -> list[Reader]:
     if isinstance(source, str) and source == STANDARD_INPUT:
-        return [reader_of(keep_standard_input(), asked)]
+        return [reader_of(keep_standard_input(), reading)]
     if isinstance(source, RemotePath):
-        return _find(source.url, asked)
+        return _find(source.url, reading)
     if isinstance(source, str | os.PathLike):
-        return [reader_of(file, asked) for file in find_files(check_path(source, "source"))]
+        return [reader_of(file, reading) for file in find_files(check_path(source, "source"))]
     if isinstance(source, TokenizedCorpus):
-        return _find(source.folder, asked)
-    if _is_listed(source) and source and all(isinstance(one, os.PathLike) for one in source):
-        return [reader for path in source for reader in _find(path, asked)]
-    return [_held(source, asked)]
+        return _find(source.folder, reading)
+    if _is_listed(source) and source and all(isinstance(path, os.PathLike) for path in source):
+        return [reader for path in source for reader in _find(path, reading)]
+    return [_held(source, reading)]
 
 
-def _held(source: Any, asked: Reading) -> Reader:
+def _held(source: Any, reading: Reading) -> Reader:
     """The reader of an object in memory."""
-    if type(source).__module__.split(".")[0] == "datasets":
-        return DatasetReader(source, asked)
+    if tables.library_of(source) == "datasets":
+        return tables.DatasetReader(source, reading)
     if isinstance(source, Documents):
-        return DocumentsReader(source, asked)
-    if is_frame(source):
-        return read_frame(source, asked)
+        return DocumentsReader(source, reading)
+    if tables.is_frame(source):
+        return tables.read_frame(source, reading)
     if is_ids(source) and len(source):
-        return MemoryReader([source], asked)
-    if _has_axes(source):
-        array = cast("NDArray[Any]", source)
-        return MemoryReader(array.tolist() if array.dtype.kind in "OUT" else list(array), asked)
+        return MemoryReader([source], reading)
+    kind = cast("type[Any]", type(source))
+    if issubclass(kind, np.ndarray) and source.ndim > 0:
+        return MemoryReader(source.tolist() if source.dtype.kind in "OUT" else list(source), reading)
     if _is_listed(source):
-        return MemoryReader(cast("Sequence[Any]", source), asked)
+        return MemoryReader(source, reading)
+    cure = "; give list(…) of it" if issubclass(kind, Iterable) else ""
+    if issubclass(kind, BYTES):
+        cure = "; decode it, and give the text in a list"
+    elif issubclass(kind, Mapping):
+        cure = "; give its texts as a list, or a list of records"
+    elif hasattr(source, "read"):
+        cure = "; give the path of the file"
     raise UnreadableSource(
-        f"a corpus is a path, a URL, a sequence of documents or a dataset, not {type(source).__name__}"
-        f"{_cure(source)}"
+        f"a corpus is a path, a URL, a sequence of documents or a dataset, not {kind.__name__}{cure}"
     )
-
-
-def _has_axes(source: object) -> bool:
-    return isinstance(source, np.ndarray) and cast("NDArray[Any]", source).ndim > 0
 
 
 def _is_listed(source: object) -> bool:
     return isinstance(source, Sequence) and not isinstance(source, BYTES)
-
-
-def _cure(source: Any) -> str:
-    """What to do with an object that nearly is a corpus."""
-    if isinstance(source, BYTES):
-        return "; decode it, and give the text in a list"
-    if isinstance(source, Mapping):
-        return "; give its texts as a list, or a list of records"
-    if hasattr(source, "read"):
-        return "; give the path of the file"
-    return "; give list(…) of it" if isinstance(source, Iterable) else ""
 
 
 def is_ids(source: Any) -> bool:
@@ -153,7 +139,7 @@ def is_ids(source: Any) -> bool:
         array = cast("NDArray[Any]", source)
         return array.ndim == 1 and array.dtype.kind not in "OUTS"
     listed = isinstance(source, Sequence) and not isinstance(source, str | bytes)
-    return listed and all(isinstance(one, int | np.integer) for one in cast("Sequence[Any]", source)[:1])
+    return listed and all(isinstance(item, int | np.integer) for item in cast("Sequence[Any]", source)[:1])
 
 
 def reader_of(file: File, reading: Reading) -> Reader:
@@ -161,8 +147,8 @@ def reader_of(file: File, reading: Reading) -> Reader:
     suffix = suffix_of(file, reading)
     make = READERS.get(suffix) if suffix else TextReader
     if make is None and reading.format is not None:
-        known = ", ".join(ending.removeprefix(".") for ending in READERS)
-        raise UnsupportedOption(f"there is no format {shown(reading.format)!r}; choose one of {known}")
+        formats = ", ".join(ending.removeprefix(".") for ending in READERS)
+        raise UnsupportedOption(f"there is no format {shown(reading.format)!r}; choose one of {formats}")
     if make is None:
         raise UnreadableSource(
             f"{shorten(file.source)} has an ending that no reader knows; say what it is with format "
@@ -180,8 +166,8 @@ def find_files(source: str) -> list[File]:
         path = Path(source)
         if is_tokenized(path):
             paths: list[Any] = list(read_tokens(path).verify().shards)
-        elif is_run(path):
-            raise _no_corpus(source)
+        elif (kind := written_kind(path)) is not None:
+            raise _no_corpus(source, kind)
         elif path.is_dir():
             paths = [place for place in _walk(path) if _is_file(place)]
         elif path.exists() or not WILD.intersection(source):
@@ -197,7 +183,13 @@ def find_files(source: str) -> list[File]:
 
 def _walk(folder: Path) -> Iterator[Path]:
     """The files of a folder and of those below it, without ours; what cannot be listed is an error."""
-    for place, folders, files in os.walk(folder, onerror=_raise):
+
+    def fail(error: OSError) -> None:
+        raise UnreadableSource(
+            f"{printable(str(error.filename))} cannot be listed: {error.strerror}; allow it, or leave it out"
+        ) from error
+
+    for place, folders, files in os.walk(folder, onerror=fail):
         folders[:] = sorted(
             name for name in folders if _counts(Path(name)) and not _is_ours(Path(place, name))
         )
@@ -210,28 +202,34 @@ def _walk(folder: Path) -> Iterator[Path]:
         yield from (Path(place) / name for name in files if _counts(Path(name)))
 
 
-def _no_corpus(source: str) -> UnreadableSource:
+def _no_corpus(source: str, kind: str) -> UnreadableSource:
+    if kind == RUN.name:
+        return UnreadableSource(
+            f"{shorten(source)} is the folder of a run, what came out, and no corpus; give what it was "
+            "learned from, or load it with Automaton.load"
+        )
     return UnreadableSource(
-        f"{shorten(source)} is the folder of a run, what came out, and no corpus; give what it was learned "
-        "from, or load it with Automaton.load"
+        f"{shorten(source)} is a folder of the kind {kind!r} that attomaton wrote, and no corpus; give what "
+        "it was made from"
     )
+
+
+def written_kind(folder: Place) -> str | None:
+    """The kind of a folder that attomaton wrote, by its manifest; a run, if that was altered."""
+    record = read_sealed(folder / MANIFEST)
+    if record is None:
+        return RUN.name if was_sealed(folder / MANIFEST) else None
+    return str(record.get("kind"))
 
 
 def is_run(folder: Place) -> bool:
     """Whether a folder has the manifest of a run, whole or altered."""
-    record = read_sealed(folder / MANIFEST)
-    return record.get("kind") == RUN.name if record is not None else was_sealed(folder / MANIFEST)
+    return written_kind(folder) == RUN.name
 
 
 def _is_ours(folder: Path) -> bool:
     """Whether attomaton wrote a folder, or is writing it: what came out is no corpus, wherever it stands."""
     return any(read_sealed(folder / name) is not None for name in (MANIFEST, PARTIAL))
-
-
-def _raise(error: OSError) -> None:
-    raise UnreadableSource(
-        f"{printable(str(error.filename))} cannot be listed: {error.strerror}; allow it, or leave it out"
-    ) from error
 
 
 def _is_file(place: Path) -> bool:
@@ -258,15 +256,16 @@ def _find_behind_url(url: str) -> list[File]:
     folder = RemotePath(url)
     system, path = folder.system()
     if WILD.intersection(path):
-        paths = persist(lambda: [str(one) for one in system.glob(path) if system.isfile(one)], url)
+        paths = persist(lambda: [str(name) for name in system.glob(path) if system.isfile(name)], url)
     elif system.isdir(path) if folder.is_web else folder.is_dir():
         if is_tokenized(folder):
             return [File(str(shard), shard.name) for shard in read_tokens(folder).verify().shards]
-        if not folder.is_web and is_run(folder):
-            raise _no_corpus(url)
+        kind = None if folder.is_web else written_kind(folder)
+        if kind is not None:
+            raise _no_corpus(url, kind)
         within = PurePosixPath(path)
-        found: list[str] = persist(lambda: [str(one) for one in system.find(path)], url)
-        paths = [place for place in found if _counts(PurePosixPath(place).relative_to(within))]
+        names: list[str] = persist(lambda: [str(name) for name in system.find(path)], url)
+        paths = [place for place in names if _counts(PurePosixPath(place).relative_to(within))]
     else:
         paths = [path]
     if not paths:
@@ -276,8 +275,6 @@ def _find_behind_url(url: str) -> list[File]:
 
 def _named(paths: list[str]) -> list[File]:
     """Files with the shortest names that tell them apart: their paths from the folder they share."""
-    ordered = sorted(paths)
-    parents = [str(PurePosixPath(path).parent) for path in ordered]
-    shared = os.path.commonpath(parents)
-    within = PurePosixPath(shared)
-    return [File(path, printable(PurePosixPath(path).relative_to(within).as_posix())) for path in ordered]
+    shared = os.path.commonpath([str(PurePosixPath(path).parent) for path in paths])
+    names = {path: PurePosixPath(path).relative_to(shared).as_posix() for path in sorted(paths)}
+    return [File(path, printable(name)) for path, name in names.items()]

@@ -14,8 +14,7 @@ from attomaton.corpora.budgets import shown
 from attomaton.corpora.readers.batches import Reading, Skips, TokenBatch, bad_id, token_batch, too_long
 from attomaton.corpora.readers.files import FileReader, naming, suffix_of
 
-IDS = 1 << 20
-"""Ids that are read at a time."""
+IDS = 1 << 20  # ids that are read at a time
 VERSIONS = ((1, 0), (2, 0), (3, 0))
 """The versions of the header of an ``.npy`` array that are read."""
 ADVICE = "name the id that ends a document (separator)"
@@ -47,8 +46,8 @@ class StreamReader(FileReader):
 
     def _read(self, file: BinaryIO, dtype: "np.dtype[Any]", position: int) -> Integers:
         blob = bytearray()
-        wanted = IDS * dtype.itemsize
-        while len(blob) < wanted and (piece := file.read(wanted - len(blob))):
+        size_at_once = IDS * dtype.itemsize
+        while len(blob) < size_at_once and (piece := file.read(size_at_once - len(blob))):
             blob += piece
         if len(blob) % dtype.itemsize:
             size = position * dtype.itemsize + len(blob)

@@ -1,16 +1,15 @@
-"""Plain text: the file is one document, or each line is."""
+"""Plain text, where the file is one document or each line is, and FASTA, where each sequence is."""
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from attomaton.base.errors import UnreadableSource
-from attomaton.corpora.readers.batches import Skips, too_long
+from attomaton.corpora.readers.batches import Reading, Skips, too_long
 from attomaton.corpora.readers.files import decode, naming, read_lines
 from attomaton.corpora.readers.records import RecordReader
 
-BEGINNING = 1 << 16
-"""Bytes of a file that are looked at to see whether it is plain text at all."""
+BEGINNING = 1 << 16  # bytes of a file that are looked at to see whether it is plain text at all
 
 
 @dataclass(frozen=True)
@@ -57,18 +56,71 @@ def refuse_records(beginning: bytes, source: str) -> None:
     """Refuse what is named as plain text, or not at all, and begins as JSON does: nobody means its signs."""
     lines = beginning.removeprefix(b"\xef\xbb\xbf").split(b"\n", 64)
     first = next((line.strip() for line in lines if line.strip()), b"")
-    if first in (b"{", b"[") or first.startswith((b'[{"', b'["', b'[ {"')) or _is_object(first):
+    is_json = first in (b"{", b"[") or first.startswith((b'[{"', b'["', b'[ {"'))
+    if not is_json and first.startswith(b"{"):
+        try:
+            is_json = isinstance(json.loads(first), dict)
+        except (ValueError, RecursionError):  # perhaps an object that is too long to be looked at
+            is_json = first.startswith(b'{"') and len(first) > BEGINNING // 2
+    if is_json:
         raise UnreadableSource(
             f"{source} begins with JSON; read it as such with format='jsonl' (or 'json'; --format on the "
             "command line), or as plain text with format='txt'"
         )
 
 
-def _is_object(line: bytes) -> bool:
-    """Whether a line is a JSON object, or the beginning of one that is too long to be looked at."""
-    if not line.startswith(b"{"):
-        return False
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return line.startswith(b'{"') and len(line) > BEGINNING // 2
+@dataclass(frozen=True)
+class FastaReader(RecordReader):
+    """A ``.fasta``, ``.fa``, ``.faa`` or ``.fna`` file, plain or packed.
+
+    The lines of a record are joined; headers (``>``), comments (``;``) and white space are left out.
+    """
+
+    def _documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
+        """The documents; rows are the line numbers of their headers, from 1."""
+        record: _Record | None = None
+        number = 0
+        with naming(self.source, lambda: f", after line {number},"), self.file.open() as file:
+            for number, line in read_lines(file, self.reading.max_bytes):
+                if line is not None and line.startswith(b">"):
+                    if record is not None:
+                        yield from record.documents(skips)
+                    record = _Record(self.source, number, self.reading)
+                elif record is not None:
+                    record.add(line, number)
+                elif line is None or (line.strip() and not line.startswith(b";")):
+                    raise UnreadableSource(
+                        f"{self.source}, line {number}, comes before any header; a FASTA file begins with '>'"
+                    )
+            if record is not None:
+                yield from record.documents(skips)
+
+
+class _Record:
+    """The lines of one record so far, or what is wrong with it."""
+
+    _size = 0
+    _error: UnreadableSource | None = None
+
+    def __init__(self, source: str, row: int, reading: Reading) -> None:
+        self._source, self._row, self._reading = source, row, reading
+        self._lines: list[str] = []
+
+    def add(self, line: bytes | None, number: int) -> None:
+        if self._error is not None or (line is not None and line.startswith(b";")):
+            return
+        self._size += self._reading.max_bytes + 1 if line is None else len(line)
+        try:
+            if line is None or self._size > self._reading.max_bytes:
+                place = f"{self._source}, the record at line {self._row},"
+                raise too_long(place, self._reading, advice="split the sequence")
+            self._lines.append("".join(decode(line, f"{self._source}, line {number},").split()))
+        except UnreadableSource as error:
+            self._error = error
+            self._lines = []
+
+    def documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
+        if self._error is None:
+            yield self._row, "".join(self._lines)
+        else:
+            skips.add(self._error)

@@ -7,55 +7,174 @@ wrote them, so the folder has the same bytes however often it was stopped and ho
 """
 
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from attomaton.base.artifacts import (
-    MANIFEST,
-    build_folder,
-    digest_record,
-    explained,
-    json_writer,
-    read_manifest,
-    write_file,
-    write_sealed,
-)
-from attomaton.base.artifacts.files import DRAFT, entry_of, link_or_copy
+from attomaton.base import artifacts
+from attomaton.base.artifacts.files import DRAFT, entry_of, link_or_copy, shown
 from attomaton.base.artifacts.folders import find_place, hold
-from attomaton.base.artifacts.naming import shown
+from attomaton.base.artifacts.manifests import FORMAT
 from attomaton.base.artifacts.ownership import take_stock
-from attomaton.base.artifacts.seals import FORMAT
 from attomaton.base.errors import UnreadableSource, UnwritablePlace
 from attomaton.base.options import MOST_THREADS, whole_number
 from attomaton.base.progress import Advance, silent
 from attomaton.corpora.documents import Documents
-from attomaton.corpora.readers.batches import Reader, Reading
-from attomaton.corpora.readers.corpus import Numbering, bounded, refuse_mixture
+from attomaton.corpora.readers.batches import Reader, Reading, TextBatch, as_reading
+from attomaton.corpora.readers.corpus import Numbering, bounded, checked_batches, refuse_mixture
 from attomaton.corpora.readers.files import FileReader
-from attomaton.corpora.readers.jobs import (
-    FILES,
-    INPUTS,
-    WORDS,
-    EncodeJob,
-    WordsJob,
-    input_key,
-    is_whole,
-    read_record,
-    record_path,
-)
-from attomaton.corpora.readers.processes import Workers
+from attomaton.corpora.readers.processes import Workers, check_stop
 from attomaton.corpora.readers.sources import find_readers
 from attomaton.corpora.samples import NOTHING_SKIPPED, Skipped
-from attomaton.corpora.shards import TOKENIZED, VOCABULARY, TokenizedCorpus, is_tokenized, read_tokens
+from attomaton.corpora.shards import (
+    TOKENIZED,
+    VOCABULARY,
+    TokenizedCorpus,
+    is_tokenized,
+    read_tokens,
+    shard_table,
+    write_shards,
+)
+from attomaton.corpora.tokenizers.encoders import distinct_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
-SHARD_TOKENS = 1 << 25
-"""About 50 MB of Parquet."""
+WORDS, INPUTS = "words", "inputs"  # folders of the records
+FILES = (VOCABULARY, "part-#####-#####.parquet", f"{WORDS}/**", f"{INPUTS}/**")
+"""The files of a tokenised corpus: shards are numbered by input."""
+
+
+@dataclass(frozen=True)
+class WordsJob:
+    """The distinct words or characters of one input, in order of first appearance."""
+
+    index: int
+    reader: Reader
+    reading: Reading
+    out: Path
+    tokenizer: str
+
+    def run(self) -> None:
+        """Write the record, unless it is there."""
+        path = record_path(self.out, WORDS, self.index)
+        key = artifacts.digest_record([input_key(self.reader, self.reading), self.tokenizer])
+        if read_record(path).get("key") == key:
+            return
+        numbering, holds = Numbering(self.tokenizer), None
+        for batch in checked_batches(self.reader, self.reading):
+            check_stop()
+            if len(batch.rows):
+                holds = "text" if isinstance(batch, TextBatch) else "ids"
+            if not isinstance(batch, TextBatch):
+                break
+            numbering.add(distinct_tokens(batch.texts, self.tokenizer))
+        _write(path, {"key": key, "holds": holds, "tokens": list(numbering.numbers)})
+
+
+@dataclass(frozen=True)
+class EncodeJob:
+    """The shards of one input.
+
+    ``numbers`` is the digest of what numbers its tokens, ``vocabulary`` that of the file to take them from.
+    """
+
+    index: int
+    reader: Reader
+    reading: Reading
+    out: Path
+    numbers: str
+    vocabulary: str
+    shard_tokens: int
+
+    def run(self) -> None:
+        """Write the shards and then the record, unless they are there."""
+        path = record_path(self.out, INPUTS, self.index)
+        source = input_key(self.reader, self.reading)
+        key = artifacts.digest_record([source, self.numbers, self.shard_tokens])
+        record = read_record(path)
+        if record.get("key") == key and is_whole(self.out, record):
+            return
+        with artifacts.explained(self.out, resumable=True):
+            path.unlink(missing_ok=True)
+            for shard in self.out.glob(f"part-{self.index:05d}-*.parquet"):
+                shard.unlink()
+        self._write_shards(path, {"key": key, "input": source})
+
+    def _write_shards(self, path: Path, keys: dict[str, str]) -> None:
+        counts = SimpleNamespace(skipped=NOTHING_SKIPPED, holds=None, largest=0)
+        with artifacts.explained(self.out, resumable=True):
+            files = write_shards(
+                self._tables(counts),
+                lambda number: self.out / f"part-{self.index:05d}-{number:05d}.parquet",
+                shard_tokens=self.shard_tokens,
+            )
+        record = {**keys, "name": self.reader.name, "holds": counts.holds, "largest": counts.largest}
+        record |= {"documents": sum(entry["documents"] for entry in files.values())}
+        record |= {"tokens": sum(entry["tokens"] for entry in files.values())}
+        _write(path, {**record, "skipped": asdict(counts.skipped), "files": files})
+
+    def _tables(self, counts: Any) -> Iterator[pa.Table]:
+        vocabulary = _load_vocabulary(self.out / VOCABULARY, self.vocabulary)
+        for batch in checked_batches(self.reader, self.reading):
+            check_stop()
+            counts.skipped += batch.skipped
+            if not len(batch.rows):
+                continue
+            if not isinstance(batch, TextBatch):
+                counts.holds, offsets, ids = "ids", batch.offsets, batch.ids
+            elif vocabulary is None:
+                raise UnreadableSource(f"{self.reader.source} was altered while it was read; run it again")
+            else:
+                counts.holds = "text"
+                offsets, ids = vocabulary.encode_all(batch.texts)
+            counts.largest = max(counts.largest, int(ids.max(initial=0)))
+            yield shard_table(offsets, ids, batch.rows, self.reader.name)
+
+
+def record_path(out: Path, folder: str, index: int) -> Path:
+    """Where the record of an input is."""
+    return out / folder / f"{index:05d}.json"
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """A record, empty if there is none that is whole."""
+    return artifacts.read_sealed(path) or {}
+
+
+def input_key(reader: Reader, reading: Reading) -> str:
+    """The digest of an input's bytes, of its name, and of how it is read."""
+    return artifacts.digest_record([FORMAT, reader.name, reader.digest(), reading.to_record()])
+
+
+def is_whole(out: Path, record: Mapping[str, Any]) -> bool:
+    """Whether every file that a record or manifest lists is as it was written."""
+    try:
+        artifacts.check_files(out, record.get("files"), again="tokenize again")
+    except OSError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=1)
+def _load_vocabulary(path: Path, _digest: str) -> Vocabulary | None:
+    """The vocabulary, read once per process; the digest tells files of the same name apart."""
+    record = json.loads(path.read_text(encoding="utf-8"))
+    return None if record is None else Vocabulary.from_record(record)
+
+
+def _write(path: Path, record: dict[str, Any]) -> None:
+    with artifacts.explained(path, resumable=True):
+        artifacts.write_sealed(path, record)
+
+
+SHARD_TOKENS = 1 << 25  # about 50 MB of Parquet
 
 
 def tokenize_corpus(
@@ -111,13 +230,15 @@ def tokenize_corpus(
     job.refuse_inputs_in(place)
     with hold(place) as lock:
         same = job.is_that_of(place)
-        if same and is_whole(place, read_manifest(place, TOKENIZED)):
+        if same and is_whole(place, artifacts.read_manifest(place, TOKENIZED)):
             return read_tokens(place)
         replace = overwrite or same  # a damaged corpus is mended by the call that made it
-        with build_folder(place, TOKENIZED, FILES, overwrite=replace, resumable=True, held=lock) as building:
+        with artifacts.build_folder(
+            place, TOKENIZED, FILES, overwrite=replace, resumable=True, held=lock
+        ) as building:
             _seed(building.folder, place)
             job.run(building.folder, workers, progress or silent)
-            if not read_manifest(building.folder, TOKENIZED)["tokens"]:
+            if not artifacts.read_manifest(building.folder, TOKENIZED)["tokens"]:
                 raise UnreadableSource("the corpus has no tokens at all; give one that has some")
     return read_tokens(place)
 
@@ -143,13 +264,14 @@ class _Job:
         vocabulary = Vocabulary.fixed(tokenizer)
         if isinstance(source, Documents) and source.vocabulary is not None:
             vocabulary, tokenizer = source.vocabulary, source.vocabulary.tokenizer
-        asked = bounded(Reading() if reading is None else reading, vocabulary)
-        return cls(find_readers(source, asked), asked, tokenizer, vocabulary, shard_tokens)
+        how = bounded(as_reading(reading), vocabulary)
+        return cls(find_readers(source, how), how, tokenizer, vocabulary, shard_tokens)
 
     def refuse_inputs_in(self, place: Path) -> None:
         """Never write to the folder that holds an input."""
-        files = [one for one in self.readers if isinstance(one, FileReader) and not one.file.is_url]
-        for path in (one.source for one in files if place in Path(one.source).resolve().parents):
+        readers = [reader for reader in self.readers if isinstance(reader, FileReader)]
+        paths = [reader.source for reader in readers if not reader.file.is_url]
+        for path in (path for path in paths if place in Path(path).resolve().parents):
             raise UnwritablePlace(
                 f"{shown(place)} holds the corpus itself ({path}); give another folder for the shards"
             )
@@ -158,54 +280,53 @@ class _Job:
         """Whether a folder holds what this job writes."""
         if not is_tokenized(place):
             return False
-        inputs = [input_key(one, self.reading) for one in self.readers]
-        return read_manifest(place, TOKENIZED).get("job") == self.digest(inputs)
+        inputs = [input_key(reader, self.reading) for reader in self.readers]
+        return artifacts.read_manifest(place, TOKENIZED).get("job") == self.digest(inputs)
 
     def digest(self, inputs: Sequence[str]) -> str:
         """The digest of every input and of all settings."""
         fixed = None if self.vocabulary is None else self.vocabulary.definition
-        return digest_record([FORMAT, list(inputs), self.tokenizer, fixed, self.shard_tokens])
+        return artifacts.digest_record([FORMAT, list(inputs), self.tokenizer, fixed, self.shard_tokens])
 
     def run(self, place: Path, workers: int, progress: Advance = silent) -> None:
         """Write shards, records and the manifest into a folder that is all ours."""
         vocabulary, readers = self.vocabulary, self.readers
-        with explained(place):
+        with artifacts.explained(place):
             _prepare(place, len(readers), counted=vocabulary is None)
         with Workers(workers, progress) as pool:
             if vocabulary is None:
-                pool.run(
-                    [
-                        WordsJob(index, one, self.reading, place, self.tokenizer)
-                        for index, one in enumerate(readers)
-                    ]
-                )
+                counting = (self.reading, place, self.tokenizer)
+                pool.run([WordsJob(index, reader, *counting) for index, reader in enumerate(readers)])
                 vocabulary, numbers = _merge_words(place, len(readers), self.tokenizer)
             else:
-                numbers = [digest_record([vocabulary.tokenizer, vocabulary.definition])] * len(readers)
+                numbers = [artifacts.digest_record([vocabulary.tokenizer, vocabulary.definition])] * len(
+                    readers
+                )
             words = None if vocabulary is None else vocabulary.to_record()
-            with explained(place):
-                digest = write_file(place / VOCABULARY, json_writer(words))["sha256"]
+            with artifacts.explained(place):
+                digest = artifacts.write_file(place / VOCABULARY, artifacts.json_writer(words))["sha256"]
             pool.run(
                 [
-                    EncodeJob(index, one, self.reading, place, numbers[index], digest, self.shard_tokens)
-                    for index, one in enumerate(readers)
+                    EncodeJob(index, reader, self.reading, place, numbers[index], digest, self.shard_tokens)
+                    for index, reader in enumerate(readers)
                 ]
             )
         records = [read_record(record_path(place, INPUTS, index)) for index in range(len(readers))]
         manifest = _manifest(place, records, vocabulary, self.reading)
         job = self.digest([record["input"] for record in records])
-        with explained(place):
-            write_sealed(place / MANIFEST, {**manifest, "job": job})
+        with artifacts.explained(place):
+            artifacts.write_sealed(place / artifacts.MANIFEST, {**manifest, "job": job})
 
 
 def _prepare(place: Path, n_inputs: int, *, counted: bool) -> None:
     """Make the folders; what is left of more inputs than there are now goes."""
     for folder in (place / WORDS, place / INPUTS):
         folder.mkdir(parents=True, exist_ok=True)
-    (place / MANIFEST).unlink(missing_ok=True)
+    (place / artifacts.MANIFEST).unlink(missing_ok=True)
     for path in [*place.glob("part-*"), *(place / WORDS).iterdir(), *(place / INPUTS).iterdir()]:
         gone = path.parent.name == WORDS and not counted
-        if gone or path.name.endswith(DRAFT) or _number(path) >= n_inputs:
+        number = path.name.removeprefix("part-")[:5]  # of the input that a shard or record belongs to
+        if gone or path.name.endswith(DRAFT) or (number.isdigit() and int(number) >= n_inputs):
             path.unlink()
 
 
@@ -217,15 +338,9 @@ def _seed(folder: Path, place: Path) -> None:
     stock = take_stock(place) if place.is_dir() else None
     for file in [] if stock is None else stock.files:
         new = folder / file.relative_to(place)
-        if file.name != MANIFEST and not new.exists():
+        if file.name != artifacts.MANIFEST and not new.exists():
             new.parent.mkdir(exist_ok=True)
             link_or_copy(file, new)
-
-
-def _number(path: Path) -> int:
-    """The number of the input that a shard or record belongs to; 0 for other files."""
-    digits = path.name.removeprefix("part-")[:5]
-    return int(digits) if digits.isdigit() else 0
 
 
 def _merge_words(place: Path, n_inputs: int, tokenizer: str) -> tuple[Vocabulary | None, list[str]]:
@@ -252,20 +367,18 @@ def _manifest(
     for record in records:
         files |= record["files"]
         skipped += Skipped(**record["skipped"])
-    total = sum(record["tokens"] for record in records)
     largest = max(record["largest"] for record in records)
+    inputs = ("name", "documents", "tokens", "skipped")
     return {
         "kind": TOKENIZED.name,
         "format": FORMAT,
         "tokenizer": None if vocabulary is None else vocabulary.tokenizer,
         "n_tokens": largest + 1 if vocabulary is None else len(vocabulary),
         "documents": sum(record["documents"] for record in records),
-        "tokens": total,
+        "tokens": sum(record["tokens"] for record in records),
         "skipped": asdict(skipped),
         "reading": reading.to_record(),
-        "inputs": [
-            {name: record[name] for name in ("name", "documents", "tokens", "skipped")} for record in records
-        ],
+        "inputs": [{name: record[name] for name in inputs} for record in records],
         "versions": {package: version(package) for package in ("attomaton", "pyarrow")},
         "files": {**files, VOCABULARY: entry_of(place / VOCABULARY)},
         "records": sorted(

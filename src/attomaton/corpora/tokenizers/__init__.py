@@ -6,7 +6,7 @@ byte), ``subwords`` those of a ``tokenizer.json`` or a ``.tiktoken`` file, ``lla
 into ids at once.
 """
 
-from attomaton.corpora.tokenizers.splitting import EOS, TOKENIZERS, split_words
+from attomaton.corpora.tokenizers.encoders import EOS, TOKENIZERS, split_words
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary, read_vocabulary, vocabulary_records
 
 __all__ = ["EOS", "TOKENIZERS", "Vocabulary", "read_vocabulary", "split_words", "vocabulary_records"]

@@ -1,17 +1,85 @@
-"""Many texts to token ids at once."""
+"""From texts to tokens to ids: functions that split a text, and encoders of many texts at once.
 
-from collections.abc import Collection, Mapping, Sequence
+The word tokenizer splits at white space and turns each line end into ``<eos>``, as the WikiText language
+models do. Its variants make small letters of capitals, and split punctuation off.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import Protocol
+from unicodedata import category
 
 import numpy as np
 
-from attomaton.base.errors import UnknownToken
+from attomaton.base.errors import UnknownToken, UnsupportedOption
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32, Int64, number_strings
 from attomaton.corpora.budgets import shown
-from attomaton.corpora.tokenizers.splitting import find_splitter
+
+EOS = "<eos>"
+
+BYTES = tuple(chr(byte) if 0x20 <= byte < 0x7F else f"<0x{byte:02X}>" for byte in range(256))
+"""The token of each byte: itself if it is printable ASCII, else like ``<0x0A>``."""
+
+
+def split_words(text: str) -> list[str]:
+    r"""Words between white space; a line end is the token ``<eos>``, and so is a word written ``<eos>``."""
+    return text.replace("\n", f" {EOS} ").split()
+
+
+def split_punctuation(text: str) -> list[str]:
+    r"""Words in small letters and signs by themselves; each line end is the token ``<eos>``.
+
+    A sign is a character that Unicode calls punctuation or a symbol. The underscore and an apostrophe between
+    two letters or digits are parts of a word.
+    """
+    lines = text.lower().replace("\n", EOS).split(EOS)
+    split = [_SIGN.sub(_set_apart, line).split() for line in lines]
+    return [token for number, line in enumerate(split) for token in ([EOS, *line] if number else line)]
+
+
+_SIGN = re.compile(r"[^\w\s]")
+
+
+def _set_apart(match: re.Match[str]) -> str:
+    sign = match[0]
+    inner = sign in "'’" and match.string[match.start() - 1 : match.start()].isalnum()
+    inner = inner and match.string[match.end() : match.end() + 1].isalnum()
+    return sign if inner or not _is_sign(sign) else f" {sign} "
+
+
+@lru_cache(maxsize=1 << 16)
+def _is_sign(character: str) -> bool:
+    return category(character)[0] in "PS"
+
+
+def join_words(tokens: Sequence[str]) -> str:
+    r"""Words with blanks between them and a line end for each ``<eos>``: :func:`split_words` undoes it."""
+    text = " ".join("\n" if token == EOS else token for token in tokens)
+    return text.replace(" \n", "\n").replace("\n ", "\n")
+
+
+TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
+    "word": split_words,
+    "word-lower": lambda text: split_words(text.lower()),
+    "word-punct": split_punctuation,
+    "character": list[str],
+    "byte": lambda text: [BYTES[byte] for byte in text.encode("utf-8")],
+}
+"""Name of a tokenizer → the function that splits a text into tokens."""
+
+
+def find_splitter(tokenizer: str) -> Callable[[str], list[str]]:
+    """The function of a named tokenizer."""
+    if tokenizer not in TOKENIZERS:
+        raise UnsupportedOption(
+            f"there is no tokenizer {tokenizer!r}; choose one of {', '.join(TOKENIZERS)}, "
+            "or give the path of a tokenizer.json or .tiktoken file"
+        )
+    return TOKENIZERS[tokenizer]
 
 
 class Encoder(Protocol):
@@ -57,7 +125,7 @@ class ByteEncoder:
         """The texts as ids."""
         encoded = [text.encode("utf-8") for text in texts]
         ids = np.frombuffer(b"".join(encoded), np.uint8).astype(np.int32)
-        return _lengths_to_offsets([len(one) for one in encoded]), ids
+        return _lengths_to_offsets([len(text_bytes) for text_bytes in encoded]), ids
 
 
 def split_all(texts: Sequence[str | Sequence[str]], tokenizer: str) -> list[Sequence[str]]:
@@ -94,13 +162,11 @@ def show_bytes(token: bytes) -> str:
 
 def name_all(names: Mapping[int, str]) -> tuple[str, ...]:
     """A name for each id from 0 to the largest; ids without one, or with another's, are named by number."""
-    taken: set[str] = set()
-    named: list[str] = []
+    used: dict[str, int] = {}
     for index in range(max(names, default=-1) + 1):
         name = names.get(index)
-        named.append(f"<id {index}>" if name is None or name in taken else name)
-        taken.add(named[-1])
-    return tuple(named)
+        used[f"<id {index}>" if name is None or name in used else name] = index
+    return tuple(used)
 
 
 def _lengths_to_offsets(lengths: list[int]) -> Int64:

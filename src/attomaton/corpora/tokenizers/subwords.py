@@ -8,10 +8,15 @@ tiktoken; a ``tokenizer.json`` says itself which added tokens it finds in text.
 import base64
 import binascii
 import json
-from collections.abc import Generator, Iterable, Mapping, Sequence
+import math
+import re
+import struct
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -19,15 +24,132 @@ from attomaton.base.errors import AttomatonError, UnreadableSource, UnsupportedO
 from attomaton.base.tables import Int32, Int64
 from attomaton.corpora.budgets import TOKEN_TEXT, TOKENIZER_BYTES, VOCABULARY, ids_most, open_regular, shown
 from attomaton.corpora.tokenizers.encoders import Encoder, name_all, ragged, show_bytes
-from attomaton.corpora.tokenizers.llama2c import LLAMA2C, Llama2cEncoder
+
+LLAMA2C = "llama2.c"
+FIRST_BYTE, BEGIN = 3, 1
+LEAST_SCORE = -1e10  # pairs below are never merged
+RESTORE = "restore the file"
+_BYTE = re.compile(rb"<0x([0-9A-F]{2})>")
+
+
+class Llama2cEncoder:
+    """A tokenizer of llama2.c, from its file in base64.
+
+    A text begins with a blank, as llama2.c writes it; no begin token is added.
+    """
+
+    def __init__(self, definition: str) -> None:
+        try:
+            content = base64.b64decode(definition, validate=True)
+        except (ValueError, binascii.Error) as error:
+            raise UnreadableSource("not the definition of a llama2.c tokenizer; give another file") from error
+        self._tokens, self._scores = _parse(content)
+        self._ids: dict[bytes, int] = {}
+        for index, token in enumerate(self._tokens):
+            self._ids.setdefault(token, index)
+        if len(self._tokens) < FIRST_BYTE + 256 or b" " not in self._ids:
+            raise UnreadableSource(f"it has no token for a blank, or none for every byte; {RESTORE}")
+
+    def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
+        """The texts as ids."""
+        return ragged([self._merge(self._split(text)) for text in texts])
+
+    def tokens(self) -> tuple[str, ...]:
+        """The tokens as text; a byte that is no UTF-8 is shown like ``<0xE9>``."""
+        return name_all({index: show_bytes(token) for index, token in enumerate(self._tokens)})
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids in a row, without the blank that it began with."""
+        joined = b"".join(self._read(index) for index in ids)
+        return joined.removeprefix(b" ").decode("utf-8", errors="replace")
+
+    def _read(self, index: int) -> bytes:
+        token = self._tokens[index] if 0 <= index < len(self._tokens) else b""
+        byte = _BYTE.fullmatch(token) if FIRST_BYTE <= index < FIRST_BYTE + 256 else None
+        return token if byte is None else bytes([int(byte[1], 16)])
+
+    def _split(self, text: str) -> list[int]:
+        """Characters, or the bytes of those that are no token."""
+        ids: list[int] = [self._ids[b" "]] if text else []
+        for character in text:
+            written = character.encode("utf-8", errors="replace")
+            number = self._ids.get(written)
+            ids += [byte + FIRST_BYTE for byte in written] if number is None else [number]
+        return ids
+
+    def _merge(self, ids: list[int]) -> list[int]:
+        """Merge the pair whose token has the best score, the first of equals, until none is left.
+
+        Pairs wait in a heap; one whose places have changed since is passed over.
+        """
+        after = [*range(1, len(ids)), None] if ids else []
+        before: list[int | None] = [None, *range(len(ids) - 1)]
+        there: list[int | None] = list(ids)
+
+        def pair(place: int | None) -> tuple[float, int, int, int, int] | None:
+            beside = None if place is None else after[place]
+            if place is None or beside is None:
+                return None
+            left, right = there[place], there[beside]
+            assert left is not None and right is not None  # noqa: S101, PT018  linked places hold a token
+            merged = self._ids.get(self._tokens[left] + self._tokens[right])
+            return None if merged is None else (-self._scores[merged], place, merged, left, right)
+
+        waiting = [entry for entry in map(pair, range(len(ids))) if entry is not None]
+        heapify(waiting)
+        while waiting:
+            _, place, merged, left, right = heappop(waiting)
+            beside = after[place]
+            if there[place] != left or beside is None or there[beside] != right:
+                continue
+            there[place], there[beside] = merged, None
+            after[place], last = after[beside], after[beside]
+            if last is not None:
+                before[last] = place
+            for entry in (pair(before[place]), pair(place)):
+                if entry is not None:
+                    heappush(waiting, entry)
+        return [entry for entry in there if entry is not None]
+
+
+def _parse(content: bytes) -> tuple[list[bytes], list[float]]:
+    """The tokens and their scores."""
+    tokens: list[bytes] = []
+    scores: list[float] = []
+    place = 4
+    while place < len(content):
+        if place + 8 > len(content) or len(tokens) >= VOCABULARY:
+            raise UnreadableSource(f"it ends inside token {len(tokens)}, or has too many; {RESTORE}")
+        score, length = struct.unpack_from("<fi", content, place)
+        place += 8 + length
+        if not 0 <= length <= TOKEN_TEXT or place > len(content):
+            raise UnreadableSource(f"token {len(tokens)} is said to have {length} bytes; {RESTORE}")
+        if not math.isfinite(score) or score <= LEAST_SCORE:
+            raise UnreadableSource(f"token {len(tokens)} has the score {score}; {RESTORE}")
+        tokens.append(content[place - length : place])
+        scores.append(score)
+    return tokens, scores
+
+
+def encode_by_definition(encoder: Llama2cEncoder, text: str) -> list[int]:
+    """The same ids word for word: look at all pairs, merge the best, and again."""
+    ids = encoder._split(text)  # pyright: ignore[reportPrivateUsage]
+    numbers, tokens, scores = encoder._ids, encoder._tokens, encoder._scores  # pyright: ignore[reportPrivateUsage]
+    while True:
+        merged = [numbers.get(tokens[left] + tokens[right]) for left, right in pairwise(ids)]
+        candidates = [
+            (-scores[token], place, token) for place, token in enumerate(merged) if token is not None
+        ]
+        if not candidates:
+            return ids
+        _, place, token = min(candidates)
+        ids[place : place + 2] = [token]
+
 
 LONGEST_WORD = 1000
 """Characters of a word that WordPiece may look at: it takes time with their square, and asks for 100."""
 
-GROWTH = 64
-"""How many times longer the replacements of a tokenizer may make a text."""
-
-RESTORE = "restore the file"
+GROWTH = 64  # how many times longer the replacements of a tokenizer may make a text
 MEND = "restore the file, or give another"
 
 
@@ -44,9 +166,8 @@ def check_json(definition: str) -> None:
     whole = _object(read, "the file")
     model = _object(whole.get("model", {}), "its model")
     vocab, added = model.get("vocab"), whole.get("added_tokens")
-    n_tokens = sum(len(cast("list[Any]", one)) for one in (vocab, added) if isinstance(one, list | dict))
-    _check_vocabulary(vocab, ids_most(n_tokens))
-    _check_added(added, ids_most(n_tokens))
+    n_tokens = sum(len(cast("list[Any]", part)) for part in (vocab, added) if isinstance(part, list | dict))
+    _check_tokens(vocab, added, ids_most(n_tokens))
     longest = model.get("max_input_chars_per_word", 0)
     if not isinstance(longest, int) or longest > LONGEST_WORD:
         raise _wrong(
@@ -106,42 +227,30 @@ def _bad_line(number: int, what: str) -> UnreadableSource:
     return UnreadableSource(f"line {number} {what}; {RESTORE}")
 
 
-def _check_vocabulary(vocab: Any, most: int) -> None:
+def _check_tokens(vocab: Any, added: Any, most: int) -> None:
+    """Refuse ids from ``most`` on, tokens that are too long, and too many of them."""
+    tokens: list[Any] = []
+    numbered: list[tuple[str, Any]] = []
     if isinstance(vocab, list):  # Unigram: [token, score] by id
-        pairs = cast("list[Any]", vocab)
-        _check_size(len(pairs))
-        _check_texts(cast("list[Any]", pair)[0] for pair in pairs if isinstance(pair, list) and pair)
+        tokens += [pair[0] for pair in cast("list[Any]", vocab) if isinstance(pair, list) and pair]
     elif isinstance(vocab, dict):
-        numbered = cast("dict[str, Any]", vocab)
-        _check_size(len(numbered))
-        for token, index in numbered.items():
-            _check_id(token, index, most)
-        _check_texts(numbered)
-        if len(set(numbered.values())) < len(numbered):
+        by_token = cast("dict[str, Any]", vocab)
+        numbered += by_token.items()
+        tokens += by_token
+        if len(set(map(str, by_token.values()))) < len(by_token):
             raise _wrong("two tokens of its vocabulary have one id")
-
-
-def _check_added(added: Any, most: int) -> None:
-    for one in cast("list[Any]", added) if isinstance(added, list) else []:
-        entry = _object(one, "an added token")
-        _check_id(str(entry.get("content")), entry.get("id", 0), most)
-        _check_texts([str(entry.get("content"))])
-
-
-def _check_size(size: int) -> None:
-    if size > VOCABULARY:
-        raise _wrong(f"it has {size:,} tokens, more than {VOCABULARY:,}")
-
-
-def _check_id(token: str, index: Any, most: int) -> None:
-    if type(index) is not int or not 0 <= index < most:
-        raise _wrong(
-            f"the id of {shown(token)!r} is {shown(str(index))}, and its ids are whole numbers from 0 to "
-            f"{most - 1}"
-        )
-
-
-def _check_texts(tokens: Iterable[Any]) -> None:
+    if isinstance(vocab, list | dict) and len(cast("list[Any]", vocab)) > VOCABULARY:
+        raise _wrong(f"it has {len(cast('list[Any]', vocab)):,} tokens, more than {VOCABULARY:,}")
+    for part in cast("list[Any]", added) if isinstance(added, list) else []:
+        entry = _object(part, "an added token")
+        tokens.append(str(entry.get("content")))
+        numbered.append((tokens[-1], entry.get("id", 0)))
+    for token, index in numbered:
+        if type(index) is not int or not 0 <= index < most:
+            raise _wrong(
+                f"the id of {shown(token)!r} is {shown(str(index))}, and its ids are whole numbers from 0 to "
+                f"{most - 1}"
+            )
     for token in tokens:
         if isinstance(token, str) and len(token) > TOKEN_TEXT:
             raise _wrong(f"a token has {len(token):,} characters, more than {TOKEN_TEXT:,}")
@@ -151,8 +260,8 @@ def _growth(part: Any) -> float:
     """How many times longer a text may become by what replaces, prepends or strips parts of it."""
     if isinstance(part, list):
         product = 1.0
-        for one in cast("list[Any]", part):
-            product *= _growth(one)
+        for inner_part in cast("list[Any]", part):
+            product *= _growth(inner_part)
         return product
     if not isinstance(part, dict):
         return 1.0
@@ -173,10 +282,10 @@ def _object(value: Any, what: str) -> Mapping[str, Any]:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    record = dict(pairs)
+    if len(record) < len(pairs):
         raise ValueError("an object says one name twice")
-    return made
+    return record
 
 
 def _wrong(what: str) -> UnreadableSource:
@@ -321,8 +430,8 @@ class HuggingFaceEncoder:
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
         """The texts as ids."""
         with running("the tokenizer has no ids for a part of the text"):
-            found = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-            lists = [one.ids for one in found]
+            encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+            lists = [encoding.ids for encoding in encodings]
         largest = max((max(ids) for ids in lists if ids), default=0)
         if largest >= max(1, self._n_tokens):
             raise UnreadableSource(
@@ -347,7 +456,11 @@ class TiktokenEncoder:
     def __init__(self, definition: str) -> None:
         with needing("a .tiktoken file"):
             import tiktoken
-        name, content = _stored_ranks(definition)
+        try:
+            stored = json.loads(definition)
+            name, content = str(stored["scheme"]), str(stored["ranks"])
+        except (ValueError, RecursionError, TypeError, LookupError) as error:
+            raise UnreadableSource("not the definition of a ranks file; give another file") from error
         if name not in SCHEMES:
             raise UnsupportedOption(
                 f"a ranks file does not hold its splitting pattern, and none is known for "
@@ -361,9 +474,9 @@ class TiktokenEncoder:
                 f"{len(self._ranks):,} ranks, but {name} has {scheme.n_ranks:,}; restore the file"
             )
         self._special = dict(scheme.special)
-        taken = set(self._ranks.values()) & set(self._special.values())
-        if taken:
-            raise UnreadableSource(f"the rank {min(taken)} is that of a special token; restore the file")
+        shared = set(self._ranks.values()) & set(self._special.values())
+        if shared:
+            raise UnreadableSource(f"the rank {min(shared)} is that of a special token; restore the file")
         with running("not a ranks file"):
             self._encoding = tiktoken.Encoding(
                 name, pat_str=scheme.pattern, mergeable_ranks=self._ranks, special_tokens=self._special
@@ -385,12 +498,3 @@ class TiktokenEncoder:
         texts = {index: token.encode() for token, index in self._special.items()}
         texts.update({index: token for token, index in self._ranks.items()})
         return b"".join(texts.get(index, b"") for index in ids).decode("utf-8", errors="replace")
-
-
-def _stored_ranks(definition: str) -> tuple[str, str]:
-    """The name of the scheme and the ranks, from what a run has stored."""
-    try:
-        stored = json.loads(definition)
-        return str(stored["scheme"]), str(stored["ranks"])
-    except (ValueError, RecursionError, TypeError, LookupError) as error:
-        raise UnreadableSource("not the definition of a ranks file; give another file") from error

@@ -10,8 +10,16 @@ import numpy as np
 from attomaton.base.errors import CorruptRun, TokenOutOfRange
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32, Int64, number_strings
-from attomaton.corpora.tokenizers.encoders import ByteEncoder, Encoder, TableEncoder, unknown_token
-from attomaton.corpora.tokenizers.splitting import BYTES, find_splitter, join_words
+from attomaton.corpora.tokenizers.encoders import (
+    BYTES,
+    ByteEncoder,
+    Encoder,
+    TableEncoder,
+    find_splitter,
+    join_words,
+    unknown_token,
+)
+from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition, subword_encoder
 
 
 @dataclass(frozen=True)
@@ -73,8 +81,6 @@ class Vocabulary:
         """
         if tokenizer == "byte":
             return cls(BYTES, "byte")
-        from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition, subword_encoder
-
         if not is_subword_file(tokenizer):
             find_splitter(tokenizer)  # an error, if there is none
             return None
@@ -84,8 +90,8 @@ class Vocabulary:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Vocabulary":
         """The vocabulary that :meth:`to_record` described."""
-        tokens, tokenizer, definition = (record.get(one) for one in ("tokens", "tokenizer", "definition"))
-        whole = isinstance(tokens, list) and all(isinstance(one, str) for one in cast("list[Any]", tokens))
+        tokens, tokenizer, definition = (record.get(name) for name in ("tokens", "tokenizer", "definition"))
+        whole = isinstance(tokens, list) and all(isinstance(name, str) for name in cast("list[Any]", tokens))
         if not whole or not isinstance(tokenizer, str) or not isinstance(definition, str | None):
             raise CorruptRun(
                 "this is no vocabulary: a list of tokens or its tokenizer is missing; write it again"
@@ -109,8 +115,6 @@ class Vocabulary:
     def encoder(self) -> Encoder:
         """What turns many texts into ids at once."""
         if self.definition is not None:
-            from attomaton.corpora.tokenizers.subwords import subword_encoder
-
             return subword_encoder(self.tokenizer, self.definition)
         return ByteEncoder() if self.tokenizer == "byte" else TableEncoder(self.tokenizer, self.ids)
 
@@ -129,21 +133,10 @@ class Vocabulary:
         return self.number_open(find_splitter(self.tokenizer)(text))
 
     def number_open(self, tokens: Sequence[str]) -> tuple[Int32, tuple[str, ...]]:
-        """The ids of tokens, and those that the vocabulary lacks, numbered as :meth:`encode_open` does.
-
-        Examples
-        --------
-        >>> vocabulary, _ = Vocabulary.from_text("a rose is a rose")
-        >>> ids, unknown = vocabulary.number_open(["red", "rose", "red"])
-        >>> ids.tolist(), unknown
-        ([3, 1, 3], ('red',))
-        """
-        unknown: dict[str, int] = {}
-        known = self.ids
-        numbers = [
-            known[token] if token in known else unknown.setdefault(token, len(self) + len(unknown))
-            for token in tokens
-        ]
+        """The ids of tokens, and those that the vocabulary lacks, numbered as :meth:`encode_open` does."""
+        unknown = dict.fromkeys(token for token in tokens if token not in self.ids)
+        new = {token: number for number, token in enumerate(unknown, len(self))}
+        numbers = [new[token] if token in new else self.ids[token] for token in tokens]
         return np.array(numbers, np.int32), tuple(unknown)
 
     def join(self, ids: Iterable[int], unknown: Sequence[str] = ()) -> str:
@@ -152,27 +145,18 @@ class Vocabulary:
         Encoded again, words, characters and whole UTF-8 give the same ids; bytes that are no UTF-8 are shown
         as a replacement character.
         """
-        wanted = [int(index) for index in ids]
+        numbers = [int(index) for index in ids]
         if self.definition is not None:
-            from attomaton.corpora.tokenizers.subwords import subword_encoder
-
-            return subword_encoder(self.tokenizer, self.definition).decode(wanted)
+            return subword_encoder(self.tokenizer, self.definition).decode(numbers)
         if self.tokenizer == "byte":
-            return bytes(wanted).decode("utf-8", errors="replace")
-        inside = [index for index in wanted if index < len(self)]
-        self.decode(inside)  # an error, if one is negative
-        tokens = [self.tokens[index] if index < len(self) else unknown[index - len(self)] for index in wanted]
+            return bytes(numbers).decode("utf-8", errors="replace")
+        self.decode(index for index in numbers if index < len(self))  # an error, if one is negative
+        texts = (*self.tokens, *unknown)
+        tokens = [texts[index] for index in numbers]
         return "".join(tokens) if self.tokenizer == "character" else join_words(tokens)
 
     def encode_all(self, texts: Sequence[str | Sequence[str]]) -> tuple[Int64, Int32]:
-        """Many texts as ids, ``(offsets, ids)``; one that is a list of its tokens is looked up as it is.
-
-        Examples
-        --------
-        >>> vocabulary, _ = Vocabulary.from_text("a rose is a rose")
-        >>> [part.tolist() for part in vocabulary.encode_all(["a rose", ["is"]])]
-        [[0, 2, 3], [0, 1, 2]]
-        """
+        """Many texts as ids, ``(offsets, ids)``; one that is a list of its tokens is looked up as it is."""
         whole = [text for text in texts if isinstance(text, str)]
         if len(whole) == len(texts):
             return self.encoder.encode(whole)
@@ -194,13 +178,13 @@ class Vocabulary:
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """The tokens of ids."""
-        wanted = list(ids)
-        outside = [index for index in wanted if not 0 <= index < len(self)]
+        numbers = list(ids)
+        outside = [index for index in numbers if not 0 <= index < len(self)]
         if outside:
             raise TokenOutOfRange(
                 f"id {outside[0]} is not in 0 … {len(self) - 1}; give ids of this vocabulary"
             )
-        return [self.tokens[index] for index in wanted]
+        return [self.tokens[index] for index in numbers]
 
 
 def name_token(vocabulary: Vocabulary | None, token: int) -> str:
@@ -221,14 +205,11 @@ def vocabulary_records(vocabulary: Vocabulary | None) -> dict[str, Any]:
 
 def read_vocabulary(records: Mapping[str, Any], n_tokens: int) -> Vocabulary | None:
     """The vocabulary among the records of a folder, if there is one; it must name every token."""
-    words = records.get("vocabulary")
-    if words is None:
+    if records.get("vocabulary") is None:
         return None
-    texts = [*words["tokens"], words["tokenizer"], words.get("definition") or ""]
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("vocabulary.json holds tokens that are no text")
-    for text in texts:
+    vocabulary = Vocabulary.from_record(records["vocabulary"])
+    for text in (*vocabulary.tokens, vocabulary.tokenizer, vocabulary.definition or ""):
         text.encode()  # an error, which is a ValueError, where it is no Unicode
-    if len(words["tokens"]) != n_tokens:
-        raise ValueError(f"vocabulary.json holds {len(words['tokens'])} tokens, and ids go up to {n_tokens}")
-    return Vocabulary.from_record(words)
+    if len(vocabulary) != n_tokens:
+        raise ValueError(f"vocabulary.json holds {len(vocabulary)} tokens, and ids go up to {n_tokens}")
+    return vocabulary

@@ -24,8 +24,7 @@ from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int32, table_of
 from attomaton.heads.audit.jackknife import Estimates, Resampled
 from attomaton.heads.audit.rows import cut_documents, list_documents
-from attomaton.heads.contexts import check_heads
-from attomaton.heads.model import Head, HeadModel, OutputEdit, PatternEdit
+from attomaton.heads.model import Head, HeadModel, PatternEdit, check_heads
 
 MOST_EXACT = 6
 """Heads whose Shapley values are computed from all their sets; more are drawn in orders."""
@@ -92,41 +91,28 @@ class LabelledContexts:
 
 @dataclass(frozen=True, eq=False)
 class Means:
-    """The mean pattern and the mean output of every head.
+    """The mean pattern (n_heads, length, length) and mean output of every head, by layer.
 
-    Attributes
-    ----------
-    patterns : tuple of Tensor, each of shape (n_heads, length, length)
-        For each layer. By lag: the mean attention on the first token, and for all other places a profile by
-        lag; by place: the mean of each entry.
-    outputs : tuple of Tensor, each of shape (n_heads, length, width) or (n_heads, 1, width)
-        By place, or over all places.
+    By lag a pattern is the mean attention on the first token and a profile for all other places; by place it
+    is the mean of each entry. Outputs have shape (n_heads, length or 1, width).
     """
 
     patterns: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
 
-    def edit_patterns(self, heads: Sequence[Head]) -> PatternEdit:
-        """Give these heads their mean patterns."""
-        return _exchange(heads, self.patterns)
+    def edits(self, heads: Sequence[Head], kind: str) -> dict[str, PatternEdit]:
+        """What ``watch`` takes to give these heads their mean patterns, or mean outputs."""
+        means = self.patterns if kind == "pattern" else self.outputs
 
-    def edit_outputs(self, heads: Sequence[Head]) -> OutputEdit:
-        """Let these heads give their mean outputs."""
-        return _exchange(heads, self.outputs)
+        def edit(layer: int, own: Tensor) -> Tensor:
+            numbers = [head.number for head in heads if head.layer == layer]
+            if not numbers:
+                return own
+            changed = own.clone()
+            changed[:, numbers] = means[layer][numbers].to(own.dtype)
+            return changed
 
-
-def _exchange(heads: Sequence[Head], means: Sequence[Tensor]) -> PatternEdit:
-    """What gives these heads their means, of patterns or of outputs alike; all other heads keep their own."""
-
-    def edit(layer: int, given: Tensor) -> Tensor:
-        mine = [head.number for head in heads if head.layer == layer]
-        if not mine:
-            return given
-        changed = given.clone()
-        changed[:, mine] = means[layer][mine].to(given.dtype)
-        return changed
-
-    return edit
+        return {"edit_patterns" if kind == "pattern" else "edit_outputs": edit} if heads else {}
 
 
 def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "lag") -> Means:
@@ -138,25 +124,25 @@ def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "la
     if by not in BY:
         raise UnsupportedOption(f"means are by lag or by place, not {by!r}")
     sums: list[Tensor] = []
-    given: list[Tensor] = []
+    output_sums: list[Tensor] = []
 
     def collect(layer: int, outputs: Tensor) -> Tensor:
         total = outputs.detach().double().sum(0)
-        if len(given) <= layer:
-            given.append(total)
+        if len(output_sums) <= layer:
+            output_sums.append(total)
         else:
-            given[layer] += total
+            output_sums[layer] += total
         return outputs
 
     for tokens in contexts.batches(model):
         patterns = model.watch(tokens[:, :-1], edit_outputs=collect).patterns
-        totals = [one.detach().double().sum(0) for one in patterns]
+        totals = [pattern.detach().double().sum(0) for pattern in patterns]
         sums = [old + new for old, new in zip(sums, totals, strict=True)] if sums else totals
     n = len(contexts.tokens)
-    means, outputs = [one / n for one in sums], [one / n for one in given]
+    means, outputs = [one / n for one in sums], [one / n for one in output_sums]
     if by == "place":
         return Means(tuple(means), tuple(outputs))
-    return Means(tuple(map(_by_lag, means)), tuple(one.mean(1, keepdim=True) for one in outputs))
+    return Means(tuple(map(_by_lag, means)), tuple(output.mean(1, keepdim=True) for output in outputs))
 
 
 def _by_lag(mean: Tensor) -> Tensor:
@@ -252,8 +238,6 @@ def replace_heads(
 
     Parameters
     ----------
-    model : HeadModel
-        The model.
     contexts : LabelledContexts
         Where its loss is measured.
     sets : sequence of Head or of sequences of Head, optional
@@ -267,31 +251,29 @@ def replace_heads(
 
     Examples
     --------
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
-    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
-    >>> contexts = LabelledContexts.of(rng.integers(0, 6, (9, 9)), length=8, n_tokens=6)
+    >>> from attomaton.heads.arrays import example_audit
+    >>> model, documents = example_audit()
+    >>> contexts = LabelledContexts.of(documents, length=8, n_tokens=6)
     >>> replace_heads(model, contexts).names
     ['0.0', '0.1']
     """
     alone = [(head,) for head in model.shape.heads]
-    given = alone if sets is None else [(one,) if isinstance(one, Head) else one for one in sets]
-    asked = [tuple(check_heads(one, model.shape)) for one in given]
+    groups = alone if sets is None else [(one,) if isinstance(one, Head) else one for one in sets]
+    checked = [tuple(check_heads(one, model.shape)) for one in groups]
     if means_from is not None and means_from.tokens.shape[1] != contexts.tokens.shape[1]:
         raise MismatchedParts("the contexts of the means have another length; cut both to the same")
     means = measure_means(model, contexts if means_from is None else means_from, by=by)
     whole, right = run_edited(model, contexts, means, (), "pattern")
-    rises = {kind: np.empty((len(whole), len(asked))) for kind in KINDS}
-    drops = {kind: np.empty(len(asked)) for kind in KINDS}
-    for at, heads in enumerate(asked):
+    rises = {kind: np.empty((len(whole), len(checked))) for kind in KINDS}
+    drops = {kind: np.empty(len(checked)) for kind in KINDS}
+    for at, heads in enumerate(checked):
         for kind in KINDS:
             loss, hits = run_edited(model, contexts, means, heads, kind)
             rises[kind][:, at], drops[kind][at] = loss - whole, right.mean() - hits.mean()
-        progress(at + 1, len(asked))
+        progress(at + 1, len(checked))
     drawn = Resampled.over(np.arange(len(whole)))
     return Causal(
-        tuple(asked),
+        tuple(checked),
         float(whole.mean()),
         float(right.mean()),
         drawn.mean(rises["pattern"]),
@@ -305,17 +287,10 @@ def run_edited(
     model: HeadModel, contexts: LabelledContexts, means: Means, heads: Sequence[Head], kind: str
 ) -> tuple[Float64, Float64]:
     """Loss and accuracy of each context at the positions that count, with some heads changed, shapes (n,)."""
-    edits: dict[str, Any] = {}
-    if heads:
-        edits = (
-            {"edit_patterns": means.edit_patterns(heads)}
-            if kind == "pattern"
-            else {"edit_outputs": means.edit_outputs(heads)}
-        )
     scored: Tensor = _torch.from_numpy(contexts.scored)
     losses, hits = list[Tensor](), list[Tensor]()
     for tokens in contexts.batches(model):
-        logits = model.watch(tokens[:, :-1], **edits).logits.detach()[:, scored].double()
+        logits = model.watch(tokens[:, :-1], **means.edits(heads, kind)).logits.detach()[:, scored].double()
         labels = tokens[:, 1:][:, scored]
         losses.append(-torch.log_softmax(logits, -1).gather(-1, labels[..., None])[..., 0].mean(1))
         hits.append((logits.argmax(-1) == labels).double().mean(1))
@@ -328,8 +303,6 @@ class Shapley(Tabular):
 
     Attributes
     ----------
-    heads : tuple of Head
-        The set.
     pattern, ablation : float64 array, shape (n_heads,)
         Each head's share in nats; they add up to the effect of the whole set.
     pattern_error, ablation_error : float64 array, shape (n_heads,)
@@ -378,8 +351,6 @@ def share_out(
 
     Parameters
     ----------
-    model : HeadModel
-        The model.
     contexts : LabelledContexts
         Where its loss is measured, and means are taken.
     heads : sequence of Head
@@ -388,44 +359,40 @@ def share_out(
         ``"lag"`` or ``"place"``, as in :func:`measure_means`.
     orders : int
         How many orders are drawn of more than six heads.
-    seed : int
-        What draws them.
     progress : callable, optional
         Called with how many sets are measured, and how many there are at most.
 
     Examples
     --------
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
-    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
-    >>> contexts = LabelledContexts.of(rng.integers(0, 6, (9, 9)), length=8, n_tokens=6)
+    >>> from attomaton.heads.arrays import example_audit
+    >>> model, documents = example_audit()
+    >>> contexts = LabelledContexts.of(documents, length=8, n_tokens=6)
     >>> share_out(model, contexts, model.shape.heads).pattern.shape
     (2,)
     """
-    asked = tuple(check_heads(heads, model.shape))
+    checked = tuple(check_heads(heads, model.shape))
     means = measure_means(model, contexts, by=by)
-    known: dict[tuple[str, frozenset[Head]], float] = {}
-    exact = len(asked) <= MOST_EXACT
-    total = 2 * (2 ** len(asked) if exact else len(asked) * whole_number(orders, "orders", least=2))
+    losses: dict[tuple[str, frozenset[Head]], float] = {}
+    exact = len(checked) <= MOST_EXACT
+    total = 2 * (2 ** len(checked) if exact else len(checked) * whole_number(orders, "orders", least=2))
 
     def value(kind: str, changed: frozenset[Head]) -> float:
-        if (kind, changed) not in known:
-            known[kind, changed] = float(run_edited(model, contexts, means, sorted(changed), kind)[0].mean())
-            progress(min(len(known), total), total)
-        return known[kind, changed]
+        if (kind, changed) not in losses:
+            losses[kind, changed] = float(run_edited(model, contexts, means, sorted(changed), kind)[0].mean())
+            progress(min(len(losses), total), total)
+        return losses[kind, changed]
 
     shares = list[Float64]()
     errors = list[Float64]()
     for kind in KINDS:
         if exact:
-            shares.append(np.array([_share(asked, head, partial(value, kind)) for head in asked]))
-            errors.append(np.zeros(len(asked)))
+            shares.append(np.array([_share(checked, head, partial(value, kind)) for head in checked]))
+            errors.append(np.zeros(len(checked)))
             continue
-        gains = _draw_orders(asked, orders, make_rng(seed), partial(value, kind))
+        gains = _draw_orders(checked, orders, make_rng(seed), partial(value, kind))
         shares.append(gains.mean(0))
         errors.append(gains.std(0, ddof=1) / np.sqrt(orders))
-    return Shapley(asked, *shares, *errors)
+    return Shapley(checked, *shares, *errors)
 
 
 def _share(heads: tuple[Head, ...], head: Head, value: Callable[[frozenset[Head]], float]) -> float:
@@ -435,8 +402,8 @@ def _share(heads: tuple[Head, ...], head: Head, value: Callable[[frozenset[Head]
     for size in range(n):
         weight = factorial(size) * factorial(n - size - 1) / factorial(n)
         for chosen in combinations(others, size):
-            held = frozenset(chosen)
-            total += weight * (value(held | {head}) - value(held))
+            changed = frozenset(chosen)
+            total += weight * (value(changed | {head}) - value(changed))
     return total
 
 
@@ -449,9 +416,9 @@ def _draw_orders(
     """What each head adds in each of some drawn orders, shape (orders, n_heads)."""
     gains = np.empty((orders, len(heads)))
     for row in gains:
-        held: frozenset[Head] = frozenset()
+        changed: frozenset[Head] = frozenset()
         order: list[int] = rng.permutation(len(heads)).tolist()
         for at in order:
-            row[at] = value(held | {heads[at]}) - value(held)
-            held |= {heads[at]}
+            row[at] = value(changed | {heads[at]}) - value(changed)
+            changed |= {heads[at]}
     return gains

@@ -15,14 +15,11 @@ from attomaton.base.tables import Float64, Int32, table_of
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.heads.audit.explanations import Table
-from attomaton.heads.audit.fitting import divergence
-from attomaton.heads.audit.ladder import Features, Fitted, Step, climb_head
-from attomaton.heads.audit.prepared import Audit, prepare, watch_all
+from attomaton.heads.audit.heads import Audit, prepare, watch_all
+from attomaton.heads.audit.ladder import Features, Fitted, Step, climb_head, divergence
 from attomaton.heads.audit.rows import Rows, list_documents
-from attomaton.heads.audit.useful import settle_rungs
-from attomaton.heads.audit.usual import Rungs
-from attomaton.heads.contexts import check_head
-from attomaton.heads.model import Head, HeadModel
+from attomaton.heads.audit.rungs import Rungs, settle_rungs
+from attomaton.heads.model import Head, HeadModel, check_head
 from attomaton.heads.opening import open_model
 
 SHOWN = 8
@@ -35,16 +32,12 @@ class HeadContexts(Tabular):
 
     Attributes
     ----------
-    head : Head
-        The head.
     rows : Rows
         The contexts, of this head alone.
     names : tuple of str
         The rungs, nested.
     fitted : float64 array, shape (n_rungs, n_rows, window)
         The attention that each rung, on those before it, says.
-    vocabulary : Vocabulary, optional
-        What names the tokens.
 
     Examples
     --------
@@ -122,24 +115,13 @@ def show_head(
     ----------
     model, documents
         As for :func:`~attomaton.heads.audit.heads.audit_heads`.
-    head : Head
-        Which.
     rungs, how
         As for :func:`~attomaton.heads.audit.heads.audit_heads`.
-    n : int
-        How many contexts.
-    vocabulary : Vocabulary, optional
-        What names the tokens.
-    progress : Stages, optional
-        Told what is done.
 
     Examples
     --------
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
-    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
-    >>> documents = [rng.integers(0, 6, 30) for _ in range(24)]
+    >>> from attomaton.heads.arrays import example_audit
+    >>> model, documents = example_audit()
     >>> shown = show_head(model, documents, Head(0, 1), how=Audit(window=8), n=2)
     >>> shown, shown.table().num_rows
     (HeadContexts(head 0.1, 2 contexts), 16)
@@ -149,13 +131,16 @@ def show_head(
     head = check_head(head, model.shape)
     documents = list_documents(documents)
     fit_on, score_on, _, steps = prepare(model, documents, rungs, how)
-    rows = only_head(watch_all(model, documents, how, tell), head)
+    rows = watch_all(model, documents, how, tell)
+    mine = [rows.heads.index(head)]
+    arrays = {name: getattr(rows, name)[:, mine] for name in ("attention", "inside", "first")}
+    rows = replace(rows, heads=(head,), **arrays)
     fitted, scored = (rows.take(np.isin(rows.documents, part)) for part in (fit_on, score_on))
     own = [of_head(one, model, head) for one in settle_rungs(steps, model)]
-    told = list(climb_head(Features.of(own, fitted), Features.of(own, scored), 0))
-    taken = _most_apart(scored, told[0], whole_number(n, "n", least=1))
-    weights = np.array([np.exp(one.logs[taken]) for one in told])
-    return HeadContexts(head, scored.take(taken), tuple(one.name for one in told), weights, vocabulary)
+    fits = list(climb_head(Features.of(own, fitted), Features.of(own, scored), 0))
+    chosen = _most_apart(scored, fits[0], whole_number(n, "n", least=1))
+    weights = np.array([np.exp(one.logs[chosen]) for one in fits])
+    return HeadContexts(head, scored.take(chosen), tuple(one.name for one in fits), weights, vocabulary)
 
 
 def of_head(rung: Step, model: HeadModel, head: Head) -> Step:
@@ -163,25 +148,12 @@ def of_head(rung: Step, model: HeadModel, head: Head) -> Step:
     if not isinstance(rung, Table):
         return rung
     place, many = model.shape.heads.index(head), len(model.shape.heads)
-    kept = {
+    parts = {
         name: one[place : place + 1]
         for name, one in (("values", rung.values), ("background", rung.background))
         if one.ndim == 2 and len(one) == many
     }
-    return replace(rung, **kept)
-
-
-def only_head(rows: Rows, head: Head) -> Rows:
-    """The rows of one head alone."""
-    place = rows.heads.index(head)
-    kept = slice(place, place + 1)
-    return replace(
-        rows,
-        heads=(head,),
-        attention=rows.attention[:, kept],
-        inside=rows.inside[:, kept],
-        first=rows.first[:, kept],
-    )
+    return replace(rung, **parts)
 
 
 def _most_apart(rows: Rows, first: Fitted, n: int) -> Any:

@@ -1,8 +1,12 @@
 """The audit of all heads over training: the same contexts and rungs at every step."""
 
+import re
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from glob import glob, has_magic
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
@@ -10,23 +14,142 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.errors import MismatchedParts, SameWeights, UnsupportedOption
+from attomaton.base.errors import MismatchedParts, SameWeights, UnreadableModel, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Stages
 from attomaton.base.tables import Float64, write_parquet
-from attomaton.heads.audit.heads import HeadAudit, audit_heads
+from attomaton.heads.audit.heads import Audit, HeadAudit, audit_heads, prepare
 from attomaton.heads.audit.ladder import Step
 from attomaton.heads.audit.pictures import draw_course
-from attomaton.heads.audit.prepared import Audit, prepare
 from attomaton.heads.audit.rows import list_documents
+from attomaton.heads.audit.rungs import OfModel, Rungs
 from attomaton.heads.audit.saved import NO_EVIDENCE, mark
-from attomaton.heads.audit.useful import OfModel
-from attomaton.heads.audit.usual import Rungs
 from attomaton.heads.model import Head, HeadModel, ModelShape
-from attomaton.heads.opening import open_model
-from attomaton.heads.steps import ModelStep, sort_steps, step_of
+from attomaton.heads.opening import is_run, open_checkpoint, open_model, read_run
+from attomaton.heads.own import watch_trace
+
+NAMED = re.compile(
+    r"(?:step|checkpoint|ckpt|iteration|iter|epoch)s?[-_=. ]?([0-9]{1,18})(?![0-9A-Za-z])", re.I
+)
+"""A number that says itself what it counts."""
+
+NUMBER = re.compile(r"(?<![0-9A-Za-z])([0-9]{1,18})(?![0-9A-Za-z])")
+"""Any other whole number."""
+
+
+@dataclass(frozen=True)
+class ModelStep:
+    """A model at a step of its training, which is opened when it is asked for.
+
+    Attributes
+    ----------
+    name : str
+        Where the model is, as users name it.
+    open : callable
+        Opens it.
+
+    Examples
+    --------
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> ones = np.ones((1, 1, 2, 2))
+    >>> ModelStep(100, "at 100", lambda: from_arrays(np.eye(3, 2), ones, ones, ones, ones)).open().shape
+    ModelShape(n_layers=1, n_heads=1, n_tokens=3, longest=None)
+    """
+
+    step: int
+    name: str
+    open: Callable[[], HeadModel] = field(repr=False)
+
+
+def find_steps(sources: Sequence[str], *, most: int | None = None) -> tuple[ModelStep, ...]:
+    """The steps of a training, from where its models are; sorted by step, none of them opened.
+
+    Parameters
+    ----------
+    sources : sequence of str
+        Folders that are named after their steps, such as ``checkpoint-100``; runs of attomaton, or files of
+        their ``training/checkpoints``; or globs of any of these.
+    most : int, optional
+        At most so many steps are taken, spread evenly, first and last among them. None means all folders and
+        files, and of a run of attomaton the last step alone.
+
+    Examples
+    --------
+    >>> [one.step for one in find_steps(["run/checkpoint-1000", "run/checkpoint-200"])]
+    [200, 1000]
+    >>> find_steps(["run/final"])
+    Traceback (most recent call last):
+        ...
+    attomaton.base.errors.UnreadableModel: run/final is not named after a step; give names with one whole
+    number, such as checkpoint-100
+    """
+    read = cache(read_run)
+    models: list[ModelStep] = []
+    for source in expand(sources):
+        models += _steps_of(source, read, whole=most is not None)
+    models = sort_steps(models)
+    return tuple(models) if most is None else spread(models, most)
+
+
+def sort_steps(models: Iterable[ModelStep]) -> list[ModelStep]:
+    """Models by their steps, if no two are of the same."""
+    ordered = sorted(models, key=lambda one: one.step)
+    for one, other in pairwise(ordered):
+        if one.step == other.step:
+            raise MismatchedParts(
+                f"{one.name} and {other.name} are both of step {one.step:,}; give one model of each step"
+            )
+    return ordered
+
+
+def expand(sources: Sequence[str]) -> list[str]:
+    """The sources, with what stands there in place of each glob."""
+    paths: list[str] = []
+    for source in sources:
+        if not has_magic(source) or Path(source).exists():
+            paths.append(source)
+            continue
+        there = sorted(glob(source))  # noqa: PTH207  an absolute glob is one of a user's
+        if not there:
+            raise UnreadableModel(f"nothing stands at {source}; give folders of models, or a glob of them")
+        paths += there
+    return paths
+
+
+def step_of(source: str) -> int:
+    """The step that a folder or file is named after."""
+    name = Path(source).name.removesuffix(".safetensors")
+    numbers = NAMED.findall(name) or NUMBER.findall(name)
+    if len(numbers) != 1:
+        raise UnreadableModel(
+            f"{source} is not named after a step; give names with one whole number, such as checkpoint-100"
+        )
+    return int(numbers[0])
+
+
+def spread(models: Sequence[ModelStep], most: int) -> tuple[ModelStep, ...]:
+    """At most so many of the steps, spread evenly over them, first and last among them; of one, the last."""
+    most = whole_number(most, "most", least=1)
+    if len(models) <= most:
+        return tuple(models)
+    places = [len(models) - 1] if most == 1 else np.linspace(0, len(models) - 1, most).round().astype(int)
+    return tuple(models[int(place)] for place in places)
+
+
+def _steps_of(source: str, read: Callable[[Path], Any], *, whole: bool) -> list[ModelStep]:
+    """The steps of one source; of a run of attomaton all records if it is asked for whole, else the last."""
+    place = Path(source)
+    if is_run(place):
+        trace = read(place)
+        steps = trace.steps.tolist() if whole else [int(trace.steps[-1])]
+        return [ModelStep(step, source, partial(watch_trace, trace, step=step)) for step in steps]
+    step = step_of(source)
+    if place.suffix == ".safetensors":
+        return [ModelStep(step, source, partial(open_checkpoint, place, read=read))]
+    return [ModelStep(step, source, partial(open_model, source))]
+
 
 PRINTED = 5
 """Steps that stand side by side in a printed table."""
@@ -47,12 +170,10 @@ class HeadCourse(Tabular):
 
     Examples
     --------
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
-    >>> tokens, out = rng.normal(size=(6, 4)), rng.normal(size=(1, 2, 3, 4))
-    >>> models = [from_arrays(tokens, grown * query, key, value, out) for grown in (0.1, 1.0)]
-    >>> documents = [rng.integers(0, 6, 30) for _ in range(24)]
+    >>> from attomaton.heads.arrays import example_audit
+    >>> from attomaton.heads.audit.randomised import rotate_heads
+    >>> model, documents = example_audit()
+    >>> models = [rotate_heads(model, seed=0), model]
     >>> course = audit_course(models, documents, steps=(0, 100), how=Audit(window=8, length=0))
     >>> course, course.table().num_rows, course.shares.shape
     (HeadCourse(2 heads at 2 steps, 0 to 100), 4, (2, 5, 2))
@@ -60,10 +181,6 @@ class HeadCourse(Tabular):
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     course.save(f"{folder}/course.parquet").name
     'course.parquet'
-    >>> import matplotlib as mpl
-    >>> mpl.use("agg")
-    >>> [axes.get_title(loc="left") for axes in course.plot()]
-    ['explained by position', '… and the rungs up to PMI', 'label excess']
     """
 
     steps: tuple[int, ...]
@@ -86,17 +203,17 @@ class HeadCourse(Tabular):
     @property
     def shares(self) -> Float64:
         """Explained shares, nested, shape (n_steps, n_rungs, n_heads)."""
-        return np.array([one.ladder.shares for one in self.audits])
+        return np.array([audit.ladder.shares for audit in self.audits])
 
     @property
     def excess(self) -> Float64:
         """Excess label mass, shape (n_steps, n_heads)."""
-        return np.array([one.seeking.excess.value for one in self.audits])
+        return np.array([audit.seeking.excess.value for audit in self.audits])
 
     @property
     def z(self) -> Float64:
         """z of label seeking, each step against its own random heads, shape (n_steps, n_heads)."""
-        return np.array([one.seeking.z for one in self.audits])
+        return np.array([audit.seeking.z for audit in self.audits])
 
     def _table(self) -> pa.Table:
         """One row for each step and head: step, model, and the columns of ``HeadAudit.table``."""
@@ -121,12 +238,12 @@ class HeadCourse(Tabular):
         return draw_course(self.steps, names, self.rungs, self.shares, self.excess, ax)
 
     def _blocks(self) -> list[Block]:
-        told = sorted({int(at) for at in np.linspace(0, len(self.steps) - 1, PRINTED).round()})
-        steps = [f"step {self.steps[at]:,}" for at in told]
+        columns = sorted({int(at) for at in np.linspace(0, len(self.steps) - 1, PRINTED).round()})
+        steps = [f"step {self.steps[at]:,}" for at in columns]
         shares, excess, z, last = self.shares, self.excess, self.z, self.audits[-1]
 
         def grid(title: str, cell: Callable[[int, int], str]) -> Grid:
-            rows = [(str(head), *(cell(at, one) for at in told)) for one, head in enumerate(self.heads)]
+            rows = [(str(head), *(cell(at, one) for at in columns)) for one, head in enumerate(self.heads)]
             return Grid(title, ["head", *steps], rows)
 
         blocks: list[Block] = [
@@ -182,7 +299,7 @@ def audit_course(
     ----------
     models : sequence
         What :func:`~attomaton.heads.opening.open_model` opens, or
-        :class:`~attomaton.heads.steps.ModelStep`. One is opened at a time. All must have the same layers,
+        :class:`ModelStep`. One is opened at a time. All must have the same layers,
         heads, vocabulary and longest context.
     documents : sequence of integer sequences
         Token ids, as for :func:`~attomaton.heads.audit.heads.audit_heads`; the same positions are watched at
@@ -195,10 +312,6 @@ def audit_course(
         How many times random heads are drawn for each model, to hold that model's against.
     null : str
         Which, as for ``audit_heads``.
-    how : Audit, optional
-        Sizes and the seed.
-    progress : Stages, optional
-        Told what is done.
 
     Returns
     -------
@@ -212,12 +325,10 @@ def audit_course(
 
     Examples
     --------
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
-    >>> tokens, out = rng.normal(size=(6, 4)), rng.normal(size=(1, 2, 3, 4))
-    >>> models = [from_arrays(tokens, grown * query, key, value, out) for grown in (0.1, 1.0)]
-    >>> documents = [rng.integers(0, 6, 30) for _ in range(24)]
+    >>> from attomaton.heads.arrays import example_audit
+    >>> from attomaton.heads.audit.randomised import rotate_heads
+    >>> model, documents = example_audit()
+    >>> models = [rotate_heads(model, seed=0), model]
     >>> audit_course(models, documents, steps=(0, 100), random=1, how=Audit(window=8, length=8))
     HeadCourse(2 heads at 2 steps, 0 to 100)
     """
@@ -228,16 +339,16 @@ def audit_course(
     climbed: tuple[Step | OfModel, ...] = ()
     audits: list[HeadAudit] = []
     for number, one in enumerate(ordered):
-        said = f"step {one.step:,} ({number + 1} of {len(ordered)})"
-        tell(f"reading {said}")
+        stage = f"step {one.step:,} ({number + 1} of {len(ordered)})"
+        tell(f"reading {stage}")
         model = one.open()
         if first is None:
             first = one.name, model.shape
             *_, climbed = prepare(model, documents, rungs, how)
         check_alike(first, (one.name, model.shape))
-        told = _within(tell, said)
+        stages = _within(tell, stage)
         audits.append(
-            audit_heads(model, documents, rungs=climbed, random=random, null=null, how=how, progress=told)
+            audit_heads(model, documents, rungs=climbed, random=random, null=null, how=how, progress=stages)
         )
         _warn_of_copies(ordered, audits)
     return HeadCourse(tuple(one.step for one in ordered), tuple(audits))
@@ -265,50 +376,46 @@ def order_steps(models: Sequence[Any], steps: Sequence[int] | None) -> list[Mode
         raise MismatchedParts(
             f"there are {len(models)} models and {len(steps)} steps; give a step for each model"
         )
-    given = [None] * len(models) if steps is None else [whole_number(step, "steps") for step in steps]
-    return sort_steps(map(_as_step, models, given))
+    numbers = [None] * len(models) if steps is None else [whole_number(step, "steps") for step in steps]
+    return sort_steps(map(_as_step, models, numbers))
 
 
 def check_alike(first: tuple[str, ModelShape], other: tuple[str, ModelShape]) -> None:
     """Refuse a model of another shape than the first, and say what differs."""
-    said = {
+    sentences = {
         "n_layers": "{} has {} layers and {} {}",
         "n_heads": "{} has {} heads in each layer and {} {}",
         "n_tokens": "{} knows {} tokens and {} {}",
         "longest": "{} takes contexts of {} tokens at most and {} {}",
     }
-    for name, words in said.items():
+    for name, words in sentences.items():
         one, two = (getattr(shape, name) for _, shape in (first, other))
         if one != two:
-            told = words.format(first[0], "any number of" if one is None else one, other[0], two)
-            raise MismatchedParts(f"{told}; give models of one training")
+            difference = words.format(first[0], "any number of" if one is None else one, other[0], two)
+            raise MismatchedParts(f"{difference}; give models of one training")
 
 
-def name_path(model: Any) -> str:
-    """A model's path as text; nothing if it is none."""
-    return str(cast("Any", model)) if isinstance(model, str | PathLike) else ""
-
-
-def _within(tell: Stages, said: str) -> Stages:
+def _within(tell: Stages, step: str) -> Stages:
     """What names stages with their step before them."""
 
     def begin(stage: str) -> None:
-        tell.begin(f"{said}: {stage}")
+        tell.begin(f"{step}: {stage}")
 
     return replace(tell, begin=begin)
+
+
+def _path_text(model: Any) -> str:
+    """A model's path as text; nothing if it is none."""
+    return str(cast("Any", model)) if isinstance(model, str | PathLike) else ""
 
 
 def _as_step(model: Any, step: int | None) -> ModelStep:
     if isinstance(model, ModelStep):
         return model if step is None else replace(model, step=step)
-    named = name_path(model)
+    named = _path_text(model)
     if step is None and not named:
         raise UnsupportedOption(
             f"a {type(model).__name__} does not say which step it is of; give steps, one for each model"
         )
     name = named or str(getattr(model, "name", type(model).__name__))
-
-    def open_it() -> HeadModel:
-        return open_model(model)
-
-    return ModelStep(step_of(name) if step is None else step, name, open_it)
+    return ModelStep(step_of(name) if step is None else step, name, partial(open_model, model))

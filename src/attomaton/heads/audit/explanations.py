@@ -22,7 +22,7 @@ from attomaton.heads.utility.measured import UtilityTable
 from attomaton.theories.beginning.result import Beginning
 
 FLOOR = 0.28
-"""The share of uniform attention that the automaton is mixed with: its own chances may be 0."""
+"""The share of uniform attention that the automaton is mixed with: its own probabilities may be 0."""
 
 
 class Rung(Protocol):
@@ -145,21 +145,16 @@ class TokenCounts:
 
     def of_pairs(self, first: Integers, second: Integers) -> Int64:
         """How often ``second`` follows ``first``, in the shape of ``second``."""
-        wanted = pack_pairs(np.broadcast_to(first, second.shape).ravel(), second.ravel())
-        found, there = find_rows(self.keys, wanted)
-        return np.where(there, self.pairs[found] if len(self.pairs) else 0, 0).reshape(second.shape)
+        pairs = pack_pairs(np.broadcast_to(first, second.shape).ravel(), second.ravel())
+        rows, there = find_rows(self.keys, pairs)
+        return np.where(there, self.pairs[rows] if len(self.pairs) else 0, 0).reshape(second.shape)
 
 
 @dataclass(frozen=True, eq=False)
 class Frequency:
     """How often a token occurs, as a logarithm.
 
-    Attributes
-    ----------
-    counts : TokenCounts
-        What the documents to fit on hold.
-    name : str
-        What tables call it.
+    ``counts`` are those of the documents to fit on.
 
     Examples
     --------
@@ -180,12 +175,7 @@ class Frequency:
 class Bigram:
     """How likely a token follows the query in the corpus, as a logarithm.
 
-    Attributes
-    ----------
-    counts : TokenCounts
-        What the documents to fit on hold.
-    name : str
-        What tables call it.
+    ``counts`` are those of the documents to fit on.
 
     Examples
     --------
@@ -208,12 +198,7 @@ class Bigram:
 class PMI:
     """Pointwise mutual information of the query and the token that follows it.
 
-    Attributes
-    ----------
-    counts : TokenCounts
-        What the documents to fit on hold.
-    name : str
-        What tables call it.
+    ``counts`` are those of the documents to fit on.
 
     Examples
     --------
@@ -226,7 +211,7 @@ class PMI:
     name: str = "PMI"
 
     def scores(self, rows: Rows) -> Float64:
-        """ln(chance after the query / chance anywhere), shape (n_rows, window).
+        """ln(probability after the query / probability anywhere), shape (n_rows, window).
 
         A token that the corpus does not have scores as the mean of those of its row that it has, so that
         nothing is said about it; and nothing is said from a query that the corpus does not have.
@@ -245,8 +230,6 @@ class Table:
 
     Attributes
     ----------
-    name : str
-        What tables call it.
     query, token : integers, shape (n_pairs,)
         The pairs.
     values : float64 array, shape (n_pairs,) or (n_heads, n_pairs)
@@ -281,13 +264,13 @@ class Table:
     def scores(self, rows: Rows) -> Float64:
         """The score of each place, shape (n_rows, window), or (n_rows, n_heads, window)."""
         keys, order = self._sorted
-        wanted = pack_pairs(np.repeat(rows.queries, rows.window), rows.tokens.ravel())
-        found, there = find_rows(keys, wanted)
+        pairs = pack_pairs(np.repeat(rows.queries, rows.window), rows.tokens.ravel())
+        places, there = find_rows(keys, pairs)
         values = np.atleast_2d(self.values)
         scores = np.atleast_2d(self.background)[:, rows.tokens.ravel()].astype(np.float64)
         scores = np.repeat(scores, len(values), 0) if len(scores) < len(values) else scores
         if there.any():
-            scores[:, there] = values[:, order[found[there]]]
+            scores[:, there] = values[:, order[places[there]]]
         by_head = scores.reshape(len(scores), *rows.tokens.shape).swapaxes(0, 1)
         return by_head if self.values.ndim == 2 or self.background.ndim == 2 else by_head[:, 0]
 
@@ -324,11 +307,12 @@ def usefulness(tables: Sequence[UtilityTable], *, name: str = "utility") -> Tabl
     """
     query, token = (column(tables[0].scores, part) for part in ("query", "token"))
     if any(
-        one.scores.select(["query", "token"]) != tables[0].scores.select(["query", "token"]) for one in tables
+        table.scores.select(["query", "token"]) != tables[0].scores.select(["query", "token"])
+        for table in tables
     ):
         raise MismatchedParts(f"the tables of {name!r} hold other pairs; measure them on the same text")
-    values = np.array([column(one.scores, "score") for one in tables])
-    return Table(name, query, token, values, np.array([one.background for one in tables]))
+    values = np.array([column(table.scores, "score") for table in tables])
+    return Table(name, query, token, values, np.array([table.background for table in tables]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,13 +321,11 @@ class AttentionRung:
 
     Attributes
     ----------
-    name : str
-        What tables call it.
     attention : Attention
         What answers the last ``window`` tokens of each context.
     floor : float, optional
         The share of uniform attention that is mixed in before the logarithm. None means none for finite
-        scores, and 0.28 for the automaton, which gives no chance to most places.
+        scores, and 0.28 for the automaton, which gives most places a probability of 0.
 
     Examples
     --------
@@ -372,7 +354,7 @@ class AttentionRung:
         )
         bags = predicted.bags
         each = predicted.probabilities / bags.multiplicity
-        wanted = pack_pairs(np.repeat(np.arange(n), window), rows.tokens.ravel())
-        found, _ = find_rows(pack_pairs(bags.sample, bags.token), wanted)
-        weights = each[found].reshape(n, window)
+        pairs = pack_pairs(np.repeat(np.arange(n), window), rows.tokens.ravel())
+        places, _ = find_rows(pack_pairs(bags.sample, bags.token), pairs)
+        weights = each[places].reshape(n, window)
         return np.log(np.maximum((1.0 - floor) * weights + floor / window, NOTHING))

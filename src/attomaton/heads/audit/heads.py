@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.errors import InvalidSamples
 from attomaton.base.frames import Tabular
+from attomaton.base.options import settle, share, whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Stages
 from attomaton.base.tables import Float64, table_of, write_parquet
@@ -17,15 +19,116 @@ from attomaton.heads.audit.causal import Causal, LabelledContexts, replace_heads
 from attomaton.heads.audit.explanations import Bigram, Frequency, Last, TokenCounts
 from attomaton.heads.audit.ladder import Ladder, Step, climb
 from attomaton.heads.audit.pictures import draw_audit
-from attomaton.heads.audit.prepared import Audit, causal_length, prepare, said_of_loss, watch_all
 from attomaton.heads.audit.randomised import draw_random
-from attomaton.heads.audit.rows import Rows, list_documents
+from attomaton.heads.audit.rows import (
+    Rows,
+    check_copies,
+    check_parts,
+    cut_documents,
+    list_documents,
+    split_documents,
+    watch_rows,
+)
+from attomaton.heads.audit.rungs import OfModel, Rungs, plain_rungs, settle_rungs
 from attomaton.heads.audit.saved import NO_EVIDENCE, About, mark
 from attomaton.heads.audit.seeking import SAID, Seeking, seek_labels
-from attomaton.heads.audit.useful import settle_rungs
-from attomaton.heads.audit.usual import Rungs
 from attomaton.heads.model import Head, HeadModel
 from attomaton.heads.opening import open_model
+
+
+@dataclass(frozen=True)
+class Audit:
+    """How an audit is done.
+
+    Attributes
+    ----------
+    window : int
+        Places of each attention row.
+    per_document : int
+        Positions that are drawn from each document.
+    longest : int
+        The longest context.
+    fitted : float
+        The share of the documents that explanations are fitted on; the others are scored.
+    length : int
+        Tokens of the contexts of causal value; 0 leaves causal value out.
+
+    Examples
+    --------
+    >>> Audit(window=16).fitted
+    0.6
+    """
+
+    window: int = 32
+    per_document: int = 20
+    longest: int = 256
+    fitted: float = 0.6
+    length: int = 64
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        settle(
+            self,
+            window=whole_number(self.window, "window", least=2),
+            per_document=whole_number(self.per_document, "per_document", least=1),
+            longest=whole_number(self.longest, "longest", least=3),
+            fitted=share(self.fitted, "fitted"),
+            length=whole_number(self.length, "length"),
+            seed=whole_number(self.seed, "seed"),
+        )
+
+
+def prepare(
+    model: HeadModel, documents: Sequence[Any], rungs: Rungs, how: Audit, *, whole: bool = False
+) -> tuple[list[int], list[int], TokenCounts, tuple[Step | OfModel, ...]]:
+    """The documents to fit on and to score, what is counted of the former, and the rungs.
+
+    For a whole audit both parts are checked to be large enough, before any work is done.
+    """
+    n_tokens = model.shape.n_tokens
+    if len(documents) < 2:
+        raise InvalidSamples(
+            "an audit fits on some documents and scores on others, and there "
+            f"{'is one' if documents else 'are none'}; give several, by cutting long ones if need be"
+        )
+    fit_on, score_on = split_documents(len(documents), share=how.fitted, seed=how.seed)
+    if whole:
+        length = causal_length(model, how)
+        check_parts(documents, (fit_on, score_on), window=how.window, length=length)
+    counted, held_back = (
+        cut_documents([documents[one] for one in part], how.longest + 1, n_tokens=n_tokens)
+        for part in (fit_on, score_on)
+    )
+    if whole:
+        check_copies(counted, held_back)
+    steps = rungs(counted) if callable(rungs) else rungs
+    steps = plain_rungs(counted, n_tokens=n_tokens) if steps is None else tuple(steps)
+    return fit_on, score_on, TokenCounts.of(counted, n_tokens=n_tokens), steps
+
+
+def watch_all(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stages) -> Rows:
+    """The rows of all documents, as an audit asks for them."""
+    tell(f"watching {model.name}")
+    sizes = {"window": how.window, "per_document": how.per_document, "longest": how.longest}
+    return watch_rows(model, documents, **sizes, seed=how.seed, progress=tell.advance)
+
+
+def causal_length(model: HeadModel, how: Audit) -> int:
+    """Tokens of the contexts of causal value, as many as the model takes; 0 where it is left out."""
+    if not how.length or said_of_loss(model):
+        return 0
+    most = model.shape.longest
+    return how.length if most is None else min(how.length, most)
+
+
+def said_of_loss(model: HeadModel) -> str:
+    """Why causal value is left out for a model; nothing if its loss is finite."""
+    if bool(model.watch(np.zeros((1, 1), np.int64)).logits.isfinite().all()):
+        return ""
+    return (
+        f"Causal value is left out: {model.name} gives no chance to tokens that are not in the context, "
+        "so that its loss is infinite."
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,8 +139,6 @@ class HeadAudit(Tabular):
     ----------
     model : str
         What the model is called.
-    heads : tuple of Head
-        The heads.
     ladder, alone : Ladder
         Explained shares, nested, and each rung alone.
     seeking : Seeking
@@ -60,11 +161,8 @@ class HeadAudit(Tabular):
     >>> import numpy as np
     >>> from attomaton.heads.audit.explanations import SameToken
     >>> from attomaton.heads.audit.ladder import Position
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
-    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
-    >>> documents = [rng.integers(0, 6, 30) for _ in range(24)]
+    >>> from attomaton.heads.arrays import example_audit
+    >>> model, documents = example_audit()
     >>> audit = audit_heads(model, documents, rungs=(Position(), SameToken()), how=Audit(window=8, length=8))
     >>> audit, audit.table().num_rows
     (HeadAudit(2 heads, 200 rows of 10 documents), 2)
@@ -72,10 +170,6 @@ class HeadAudit(Tabular):
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     audit.save(f"{folder}/heads.parquet").name
     'heads.parquet'
-    >>> import matplotlib as mpl
-    >>> mpl.use("agg")
-    >>> audit.plot().get_ylabel()
-    'explained share'
     """
 
     model: str
@@ -160,7 +254,16 @@ class HeadAudit(Tabular):
                 worth = (self.causal.pattern.value[at], self.causal.ablation.value[at])
                 row += tuple(f"{one:+.4f}" for one in worth)
             rows.append(row)
-        return [repr(self), Grid("", headers, rows), self._rungs(), *self._words_below()]
+        words: list[Block] = [self.about.said_of_z]
+        if self.causal is not None:
+            words.append(f"The last two columns say how much the loss rises. {NO_EVIDENCE}")
+        return [
+            repr(self),
+            Grid("", headers, rows),
+            self._rungs(),
+            *words,
+            *([self.left_out] if self.left_out else []),
+        ]
 
     def _rungs(self) -> Grid:
         alone = dict(zip(self.alone.names, self.alone.mean, strict=True))
@@ -172,12 +275,6 @@ class HeadAudit(Tabular):
         rows += [(name, "", "", "", f"{alone[name]:.3f}") for name in alone if name not in self.ladder.names]
         headers = ["rung", "explained so far", "it adds", "heads it harms", "alone"]
         return Grid("Mean explained share over heads, on documents held back", headers, rows)
-
-    def _words_below(self) -> list[Block]:
-        blocks: list[Block] = [self.about.said_of_z]
-        if self.causal is not None:
-            blocks.append(f"The last two columns say how much the loss rises. {NO_EVIDENCE}")
-        return [*blocks, self.left_out] if self.left_out else blocks
 
 
 def audit_heads(
@@ -211,22 +308,11 @@ def audit_heads(
         (:func:`~attomaton.heads.audit.randomised.rotate_beside`). ``"rotated"``: they read what random heads
         wrote (:func:`~attomaton.heads.audit.randomised.rotate_heads`), so that deep in a model they vary
         less.
-    how : Audit, optional
-        Sizes and the seed.
-    progress : Stages, optional
-        Told what is done.
-
-    Returns
-    -------
-    HeadAudit
 
     Examples
     --------
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
-    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
-    >>> documents = [rng.integers(0, 6, 30) for _ in range(24)]
+    >>> from attomaton.heads.arrays import example_audit
+    >>> model, documents = example_audit()
     >>> audit_heads(model, documents, how=Audit(window=8, length=0)).ladder
     Ladder(2 heads, 5 rungs, nested)
     """
@@ -244,13 +330,16 @@ def audit_heads(
         fitted, scored = (rows.take(np.isin(rows.documents, part)) for part in (fit_on, score_on))
         tell("climbing")
         ladder = climb(fitted, scored, own, progress=tell.advance)
-        alone = climb(fitted, scored, _each(own, counts), nested=False) if whole else ladder
+        alone = climb(fitted, scored, [*own, *beside], nested=False) if whole else ladder
         return scored, ladder, alone, seek_labels(fitted, scored, counts)
 
     own = settle_rungs(steps, model)
+    names = {rung.name for rung in own}
+    others = (Last(), Frequency(counts), Bigram(counts))
+    beside = [rung for rung in others if rung.name not in names]
     scored, ladder, alone, seeking = measure(model, own, whole=True)
     by_chance = [
-        measure(one, own if null == "intact" else settle_rungs(steps, one)) for one in controls
+        measure(control, own if null == "intact" else settle_rungs(steps, control)) for control in controls
     ]  # beside the model's own heads nothing is more or less useful
     ladder = ladder.against([one[1] for one in by_chance]) if by_chance else ladder
     seeking = seeking.against([one[3] for one in by_chance]) if by_chance else seeking
@@ -270,13 +359,6 @@ def audit_heads(
         null,
         " ".join(why for why in (no_controls, why_not) if why),
     )
-
-
-def _each(steps: Sequence[Step], counts: TokenCounts) -> list[Step]:
-    """The rungs, and those that stand alone beside the ladder."""
-    given = {rung.name for rung in steps}
-    others = (Last(), Frequency(counts), Bigram(counts))
-    return [*steps, *(one for one in others if one.name not in given)]
 
 
 def _worth(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stages) -> tuple[Causal | None, str]:

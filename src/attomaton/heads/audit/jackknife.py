@@ -25,12 +25,7 @@ SMALLEST = 1e-300
 class Resampled:
     """Documents, to be left out one by one: the same for every head and every measure.
 
-    Attributes
-    ----------
-    document : int64 array, shape (n_rows,)
-        The place of each row's document among the distinct ones.
-    n_documents : int
-        How many there are.
+    ``document`` is the place of each row's document among the distinct ones.
     """
 
     document: Int64
@@ -119,9 +114,9 @@ class Estimates:
 
 def as_rare(student: Float64, freedom: Float64 | float) -> Float64:
     """Student's t of so many degrees of freedom, as the normal deviation that is as rare."""
-    chances = stdtr(freedom, -np.abs(student))
-    chances = np.where(np.isfinite(student), np.maximum(chances, SMALLEST), chances)
-    return np.where(student == 0, 0.0, np.copysign(ndtri(chances), student))
+    tails = stdtr(freedom, -np.abs(student))
+    tails = np.where(np.isfinite(student), np.maximum(tails, SMALLEST), tails)
+    return np.where(student == 0, 0.0, np.copysign(ndtri(tails), student))
 
 
 def divide(above: Float64, below: Float64) -> Float64:
@@ -132,18 +127,14 @@ def divide(above: Float64, below: Float64) -> Float64:
     return np.where(small, endless, above / np.where(small, 1.0, below))
 
 
-def above_chance(z: Float64, *, share: float = 0.05) -> Bool:
-    """Which of many one-sided tests hold when at most this share of those found may be false.
+def above_chance(z: Float64) -> Bool:
+    """Which of many one-sided tests hold when at most one in twenty of those found may be false.
 
     Benjamini and Hochberg's rule on the upper tail of each z.
     """
-    chances = 1.0 - ndtr(np.nan_to_num(z, nan=0.0))
-    order = np.argsort(chances)
-    good = np.flatnonzero(chances[order] <= share * np.arange(1, len(z) + 1) / len(z))
-    found = np.zeros(len(z), bool)
-    if len(good):
-        found[order[: good[-1] + 1]] = True
-    return found
+    from scipy.stats import false_discovery_control
+
+    return false_discovery_control(1.0 - ndtr(np.nan_to_num(z, nan=0.0))) <= 0.05
 
 
 FEWEST_HEADS = 8
@@ -186,8 +177,8 @@ class Chance:
             raise InvalidSamples("chance is told from random heads; measure at least one random model")
         return cls(
             tuple(head for heads, _ in measured for head in heads),
-            np.concatenate([told.value for _, told in measured]),
-            np.concatenate([told.error for _, told in measured]),
+            np.concatenate([estimates.value for _, estimates in measured]),
+            np.concatenate([estimates.error for _, estimates in measured]),
         )
 
     def z(self, heads: Sequence[Head], told: Estimates) -> Float64:

@@ -2,7 +2,8 @@
 
 Explained share := 1 − KL(attention ‖ softmax(fitted scores)) / KL(attention ‖ uniform), summed over rows. It
 is 1 for a rung that says exactly where the head looks, 0 for one that says nothing, and below 0 for one that
-misleads.
+misleads. The fit is a convex problem for each head, solved by Newton steps: softmax(c_lag + e_token + Σ β x)
+to attention rows by their mean cross-entropy. Offsets c are the position profile, effects e the key tokens.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,12 +19,149 @@ from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Advance, silent
-from attomaton.base.tables import Bool, Float64, table_of
+from attomaton.base.tables import Bool, Float64, Int32, table_of
 from attomaton.heads.audit.explanations import Rung
-from attomaton.heads.audit.fitting import Design, divergence, fit_head
 from attomaton.heads.audit.jackknife import Chance, Estimates, Resampled, above_chance
-from attomaton.heads.audit.rows import Rows
+from attomaton.heads.audit.rows import NOTHING, Rows
 from attomaton.heads.model import Head
+
+TINY = 1e-6
+"""Ridge of offsets and scales, which only chooses among equals, and keeps what runs away within bounds."""
+
+ENOUGH = 1e-8
+"""The largest entry of the gradient that is left, of a loss in nats, for a head that is a nat from uniform.
+
+It is far below ``TINY``, which alone holds the offsets of places that a sharp head never looked at, and less
+by the root where a head is nearer to uniform, so that the share is found as exactly.
+"""
+
+LOSS_ROUNDING = 1e-14
+"""What a loss may rise by rounding."""
+
+MOST_STEPS = 60
+MOST_TURNS = 60
+"""Newton steps of a fit, and turns of the conjugate gradients of each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """What attention rows of one head are explained by.
+
+    An offset for every lag (``profile``), an effect of every token where ``tokens`` (n_rows, window) are
+    given, held back by ``ridge``, and the scores of rungs, ``features`` (n_features, n_rows, window).
+    """
+
+    profile: bool
+    tokens: Int32 | None
+    n_tokens: int
+    features: Float64
+    ridge: float = 1e-3
+
+    @property
+    def borders(self) -> tuple[int, int]:
+        """Where offsets end and effects end, among the coefficients; the scales β stand behind."""
+        lags = self.features.shape[2] if self.profile else 0
+        return lags, lags + (0 if self.tokens is None else self.n_tokens)
+
+    @property
+    def size(self) -> int:
+        """How many coefficients there are."""
+        return self.borders[1] + len(self.features)
+
+    @property
+    def penalty(self) -> Float64:
+        """The ridge of each coefficient, shape (size,)."""
+        lags, tokens = self.borders
+        penalty = np.full(self.size, TINY)
+        penalty[lags:tokens] = 2.0 * self.ridge
+        return penalty
+
+    def scores(self, coefficients: Float64) -> Float64:
+        """The scores of all places, shape (n_rows, window)."""
+        lags, tokens = self.borders
+        total = np.zeros(self.features.shape[1:])
+        if lags:
+            total += coefficients[:lags]
+        if self.tokens is not None:
+            total += coefficients[lags:tokens][self.tokens]
+        for scale, feature in zip(coefficients[tokens:], self.features, strict=True):
+            total += scale * feature
+        return total
+
+    def collect(self, weights: Float64) -> Float64:
+        """The adjoint of :meth:`scores`: sums of place weights by coefficient, shape (size,)."""
+        parts = [weights.sum(0)] if self.profile else []
+        if self.tokens is not None:
+            parts.append(np.bincount(self.tokens.ravel(), weights.ravel(), minlength=self.n_tokens))
+        parts.append(np.einsum("fnw,nw->f", self.features, weights))
+        return np.concatenate(parts)
+
+    def squares(self, weights: Float64) -> Float64:
+        """Sums of place weights times squared entries, by coefficient, shape (size,)."""
+        own = self.collect(weights)
+        own[self.borders[1] :] = np.einsum("fnw,fnw,nw->f", self.features, self.features, weights)
+        return own
+
+
+def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -> Float64:
+    """The coefficients that explain attention rows of shape (n_rows, window) best, shape (size,).
+
+    The loss is convex: mean cross-entropy in nats plus half the penalties. Damped Newton steps, by conjugate
+    gradients on the curvature of the loss; it ends when no entry of the gradient is above ``ENOUGH``
+    times the root of the mean KL(attention ‖ uniform).
+    """
+    penalty, n = design.penalty, len(attention)
+    coefficients = np.zeros(design.size) if start is None else start.copy()
+    logs = log_softmax(design.scores(coefficients), axis=-1)
+    value = -np.vdot(attention, logs) / n + 0.5 * np.vdot(penalty, coefficients**2)
+    flat = np.full((1, attention.shape[1]), -np.log(attention.shape[1]))
+    enough = ENOUGH * np.sqrt(np.clip(divergence(attention, flat).mean(), 1e-12, 1.0))
+    for _ in range(MOST_STEPS):
+        probabilities = np.exp(logs)
+        gradient = design.collect((probabilities - attention) / n) + penalty * coefficients
+        if np.abs(gradient).max(initial=0.0) <= enough:
+            break
+        step = _newton_step(design, probabilities, penalty, gradient)
+        slope, size = np.vdot(gradient, step), 1.0
+        while True:
+            tried = coefficients + size * step
+            logs = log_softmax(design.scores(tried), axis=-1)
+            new = -np.vdot(attention, logs) / n + 0.5 * np.vdot(penalty, tried**2)
+            if new <= value + 1e-4 * size * slope + LOSS_ROUNDING or size < 1e-6:
+                break
+            size *= 0.5
+        coefficients, value = tried, new
+    return coefficients
+
+
+def _newton_step(design: Design, probabilities: Float64, penalty: Float64, gradient: Float64) -> Float64:
+    """−H⁻¹ g by conjugate gradients with the diagonal of H as preconditioner."""
+    n = len(probabilities)
+    diagonal = design.squares(probabilities / n) + penalty
+    step, residual = np.zeros(len(gradient)), -gradient
+    scaled = residual / diagonal
+    way, product = scaled.copy(), np.vdot(residual, scaled)
+    enough = min(0.1, np.sqrt(product)) * np.sqrt(product)
+    for _ in range(MOST_TURNS):
+        along = design.scores(way)
+        along -= np.einsum("nw,nw->n", probabilities, along)[:, None]
+        bent = design.collect(probabilities * along / n) + penalty * way
+        size = product / np.vdot(way, bent)
+        step += size * way
+        residual = residual - size * bent
+        scaled = residual / diagonal
+        product, old = np.vdot(residual, scaled), product
+        if np.sqrt(product) <= enough:
+            break
+        way = scaled + (product / old) * way
+    return step
+
+
+def divergence(attention: Float64, logs: Float64) -> Float64:
+    """KL(attention ‖ exp(logs)) of each row, in nats, shape (n_rows,)."""
+    own = np.where(attention > 0, attention * np.log(np.maximum(attention, NOTHING)), 0.0)
+    return (own - attention * logs).sum(-1)
+
 
 UNIFORM = 1e-12
 """KL(attention ‖ uniform) in nats, on average over rows, up to which a head attends uniformly."""
@@ -53,8 +191,6 @@ class KeyToken:
     ----------
     ridge : float
         How hard effects are held back: it times their squares is added to the loss, in nats a row.
-    name : str
-        What tables call it.
 
     Examples
     --------
@@ -90,8 +226,6 @@ class Ladder(Tabular):
 
     Attributes
     ----------
-    heads : tuple of Head
-        The heads.
     names : tuple of str
         The rungs, in order.
     nested : bool
@@ -154,8 +288,8 @@ class Ladder(Tabular):
         """
         if not self.chance:
             return np.array([one.z for one in self.added])
-        told = [self._signed(number) for number in range(len(self.names))]
-        return np.array([one.z(self.heads, own) for one, own in zip(self.chance, told, strict=True)])
+        signed = [self._signed(number) for number in range(len(self.names))]
+        return np.array([one.z(self.heads, own) for one, own in zip(self.chance, signed, strict=True)])
 
     @property
     def holds(self) -> Bool:
@@ -187,10 +321,10 @@ class Ladder(Tabular):
             "head": [str(head) for head in self.heads] * len(self.names),
             "rung": np.repeat(np.array(self.names, dtype=object), n).tolist(),
         }
-        for prefix, told in (("", self.explained), ("added_", self.added)):
-            columns["added" if prefix else "explained"] = np.concatenate([one.value for one in told])
-            columns[f"{prefix}low"] = np.concatenate([one.low for one in told])
-            columns[f"{prefix}high"] = np.concatenate([one.high for one in told])
+        for prefix, estimates in (("", self.explained), ("added_", self.added)):
+            columns["added" if prefix else "explained"] = np.concatenate([one.value for one in estimates])
+            columns[f"{prefix}low"] = np.concatenate([one.low for one in estimates])
+            columns[f"{prefix}high"] = np.concatenate([one.high for one in estimates])
         columns["z_documents"] = np.concatenate([one.z for one in self.added])
         return table_of(
             {**columns, "z": self.z.ravel(), "holds": holds.ravel(), "scale": self.scales.ravel()}
@@ -229,54 +363,42 @@ def climb(
     progress : callable, optional
         Called with how many heads are done, and how many there are.
 
-    Returns
-    -------
-    Ladder
-
     Examples
     --------
     >>> from attomaton.heads.audit.rows import watch_rows
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
-    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
-    >>> rows = watch_rows(model, [rng.integers(0, 6, 30) for _ in range(24)], window=8)
+    >>> from attomaton.heads.arrays import example_audit
+    >>> model, documents = example_audit()
+    >>> rows = watch_rows(model, documents, window=8)
     >>> fitted, scored = rows.take(rows.documents < 12), rows.take(rows.documents >= 12)
     >>> climb(fitted, scored, [Position(), KeyToken()])
     Ladder(2 heads, 2 rungs, nested)
     """
-    names = check_rungs(rungs)
-    if fitted.heads != scored.heads or fitted.window != scored.window:
-        raise MismatchedParts("the rows to fit on and those to score are of other heads or windows")
-    drawn = Resampled.over(scored.documents)
-    known = [Features.of(rungs, rows) for rows in (fitted, scored)]
-    n_heads = len(scored.heads)
-    left, scales = np.empty((len(rungs), len(scored), n_heads)), np.empty((len(rungs), n_heads))
-    uniform = np.empty((len(scored), n_heads))
-    flat = np.full((1, scored.window), -np.log(scored.window))
-    for place in range(n_heads):
-        seen = scored.of_head(place)
-        uniform[:, place] = divergence(seen, flat)
-        for number, step in enumerate(climb_head(known[0], known[1], place, nested=nested)):
-            left[number, :, place], scales[number, place] = divergence(seen, step.logs), step.scale
-        progress(place + 1, n_heads)
-    everywhere = uniform.mean(0) <= UNIFORM
-    uniform[:, everywhere] = left[:, :, everywhere] = 1.0  # of such heads every rung explains nothing
-    shares = [_rest(drawn.ratio(one, uniform)) for one in left]
-    added = [one.minus(shares[at - 1]) if nested and at else one for at, one in enumerate(shares)]
-    return Ladder(scored.heads, names, nested, tuple(shares), tuple(added), scales)
-
-
-def _rest(ratio: Estimates) -> Estimates:
-    return Estimates(1.0 - ratio.value, 1.0 - ratio.without)
-
-
-def check_rungs(rungs: Sequence[Step]) -> tuple[str, ...]:
-    """The names of the rungs, which must differ."""
     names = tuple(rung.name for rung in rungs)
     if not names or len(set(names)) < len(names):
         raise UnsupportedOption(f"a ladder needs rungs with different names, not {list(names)}")
-    return names
+    if fitted.heads != scored.heads or fitted.window != scored.window:
+        raise MismatchedParts("the rows to fit on and those to score are of other heads or windows")
+    drawn = Resampled.over(scored.documents)
+    features = [Features.of(rungs, rows) for rows in (fitted, scored)]
+    n_heads = len(scored.heads)
+    unexplained, scales = np.empty((len(rungs), len(scored), n_heads)), np.empty((len(rungs), n_heads))
+    uniform = np.empty((len(scored), n_heads))
+    flat = np.full((1, scored.window), -np.log(scored.window))
+    for place in range(n_heads):
+        attention = scored.of_head(place)
+        uniform[:, place] = divergence(attention, flat)
+        for number, step in enumerate(climb_head(features[0], features[1], place, nested=nested)):
+            unexplained[number, :, place], scales[number, place] = (
+                divergence(attention, step.logs),
+                step.scale,
+            )
+        progress(place + 1, n_heads)
+    everywhere = uniform.mean(0) <= UNIFORM
+    uniform[:, everywhere] = unexplained[:, :, everywhere] = 1.0  # of such heads every rung explains nothing
+    ratios = [drawn.ratio(rung, uniform) for rung in unexplained]
+    shares = [Estimates(1.0 - ratio.value, 1.0 - ratio.without) for ratio in ratios]
+    added = [one.minus(shares[at - 1]) if nested and at else one for at, one in enumerate(shares)]
+    return Ladder(scored.heads, names, nested, tuple(shares), tuple(added), scales)
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,17 +416,19 @@ class Features:
     @classmethod
     def of(cls, rungs: Sequence[Step], rows: Rows) -> "Features":
         """Ask every rung for its scores."""
-        told = [None if isinstance(one, Position | KeyToken) else check_scores(one, rows) for one in rungs]
-        return cls(rows, tuple(rungs), tuple(told))
+        scores = [
+            None if isinstance(rung, Position | KeyToken) else check_scores(rung, rows) for rung in rungs
+        ]
+        return cls(rows, tuple(rungs), tuple(scores))
 
     def design(self, used: Sequence[int], place: int, spreads: Float64) -> Design:
         """The design of one head from some rungs, their scores divided by ``spreads``."""
         kinds = [self.rungs[one] for one in used]
-        keys = [one for one in kinds if isinstance(one, KeyToken)]
+        keys = [kind for kind in kinds if isinstance(kind, KeyToken)]
         scores = [self.of_head(one, place) / spreads[one] for one in used if self.scores[one] is not None]
         features = np.array(scores) if scores else np.empty((0, *self.rows.tokens.shape))
         return Design(
-            any(isinstance(one, Position) for one in kinds),
+            any(isinstance(kind, Position) for kind in kinds),
             self.rows.tokens if keys else None,
             self.rows.n_tokens,
             features,
@@ -320,14 +444,14 @@ class Features:
 
     def spreads(self, place: int) -> Float64:
         """The deviation of each rung's scores inside rows, shape (n_rungs,); 1 where there is none."""
-        found = np.ones(len(self.rungs))
+        deviations = np.ones(len(self.rungs))
         for number, scores in enumerate(self.scores):
             if scores is not None:
                 own = self.of_head(number, place)
                 centred: Float64 = own - own.mean(1, keepdims=True)
                 spread = float(np.sqrt(np.mean(centred**2)))
-                found[number] = spread if spread > 0 else 1.0
-        return found
+                deviations[number] = spread if spread > 0 else 1.0
+        return deviations
 
 
 def check_scores(rung: Rung, rows: Rows) -> Float64:

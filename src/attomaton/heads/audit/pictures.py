@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.display import BLUE, GREEN, ORANGE
 from attomaton.base.drawing import GREY, LIGHT, TWO_COLUMNS, colour_map, drawable, house_axes
+from attomaton.base.printing import BLUE, GREEN, ORANGE
 from attomaton.base.tables import Bool, Float64
 
 COLOURS = (GREY, BLUE, ORANGE, GREEN, "#8a5cb8", "#b0892e", "#3a9aa8", "#e08fb4", "#222222", "#9fc131")
@@ -34,8 +34,10 @@ def draw_audit(
             colour = COLOURS[number % len(COLOURS)]
             axes.bar(places, top - below, 0.8, bottom=below, color=colour, label=drawable(name, 24))
             below = top
-        found = places[np.asarray(seeks, bool)]
-        axes.plot(found, np.full(len(found), 1.03), ".", color="black", markersize=4, label="seeks the label")
+        seekers = places[np.asarray(seeks, bool)]
+        axes.plot(
+            seekers, np.full(len(seekers), 1.03), ".", color="black", markersize=4, label="seeks the label"
+        )
         axes.set_ylim(0.0, 1.08)
         axes.set_xlim(-0.6, len(heads) - 0.4)
         every = max(len(heads) // 40, 1)

@@ -16,6 +16,9 @@ from attomaton.heads.model import Head, HeadModel
 
 Float32 = NDArray[np.float32]
 
+ARRAYS = ("attention", "inside", "first", "tokens", "before", "labels", "documents", "positions")
+"""Fields of rows that have an entry for each."""
+
 NOTHING = 1e-12
 """The least share that a logarithm is taken of."""
 
@@ -38,8 +41,6 @@ class Rows:
         The token at each place, and the token before it.
     labels, documents, positions : int32 array, shape (n_rows,)
         The token that comes next, the number of the document, and the place of the query in its context.
-    n_tokens : int
-        Size of the vocabulary.
 
     Examples
     --------
@@ -80,7 +81,7 @@ class Rows:
         return self.attention.mean(0, dtype=np.float64)
 
     def of_head(self, place: int) -> Float64:
-        """The attention of one head in doubles, shape (n_rows, window); every row sums to 1 up to rounding.
+        """The attention of one head in float64, shape (n_rows, window); every row sums to 1 up to rounding.
 
         The stored floats do so to seven digits only, which is more than nearly uniform heads depart by.
         """
@@ -89,8 +90,7 @@ class Rows:
 
     def take(self, kept: Bool | Int64) -> "Rows":
         """Some of the rows."""
-        names = ("attention", "inside", "first", "tokens", "before", "labels", "documents", "positions")
-        return replace(self, **{name: getattr(self, name)[kept] for name in names})
+        return replace(self, **{name: getattr(self, name)[kept] for name in ARRAYS})
 
 
 def watch_rows(
@@ -133,11 +133,9 @@ def watch_rows(
 
     Examples
     --------
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
-    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
-    >>> watch_rows(model, [rng.integers(0, 6, 30)], window=8, per_document=5).attention.shape
+    >>> from attomaton.heads.arrays import example_audit
+    >>> model, documents = example_audit()
+    >>> watch_rows(model, documents[:1], window=8, per_document=5).attention.shape
     (5, 2, 8)
     """
     window = whole_number(window, "window", least=2)
@@ -153,7 +151,10 @@ def watch_rows(
     row_bytes = 4 * len(model.shape.heads) * (window + 2)
     each = max(min(per_document, most_bytes // (row_bytes * len(numbers))), 1)
     rng = make_rng(seed)
-    places = {number: _draw_places(rng, window, len(read[number]) - 1, each) for number in numbers}
+    places = dict[int, Int64]()
+    for number in numbers:  # each has a token before the window's first place, and a label after it
+        free = np.arange(window, len(read[number]) - 1)
+        places[number] = np.sort(rng.choice(free, min(each, len(free)), replace=False))
     parts, done = list[Rows](), 0
     for batch in _batches(model, {number: len(read[number]) - 1 for number in numbers}):
         parts.append(_watch_batch(model, {number: read[number] for number in batch}, places, window))
@@ -189,42 +190,41 @@ def list_documents(documents: Any) -> list[Any]:
             f"the documents are a {type(cast('Any', documents)).__name__}; give a list with the token ids of "
             "each document"
         )
-    given = cast("Any", documents)
-    return list(given.to_pylist() if hasattr(given, "to_pylist") else given)
+    source = cast("Any", documents)
+    return list(source.to_pylist() if hasattr(source, "to_pylist") else source)
 
 
 def cut_documents(documents: Iterable[Any], longest: int, *, n_tokens: int) -> list[Int32]:
     """The first tokens of each document, checked against the vocabulary."""
-    return [_cut(number, ids, longest, n_tokens) for number, ids in enumerate(documents)]
+    cut = list[Int32]()
+    for number, document in enumerate(documents):
+        try:
+            whole = np.asarray(document)
+        except ValueError:  # lists of unequal lengths
+            whole = np.empty((0, 0))
+        if whole.ndim != 1 or (len(whole) and not np.issubdtype(whole.dtype, np.integer)):
+            raise InvalidSamples(
+                f"document {number} holds no token ids in a row; tokenise it with the tokenizer of the model"
+            )
+        ids = whole[:longest]
+        wrong = ids[(ids < 0) | (ids >= n_tokens)]
+        if len(wrong):
+            raise TokenOutOfRange(
+                f"document {number} holds the id {wrong[0]}, and ids of the model are 0 … {n_tokens - 1}; "
+                "tokenise it with the tokenizer of the model"
+            )
+        cut.append(ids.astype(np.int32))
+    return cut
 
 
-def _cut(number: int, document: Any, longest: int, n_tokens: int) -> Int32:
-    try:
-        given = np.asarray(document)
-    except ValueError:  # lists of unequal lengths
-        given = np.empty((0, 0))
-    if given.ndim != 1 or (len(given) and not np.issubdtype(given.dtype, np.integer)):
-        raise InvalidSamples(
-            f"document {number} holds no token ids in a row; tokenise it with the tokenizer of the model"
-        )
-    ids = given[:longest]
-    wrong = ids[(ids < 0) | (ids >= n_tokens)]
-    if len(wrong):
-        raise TokenOutOfRange(
-            f"document {number} holds the id {wrong[0]}, and ids of the model are 0 … {n_tokens - 1}; "
-            "tokenise it with the tokenizer of the model"
-        )
-    return ids.astype(np.int32)
-
-
-def _longest(model: HeadModel, asked: int, window: int) -> int:
+def _longest(model: HeadModel, longest: int, window: int) -> int:
     most = model.shape.longest
     if most is not None and most <= window:
         raise UnsupportedOption(
             f"{model.name} takes contexts of {most:,} tokens, and rows of {window} places need "
             f"{window + 1}; take a window of {most - 1} or less"
         )
-    return asked if most is None else min(asked, most)
+    return longest if most is None else min(longest, most)
 
 
 def check_parts(
@@ -252,19 +252,13 @@ def check_parts(
 
 def check_copies(fitted: Sequence[Int32], scored: Sequence[Int32]) -> None:
     """Raise if more than half of the documents to score stand among those to fit on: nothing is held back."""
-    known = {ids.tobytes() for ids in fitted}
-    copies = sum(ids.tobytes() in known for ids in scored)
+    contents = {ids.tobytes() for ids in fitted}
+    copies = sum(ids.tobytes() in contents for ids in scored)
     if 2 * copies > len(scored):
         raise InvalidSamples(
             f"{copies} of the {len(scored)} documents to score are copies of documents to fit on, so that "
             "nothing is held back; give each document once"
         )
-
-
-def _draw_places(rng: np.random.Generator, window: int, length: int, each: int) -> Int64:
-    """Positions of queries: each has a token before the window's first place, and a label after it."""
-    free = np.arange(window, length)
-    return np.sort(rng.choice(free, min(each, len(free)), replace=False))
 
 
 def _batches(model: HeadModel, lengths: dict[int, int]) -> Iterator[list[int]]:
@@ -278,31 +272,22 @@ def _batches(model: HeadModel, lengths: dict[int, int]) -> Iterator[list[int]]:
     yield batch
 
 
-def fill_up(contexts: Sequence[Int32]) -> Int32:
-    """Contexts of unequal lengths as one array, filled up with zeros: causal models never look there."""
-    filled = np.zeros((len(contexts), max(map(len, contexts))), np.int32)
-    for row, ids in zip(filled, contexts, strict=True):
-        row[: len(ids)] = ids
-    return filled
-
-
 def _watch_batch(
     model: HeadModel, documents: dict[int, Int32], places: dict[int, Int64], window: int
 ) -> Rows:
     """The rows of some documents."""
-    patterns = model.watch(fill_up([ids[:-1] for ids in documents.values()])).patterns
-    parts: dict[str, list[Any]] = {
-        name: [] for name in ("attention", "first", "tokens", "before", "labels", "documents", "positions")
-    }
+    filled = np.zeros((len(documents), max(map(len, documents.values())) - 1), np.int32)
+    for row, ids in zip(filled, documents.values(), strict=True):  # causal models do not look behind an end
+        row[: len(ids) - 1] = ids[:-1]
+    patterns = model.watch(filled).patterns
+    parts: dict[str, list[Any]] = {name: [] for name in ARRAYS if name != "inside"}
     for row, (number, ids) in enumerate(documents.items()):
         at = places[number]
         behind = at[:, None] - np.arange(window)
-        of_layers = [
-            layer[row].detach()[:, at].float().cpu().numpy() for layer in patterns
-        ]  # (n_heads, n_at, length)
-        seen = np.concatenate(of_layers).transpose(1, 0, 2)
-        parts["attention"].append(np.take_along_axis(seen, behind[:, None], 2))
-        parts["first"].append(seen[:, :, 0])
+        by_layer = [layer[row].detach()[:, at].float().cpu().numpy() for layer in patterns]
+        attention = np.concatenate(by_layer).transpose(1, 0, 2)  # (n_at, n_heads, length)
+        parts["attention"].append(np.take_along_axis(attention, behind[:, None], 2))
+        parts["first"].append(attention[:, :, 0])
         parts["tokens"].append(ids[behind])
         parts["before"].append(ids[behind - 1])
         parts["labels"].append(ids[at + 1])
@@ -322,8 +307,7 @@ def _watch_batch(
 
 
 def _join(parts: list[Rows]) -> Rows:
-    names = ("attention", "inside", "first", "tokens", "before", "labels", "documents", "positions")
-    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS}
     order = np.lexsort((joined["positions"], joined["documents"]))
     return replace(parts[0], **{name: values[order] for name, values in joined.items()})
 

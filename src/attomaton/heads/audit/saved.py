@@ -74,8 +74,8 @@ class About:
 
 def mark(table: pa.Table, about: About) -> pa.Table:
     """The table with the words about it."""
-    told: Any = table
-    return told.replace_schema_metadata({KEY: json.dumps(asdict(about)).encode()})
+    marked: Any = table
+    return marked.replace_schema_metadata({KEY: json.dumps(asdict(about)).encode()})
 
 
 def read_saved(path: str | PathLike[str]) -> tuple[pa.Table, About]:
@@ -92,38 +92,33 @@ def read_saved(path: str | PathLike[str]) -> tuple[pa.Table, About]:
     place, advice = Path(path), "give a file that attomaton heads --out wrote"
     try:
         blob = place.read_bytes() if place.stat().st_size <= MOST_BYTES else b""
-        if not blob or _count_rows(blob) > MOST_ROWS:
+        source: Any = pa.BufferReader(blob)
+        if not blob or arrow_parquet().ParquetFile(source).metadata.num_rows > MOST_ROWS:
             raise ValueError
         table: Any = read_parquet(blob)
     except (OSError, ValueError, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or "it is no Parquet file of heads"
         raise UnreadableSource(f"{path} cannot be read ({reason}); {advice}") from error
     try:
-        told: dict[bytes, bytes] = table.schema.metadata or {}
-        about = _about(json.loads(told[KEY]))
+        metadata: dict[bytes, bytes] = table.schema.metadata or {}
+        about = _about(json.loads(metadata[KEY]))
         _check_columns(table, about)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise UnreadableSource(f"{path} holds no audit of heads ({error}); {advice}") from error
     return table, about
 
 
-def _count_rows(blob: bytes) -> int:
-    """How many rows a Parquet file says that it has."""
-    source: Any = pa.BufferReader(blob)
-    return int(arrow_parquet().ParquetFile(source).metadata.num_rows)
-
-
 def _about(record: Any) -> About:
     if not isinstance(record, dict):
         raise TypeError("what it says about itself is no record")
-    told = cast("dict[str, Any]", record)
-    n_documents, n_rows, n_random = (told[name] for name in ("n_documents", "n_rows", "n_random"))
-    rungs, null = told["rungs"], told["null"]
+    fields = cast("dict[str, Any]", record)
+    n_documents, n_rows, n_random = (fields[name] for name in ("n_documents", "n_rows", "n_random"))
+    rungs, null = fields["rungs"], fields["null"]
     whole = all(type(one) is int and one >= 0 for one in (n_documents, n_rows, n_random))
     texts = isinstance(rungs, list) and all(isinstance(one, str) for one in cast("list[Any]", rungs))
-    if not (whole and texts and rungs and isinstance(told["model"], str) and null in SAID_OF_NULL):
+    if not (whole and texts and rungs and isinstance(fields["model"], str) and null in SAID_OF_NULL):
         raise TypeError("what it says about itself is not whole")
-    return About(told["model"], tuple(cast("list[str]", rungs)), n_documents, n_rows, n_random, null)
+    return About(fields["model"], tuple(cast("list[str]", rungs)), n_documents, n_rows, n_random, null)
 
 
 def _check_columns(table: Any, about: About) -> None:
@@ -135,17 +130,17 @@ def _check_columns(table: Any, about: About) -> None:
     if len(rises) == 1:
         raise ValueError("one of the two causal columns is missing")
     steps = ["step"] if "step" in kinds else []
-    wanted = [
+    numeric = [
         *NUMBERS,
         *steps,
         *rises,
-        *(f"{kind} {one}" for kind in ("explained", "z") for one in about.rungs),
+        *(f"{kind} {rung}" for kind in ("explained", "z") for rung in about.rungs),
     ]
-    for name in (*TEXTS, *wanted, "seeks"):
+    for name in (*TEXTS, *numeric, "seeks"):
         if name not in kinds:
             raise ValueError(f"the column {name!r} is missing")
     types: Any = pa.types
-    for name in wanted:
+    for name in numeric:
         if not (types.is_floating(kinds[name]) or types.is_integer(kinds[name])):
             raise ValueError(f"the column {name!r} holds no numbers")
     if not types.is_string(kinds["head"]) or not types.is_boolean(kinds["seeks"]):

@@ -6,8 +6,12 @@ of the same context that is about as frequent. Their difference is the excess; i
 out documents.
 
 Matching is mutual (``match_tokens``), and the more frequent token of a pair counts less where it is the
-label, by as much as it is the label more often. So where labels hang on nothing but frequency, the expected
+label, by as much as it is the label more often. So where labels depend on nothing but frequency, the expected
 excess is zero for every head, however it looks and whatever is wrong with its habits.
+
+Habits are what a head gives to a token at a lag from a query, whatever comes next. A head of random weights
+likes some tokens, and some from some queries, on every text, and the label depends on the query: by accident
+it looks at labels more, or less, than at other tokens. So habits are measured on other documents.
 
 No null is made by permuting tokens: such nulls call 20 to 50 % of random heads significant. Nor does a head
 seek the label because its excess comes up again on other documents: that of many a random head does. Without
@@ -24,11 +28,91 @@ from attomaton.base.errors import InvalidSamples, MismatchedParts
 from attomaton.base.frames import Tabular
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Bool, Float64, Int32, Int64, table_of
+from attomaton.graphs.grouping import find_rows, pack_pairs
 from attomaton.heads.audit.explanations import TokenCounts
-from attomaton.heads.audit.habits import Habits
 from attomaton.heads.audit.jackknife import Chance, Estimates, Resampled, above_chance
 from attomaton.heads.audit.rows import Rows
 from attomaton.heads.model import Head
+
+STRENGTH = 5.0
+"""Places under uniform attention that count for the rule: a token as any other, a pair as its token."""
+
+
+@dataclass(frozen=True, eq=False)
+class Habits:
+    """Of each head the profile by lag, and factors for tokens and for pairs of a query and a token.
+
+    A factor is the attention that the head gave, by what its profile gives to the same places. That of a
+    token is shrunk to 1, that of a pair to its token's.
+
+    Attributes
+    ----------
+    profile : float64 array, shape (n_heads, window)
+        The mean attention on each place.
+    tokens : float64 array, shape (n_heads, n_tokens)
+        The factor of each token.
+    keys : int64 array, shape (n_pairs,)
+        The pairs that were seen, packed and rising.
+    pairs : float64 array, shape (n_heads, n_pairs)
+        The factor of each.
+
+    Examples
+    --------
+    >>> from attomaton.heads.audit.rows import example_rows
+    >>> Habits.of(example_rows()).expect(example_rows(), 0).round(3).tolist()
+    [[0.333, 0.333, 0.333]]
+    """
+
+    profile: Float64
+    tokens: Float64
+    keys: Int64
+    pairs: Float64
+
+    @classmethod
+    def of(cls, rows: Rows) -> "Habits":
+        """From the rows of some documents."""
+        packed = _pack(rows)
+        keys, place = np.unique(packed, return_inverse=True)
+        place, token = place.ravel(), rows.tokens.ravel()
+        of_key = np.empty(len(keys), np.int64)
+        of_key[place] = token
+        profile, strength = rows.profile, STRENGTH / rows.window
+        tokens, pairs = np.empty((len(profile), rows.n_tokens)), np.empty((len(profile), len(keys)))
+        for head, own in enumerate(profile):
+            attention, usual = rows.attention[:, head].ravel(), np.tile(own, len(rows))
+            one, base = (np.bincount(token, part, rows.n_tokens) for part in (attention, usual))
+            tokens[head] = (one + strength) / (base + strength)
+            one, base = (np.bincount(place, part, len(keys)) for part in (attention, usual))
+            pairs[head] = (one + strength * tokens[head][of_key]) / (base + strength)
+        return cls(profile, tokens, keys, pairs)
+
+    def expect(self, rows: Rows, head: int) -> Float64:
+        """What one head gives to each place by habit, shape (n_rows, window); every row sums to 1."""
+        places, there = find_rows(self.keys, _pack(rows))
+        factors = self.tokens[head][rows.tokens.ravel()]
+        factors[there] = self.pairs[head][places[there]]
+        expected = self.profile[head] * factors.reshape(rows.tokens.shape)
+        return expected / expected.sum(1, keepdims=True)
+
+
+def _pack(rows: Rows) -> Int64:
+    return pack_pairs(np.repeat(rows.queries, rows.window), rows.tokens.ravel())
+
+
+def expect_by_definition(fitted: Rows, row: Rows, head: int) -> Float64:
+    """The same for the first of some rows, place by place."""
+    profile, strength = fitted.profile[head], STRENGTH / fitted.window
+    attention = fitted.attention[:, head].astype(np.float64)
+    usual = np.broadcast_to(profile, attention.shape)
+    expected = np.empty(fitted.window)
+    for place, token in enumerate(row.tokens[0].tolist()):
+        mine = fitted.tokens == token
+        factor = (attention[mine].sum() + strength) / (usual[mine].sum() + strength)
+        both = mine & (fitted.queries == row.queries[0])[:, None]
+        factor = (attention[both].sum() + strength * factor) / (usual[both].sum() + strength)
+        expected[place] = profile[place] * factor
+    return expected / expected.sum()
+
 
 SAID = {True: "yes", False: "no", None: "–"}
 """What tables say of a head that seeks the label, does not, or was not judged."""
@@ -40,8 +124,6 @@ class Seeking(Tabular):
 
     Attributes
     ----------
-    heads : tuple of Head
-        The heads.
     mass : Estimates
         The attention on the label's places.
     over_profile : Estimates
@@ -135,22 +217,9 @@ class Seeking(Tabular):
             )
             for at in order
         ]
-        return [
-            repr(self),
-            Grid(
-                "",
-                [
-                    "head",
-                    "mass",
-                    "over profile",
-                    "excess",
-                    "z over documents",
-                    "z over random heads",
-                    "seeks",
-                ],
-                rows,
-            ),
-        ]
+        z = ["z over documents", "z over random heads"]
+        headers = ["head", "mass", "over profile", "excess", *z, "seeks"]
+        return [repr(self), Grid("", headers, rows)]
 
 
 def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
@@ -165,18 +234,12 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
     counts : TokenCounts
         Token frequencies, by which tokens are matched.
 
-    Returns
-    -------
-    Seeking
-
     Examples
     --------
     >>> from attomaton.heads.audit.rows import watch_rows
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
-    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
-    >>> rows = watch_rows(model, [rng.integers(0, 6, 30) for _ in range(24)], window=8)
+    >>> from attomaton.heads.arrays import example_audit
+    >>> model, documents = example_audit()
+    >>> rows = watch_rows(model, documents, window=8)
     >>> fitted, scored = rows.take(rows.documents < 12), rows.take(rows.documents >= 12)
     >>> seek_labels(fitted, scored, TokenCounts.of([rows.labels], n_tokens=6)).n_documents
     12
@@ -197,7 +260,8 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
     weight = (frequency[matched] / (frequency[matched] + frequency[rows.labels]))[:, None]
     habits, drawn = Habits.of(fitted), Resampled.over(scored.documents)
     drawn = replace(drawn, document=drawn.document[kept])
-    mass, apart = _masses(rows, label), np.empty((len(rows), len(rows.heads)))
+    mass = np.einsum("nhw,nw->nh", rows.attention, label.astype(np.float32)).astype(np.float64)
+    apart = np.empty((len(rows), len(rows.heads)))
     for head in range(len(rows.heads)):
         beyond = rows.attention[:, head] - habits.expect(rows, head)
         apart[:, head] = (beyond * label).sum(1) - (beyond * other).sum(1)
@@ -211,18 +275,13 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
     )
 
 
-def _masses(rows: Rows, places: Bool) -> Float64:
-    """The attention on some places of each row, shape (n_rows, n_heads)."""
-    return np.einsum("nhw,nw->nh", rows.attention, places.astype(np.float32)).astype(np.float64)
-
-
 def match_tokens(rows: Rows, counts: TokenCounts) -> Int32:
     """For each row the partner of its label among the tokens of its window, shape (n_rows,).
 
     The tokens of the window but the query, sorted by frequency and id, are paired: first and second, third
     and fourth, and so on. −1 where the label is the query, is not in the window, or is left over. A token's
     partner has it as partner: nearest tokens would not, so that a head that likes one token would seem to
-    seek, or to shun, labels that hang on nothing.
+    seek, or to shun, labels that depend on nothing.
     """
     order = np.argsort(counts.tokens, kind="stable")
     rank = np.empty(len(order), np.int64)

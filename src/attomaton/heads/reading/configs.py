@@ -20,30 +20,10 @@ LARGEST = 1 << 20
 class Settings:
     """What a configuration says that changes what a model computes.
 
-    Attributes
-    ----------
-    family : str
-        One of ``FAMILIES``.
-    n_layers, n_heads, n_groups : int
-        Layers, heads of each, and keys that they share.
-    dim, width, inner : int
-        Widths of the residual stream, of a head, and of the feed-forward part.
-    n_tokens, longest : int
-        Vocabulary, and longest context.
-    eps : float
-        Of the norms.
-    activation : str
-        One of ``ACTIVATIONS``.
-    tied : bool
-        Whether the decoder is the embedding.
-    rotary : Rotary, optional
-        Positions as turns.
-    parallel : bool
-        Whether attention and feed-forward part read the same stream.
-    biased, feed_biased : bool
-        Whether the maps of attention and of the feed-forward part have biases.
-    scaled, scaled_by_layer : bool
-        GPT-2: whether scores are divided by √width, and also by the layer's number from one.
+    ``dim``, ``width`` and ``inner`` are the widths of the residual stream, of a head, and of the feed-forward
+    part; heads share the keys of ``n_groups``. ``tied``: the decoder is the embedding. ``parallel``: both
+    parts of a layer read the same stream. ``scaled`` and ``scaled_by_layer``, of GPT-2: scores are
+    divided by √width, and by the layer's number from one.
     """
 
     family: str
@@ -68,83 +48,83 @@ class Settings:
 
 def parse_settings(config: Mapping[str, Any]) -> Settings:
     """The settings of a configuration of one of ``FAMILIES``; ``auto_map`` and the like are ignored."""
-    said = _Said(config)
+    values = _Said(config)
     family = config.get("model_type")
     if not isinstance(family, str) or family not in FAMILIES:
         raise UnreadableModel(f"model_type is {shown(str(family))!r}; {', '.join(FAMILIES)} are read")
     if config.get("quantization_config") is not None:
         raise UnreadableModel("its weights are quantised (quantization_config), and only floats are read")
     if family == "gpt2":
-        return _parse_gpt2(said)
-    return _parse_neox(said) if family == "gpt_neox" else _parse_llama(said, family)
+        return _parse_gpt2(values)
+    return _parse_neox(values) if family == "gpt_neox" else _parse_llama(values, family)
 
 
-def _parse_gpt2(said: "_Said") -> Settings:
-    dim, heads = said.whole("n_embd"), said.whole("n_head")
-    if said.flag("add_cross_attention", default=False):
+def _parse_gpt2(values: "_Said") -> Settings:
+    dim, heads = values.whole("n_embd"), values.whole("n_head")
+    if values.flag("add_cross_attention", default=False):
         raise UnreadableModel("it attends to a second text (add_cross_attention), which is not supported")
     return Settings(
         "gpt2",
-        n_layers=said.whole("n_layer"),
+        n_layers=values.whole("n_layer"),
         n_heads=heads,
         n_groups=heads,
         dim=dim,
         width=_divide(dim, heads, "n_embd", "n_head"),
-        inner=said.whole("n_inner", default=4 * dim),
-        n_tokens=said.whole("vocab_size", most=VOCABULARY),
-        longest=said.whole("n_positions"),
-        eps=said.real("layer_norm_epsilon", default=1e-5),
-        activation=said.activation("activation_function", default="gelu_new"),
-        tied=said.flag("tie_word_embeddings", default=True),
-        scaled=said.flag("scale_attn_weights", default=True),
-        scaled_by_layer=said.flag("scale_attn_by_inverse_layer_idx", default=False),
+        inner=values.whole("n_inner", default=4 * dim),
+        n_tokens=values.whole("vocab_size", most=VOCABULARY),
+        longest=values.whole("n_positions"),
+        eps=values.real("layer_norm_epsilon", default=1e-5),
+        activation=values.activation("activation_function", default="gelu_new"),
+        tied=values.flag("tie_word_embeddings", default=True),
+        scaled=values.flag("scale_attn_weights", default=True),
+        scaled_by_layer=values.flag("scale_attn_by_inverse_layer_idx", default=False),
     )
 
 
-def _parse_neox(said: "_Said") -> Settings:
-    dim, heads = said.whole("hidden_size"), said.whole("num_attention_heads")
+def _parse_neox(values: "_Said") -> Settings:
+    dim, heads = values.whole("hidden_size"), values.whole("num_attention_heads")
     width = _divide(dim, heads, "hidden_size", "num_attention_heads")
-    share = said.real("rotary_pct", default=0.25, most=1.0)
+    share = values.real("rotary_pct", default=0.25, most=1.0)
     return Settings(
         "gpt_neox",
-        n_layers=said.whole("num_hidden_layers"),
+        n_layers=values.whole("num_hidden_layers"),
         n_heads=heads,
         n_groups=heads,
         dim=dim,
         width=width,
-        inner=said.whole("intermediate_size"),
-        n_tokens=said.whole("vocab_size", most=VOCABULARY),
-        longest=said.whole("max_position_embeddings"),
-        eps=said.real("layer_norm_eps", default=1e-5),
-        activation=said.activation("hidden_act", default="gelu"),
-        tied=said.flag("tie_word_embeddings", default=False),
-        rotary=said.rotary(width, share, said.real("rotary_emb_base", default=10_000.0)),
-        parallel=said.flag("use_parallel_residual", default=True),
-        biased=said.flag("attention_bias", default=True),
+        inner=values.whole("intermediate_size"),
+        n_tokens=values.whole("vocab_size", most=VOCABULARY),
+        longest=values.whole("max_position_embeddings"),
+        eps=values.real("layer_norm_eps", default=1e-5),
+        activation=values.activation("hidden_act", default="gelu"),
+        tied=values.flag("tie_word_embeddings", default=False),
+        rotary=values.rotary(width, share, values.real("rotary_emb_base", default=10_000.0)),
+        parallel=values.flag("use_parallel_residual", default=True),
+        biased=values.flag("attention_bias", default=True),
     )
 
 
-def _parse_llama(said: "_Said", family: str) -> Settings:
-    dim, heads = said.whole("hidden_size"), said.whole("num_attention_heads")
-    groups = said.whole("num_key_value_heads", default=8 if family == "mistral" else heads)
+def _parse_llama(values: "_Said", family: str) -> Settings:
+    dim, heads = values.whole("hidden_size"), values.whole("num_attention_heads")
+    groups = values.whole("num_key_value_heads", default=8 if family == "mistral" else heads)
     _divide(heads, groups, "num_attention_heads", "num_key_value_heads")
-    width = said.whole("head_dim", default=0) or _divide(dim, heads, "hidden_size", "num_attention_heads")
+    width = values.whole("head_dim", default=0) or _divide(dim, heads, "hidden_size", "num_attention_heads")
     return Settings(
         family,
-        n_layers=said.whole("num_hidden_layers"),
+        n_layers=values.whole("num_hidden_layers"),
         n_heads=heads,
         n_groups=groups,
         dim=dim,
         width=width,
-        inner=said.whole("intermediate_size"),
-        n_tokens=said.whole("vocab_size", most=VOCABULARY),
-        longest=min(said.whole("max_position_embeddings"), said.window()),
-        eps=said.real("rms_norm_eps", default=1e-6),
-        activation=said.activation("hidden_act", default="silu"),
-        tied=said.flag("tie_word_embeddings", default=False),
-        rotary=said.rotary(width, 1.0, said.real("rope_theta", default=10_000.0)),
-        biased=family == "llama" and said.flag("attention_bias", default=False),
-        feed_biased=family == "llama" and said.flag("mlp_bias", default=False),
+        inner=values.whole("intermediate_size"),
+        n_tokens=values.whole("vocab_size", most=VOCABULARY),
+        longest=min(values.whole("max_position_embeddings"), values.window()),
+        eps=values.real("rms_norm_eps", default=1e-6),
+        activation=values.activation("hidden_act", default="silu"),
+        tied=values.flag("tie_word_embeddings", default=False),
+        rotary=values.rotary(width, 1.0, values.real("rope_theta", default=10_000.0)),
+        biased=family == "llama" and values.flag("attention_bias", default=False),
+        feed_biased=family == "llama" and values.flag("mlp_bias", default=False),
     )
 
 
@@ -161,29 +141,29 @@ class _Said:
         self.config = config
 
     def whole(self, name: str, *, default: int | None = None, most: int = LARGEST) -> int:
-        given = self.config.get(name)
-        given = default if given is None else given
-        if type(given) is not int or not (1 <= given <= most or given == default):
-            raise UnreadableModel(f"{name} is {shown(repr(given))}; it is a whole number from 1 to {most:,}")
-        return given
+        value = self.config.get(name)
+        value = default if value is None else value
+        if type(value) is not int or not (1 <= value <= most or value == default):
+            raise UnreadableModel(f"{name} is {shown(repr(value))}; it is a whole number from 1 to {most:,}")
+        return value
 
     def real(self, name: str, *, default: float, most: float = 1e12) -> float:
-        given = self.config.get(name)
-        return check_real(default if given is None else given, name, most)
+        value = self.config.get(name)
+        return check_real(default if value is None else value, name, most)
 
     def flag(self, name: str, *, default: bool) -> bool:
-        given = self.config.get(name)
-        given = default if given is None else given
-        if not isinstance(given, bool):
-            raise UnreadableModel(f"{name} is {shown(repr(given))}; it is true or false")
-        return given
+        value = self.config.get(name)
+        value = default if value is None else value
+        if not isinstance(value, bool):
+            raise UnreadableModel(f"{name} is {shown(repr(value))}; it is true or false")
+        return value
 
     def activation(self, name: str, *, default: str) -> str:
-        given = self.config.get(name)
-        given = default if given is None else given
-        if not isinstance(given, str) or given not in ACTIVATIONS:
-            raise UnreadableModel(f"{name} is {shown(repr(given))}; {', '.join(ACTIVATIONS)} are supported")
-        return given
+        value = self.config.get(name)
+        value = default if value is None else value
+        if not isinstance(value, str) or value not in ACTIVATIONS:
+            raise UnreadableModel(f"{name} is {shown(repr(value))}; {', '.join(ACTIVATIONS)} are supported")
+        return value
 
     def window(self) -> int:
         """The longest context that a sliding window does not cut."""
@@ -195,29 +175,29 @@ class _Said:
         return self.whole("sliding_window", default=LARGEST)
 
     def rotary(self, width: int, share: float, theta: float) -> Rotary:
-        """Turned positions, where they are not scaled for contexts longer than those of the training."""
-        said: dict[str, Any] = {}
+        """RoPE, where it is not scaled for contexts longer than those of the training."""
+        scaling: dict[str, Any] = {}
         for name in ("rope_scaling", "rope_parameters"):
-            given = self.config.get(name)
-            if given is not None and not isinstance(given, dict):
-                raise UnreadableModel(f"{name} is {shown(repr(given))}; it is an object")
-            said.update(cast("dict[str, Any]", given) or {})
-        kind = said.get("rope_type", said.get("type", "default"))
+            record = self.config.get(name)
+            if record is not None and not isinstance(record, dict):
+                raise UnreadableModel(f"{name} is {shown(repr(record))}; it is an object")
+            scaling.update(cast("dict[str, Any]", record) or {})
+        kind = scaling.get("rope_type", scaling.get("type", "default"))
         if kind not in ("default", None):
             raise UnreadableModel(
-                f"its turned positions are scaled ({shown(repr(kind))}), and only plain ones are supported"
+                f"its rotary positions are scaled ({shown(repr(kind))}), and only plain ones are supported"
             )
-        share = check_real(said.get("partial_rotary_factor", share), "partial_rotary_factor", 1.0)
+        share = check_real(scaling.get("partial_rotary_factor", share), "partial_rotary_factor", 1.0)
         turned = int(width * share)
         if turned < 2 or turned % 2:
             raise UnreadableModel(
                 f"{turned} of {width} numbers of a head are turned; an even number is asked"
             )
-        return Rotary(turned, check_real(said.get("rope_theta", theta), "rope_theta", 1e12))
+        return Rotary(turned, check_real(scaling.get("rope_theta", theta), "rope_theta", 1e12))
 
 
-def check_real(given: Any, name: str, most: float) -> float:
+def check_real(value: Any, name: str, most: float) -> float:
     """The number, if it is above zero and at most ``most``."""
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= most:
-        raise UnreadableModel(f"{name} is {shown(repr(given))}; it is a number above 0 and at most {most:g}")
-    return math.fsum([given])
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
+        raise UnreadableModel(f"{name} is {shown(repr(value))}; it is a number above 0 and at most {most:g}")
+    return math.fsum([value])

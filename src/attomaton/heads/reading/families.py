@@ -1,7 +1,7 @@
 """The models that are supported, built of tensors by the names that files and ``transformers`` give them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -14,6 +14,8 @@ from attomaton.heads.transformer import Transformer
 
 BUFFERS = re.compile(r"\.(attn|attention)\.(masked_)?bias$|rotary_emb\.inv_freq$")
 """Masks and frequencies that old files carry beside the weights; they follow from the configuration."""
+
+NORMS = ("input_layernorm", "post_attention_layernorm")
 
 CHUNK = 1 << 24
 """Numbers that are looked at together."""
@@ -33,29 +35,31 @@ class NamedTensors:
         """A tensor of this shape, whose numbers are finite floats."""
         if name not in self._tensors:
             raise UnreadableModel(f"there is no tensor {name!r}, which its configuration asks for")
-        found = self._tensors[name].detach()
+        tensor = self._tensors[name].detach()
         self._left.discard(name)
-        if tuple(found.shape) != shape:
+        if tuple(tensor.shape) != shape:
             raise UnreadableModel(
-                f"tensor {name!r} has shape {list(found.shape)}, and the configuration asks for {list(shape)}"
+                f"tensor {name!r} has shape {list(tensor.shape)} and the configuration asks for {list(shape)}"
             )
-        if not found.dtype.is_floating_point:
-            raise UnreadableModel(f"tensor {name!r} holds {found.dtype}; weights are floats")
-        flat = found.reshape(-1)
+        if not tensor.dtype.is_floating_point:
+            raise UnreadableModel(f"tensor {name!r} holds {tensor.dtype}; weights are floats")
+        flat = tensor.reshape(-1)
         for first in range(0, len(flat), CHUNK):
             if not bool(torch.isfinite(flat[first : first + CHUNK]).all()):
                 raise UnreadableModel(f"tensor {name!r} holds numbers that are not finite")
-        return found
+        return tensor
 
     def linear(self, name: str, n_in: int, n_out: int, *, biased: bool) -> Linear:
         """A map stored as PyTorch stores them, shape (n_out, n_in)."""
         weight = self.take(f"{name}.weight", n_out, n_in).T
         return Linear(weight, self.take(f"{name}.bias", n_out) if biased else None)
 
-    def layer_norm(self, name: str, settings: Settings) -> Norm:
-        """A LayerNorm."""
-        gain, shift = (self.take(f"{name}.{one}", settings.dim) for one in ("weight", "bias"))
-        return Norm(centred=True, eps=settings.eps, gain=gain, shift=shift)
+    def norm(self, name: str, settings: Settings) -> Norm:
+        """A LayerNorm; in Llama's family an RMSNorm, which has no shift."""
+        centred = settings.family in ("gpt2", "gpt_neox")
+        gain = self.take(f"{name}.weight", settings.dim)
+        shift = self.take(f"{name}.bias", settings.dim) if centred else None
+        return Norm(centred=centred, eps=settings.eps, gain=gain, shift=shift)
 
     def decoder(self, name: str, embedding: Tensor, settings: Settings) -> Linear:
         """The decoder, or the embedding where both are one."""
@@ -69,11 +73,11 @@ class NamedTensors:
 
     def finish(self) -> None:
         """Raise if a tensor was not used: the model would be another than the one that was trained."""
-        left = sorted(name for name in self._left if not BUFFERS.search(name))
-        if left:
+        unused = sorted(name for name in self._left if not BUFFERS.search(name))
+        if unused:
             raise UnreadableModel(
-                f"tensor {shown(left[0])!r} has no place in a model of this configuration "
-                f"({len(left)} such tensors)"
+                f"tensor {shown(unused[0])!r} has no place in a model of this configuration "
+                f"({len(unused)} such tensors)"
             )
 
 
@@ -81,28 +85,32 @@ def build_model(
     settings: Settings, tensors: Mapping[str, Tensor], name: str, dtype: torch.dtype = torch.float32
 ) -> Transformer:
     """The model of these settings and tensors."""
-    weights = NamedTensors(tensors)
-    build = {"gpt2": _build_gpt2, "gpt_neox": _build_neox}.get(settings.family, _build_llama)
-    model = build(settings, weights, name, dtype)
+    weights, size, dim = NamedTensors(tensors), settings.n_tokens, settings.dim
+    stem, table, inner, last, build = NAMES.get(settings.family, LLAMA)
+    stem = stem if f"{stem}{table}" in weights else ""
+    embedding = weights.take(f"{stem}{table}", size, dim)
+    of_positions = settings.family == "gpt2"
+    places = weights.take(f"{stem}wpe.weight", settings.longest, dim) if of_positions else None
+    layers = [
+        build(settings, weights, f"{stem}{inner}.{number}.", number) for number in range(settings.n_layers)
+    ]
+    in_files = settings.family == "gpt_neox" and "lm_head.weight" not in weights
+    model = Transformer(
+        name,
+        settings.n_heads,
+        settings.n_groups,
+        embedding,
+        tuple(layers),
+        weights.decoder("embed_out.weight" if in_files else "lm_head.weight", embedding, settings),
+        weights.norm(f"{stem}{last}", settings),
+        places,
+        settings.rotary,
+        settings.parallel,
+        settings.longest,
+        dtype,
+    )
     weights.finish()
     return model
-
-
-def _build_gpt2(settings: Settings, weights: NamedTensors, name: str, dtype: torch.dtype) -> Transformer:
-    stem = "transformer." if "transformer.wte.weight" in weights else ""
-    dim, heads = settings.dim, settings.n_heads
-    embedding = weights.take(f"{stem}wte.weight", settings.n_tokens, dim)
-    places = weights.take(f"{stem}wpe.weight", settings.longest, dim)
-    layers = tuple(
-        _gpt2_layer(settings, weights, f"{stem}h.{number}.", number) for number in range(settings.n_layers)
-    )
-    last, decoder = (
-        weights.layer_norm(f"{stem}ln_f", settings),
-        weights.decoder("lm_head.weight", embedding, settings),
-    )
-    return Transformer(
-        name, heads, heads, embedding, layers, decoder, last, places, longest=settings.longest, dtype=dtype
-    )
 
 
 def _gpt2_layer(settings: Settings, weights: NamedTensors, stem: str, number: int) -> Layer:
@@ -116,43 +124,17 @@ def _gpt2_layer(settings: Settings, weights: NamedTensors, stem: str, number: in
     whole = linear("attn.c_attn", dim, 3 * dim)
     assert whole.bias is not None  # noqa: S101  made above
     thirds = [slice(first, first + dim) for first in (0, dim, 2 * dim)]
-    query, key, value = (Linear(whole.weight[:, one], whole.bias[one]) for one in thirds)
+    query, key, value = (Linear(whole.weight[:, third], whole.bias[third]) for third in thirds)
     scale = (settings.width**-0.5 if settings.scaled else 1.0) / (
         number + 1 if settings.scaled_by_layer else 1
     )
     attention = AttentionMaps(query, key, value, linear("attn.c_proj", dim, dim), scale)
     feed = FeedForward(linear("mlp.c_fc", dim, inner), linear("mlp.c_proj", inner, dim), settings.activation)
-    norms = [weights.layer_norm(f"{stem}{one}", settings) for one in ("ln_1", "ln_2")]
+    norms = [weights.norm(f"{stem}{one}", settings) for one in ("ln_1", "ln_2")]
     return Layer(attention, norms[0], feed, norms[1])
 
 
-def _build_neox(settings: Settings, weights: NamedTensors, name: str, dtype: torch.dtype) -> Transformer:
-    stem = "gpt_neox." if "gpt_neox.embed_in.weight" in weights else ""
-    embedding = weights.take(f"{stem}embed_in.weight", settings.n_tokens, settings.dim)
-    decoder = "lm_head.weight" if "lm_head.weight" in weights else "embed_out.weight"  # in memory, in files
-    layers = tuple(
-        _neox_layer(settings, weights, f"{stem}layers.{number}.") for number in range(settings.n_layers)
-    )
-    last, decoder = (
-        weights.layer_norm(f"{stem}final_layer_norm", settings),
-        weights.decoder(decoder, embedding, settings),
-    )
-    return Transformer(
-        name,
-        settings.n_heads,
-        settings.n_heads,
-        embedding,
-        layers,
-        decoder,
-        last,
-        rotary=settings.rotary,
-        parallel=settings.parallel,
-        longest=settings.longest,
-        dtype=dtype,
-    )
-
-
-def _neox_layer(settings: Settings, weights: NamedTensors, stem: str) -> Layer:
+def _neox_layer(settings: Settings, weights: NamedTensors, stem: str, _: int) -> Layer:
     dim, inner, width, biased = settings.dim, settings.inner, settings.width, settings.biased
     whole = weights.linear(f"{stem}attention.query_key_value", dim, 3 * dim, biased=biased)
     by_head = whole.weight.reshape(dim, settings.n_heads, 3, width)  # of each head all three, side by side
@@ -167,33 +149,11 @@ def _neox_layer(settings: Settings, weights: NamedTensors, stem: str) -> Layer:
         weights.linear(f"{stem}mlp.dense_4h_to_h", inner, dim, biased=True),
         settings.activation,
     )
-    names = ("input_layernorm", "post_attention_layernorm")
-    norms = [weights.layer_norm(f"{stem}{one}", settings) for one in names]
+    norms = [weights.norm(f"{stem}{name}", settings) for name in NORMS]
     return Layer(AttentionMaps(query, key, value, output, width**-0.5), norms[0], feed, norms[1])
 
 
-def _build_llama(settings: Settings, weights: NamedTensors, name: str, dtype: torch.dtype) -> Transformer:
-    stem = "model." if "model.embed_tokens.weight" in weights else ""
-    embedding = weights.take(f"{stem}embed_tokens.weight", settings.n_tokens, settings.dim)
-    layers = tuple(
-        _llama_layer(settings, weights, f"{stem}layers.{number}.") for number in range(settings.n_layers)
-    )
-    last = Norm(centred=False, eps=settings.eps, gain=weights.take(f"{stem}norm.weight", settings.dim))
-    return Transformer(
-        name,
-        settings.n_heads,
-        settings.n_groups,
-        embedding,
-        layers,
-        weights.decoder("lm_head.weight", embedding, settings),
-        last,
-        rotary=settings.rotary,
-        longest=settings.longest,
-        dtype=dtype,
-    )
-
-
-def _llama_layer(settings: Settings, weights: NamedTensors, stem: str) -> Layer:
+def _llama_layer(settings: Settings, weights: NamedTensors, stem: str, _: int) -> Layer:
     dim, inner, width = settings.dim, settings.inner, settings.width
     asked, shared = settings.n_heads * width, settings.n_groups * width
     biased = settings.biased or settings.family == "qwen2"  # which has none behind its heads
@@ -208,9 +168,15 @@ def _llama_layer(settings: Settings, weights: NamedTensors, stem: str) -> Layer:
         for one in ("up", "gate")
     )
     out = weights.linear(f"{stem}mlp.down_proj", inner, dim, biased=settings.feed_biased)
-    norms = [
-        Norm(centred=False, eps=settings.eps, gain=weights.take(f"{stem}{one}.weight", dim))
-        for one in ("input_layernorm", "post_attention_layernorm")
-    ]
+    norms = [weights.norm(f"{stem}{name}", settings) for name in NORMS]
     attention = AttentionMaps(query, key, value, output, width**-0.5)
     return Layer(attention, norms[0], FeedForward(into, out, settings.activation, gate), norms[1])
+
+
+Build = Callable[[Settings, NamedTensors, str, int], Layer]
+LLAMA: tuple[str, str, str, str, Build] = ("model.", "embed_tokens.weight", "layers", "norm", _llama_layer)
+NAMES: dict[str, tuple[str, str, str, str, Build]] = {
+    "gpt2": ("transformer.", "wte.weight", "h", "ln_f", _gpt2_layer),
+    "gpt_neox": ("gpt_neox.", "embed_in.weight", "layers", "final_layer_norm", _neox_layer),
+}
+"""Of each family what names may begin with, its embedding, layers and last norm, and what builds a layer."""

@@ -1,75 +1,42 @@
 """Safetensors files mapped into memory: weights are read from the disk as they are used."""
 
 import json
-import math
-import mmap
-import warnings
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from os import fstat
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
-import torch
+import safetensors
 from torch import Tensor
 
 from attomaton.base.errors import UnreadableModel, UnreadableSource
 from attomaton.corpora.budgets import open_regular, shown
 
-HEADER_BYTES = 100_000_000
-"""The longest header that the format allows."""
+READ = ("F16", "BF16", "F32", "F64", "BOOL", "U8", "I8", "I16", "I32", "I64")
+"""Types that are read. Whole numbers are masks that old files carry; weights are one of the first four."""
 
-MOST_AXES = 8
-"""Axes of a tensor; weights of transformers have one or two."""
+CONFIG_BYTES = 1 << 24
+"""Bytes of a config.json or of an index: 16 MB. The largest index in use has about one."""
 
-SIZES = {
-    "BOOL": 1,
-    "U8": 1,
-    "I8": 1,
-    "F8_E4M3": 1,
-    "F8_E5M2": 1,
-    "I16": 2,
-    "U16": 2,
-    "F16": 2,
-    "BF16": 2,
-    "I32": 4,
-    "U32": 4,
-    "F32": 4,
-    "I64": 8,
-    "U64": 8,
-    "F64": 8,
-}
-"""Types that a file may hold → bytes of a number. Which of them are read is said in ``files``."""
+RESTORE = "restore the file, or give another model"
+
+_open: Any = safetensors.safe_open
 
 
-class Entry(NamedTuple):
-    """One tensor: its type, its shape, and where its bytes begin and end after the header."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    begin: int
-    end: int
-
-
-def parse_header(text: bytes, n_data: int) -> dict[str, Entry]:
-    """The tensors of a header, if they fill ``n_data`` bytes without gap or overlap."""
-    whole = parse_json(text, "the header")
-    if not isinstance(whole, dict) or not text.startswith(b"{"):
-        raise UnreadableModel("the header is no JSON object")
-    found = cast("dict[str, Any]", whole)
-    _check_metadata(found.pop("__metadata__", {}))
-    entries = {name: _parse_entry(name, entry) for name, entry in found.items()}
-    reached = 0
-    for name, entry in sorted(entries.items(), key=lambda one: (one[1].begin, one[1].end)):
-        if entry.begin != reached:
-            kind = "overlaps the one before it" if entry.begin < reached else "leaves a gap before it"
-            raise UnreadableModel(
-                f"tensor {shown(name)!r} begins at byte {entry.begin}, not {reached}: it {kind}"
-            )
-        reached = entry.end
-    if reached != n_data:
-        raise UnreadableModel(f"its tensors end at byte {reached:,}, and the file has {n_data:,} of them")
-    return entries
+def map_file(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file by name, mapped into memory: numbers are read as they are used."""
+    with named(path, "is no safetensors file"), open_regular(path):
+        try:
+            with _open(str(path), "pt") as file:
+                for name in file.keys():  # noqa: SIM118  no mapping
+                    dtype = file.get_slice(name).get_dtype()
+                    if dtype not in READ:
+                        raise UnreadableModel(
+                            f"tensor {shown(name)!r} has the dtype {dtype}; weights are F16, BF16, F32 or F64"
+                        )
+                return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except safetensors.SafetensorError as error:
+            raise UnreadableModel(shown(str(error))) from error
 
 
 def parse_json(text: bytes, what: str) -> Any:
@@ -83,116 +50,16 @@ def parse_json(text: bytes, what: str) -> Any:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen = set[str]()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        names = set[str]()
+        twice = next(name for name, _ in pairs if name in names or names.add(name))
         raise ValueError(f"{shown(twice)!r} is there twice")
-    return found
+    return record
 
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
-
-
-def _check_metadata(given: Any) -> None:
-    texts = cast("Mapping[Any, Any]", given) if isinstance(given, dict) else {None: None}
-    if not all(isinstance(one, str) for one in texts.values()):
-        raise UnreadableModel("its __metadata__ is no object of texts")
-
-
-def _parse_entry(name: str, given: Any) -> Entry:
-    entry = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-    if entry.keys() != {"dtype", "shape", "data_offsets"}:
-        raise UnreadableModel(f"tensor {shown(name)!r} has not just a dtype, a shape and data_offsets")
-    dtype = entry["dtype"]
-    if not isinstance(dtype, str) or dtype not in SIZES:
-        raise UnreadableModel(
-            f"tensor {shown(name)!r} has the dtype {shown(str(dtype))!r}; known are {', '.join(SIZES)}"
-        )
-    shape = _whole_numbers(entry["shape"], f"the shape of {shown(name)!r}", MOST_AXES)
-    if math.prod(max(one, 1) for one in shape) >= 1 << 48:  # which empty tensors of other sizes may have
-        raise UnreadableModel(f"tensor {shown(name)!r} has shape {list(shape)}, as no weights have")
-    offsets = _whole_numbers(entry["data_offsets"], f"data_offsets of {shown(name)!r}", 2)
-    if len(offsets) != 2 or offsets[0] > offsets[1]:
-        raise UnreadableModel(f"data_offsets of {shown(name)!r} are not a begin and an end")
-    size = math.prod(shape) * SIZES[dtype]
-    if size != offsets[1] - offsets[0]:
-        raise UnreadableModel(
-            f"tensor {shown(name)!r} has shape {list(shape)} of {dtype}, hence {size} bytes, and is said to "
-            f"have {offsets[1] - offsets[0]}"
-        )
-    return Entry(dtype, shape, *offsets)
-
-
-def _whole_numbers(given: Any, what: str, most: int) -> tuple[int, ...]:
-    numbers: list[Any] = cast("list[Any]", given) if isinstance(given, list) else [None]
-    if len(numbers) > most or not all(type(one) is int and 0 <= one < 1 << 48 for one in numbers):
-        raise UnreadableModel(f"{what} is not a list of at most {most} whole numbers from 0 to {2**48 - 1:,}")
-    return tuple(int(one) for one in numbers)
-
-
-TYPES = {
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "F32": torch.float32,
-    "F64": torch.float64,
-    "BOOL": torch.bool,
-    "U8": torch.uint8,
-    "I8": torch.int8,
-    "I16": torch.int16,
-    "I32": torch.int32,
-    "I64": torch.int64,
-}
-"""Types that are read. Whole numbers are masks that old files carry; weights are one of the first four."""
-
-CONFIG_BYTES = 1 << 24
-"""Bytes of a config.json or of an index: 16 MB. The largest index in use has about one."""
-
-RESTORE = "restore the file, or give another model"
-
-
-def map_file(path: Path) -> dict[str, Tensor]:
-    r"""The tensors of a safetensors file by name, mapped into memory, once all that it says is checked."""
-    with named(path, "is no safetensors file"), open_regular(path) as stream:
-        size = fstat(stream.fileno()).st_size
-        if size < 10:
-            raise UnreadableModel(f"it has {size} bytes")
-        length = int.from_bytes(stream.read(8), "little")
-        if length > min(HEADER_BYTES, size - 8):
-            raise UnreadableModel(
-                f"it says that its header has {length:,} bytes, and it has {size:,} itself; a header has "
-                f"{HEADER_BYTES:,} at most"
-            )
-        entries = parse_header(stream.read(length), size - 8 - length)
-        held = mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_COPY)
-        return {
-            name: _view(held, TYPES[entry.dtype], entry.shape, 8 + length + entry.begin)
-            for name, entry in entries.items()
-            if entry.dtype in TYPES or _refuse_dtype(name, entry.dtype)
-        }
-
-
-def _view(held: mmap.mmap, dtype: torch.dtype, shape: tuple[int, ...], begin: int) -> Tensor:
-    """The numbers where they lie; those that do not lie on a border of their size are copied."""
-    count = 1
-    for size in shape:
-        count *= size
-    if not count:
-        return torch.zeros(shape, dtype=dtype)
-    width = dtype.itemsize
-    aligned = begin % width == 0
-    source: Any = held if aligned else bytearray(held[begin : begin + count * width])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        flat = torch.frombuffer(source, dtype=dtype, count=count, offset=begin if aligned else 0)
-    return flat.reshape(shape)
-
-
-def _refuse_dtype(name: str, dtype: str) -> bool:
-    raise UnreadableModel(
-        f"tensor {shown(name)!r} has the dtype {dtype}; weights are read as F16, BF16, F32 or F64"
-    )
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -201,36 +68,36 @@ def read_json(path: Path) -> dict[str, Any]:
         text = stream.read(CONFIG_BYTES + 1)
         if len(text) > CONFIG_BYTES:
             raise UnreadableModel(f"it has more than {CONFIG_BYTES:,} bytes, as no configuration has")
-        found = parse_json(text, "it")
-        if not isinstance(found, dict):
+        record = parse_json(text, "it")
+        if not isinstance(record, dict):
             raise UnreadableModel("it is no JSON object")
-        return cast("dict[str, Any]", found)
+        return cast("dict[str, Any]", record)
 
 
 def map_shards(folder: Path, weight_map: Mapping[str, str]) -> dict[str, Tensor]:
     """The tensors of several files, by an index that says which file holds which; both must agree."""
     tensors: dict[str, Tensor] = {}
     for name in sorted(set(weight_map.values())):
-        found = map_file(folder / name)
-        wanted = {tensor for tensor, file in weight_map.items() if file == name}
-        if found.keys() != wanted:
-            wrong = shown(min(found.keys() ^ wanted))
+        shard = map_file(folder / name)
+        listed = {tensor for tensor, file in weight_map.items() if file == name}
+        if shard.keys() != listed:
+            wrong = shown(min(shard.keys() ^ listed))
             raise UnreadableModel(
                 f"{folder / name} and the index of its folder do not agree about tensor {wrong!r}; {RESTORE}"
             )
-        tensors.update(found)
+        tensors.update(shard)
     return tensors
 
 
-def parse_index(found: Mapping[str, Any], place: Path) -> dict[str, str]:
+def parse_index(index: Mapping[str, Any], place: Path) -> dict[str, str]:
     """Tensor → file of an index, if all files are safetensors files beside it."""
-    given = found.get("weight_map")
-    files = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-    wrong = [one for one in files.values() if not _is_plain(one)]
+    weight_map = index.get("weight_map")
+    files = cast("dict[str, Any]", weight_map) if isinstance(weight_map, dict) else {}
+    wrong = [file for file in files.values() if not _is_plain(file)]
     if not files or wrong:
-        said = f": it names {shown(str(wrong[0]))!r}" if wrong else ""
+        named = f": it names {shown(str(wrong[0]))!r}" if wrong else ""
         raise UnreadableModel(
-            f"{place} has no weight_map of tensors and safetensors files beside it{said}; {RESTORE}"
+            f"{place} has no weight_map of tensors and safetensors files beside it{named}; {RESTORE}"
         )
     return files
 

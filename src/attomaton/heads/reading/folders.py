@@ -42,8 +42,10 @@ def _map_weights(folder: Path) -> dict[str, Tensor]:
     if (folder / INDEX).exists():
         return map_shards(folder, parse_index(read_json(folder / INDEX), folder / INDEX))
     pickled = sorted(one.name for kind in ("*.bin", "*.pt", "*.pth") for one in folder.glob(kind))
-    said = f"; {pickled[0]} is a pickle, which is never opened, so convert it" if pickled else f"; {RESTORE}"
-    raise UnreadableModel(f"{folder} has neither {SINGLE} nor {INDEX}{said}")
+    advice = (
+        f"; {pickled[0]} is a pickle, which is never opened, so convert it" if pickled else f"; {RESTORE}"
+    )
+    raise UnreadableModel(f"{folder} has neither {SINGLE} nor {INDEX}{advice}")
 
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)

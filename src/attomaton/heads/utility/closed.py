@@ -3,7 +3,7 @@
 With z the logits at a position, −∂loss/∂a_i = ⟨e_y − softmax(z), ω(x_i)⟩, y being the label and ω(x) what the
 head writes where it looks at x. Its mean over positions with the query k is ⟨P(·|k) − p(·|k), ω(x)⟩ as far as
 
-- labels do not hang on the other tokens of the context: P(y | k, x in it) = P(y | k);
+- labels do not depend on the other tokens of the context: P(y | k, x in it) = P(y | k);
 - the model's chances are those at the mean of what its heads read: p(·|k) is the mean field's, in which every
   head gives the mean of its values over the text, with a share for the query, which is always in its context;
 - ω is the same at every position, and what follows the head (norms, perceptrons, later layers) is linear
@@ -27,8 +27,7 @@ from attomaton.base.solutions import score_table
 from attomaton.base.tables import Float64, Int64, Integers, table_of
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import count_all_tokens
-from attomaton.heads.contexts import check_heads
-from attomaton.heads.model import Head, HeadModel
+from attomaton.heads.model import Head, HeadModel, check_heads
 from attomaton.heads.utility.measured import STRENGTH, UtilityTable, make_table
 
 FEW = 512
@@ -119,12 +118,8 @@ def count_pairs(samples: Samples) -> PairCounts:
 class MeanField:
     """A model in which every head gives the mean of its values over a text.
 
-    Attributes
-    ----------
-    values : list of float64 array, each of shape (n_tokens, n_heads, head width)
-        What each layer's heads give where they look at each token alone.
-    slopes : list of float64 array, each of shape (n_tokens, n_heads, head width)
-        −∂/∂output of the cross-entropy with P(·|k), a row for each query k; 0 for queries never seen.
+    Of each layer, shape (n_tokens, n_heads, head width): what heads give where they look at each token alone,
+    and −∂/∂output of the cross-entropy with P(·|k) for each query k, 0 for queries never seen.
     """
 
     values: list[Float64]
@@ -153,8 +148,8 @@ def find_mean_field(model: HeadModel, counts: PairCounts, *, repeated: int = 1) 
     for part in _parts(model, repeated):
         alone = _LonePass(counts.length, means)
         slopes.append(alone.slopes(model, part, repeated, counts.labels))
-    joined = [torch.cat([one[layer] for one in slopes]) for layer in range(model.shape.n_layers)]
-    return MeanField([one.double().numpy() for one in values], [one.double().numpy() for one in joined])
+    joined = [torch.cat([slope[layer] for slope in slopes]) for layer in range(model.shape.n_layers)]
+    return MeanField([value.double().numpy() for value in values], [one.double().numpy() for one in joined])
 
 
 def find_closed_utility(
@@ -169,8 +164,6 @@ def find_closed_utility(
 
     Parameters
     ----------
-    model : HeadModel
-        The trained model.
     counts : PairCounts
         Of the text that it was trained on.
     repeated : int
@@ -208,8 +201,8 @@ def correct_copies(model: HeadModel, head: Head, counts: PairCounts) -> Float64:
     (r − P(x|k))·(ω_x(x) − ⟨P(·|k), ω(x)⟩)/(1 − P(x|k)).
     """
     size = len(counts.shares)
-    known = np.asarray(counts.labels[counts.queries, counts.tokens]).ravel()
-    rate = (counts.copied_times + known) / (counts.times + 1)
+    chance = np.asarray(counts.labels[counts.queries, counts.tokens]).ravel()
+    rate = (counts.copied_times + chance) / (counts.times + 1)
     own, mean = np.empty(size), np.empty(len(counts.tokens))
     order = np.argsort(counts.tokens, kind="stable")
     borders = np.searchsorted(counts.tokens[order], np.arange(size + 1))
@@ -219,7 +212,7 @@ def correct_copies(model: HeadModel, head: Head, counts: PairCounts) -> Float64:
         rows = order[borders[part[0]] : borders[part[-1] + 1]]
         expected = counts.labels @ written.T
         mean[rows] = expected[counts.queries[rows], counts.tokens[rows] - part[0]]
-    return (rate - known) * (own[counts.tokens] - mean) / np.maximum(1 - known, 1e-9)
+    return (rate - chance) * (own[counts.tokens] - mean) / np.maximum(1 - chance, 1e-9)
 
 
 def find_copy_utility(counts: PairCounts, *, strength: float = STRENGTH) -> UtilityTable:
@@ -265,24 +258,24 @@ class _LonePass:
 
     def slopes(self, model: HeadModel, tokens: Int64, repeated: int, labels: csr_array) -> list[Tensor]:
         """−∂/∂output of the cross-entropy with the labels, by layer."""
-        seen = model.watch(_repeat(tokens, repeated), edit_patterns=_flat, edit_outputs=self._edit)
-        logits = seen.logits[:, -1]
-        wanted = _torch.from_numpy(labels[tokens].toarray()).to(logits.dtype)
-        gain = (wanted * _torch.log_softmax(logits, -1)).sum()
+        watched = model.watch(_repeat(tokens, repeated), edit_patterns=_flat, edit_outputs=self._edit)
+        logits = watched.logits[:, -1]
+        labelled = _torch.from_numpy(labels[tokens].toarray()).to(logits.dtype)
+        gain = (labelled * _torch.log_softmax(logits, -1)).sum()
         return list(_torch.autograd.grad(gain, self.leaves))
 
-    def _edit(self, layer: int, given: Tensor) -> Tensor:
-        own = given[:, :, -1].detach()
+    def _edit(self, layer: int, outputs: Tensor) -> Tensor:
+        own = outputs[:, :, -1].detach()
         if layer == self.wanted:
             self.found.append(own)
         if layer >= len(self.means):
-            return given
+            return outputs
         share = 1 / self.length
         mixed = share * own + (1 - share) * self.means[layer].to(own.dtype)
         if self.wanted is None:
             self.leaves.append(mixed.requires_grad_(True))
             mixed = self.leaves[-1]
-        return mixed[:, :, None].expand(given.shape)
+        return mixed[:, :, None].expand(outputs.shape)
 
 
 def _flat(_: int, pattern: Tensor) -> Tensor:
@@ -304,11 +297,11 @@ def _parts(model: HeadModel, repeated: int) -> list[Int64]:
 
 def _pair_products(slopes: Float64, values: Float64, counts: PairCounts) -> Float64:
     """⟨slope of the query, value of the token⟩ for each pair, some at a time."""
-    found = np.empty(len(counts.queries))
-    for start in range(0, len(found), 1 << 18):
+    products = np.empty(len(counts.queries))
+    for start in range(0, len(products), 1 << 18):
         part = slice(start, start + (1 << 18))
-        found[part] = np.einsum("nd,nd->n", slopes[counts.queries[part]], values[counts.tokens[part]])
-    return found
+        products[part] = np.einsum("nd,nd->n", slopes[counts.queries[part]], values[counts.tokens[part]])
+    return products
 
 
 def _centred(head: Head, raw: Float64, expected: Float64, counts: PairCounts) -> UtilityTable:

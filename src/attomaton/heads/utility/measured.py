@@ -23,8 +23,7 @@ from attomaton.base.options import real_number, whole_number
 from attomaton.base.solutions import score_table
 from attomaton.base.tables import Bool, Float64, Int64, Integers, column, table_of
 from attomaton.graphs.grouping import find_rows
-from attomaton.heads.contexts import check_contexts, check_heads
-from attomaton.heads.model import Head, HeadModel
+from attomaton.heads.model import Head, HeadModel, check_contexts, check_heads
 
 Baseline = Literal["uniform", "position"]
 """How a head attends where utility is measured: uniformly, or by its mean pattern."""
@@ -44,8 +43,6 @@ class UtilityTable:
 
     Attributes
     ----------
-    head : Head
-        Whose it is.
     scores : pyarrow.Table
         Columns query, token (int32), score (float64), sorted; pairs that were seen.
     background : float64 array, shape (n_tokens,)
@@ -75,9 +72,9 @@ class UtilityTable:
         query, token = np.broadcast_arrays(queries, tokens)
         keys = query.astype(np.int64).ravel() * len(self.background) + token.ravel()
         place, there = find_rows(self._keys, keys)
-        found = self.background[token.ravel()]
-        found[there] = column(self.scores, "score")[place[there]]
-        return found.reshape(query.shape)
+        scores = self.background[token.ravel()]
+        scores[there] = column(self.scores, "score")[place[there]]
+        return scores.reshape(query.shape)
 
     def dense(self) -> Float64:
         """Every score, shape (n_tokens, n_tokens): rows are queries. For small vocabularies."""
@@ -94,12 +91,8 @@ class UtilityTable:
 class Gains:
     """Utility at every position of some contexts, centred.
 
-    Attributes
-    ----------
-    rows : int64 array, shape (n, length + 1)
-        The contexts, and the label of the last position.
-    values : dict of Head to float64 array, shape (n, length, length)
-        Rows are queries, columns keys; 0 for later keys.
+    ``rows`` (n, length + 1) are contexts with the label of the last position; ``values`` (n, length, length)
+    of each head have queries as rows and keys as columns, 0 for later keys.
     """
 
     rows: Int64
@@ -136,8 +129,6 @@ def measure_utility(
 
     Parameters
     ----------
-    model : HeadModel
-        The trained model.
     rows : integers, shape (n, length + 1)
         Windows of text that the model was trained on: contexts, and the label of the last position.
     baseline : "uniform" or "position"
@@ -163,27 +154,27 @@ def measure_utility(
     >>> [str(table.head) for table in tables], tables[0].background.shape
     (['0.0', '0.1'], (5,))
     """
-    asked = model.shape.heads if heads is None else check_heads(heads, model.shape)
-    if not asked:
+    checked = model.shape.heads if heads is None else check_heads(heads, model.shape)
+    if not checked:
         raise UnsupportedOption("there is no head to measure; name one or more, or leave heads out")
     real_number(strength, "strength", least=0.0)
     whole_number(first, "first")
     keys: list[Int64] = []
     sums: list[Float64] = []
-    for gains in find_gains(model, rows, baseline=baseline, alone=alone, heads=asked):
+    for gains in find_gains(model, rows, baseline=baseline, alone=alone, heads=checked):
         length = int(gains.tokens.shape[1])
         counted = gains.counted(first, copies=copies)
-        seen = np.tril(np.repeat(counted[:, :, None], length, axis=2))
-        key = (gains.tokens[:, :, None] * model.shape.n_tokens + gains.tokens[:, None, :])[seen]
-        values = np.stack([np.ones(key.shape), *(gains.values[head][seen] for head in asked)])
-        found, total = _add_equal(key, values)
-        keys.append(found)
+        causal = np.tril(np.repeat(counted[:, :, None], length, axis=2))
+        key = (gains.tokens[:, :, None] * model.shape.n_tokens + gains.tokens[:, None, :])[causal]
+        values = np.stack([np.ones(key.shape), *(gains.values[head][causal] for head in checked)])
+        distinct, total = _add_equal(key, values)
+        keys.append(distinct)
         sums.append(total)
-    found, total = _add_equal(np.concatenate(keys), np.concatenate(sums, axis=1))
+    distinct, total = _add_equal(np.concatenate(keys), np.concatenate(sums, axis=1))
     counts = np.rint(total[0]).astype(np.int64)
     return [
-        make_table(head, (found, counts), total[1 + place], model.shape.n_tokens, strength)
-        for place, head in enumerate(asked)
+        make_table(head, (distinct, counts), total[1 + place], model.shape.n_tokens, strength)
+        for place, head in enumerate(checked)
     ]
 
 
@@ -214,7 +205,7 @@ def find_mean_patterns(model: HeadModel, contexts: Integers) -> list[Tensor]:
     few = min(FEW, model.shape.batch_of(np.shape(contexts)[1]))
     for start in range(0, len(contexts), few):
         patterns = model.watch(np.asarray(contexts[start : start + few])).patterns
-        sums = [one.detach().sum(0) for one in patterns]
+        sums = [pattern.detach().sum(0) for pattern in patterns]
         total = [old + new for old, new in zip(total, sums, strict=True)] if total else sums
     return [one / len(contexts) for one in total]
 
@@ -248,7 +239,7 @@ def _baseline(model: HeadModel, contexts: Int64, baseline: Baseline) -> list[Ten
 
 
 def _differentiate(
-    model: HeadModel, rows: Int64, base: list[Tensor], replaced: Sequence[Head], wanted: Sequence[Head]
+    model: HeadModel, rows: Int64, base: list[Tensor], replaced: Sequence[Head], measured: Sequence[Head]
 ) -> dict[Head, Float64]:
     """−∂loss/∂a for some heads where others (``replaced``) attend by the baseline, centred."""
     leaves: dict[int, Tensor] = {}
@@ -265,15 +256,15 @@ def _differentiate(
     tokens = _torch.from_numpy(rows)
     logits = model.watch(tokens[:, :-1], edit_patterns=edit).logits
     loss = _torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum")
-    layers = sorted({head.layer for head in wanted})
+    layers = sorted({head.layer for head in measured})
     slopes = _torch.autograd.grad(loss, [leaves[layer] for layer in layers])
-    found: dict[Head, Float64] = {}
+    gains: dict[Head, Float64] = {}
     for layer, slope in zip(layers, slopes, strict=True):
-        for head in wanted:
+        for head in measured:
             if head.layer == layer:
                 weight = base[layer][head.number].double().numpy()
-                found[head] = _centre(-slope[:, head.number].double().numpy(), weight)
-    return found
+                gains[head] = _centre(-slope[:, head.number].double().numpy(), weight)
+    return gains
 
 
 def _centre(gains: Float64, weight: Float64) -> Float64:
@@ -284,6 +275,6 @@ def _centre(gains: Float64, weight: Float64) -> Float64:
 
 def _add_equal(keys: Int64, values: NDArray[Any]) -> tuple[Int64, Float64]:
     """The distinct keys, rising, and the sums of the columns of ``values`` that share one."""
-    found, place = np.unique(keys, return_inverse=True)
-    sums = [np.bincount(place.ravel(), weights=row, minlength=len(found)) for row in values]
-    return found, np.array(sums, np.float64)
+    distinct, place = np.unique(keys, return_inverse=True)
+    sums = [np.bincount(place.ravel(), weights=row, minlength=len(distinct)) for row in values]
+    return distinct, np.array(sums, np.float64)

@@ -10,7 +10,7 @@ import numpy as np
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.explanation import Rule
 from attomaton.automaton.prediction import TIE
-from attomaton.base.display import cut_long
+from attomaton.base.printing import cut_long
 from attomaton.base.tables import Int64
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.report.page.packing import FIELDS, Packer, differences
@@ -33,17 +33,7 @@ MISSES = 50
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The queries of a page.
-
-    Attributes
-    ----------
-    places : int64 array, shape (n_shown,)
-        Places among the queries that have a graph, most samples first.
-    packed : tuple of str
-        Each as JSON.
-    samples_share : float
-        The share of all realisable samples that have one of these queries.
-    """
+    """The queries of a page: their places, most samples first, as JSON, and their share of the samples."""
 
     places: Int64
     packed: tuple[str, ...]
@@ -82,14 +72,16 @@ def to_json(record: Any) -> str:
 def gather(automaton: Automaton, chosen: Chosen, about: Mapping[str, Any]) -> str:
     """The JSON of a page: the automaton of the chosen queries, and what is known about the run."""
     hidden = np.delete(Packer(automaton).queries, chosen.places)
-    vocabulary = automaton.vocabulary
+    vocabulary, coverage = automaton.vocabulary, automaton.coverage.to_dict()
+    numbers = ("query", "size", "tokens")  # the page has the texts already, cut where they are very long
+    largest = [{name: one[name] for name in numbers} for one in coverage["largest"]]
     record = {
         **about,
         "tie": TIE,
         "rules": {rule.name: rule.value for rule in Rule},
         "n_tokens": automaton.n_tokens,
         "tokenizer": None if vocabulary is None else vocabulary.tokenizer,
-        "coverage": _numbers_of(automaton.coverage.to_dict()),
+        "coverage": {**coverage, "largest": largest},
         "note": automaton.coverage.note,
         "n_shown": len(chosen.places),
         "samples_share": chosen.samples_share,
@@ -130,19 +122,14 @@ def _tokens(automaton: Automaton, chosen: Chosen) -> str:
     if len(to_json(names).encode()) <= MOST_TOKEN_BYTES:
         return to_json({"ids": None, "texts": names})
     packer = Packer(automaton)
-    ids = np.unique(np.concatenate([np.empty(0, np.int32), *map(packer.tokens, chosen.places.tolist())]))
+    ids = np.unique(
+        np.concatenate([np.empty(0, np.int32), *(packer.graph(place).tokens for place in chosen.places)])
+    )
     texts: list[str] = []
     room = MOST_TOKEN_BYTES
-    wanted: list[int] = ids.tolist()
-    for token in wanted:
+    token_ids: list[int] = ids.tolist()
+    for token in token_ids:
         text = names[token]
         room -= len(to_json(text).encode()) + 8
         texts.append(text if room > 0 else f"#{token}")
     return to_json({"ids": differences(ids), "texts": texts})
-
-
-def _numbers_of(coverage: dict[str, Any]) -> dict[str, Any]:
-    """The coverage without the texts of tokens, which the page has already, cut where they are very long."""
-    texts = ("query_text", "texts")
-    largest = [{name: part for name, part in one.items() if name not in texts} for one in coverage["largest"]]
-    return {**coverage, "largest": largest}

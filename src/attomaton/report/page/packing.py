@@ -1,6 +1,6 @@
 """One query's graph and scores as short lists of numbers, from which the page makes the automaton again."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -8,8 +8,7 @@ import numpy as np
 
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.runs.nodes import Outline
-from attomaton.base.tables import Float64, Int32, Int64, Integers, column, keep_rows
-from attomaton.graphs.components import Components
+from attomaton.base.tables import Bool, Float64, Int32, Int64, Integers, column, keep_rows
 
 FIELDS = (
     "query",
@@ -57,20 +56,46 @@ def runs(values: Integers) -> list[int | list[int]]:
     return found
 
 
-def expand(packed: Sequence[int | list[int]]) -> Int64:
-    """What :func:`runs` packed."""
-    pairs = [one if isinstance(one, list) else [one, 1] for one in packed]
-    values, times = np.array(pairs, np.int64).reshape(-1, 2).T
-    return np.repeat(values, times)
-
-
-def sum_up(packed: Sequence[int | list[int]]) -> Int64:
-    """What :func:`differences` packed."""
-    return np.cumsum(expand(packed), dtype=np.int64)
-
-
 AHEAD, AHEAD_ROWS = 64, 1 << 20
 """Queries, and rows of nodes and order, that are read at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class PageGraph:
+    """The graph of one query: nodes by rising token with their components, and the order between these.
+
+    ``tokens``, ``component``, ``hard`` and ``soft`` go by node, ``heights`` (the longest chain below) by
+    component, and the others by pair of the order: ``implied`` are pairs that a longer path replaces.
+    """
+
+    query: int
+    samples: int
+    tokens: Int32
+    component: Int64
+    hard: Float64
+    soft: Float64
+    heights: Int64
+    above: Int64
+    below: Int64
+    edges: Int64
+    support: Int64
+    implied: Bool
+
+    @cached_property
+    def members(self) -> list[list[int]]:
+        """The rows of each component."""
+        rows = np.argsort(self.component, kind="stable")
+        return [part.tolist() for part in np.split(rows, np.cumsum(np.bincount(self.component))[:-1])]
+
+    @cached_property
+    def layers(self) -> list[list[int]]:
+        """The components of each layer, highest first; larger ones and those with more support come first."""
+        weight = np.zeros(len(self.members), np.int64)
+        np.add.at(weight, self.above, self.support)
+        np.add.at(weight, self.below, self.support)
+        order = np.lexsort((-weight, -np.bincount(self.component), -self.heights))
+        borders = np.flatnonzero(np.diff(self.heights[order])) + 1
+        return [part.tolist() for part in np.split(order, borders)]
 
 
 class Packer:
@@ -99,47 +124,52 @@ class Packer:
         """Places of ``queries``, most samples first."""
         return np.argsort(-self.samples, kind="stable")
 
-    def tokens(self, place: int) -> Integers:
-        """The nodes of one query's graph."""
-        components = self._find(place).components
-        return components.token_of_node[self._nodes(components, place)]
+    def graph(self, place: int) -> PageGraph:
+        """The graph of the query at this place of ``queries``."""
+        outline = self._find(place)
+        components = outline.components
+        query = int(self.queries[place])
+        nodes = slice(*np.searchsorted(components.query_of_node, [query, query + 1]).tolist())
+        component = components.component_of_node[nodes]
+        first, stop = int(component.min()), int(component.max()) + 1
+        order = components.order
+        rows = slice(*np.searchsorted(column(order, "above"), [first, stop]).tolist())
+        return PageGraph(
+            query=query,
+            samples=int(self.samples[place]),
+            tokens=components.token_of_node[nodes],
+            component=component - first,
+            hard=outline.hard[nodes],
+            soft=outline.soft[nodes],
+            heights=components.heights[first:stop],
+            above=column(order, "above")[rows] - first,
+            below=column(order, "below")[rows] - first,
+            edges=column(order, "edges")[rows],
+            support=column(order, "support")[rows],
+            implied=outline.implied[rows],
+        )
 
     def pack(self, place: int) -> list[Any]:
         """The query at this place of ``queries``, as ``FIELDS`` says."""
-        outline = self._find(place)
-        components = outline.components
-        nodes = self._nodes(components, place)
-        component = components.component_of_node[nodes]
-        first, stop = int(component.min()), int(component.max()) + 1
-        above = column(components.order, "above")
-        rows = slice(int(np.searchsorted(above, first)), int(np.searchsorted(above, stop)))
-        below, edges, support = (
-            column(components.order, name)[rows] for name in ("below", "edges", "support")
-        )
-        soft = outline.soft[nodes]
-        hard_values, hard_places = _distinct(outline.hard[nodes])
-        soft_rows = np.flatnonzero(soft)
+        graph = self.graph(place)
+        hard = np.unique(graph.hard)
+        soft_rows = np.flatnonzero(graph.soft)
         return [
-            int(self.queries[place]),
-            int(self.samples[place]),
-            differences(components.token_of_node[nodes]),
-            _ties(component - first),
-            hard_values,
-            hard_places,
+            graph.query,
+            graph.samples,
+            differences(graph.tokens),
+            [differences(np.array(rows)) for rows in graph.members if len(rows) > 1],
+            hard.tolist(),
+            runs(np.searchsorted(hard, graph.hard)),
             differences(soft_rows),
-            soft[soft_rows].tolist(),
-            runs(components.heights[first:stop]),
-            differences(above[rows] - first),
-            differences(below - first),
-            runs(edges),
-            runs(support),
-            differences(np.flatnonzero(outline.implied[rows])),
+            graph.soft[soft_rows].tolist(),
+            runs(graph.heights),
+            differences(graph.above),
+            differences(graph.below),
+            runs(graph.edges),
+            runs(graph.support),
+            differences(np.flatnonzero(graph.implied)),
         ]
-
-    def _nodes(self, components: Components, place: int) -> slice:
-        query = int(self.queries[place])
-        first, last = np.searchsorted(components.query_of_node, [query, query + 1])
-        return slice(int(first), int(last))
 
     def _find(self, place: int) -> Outline:
         """An outline with the query at this place; of a run on disk it is read with those that follow it."""
@@ -158,17 +188,3 @@ class Packer:
         rank = np.empty(len(self.queries), np.int64)
         rank[self.by_samples] = np.arange(len(rank))
         return rank
-
-
-def _distinct(values: Float64) -> tuple[list[float], list[int | list[int]]]:
-    """The distinct values, rising, and the place of each value among them."""
-    distinct = np.unique(values)
-    return distinct.tolist(), runs(np.searchsorted(distinct, values))
-
-
-def _ties(component: Int64) -> list[list[int | list[int]]]:
-    """The rows of each component with more than one, as differences."""
-    sizes = np.bincount(component)
-    rows = np.argsort(component, kind="stable")
-    parts = np.split(rows, np.cumsum(sizes)[:-1])
-    return [differences(part) for part in parts if len(part) > 1]

@@ -6,17 +6,134 @@ duality). A solver's own verdict is never consulted.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from fractions import Fraction
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from attomaton.base.borders import check_floats
-from attomaton.base.kernels import compiled
-from attomaton.base.kernels.summation import add_precisely
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.kernels import add_precisely, compiled
 from attomaton.base.ragged import centre, largest_of, sum_at
 from attomaton.base.tables import Float64, Int64
-from attomaton.solvers.hard.exact import check_exactly
 from attomaton.solvers.hard.problem import EmbeddedProblem, OrderProblem
+
+MOST_NODES = 20_000
+"""Integers of Python are slow; this many take well under a second."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExactCheck:
+    """The positions that follow from the tight edges, and whether they are the optimum.
+
+    ``reason`` says which condition fails and at which edge; it is empty for the optimum. The position of a
+    component C is its numerator over its denominator, the weight of C's block, not in lowest terms; there are
+    none if the tight edges are not a forest.
+    """
+
+    reason: str
+    numerators: list[int]
+    denominators: list[int]
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the positions are the optimum, without any tolerance."""
+        return not self.reason
+
+    @property
+    def positions(self) -> list[Fraction]:
+        """p_C in lowest terms, length n_components."""
+        return [Fraction(*pair) for pair in zip(self.numerators, self.denominators, strict=True)]
+
+
+class _BlockWalk(NamedTuple):
+    """All blocks, each from its root outwards: the nodes in that order, and by node how it was entered.
+
+    ``entry`` is the tight edge that led to a node and ``parent`` the node it led from; a root has None and
+    itself. ``offset`` is a node's position less that of its ``root``.
+    """
+
+    nodes: list[int]
+    entry: list[int | None]
+    parent: list[int]
+    root: list[int]
+    offset: list[int]
+
+
+def check_exactly(problem: OrderProblem, flow: Float64) -> ExactCheck:
+    """Work out the positions from the edges with positive flow, and check that they are optimal, in integers.
+
+    The edges with flow are claimed to be tight. They join components to rigid blocks with whole offsets, and
+    a block stands where it balances, so every position is a fraction over its block's weight. Conditions:
+    tight edges form a forest; p_A − p_B ≥ 1 on every edge; the multiplier of a tight edge, which is Σ|C|p_C
+    beyond its upper end, is ≥ 0. An edge whose multiplier is exactly 0 may be among the tight ones or not.
+
+    There is no tolerance: if a solver passes over a gap that misses 1 by 1e-12, so that the optimum is that
+    far from its answer, the answer is refused here. Floating-point flow enters no comparison.
+    """
+    if len(problem.sizes) > MOST_NODES:
+        raise UnsupportedOption(
+            f"{len(problem.sizes):,} components are too many for a proof in whole numbers; check at most "
+            f"{MOST_NODES:,}, or go by the certificate's gap"
+        )
+    sizes: list[int] = problem.sizes.tolist()  # Python's integers do not overflow
+    above: list[int] = problem.above.tolist()
+    below: list[int] = problem.below.tolist()
+    names = [f"edge {top} → {bottom}" for top, bottom in zip(above, below, strict=True)]
+    tight: list[int] = np.flatnonzero(flow > 0).tolist()
+    walk = _walk_blocks(len(sizes), [(above[edge], below[edge], edge) for edge in tight])
+    unused = set(tight).difference(walk.entry)
+    if unused:
+        return ExactCheck(f"{names[min(unused)]} closes a circle of tight edges", [], [])
+    weight, moment = [0] * len(sizes), [0] * len(sizes)
+    for root, size, offset in zip(walk.root, sizes, walk.offset, strict=True):
+        weight[root] += size
+        moment[root] += size * offset
+    denominators = [weight[root] for root in walk.root]
+    numerators = [
+        offset * weight[root] - moment[root] for root, offset in zip(walk.root, walk.offset, strict=True)
+    ]
+    for name, top, bottom in zip(names, above, below, strict=True):
+        over, under = denominators[top], denominators[bottom]
+        gap = numerators[top] * under - numerators[bottom] * over
+        if gap < over * under:
+            reason = f"{name} is violated: its gap is {Fraction(gap, over * under)}"
+            return ExactCheck(reason, numerators, denominators)
+    load = [size * numerator for size, numerator in zip(sizes, numerators, strict=True)]
+    for node in reversed(walk.nodes):  # from the ends inwards
+        edge, parent = walk.entry[node], walk.parent[node]
+        if edge is None:
+            continue
+        multiplier = load[node] if walk.offset[node] > walk.offset[parent] else -load[node]
+        if multiplier < 0:
+            reason = f"{names[edge]} pulls: its multiplier is {Fraction(multiplier, denominators[node])}"
+            return ExactCheck(reason, numerators, denominators)
+        load[parent] += load[node]
+    return ExactCheck("", numerators, denominators)
+
+
+def _walk_blocks(size: int, tight: Sequence[tuple[int, int, int]]) -> _BlockWalk:
+    """Walk every block along the tight edges: the node above, the node below, and the number of each."""
+    neighbours: list[list[tuple[int, int, int]]] = [[] for _ in range(size)]
+    for above, below, edge in tight:
+        neighbours[above].append((below, edge, -1))
+        neighbours[below].append((above, edge, 1))
+    walk = _BlockWalk([], [None] * size, list(range(size)), list(range(size)), [0] * size)
+    entered = [False] * size
+    for root in range(size):
+        waiting = [] if entered[root] else [root]
+        entered[root] = True
+        while waiting:
+            node = waiting.pop()
+            walk.nodes.append(node)
+            for other, edge, step in neighbours[node]:
+                if not entered[other]:
+                    entered[other] = True
+                    walk.entry[other], walk.parent[other], walk.root[other] = edge, node, root
+                    walk.offset[other] = walk.offset[node] + step
+                    waiting.append(other)
+    return walk
+
 
 DIVERGED = 1e100
 """Forces and flows this large are no answer, and their squares soon no numbers."""
@@ -26,21 +143,44 @@ FEASIBLE = 1e-9
 
 
 @dataclass(frozen=True)
-class HardCertificate:
-    """Bounds on ‖W_svm‖².
+class BoundsCertificate:
+    """Two bounds on a norm, and how far an answer misses its constraints."""
+
+    lower: float
+    upper: float
+    gap: float
+    violation: float
+    rtol: float
+
+    @property
+    def certified(self) -> bool:
+        """Whether all numbers are finite, and gap and violation within tolerance.
+
+        Bounds that cross by more than the tolerance prove nothing either: then rounding made one of them.
+        """
+        finite = np.isfinite([self.lower, self.upper, self.gap, self.violation]).all()
+        return bool(finite and abs(self.gap) <= self.rtol and self.violation <= FEASIBLE)
+
+    def scaled(self, factor: float) -> Self:
+        """The same bounds in other units: ``factor`` times as large."""
+        return replace(self, lower=factor * self.lower, upper=factor * self.upper)
+
+    def _tell(self, norm: str) -> str:
+        bounds = f"{self.lower:.12g} ≤ {norm} ≤ {self.upper:.12g}"
+        gap = f"relative gap {self.gap:.1e} (asked {self.rtol:.0e})"
+        return f"{bounds}, {gap}, violation {self.violation:.1e}"
+
+
+@dataclass(frozen=True)
+class HardCertificate(BoundsCertificate):
+    """Bounds on ‖W_svm‖²: ``lower ≤ ‖W_svm‖² ≤ upper``, to the relative gap ``rtol``.
+
+    ``upper`` is the squared norm of the answer, infinite if that is not feasible, and ``violation`` the
+    largest amount by which it misses a constraint. ``gap`` is the largest relative gap of any group that is
+    solved on its own: any query for orthonormal embeddings.
 
     Attributes
     ----------
-    lower, upper : float
-        ``lower ≤ ‖W_svm‖² ≤ upper``; ``upper`` is the squared norm of the answer, for embedded tokens
-        with what rounding may hide, or infinite if the answer is not feasible.
-    gap : float
-        Largest relative gap ∣upper − lower∣ / upper of any group that is solved on its own: any query for
-        orthonormal embeddings, so that no small query hides behind a large one.
-    violation : float
-        Largest amount by which the returned answer misses a constraint (rounding, if anything).
-    rtol : float
-        The relative gap asked for.
     exact : bool or None
         Whether optimality was proved in whole numbers, without any rounding; None if that was not asked for.
     inseparable : int
@@ -61,11 +201,6 @@ class HardCertificate:
     2.666667
     """
 
-    lower: float
-    upper: float
-    gap: float
-    violation: float
-    rtol: float
     exact: bool | None = None
     inseparable: int = 0
     farkas: float = 0.0
@@ -73,28 +208,14 @@ class HardCertificate:
 
     @property
     def certified(self) -> bool:
-        """Whether all numbers are finite, and gap, violation and Farkas sum within tolerance.
-
-        Bounds that cross by more than the tolerance prove nothing either: then rounding made one of them.
-        """
-        finite = np.isfinite([self.lower, self.upper, self.gap, self.violation, self.farkas]).all()
-        return bool(
-            finite and abs(self.gap) <= self.rtol and self.violation <= FEASIBLE and self.farkas <= FEASIBLE
-        )
-
-    def scaled(self, factor: float) -> "HardCertificate":
-        """The same bounds with ‖W‖² in other units: ``factor`` times as large."""
-        return replace(self, lower=factor * self.lower, upper=factor * self.upper)
+        """Whether all numbers are finite, and gap, violation and Farkas sum within tolerance."""
+        return super().certified and self.farkas <= FEASIBLE
 
     def __str__(self) -> str:
-        bounds = f"{self.lower:.12g} ≤ ‖W_svm‖² ≤ {self.upper:.12g}"
-        proof = {None: "", True: ", exact in whole numbers", False: ", not exact in whole numbers"}[
-            self.exact
-        ]
-        asked = f"relative gap {self.gap:.1e} (asked {self.rtol:.0e})"
+        proof = "" if self.exact is None else f",{' not' * (not self.exact)} exact in whole numbers"
         split = f", {self.inseparable} priorities counted as ties" if self.inseparable else ""
         near = f"; {self.closest}" if self.closest else ""
-        return f"{bounds}, {asked}, violation {self.violation:.1e}{proof}{split}{near}"
+        return f"{self._tell('‖W_svm‖²')}{proof}{split}{near}"
 
 
 def join_hard(parts: Sequence[HardCertificate]) -> HardCertificate:
@@ -128,11 +249,8 @@ def certify_positions(
     """Bounds from positions p and any flow f ≥ 0 on the edges (orthonormal), group by group.
 
     With ``exact`` the edges with flow are also checked to be the tight ones of the optimum in whole numbers,
-    for at most :data:`attomaton.solvers.hard.exact.MOST_NODES` components
-    (:func:`attomaton.solvers.hard.exact.check_exactly` says what fails).
+    for at most :data:`MOST_NODES` components (:func:`check_exactly` says what fails).
     """
-    from attomaton.solvers.hard.certify import bound_groups  # compiles, so only when needed
-
     lower, upper, violation = bound_groups(problem, positions, flow)
     gaps = np.divide(upper - lower, upper, out=np.zeros_like(upper), where=upper != 0)
     return HardCertificate(
@@ -179,26 +297,16 @@ def certify_forces(
     scores = problem.scores(forces)
     smallest = float(margins(problem, scores).min(initial=np.inf))
     scale = 1.0 / smallest if 0 < smallest < np.inf else 1.0
-    violation = float(np.maximum(_spread(problem, scores) * scale, 1.0 - min(smallest * scale, 1.0)))
+    spread = 2 * float(np.max(np.abs(centre(problem.component, scores)), initial=0.0))
+    violation = float(np.maximum(spread * scale, 1.0 - min(smallest * scale, 1.0)))
     upper = scale * float(forces @ scores) * scale if violation <= FEASIBLE else np.inf
-    lower = _dual_bound(problem, forces, np.maximum(flow, 0.0))
+    order, flow = problem.order, np.maximum(flow, 0.0)
+    sums = sum_at(problem.component, forces, len(order.sizes))
+    pressed = forces + ((order.divergence(flow) - sums) / order.sizes)[problem.component]
+    energy = float(pressed @ problem.scores(pressed))
+    lower = float(flow.sum()) ** 2 / energy if energy > 0 else 0.0
     gap = (upper - lower) / upper if 0 < upper < np.inf else upper
     return HardCertificate(lower, upper, gap, violation, rtol)
-
-
-def _spread(problem: EmbeddedProblem, scores: Float64) -> float:
-    """The largest difference of scores inside a component."""
-    return 2 * float(np.max(np.abs(centre(problem.component, scores)), initial=0.0))
-
-
-def _dual_bound(problem: EmbeddedProblem, forces: Float64, flow: Float64) -> float:
-    """(Σf)² / bᵀQb for a flow f ≥ 0 and forces b that f and free ties put on the nodes."""
-    order = problem.order
-    sums = sum_at(problem.component, forces, len(order.sizes))
-    missing = (order.divergence(flow) - sums) / order.sizes
-    pressed = forces + missing[problem.component]
-    energy = float(pressed @ problem.scores(pressed))
-    return float(flow.sum()) ** 2 / energy if energy > 0 else 0.0
 
 
 def bound_groups(problem: OrderProblem, positions: Float64, flow: Float64) -> tuple[Float64, Float64, float]:
@@ -218,11 +326,7 @@ def bound_groups(problem: OrderProblem, positions: Float64, flow: Float64) -> tu
 
 @compiled
 def _sum_groups(
-    sizes: Any,
-    ends: tuple[Int64, Int64],
-    borders: tuple[Int64, Int64],
-    answer: tuple[Any, Any],
-    sums: Any,
+    sizes: Any, ends: tuple[Int64, Int64], borders: tuple[Int64, Int64], answer: tuple[Any, Any], sums: Any
 ) -> float:
     """Write Σ|C|p², Σf and Σ(div f)²/|C| of each group; returns how much the smallest gap misses 1."""
     (above, below), (nodes, edges), (positions, flow) = ends, borders, answer

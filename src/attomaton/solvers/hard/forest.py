@@ -1,4 +1,4 @@
-"""Rigid blocks of nodes, as a forest of tight edges.
+"""Rigid blocks of nodes, as a forest of tight edges, and the pivots that find it.
 
 A node stands for one component, or for several that were joined beforehand and move as one. An active edge is
 tight (its gap is exactly the one asked for), so the nodes that active edges join move as one block. Active
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attomaton.base.kernels import compiled, compiled_within
-from attomaton.base.tables import Bool
+from attomaton.base.tables import Bool, Float64
 
 NONE = -1
 """No half-edge, no edge; compiled code has no better word for it."""
@@ -135,19 +135,6 @@ def survey(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int) -> t
 
     The root position is where the block balances: loads, weight times position plus moment, sum to zero.
     """
-    end = _walk_block(graph, forest, walk, root, begin)
-    for at in range(end - 1, begin, -1):
-        node = walk.order[at]
-        half = walk.entry[node]
-        parent = graph.below[half >> 1] if half & 1 else graph.above[half >> 1]
-        walk.load[parent] += walk.load[node]
-        walk.mass[parent] += walk.mass[node]
-    return end, walk.mass[root], -walk.load[root] / walk.mass[root]
-
-
-@compiled_within
-def _walk_block(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int) -> int:
-    """List the block of ``root``, from it outwards, with the load and mass of each node alone."""
     walk.order[begin] = root
     walk.entry[root] = NONE
     walk.offset[root] = 0
@@ -168,7 +155,13 @@ def _walk_block(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int)
                 walk.order[end] = other
                 end += 1
             half = forest.following[half]
-    return end
+    for at in range(end - 1, begin, -1):
+        node = walk.order[at]
+        half = walk.entry[node]
+        parent = graph.below[half >> 1] if half & 1 else graph.above[half >> 1]
+        walk.load[parent] += walk.load[node]
+        walk.mass[parent] += walk.mass[node]
+    return end, walk.mass[root], -walk.load[root] / walk.mass[root]
 
 
 @compiled_within
@@ -213,3 +206,101 @@ def first_to_ease(
             if here < least:
                 least, edge = here, half >> 1
     return least * block[0], edge
+
+
+MAX_SWEEPS = 100_000
+
+
+@compiled
+def pivot(graph: Graph, forest: Forest, walk: Walk, limits: tuple[float, float]) -> None:
+    """Bring every edge to its gap, from any forest; ``limits`` are greed and tolerance.
+
+    Goldfarb and Idnani's dual active-set method: the state is always optimal for the edges it holds active
+    (all multipliers ≥ 0), and violated edges are taken in one by one. Each step raises the dual objective, so
+    no state returns. Rounding could make it circle only if the tolerance were below what rounding leaves of
+    positions; a limit on the sweeps ends it then, and the certificate tells.
+    """
+    greed, atol = limits
+    n_pulling = 1
+    while n_pulling > 0:  # let go of the edges that pull
+        multipliers, n_pulling = collect(graph, forest, walk), 0
+        for edge in range(len(multipliers)):
+            if multipliers[edge] < 0.0:
+                unlink(graph, forest, edge)
+                n_pulling += 1
+    for _ in range(MAX_SWEEPS):
+        worst = 0.0
+        for edge in range(len(graph.above)):
+            worst = max(worst, _violation(graph, forest, edge))
+        if worst <= atol:
+            return
+        for edge in range(len(graph.above)):
+            if _violation(graph, forest, edge) > max(atol, greed * worst):
+                _take_in(graph, forest, walk, edge)
+
+
+@compiled
+def collect(graph: Graph, forest: Forest, walk: Walk) -> Float64:
+    """Settle every block; returns the multipliers, 0 where an edge is not active, shape (n_edges,)."""
+    multipliers = np.zeros(len(graph.above))
+    for node in range(len(graph.weight)):
+        walk.entry[node] = UNSEEN
+    for root in range(len(graph.weight)):
+        if walk.entry[root] == UNSEEN:
+            end, root_position = settle(graph, forest, walk, root, FIRST)
+            for at in range(1, end):
+                node = walk.order[at]
+                multipliers[walk.entry[node] >> 1] = multiplier_into(walk, node, root_position)
+    return multipliers
+
+
+@compiled_within
+def _violation(graph: Graph, forest: Forest, edge: int) -> float:
+    return graph.gap[edge] - forest.position[graph.above[edge]] + forest.position[graph.below[edge]]
+
+
+@compiled_within
+def _take_in(graph: Graph, forest: Forest, walk: Walk, edge: int) -> None:
+    """Make a violated edge tight: push its ends apart and let go of each edge that the push eases to zero."""
+    top, bottom = whole(graph.above[edge]), whole(graph.below[edge])
+    begin, middle = FIRST, len(graph.weight)
+    walk.entry[bottom] = UNSEEN
+    end, weight, height = survey(graph, forest, walk, top, begin)
+    if walk.entry[bottom] != UNSEEN:
+        unlink(graph, forest, _weakest(graph, walk, top, bottom, height))
+        end, weight, height = survey(graph, forest, walk, top, begin)
+    push, eased = first_to_ease(walk, begin, end, (weight, height), True)
+    end_low, weight_low, height_low = survey(graph, forest, walk, bottom, middle)
+    push_low, eased_low = first_to_ease(walk, middle, end_low, (weight_low, height_low), False)
+    gap = graph.gap[edge]
+    while True:
+        needed = (gap - height + height_low) / (1.0 / weight + 1.0 / weight_low)
+        if min(push, push_low) >= needed:
+            break
+        if push <= push_low:
+            unlink(graph, forest, eased)
+            settle(graph, forest, walk, whole(graph.below[eased]), begin)
+            end, weight, height = survey(graph, forest, walk, top, begin)
+            push, eased = first_to_ease(walk, begin, end, (weight, height), True)
+        else:
+            unlink(graph, forest, eased_low)
+            settle(graph, forest, walk, whole(graph.above[eased_low]), middle)
+            end_low, weight_low, height_low = survey(graph, forest, walk, bottom, middle)
+            push_low, eased_low = first_to_ease(walk, middle, end_low, (weight_low, height_low), False)
+    link(graph, forest, edge)
+    joint = (weight * height + weight_low * (height_low + gap)) / (weight + weight_low)
+    place(forest, walk, begin, end, joint)
+    place(forest, walk, middle, end_low, joint - gap)
+
+
+@compiled_within
+def _weakest(graph: Graph, walk: Walk, top: int, bottom: int, root_position: float) -> int:
+    """The weakest edge that holds the upper end of an edge down, when both ends are in the listed block."""
+    weakest, least, node = NONE, np.inf, bottom
+    while node != top:
+        half = walk.entry[node]
+        multiplier = multiplier_into(walk, node, root_position)
+        if half & 1 == 0 and multiplier < least:
+            weakest, least = half >> 1, multiplier
+        node = graph.below[half >> 1] if half & 1 else graph.above[half >> 1]
+    return weakest

@@ -14,10 +14,84 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attomaton.base.tables import Float64
+from attomaton.base.kernels import compiled
+from attomaton.base.ragged import centre
+from attomaton.base.tables import Bool, Float64, Int32
 from attomaton.solvers.hard.certify import certify_forces
+from attomaton.solvers.hard.forest import (
+    NONE,
+    Graph,
+    active_edges,
+    collect,
+    empty_forest,
+    empty_walk,
+    pivot,
+    survey,
+    unit_graph,
+)
+from attomaton.solvers.hard.planting import longest_paths, plant, rank_edges
 from attomaton.solvers.hard.problem import EmbeddedProblem
-from attomaton.solvers.hard.projection import Nearest, Projector
+
+
+class Nearest(NamedTuple):
+    """A projection: its scores, and the rigid blocks that its tight edges and ties make of the nodes."""
+
+    scores: Float64  # (n_nodes,)
+    flow: Float64  # (n_edges,): the multipliers of the order's edges
+    block: Int32  # (n_nodes,)
+    offset: Float64  # (n_nodes,): score less that of the block's first node
+
+    def centred(self, values: Float64) -> Float64:
+        """The values less their mean on each block, shape (n_nodes,) or (n_nodes, n_columns)."""
+        return centre(self.block, values)
+
+
+class Projector:
+    """Projects scores onto the order of a problem; each call starts from the tight edges of the last."""
+
+    def __init__(self, problem: EmbeddedProblem) -> None:
+        order = problem.order
+        self._component = problem.component
+        self._graph = unit_graph(order.sizes.astype(np.float64), order.above, order.below, 0)
+        height, depth = longest_paths(self._graph)
+        self._first, self._levels = rank_edges(self._graph, height, depth), int(height.max(initial=0))
+
+    def nearest(self, scores: Float64) -> Nearest:
+        """The nearest point, exact to rounding: min Σ (x − scores)² under all ties and priorities."""
+        component = self._component
+        moment = -np.bincount(component, scores, len(self._graph.weight))
+        graph = self._graph._replace(moment=moment)
+        tolerance = 4e-15 * (1.0 + 2 * float(np.abs(scores).max(initial=0.0)) + self._levels)
+        positions, flow, active, (block, offset) = _project(graph, self._first, (0.5, tolerance))
+        self._first = np.flatnonzero(active).astype(np.int32)
+        return Nearest(positions[component], flow, block[component], offset[component].astype(np.float64))
+
+
+def _sweep_work(graph: Graph, *_: object) -> float:
+    """The solver looks at every node and edge about ten times."""
+    return 10.0 * (len(graph.weight) + len(graph.above))
+
+
+@compiled(work=_sweep_work)
+def _project(
+    graph: Graph, first: Int32, limits: tuple[float, float]
+) -> tuple[Float64, Float64, Bool, tuple[Int32, Int32]]:
+    """Positions, multipliers, active edges, blocks and offsets, starting from the edges ``first``."""
+    forest, walk = empty_forest(graph), empty_walk(graph)
+    plant(graph, forest, first)
+    pivot(graph, forest, walk, limits)
+    flow = collect(graph, forest, walk)
+    block, offset = np.full(len(graph.weight), NONE, np.int32), np.zeros(len(graph.weight), np.int32)
+    n_blocks = 0
+    for root in range(len(block)):
+        if block[root] == NONE:
+            end, _, _ = survey(graph, forest, walk, root, 0)
+            for at in range(end):
+                block[walk.order[at]] = n_blocks
+                offset[walk.order[at]] = walk.offset[walk.order[at]]
+            n_blocks += 1
+    return forest.position, flow, active_edges(graph, forest), (block, offset)
+
 
 MAX_NEWTON, MAX_PROXIMAL = 12, 30
 
@@ -111,18 +185,27 @@ class Joint:
     ) -> JointState:
         """Forces that balance on every block and give its offsets: (τ + BQB) a = B(offsets + τ centre).
 
-        B takes off each block's mean. By conjugate gradients from the present forces, or dense.
+        B takes off each block's mean. By conjugate gradients from the present forces; where these fail, by
+        dense eigenvectors, the means of blocks, where B is zero, made 0.
         """
-        wanted = nearest.centred(nearest.offset + near * centre)
-        small = len(wanted) <= DENSE_NODES
+        target = nearest.centred(nearest.offset + near * centre)
+        small = len(target) <= DENSE_NODES
         most = min(self.max_products, PATIENCE) if small else self.max_products
         missed = float(np.abs(nearest.scores - state.scores).max(initial=0.0))
-        enough = max(1e-13 * max(1.0, float(np.abs(wanted).max(initial=0.0))), 1e-5 * missed)
-        limits = (enough, most)
-        reached, solved = _conjugate_gradients(problem, nearest, near, wanted, state.forces, limits)
+        enough = max(1e-13 * max(1.0, float(np.abs(target).max(initial=0.0))), 1e-5 * missed)
+        reached, solved = _conjugate_gradients(problem, nearest, near, target, state.forces, (enough, most))
         if solved or not small:
             return reached
-        forces = nearest.centred(_solve_dense(problem, nearest, near, wanted))
+        centred = nearest.centred(nearest.centred(problem.kernel()).T)
+        same = nearest.block[:, None] == nearest.block[None, :]
+        matrix: Float64 = centred + same / np.bincount(nearest.block)[nearest.block]
+        matrix[np.diag_indices_from(matrix)] += near
+        values, vectors = np.linalg.eigh(matrix)
+        usable = values > 1e-13 * values[-1]  # dependent embeddings leave some forces without effect
+        axes, forces = vectors[:, usable], np.zeros(len(target))
+        for _ in range(2):  # the second time for what rounding has left
+            forces = forces + axes @ ((axes.T @ (target - matrix @ forces)) / values[usable])
+        forces = nearest.centred(forces)
         return JointState(forces, problem.scores(forces))
 
 
@@ -130,7 +213,7 @@ def _conjugate_gradients(
     problem: EmbeddedProblem,
     nearest: Nearest,
     near: float,
-    wanted: Float64,
+    target: Float64,
     start: Float64,
     limits: tuple[float, int],
 ) -> tuple[JointState, bool]:
@@ -141,11 +224,11 @@ def _conjugate_gradients(
     enough, max_products = limits
     forces = nearest.centred(start)
     scores = problem.scores(forces)
-    left = wanted - nearest.centred(scores) - near * forces
-    step, power = left, float(left @ left)
+    residual = target - nearest.centred(scores) - near * forces
+    step, power = residual, float(residual @ residual)
     hopeless = 1e12 * power
     for _ in range(max_products):
-        if np.abs(left).max(initial=0.0) <= enough:
+        if np.abs(residual).max(initial=0.0) <= enough:
             return JointState(forces, scores), True
         if power > hopeless:  # no forces give these offsets: the embeddings are dependent, the guess wrong
             break
@@ -155,27 +238,10 @@ def _conjugate_gradients(
             break
         length = power / curvature
         forces, scores = forces + length * step, scores + length * moved
-        left = left - length * (nearest.centred(moved) + near * step)
-        former, power = power, float(left @ left)
-        step = nearest.centred(left + (power / former) * step)
+        residual = residual - length * (nearest.centred(moved) + near * step)
+        former, power = power, float(residual @ residual)
+        step = nearest.centred(residual + (power / former) * step)
     return JointState(forces, scores), False
-
-
-def _solve_dense(problem: EmbeddedProblem, nearest: Nearest, near: float, wanted: Float64) -> Float64:
-    """Solve (τ + BQB) a = wanted through dense eigenvectors; blocks' means, where B is zero, become 0."""
-    kernel = problem.kernel()
-    centred = nearest.centred(nearest.centred(kernel).T)
-    same = nearest.block[:, None] == nearest.block[None, :]
-    matrix: Float64 = centred + same / np.bincount(nearest.block)[nearest.block]
-    matrix[np.diag_indices_from(matrix)] += near
-    values, vectors = np.linalg.eigh(matrix)
-    usable = values > 1e-13 * values[-1]  # dependent embeddings leave some forces without effect
-
-    def solve(right: Float64) -> Float64:
-        return vectors[:, usable] @ ((vectors[:, usable].T @ right) / values[usable])
-
-    forces = solve(wanted)
-    return forces + solve(wanted - matrix @ forces)
 
 
 def _search(

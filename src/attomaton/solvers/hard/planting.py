@@ -8,7 +8,7 @@ it pull on one from above; those edges come first, then all others by their slac
 import numpy as np
 
 from attomaton.base.kernels import compiled, compiled_within, copy_into
-from attomaton.base.tables import Float64, Int32, Int64
+from attomaton.base.tables import Float64, Int32
 from attomaton.graphs.topology import sort_topologically
 from attomaton.solvers.hard.forest import NONE, Array, Forest, Graph, link, whole
 
@@ -48,15 +48,15 @@ def rank_edges(graph: Graph, height: Int32, depth: Int32) -> Int32:
         a, b = graph.above[edge], graph.below[edge]
         slack[edge] = height[a] - height[b] + depth[b] - depth[a] - 2
         most = max(most, slack[edge])
-    place = np.zeros(most + 2, np.int64)
+    position = np.zeros(most + 2, np.int64)
     for edge in range(n_edges):
-        place[slack[edge] + 1] += 1
+        position[slack[edge] + 1] += 1
     for rank in range(most + 1):
-        place[rank + 1] += place[rank]
+        position[rank + 1] += position[rank]
     ranked = np.empty(n_edges, np.int32)
     for edge in range(n_edges):
-        ranked[place[slack[edge]]] = edge
-        place[slack[edge]] += 1
+        ranked[position[slack[edge]]] = edge
+        position[slack[edge]] += 1
     return ranked
 
 
@@ -70,7 +70,10 @@ def prefer_edges(graph: Graph, height: Int32, depth: Int32, reach: tuple[Float64
     bond = bind(graph, through, low, high, 0.0)
     ranked = rank_edges(graph, height, depth)
     critical = 0
-    while critical < len(ranked) and _on_longest(graph, through, low, high, ranked[critical]):
+    for edge in ranked:  # those on a longest path of their weak component: neither end has any play
+        a, b = graph.above[edge], graph.below[edge]
+        if through[a] != through[b] or high[a] - low[a] >= 0.5 or high[b] - low[b] >= 0.5:
+            break
         critical += 1
     preferred, n_preferred = np.empty(len(ranked) + len(bond), np.int32), critical
     copy_into(preferred, 0, ranked[:critical])
@@ -82,13 +85,6 @@ def prefer_edges(graph: Graph, height: Int32, depth: Int32, reach: tuple[Float64
     return preferred[: n_preferred + len(ranked) - critical]
 
 
-@compiled_within
-def _on_longest(graph: Graph, through: Array, low: Array, high: Array, edge: int) -> bool:
-    """Whether an edge is on a longest path of its weak component: both its ends have no play."""
-    a, b = graph.above[edge], graph.below[edge]
-    return through[a] == through[b] and high[a] - low[a] < 0.5 and high[b] - low[b] < 0.5
-
-
 @compiled
 def find_reach(graph: Graph, height: Int32, depth: Int32) -> tuple[Float64, Float64]:
     """Lowest and highest position of each node if the longest path of its weak component were rigid.
@@ -96,7 +92,12 @@ def find_reach(graph: Graph, height: Int32, depth: Int32) -> tuple[Float64, Floa
     That path is put where the positions closest to 0 within these bounds balance; the place is found by
     halving an interval, for all weak components at once.
     """
-    leader, size = find_leaders(graph), len(height)
+    leader, size = np.arange(len(height)), len(height)  # one node for each weak component
+    for edge in range(len(graph.above)):
+        one, other = whole(graph.above[edge]), whole(graph.below[edge])
+        leader[_lead(leader, one)] = _lead(leader, other)
+    for node in range(size):
+        leader[node] = _lead(leader, node)
     least, most, load = np.zeros(size), np.zeros(size), np.zeros(size)
     for node in range(size):
         most[leader[node]] = max(most[leader[node]], height[node] + depth[node])
@@ -149,18 +150,6 @@ def plant(graph: Graph, forest: Forest, edges: Int32) -> None:
         if one != other:
             leader[one] = other
             link(graph, forest, whole(edge))
-
-
-@compiled_within
-def find_leaders(graph: Graph) -> Int64:
-    """One node for each weak component, the same for all its nodes, shape (n_nodes,)."""
-    leader = np.arange(len(graph.weight))
-    for edge in range(len(graph.above)):
-        one, other = whole(graph.above[edge]), whole(graph.below[edge])
-        leader[_lead(leader, one)] = _lead(leader, other)
-    for node in range(len(leader)):
-        leader[node] = _lead(leader, node)
-    return leader
 
 
 @compiled_within

@@ -183,9 +183,9 @@ def embedded_problem(components: Components, embeddings: Float64) -> EmbeddedPro
     """The embedded problem, from E of shape (n_tokens, dim): only tokens and queries in use take part."""
     tokens, token = np.unique(components.token_of_node, return_inverse=True)
     queries, query = np.unique(components.query_of_node, return_inverse=True)
-    keys, asked = embeddings[tokens], embeddings[queries]
+    keys, rows = embeddings[tokens], embeddings[queries]
     return EmbeddedProblem(
-        keys @ keys.T, asked @ asked.T, token, query, components.component_of_node, order_problem(components)
+        keys @ keys.T, rows @ rows.T, token, query, components.component_of_node, order_problem(components)
     )
 
 

@@ -60,9 +60,18 @@ class Clarabel:
         The dual over edges and ties, min ½ αᵀ(RQRᵀ)α − Σ_edges α over α_edges ≥ 0, with a dense kernel; row c
         of R is +1 and −1 at the two nodes of constraint c, and the forces are Rᵀα.
         """
-        rows, n_edges = _constraint_rows(problem), len(problem.order.above)
+        order, n_edges = problem.order, len(problem.order.above)
         if not n_edges:
             return np.zeros(len(problem.token)), np.zeros(0)
+        nodes = np.argsort(problem.component, kind="stable")
+        component = problem.component[nodes]
+        first = nodes[np.searchsorted(component, np.arange(len(order.sizes)))]
+        tied = np.flatnonzero(component[1:] == component[:-1])
+        plus = np.concatenate([first[order.above], nodes[tied]])  # edges between first nodes of components,
+        minus = np.concatenate([first[order.below], nodes[tied + 1]])  # then chains of ties
+        places = np.tile(np.arange(len(plus)), 2), np.concatenate([plus, minus])
+        signs = np.repeat([1.0, -1.0], len(plus))
+        rows: Any = csr_array((signs, places), shape=(len(plus), len(nodes)))
         edge = np.arange(n_edges)
         bounds = csc_array((np.full(n_edges, -1.0), (edge, edge)), shape=(n_edges, rows.shape[0]))
         quadratic = csc_array(np.triu(rows @ (rows @ problem.kernel()).T))
@@ -82,17 +91,3 @@ class Clarabel:
         cones = [clarabel.NonnegativeConeT(len(bounds))]
         answer: Any = clarabel.DefaultSolver(quadratic, linear, constraints, bounds, cones, settings).solve()
         return np.asarray(answer.x, np.float64), np.asarray(answer.z, np.float64)
-
-
-def _constraint_rows(problem: EmbeddedProblem) -> Any:
-    """R, shape (n_constraints, n_nodes): the edges between first nodes of components, then chains of ties."""
-    rows = np.argsort(problem.component, kind="stable")
-    component = problem.component[rows]
-    first = rows[np.searchsorted(component, np.arange(len(problem.order.sizes)))]
-    tied = np.flatnonzero(component[1:] == component[:-1])
-    plus = np.concatenate([first[problem.order.above], rows[tied]])
-    minus = np.concatenate([first[problem.order.below], rows[tied + 1]])
-    constraint = np.arange(len(plus))
-    signs = np.repeat([1.0, -1.0], len(plus))
-    place = (np.tile(constraint, 2), np.concatenate([plus, minus]))
-    return csr_array((signs, place), shape=(len(plus), len(rows)))

@@ -3,7 +3,7 @@
 Every tie and every priority speaks of a difference of two rows, (e_i − e_j)ᵀ W e_k. Where two rows nearly
 coincide a Gram matrix has lost that difference. So here sums carry bounds on what rounding may have done to
 them, and where these are too wide differences are taken first, exactly, and summed with twice the digits of a
-double (:mod:`~attomaton.solvers.hard.rows`).
+float64.
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ PAIRED = 2.0**-95
 """Rounding of sums of pairs, relative to the sum of the terms' sizes; a bound with room for dimensions."""
 
 ROUNDING = 1e-13
-"""Room for the roundings of the few operations in doubles that follow."""
+"""Room for the roundings of the few operations in float64 that follow."""
 
 UNCLEAR, CLEAR = 1.5e-15, 1e-7
 """Singular values between these, relative to the largest, leave open whether ties depend on each other."""
@@ -41,33 +41,20 @@ CLOSE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Ropes:
-    """All ties and priorities, as differences of rows, sorted by query.
+    """All ties and priorities, as differences of rows, sorted by query: (e_one − e_other) e_queryᵀ.
 
     Within a component every token but the first is tied to the first; a priority joins the first tokens of
     two components.
-
-    Attributes
-    ----------
-    keys, asked : float64 arrays, shape (n_tokens_used, dim) and (n_queries, dim)
-        The rows of the tokens and of the queries in use.
-    one, other, query : int64 arrays, shape (n_ropes,)
-        Each rope stands for (e_one − e_other) e_queryᵀ; rows of ``keys``, ``keys`` and ``asked``.
-    number : int64 array, shape (n_ropes,)
-        For a priority its row in the order, for a tie the node that it ties.
-    tie : bool array, shape (n_ropes,)
-        Which are ties.
-    tokens : int64 array, shape (n_tokens_used,)
-        The token of each row.
     """
 
-    keys: Float64
-    asked: Float64
-    one: Int64
+    keys: Float64  # (n_tokens_used, dim): the rows of the tokens in use
+    asked: Float64  # (n_queries, dim): those of the queries
+    one: Int64  # (n_ropes,): rows of ``keys``, as ``other``
     other: Int64
-    query: Int64
-    number: Int64
-    tie: Bool
-    tokens: Int64
+    query: Int64  # (n_ropes,): rows of ``asked``
+    number: Int64  # (n_ropes,): for a priority its row in the order, for a tie the node that it ties
+    tie: Bool  # (n_ropes,)
+    tokens: Int64  # (n_tokens_used,): the token of each row
 
     def __post_init__(self) -> None:
         """Refuse what compiled code must not be given."""
@@ -106,8 +93,6 @@ class Ropes:
 
     def press(self, weights: Float64) -> Float64:
         """Σ weight (e_one − e_other) e_queryᵀ, shape (dim, dim, 2), from weights of shape (n_ropes, 2)."""
-        from attomaton.solvers.hard.rows import press  # compiles, so only when needed
-
         return press(self.tables, self.ends, check_floats(weights, (len(self.one), 2), "weights of ropes"))
 
     def read(self, weights: Float64, token: Int64, query: Int64) -> Float64:
@@ -119,8 +104,6 @@ class Ropes:
 
     def stretch(self, weights: Float64) -> Float64:
         """(e_one − e_other)ᵀ W e_query in pairs, shape (n_ropes, 2); W in pairs, shape (dim, dim, 2)."""
-        from attomaton.solvers.hard.rows import stretch  # compiles, so only when needed
-
         dim = self.keys.shape[1]
         return stretch(self.tables, self.ends, check_floats(weights, (dim, dim, 2), "weights in pairs"))
 
@@ -132,10 +115,9 @@ class Ropes:
 
     @cached_property
     def rough_stiffness(self) -> float:
-        """The same as :attr:`stiffness`, or less, and found more quickly.
+        """The same as :attr:`stiffness`, or less, and found more quickly: from singular values of tokens.
 
-        The ties under one query are differences to first tokens, so their singular values are at least those
-        of the tokens; with lengths of 1, over the longest difference.
+        Ties under one query are differences to first tokens; with lengths of 1, over the longest difference.
         """
         apart, query = self._taut
         if not len(query):
@@ -147,9 +129,9 @@ class Ropes:
     def stiffness(self) -> float:
         """A lower bound on how much the least stretched change of W stretches all ties, in unit lengths.
 
-        The smallest singular value of the ties' directions, each of length 1, is at least that of the
-        queries times that of the differences under any one query. Where these depend on each other it is the
-        smallest that is not zero, if the others are clearly zero. Zero if nothing tells.
+        The smallest singular value of the ties' directions is at least that of the queries times that of the
+        differences under any one query; where these depend on each other, the smallest that is not zero, if
+        the others are clearly zero. Zero if nothing tells.
         """
         apart, query = self._taut
         if not len(query):
@@ -186,13 +168,13 @@ def _smallest_clear(apart: Float64, asked: Float64) -> float:
         return 0.0
     directions = unit_rows((apart[:, :, None] * asked[:, None, :]).reshape(len(apart), -1))
     singular = np.linalg.svd(directions, compute_uv=False)
-    kept = singular[singular > UNCLEAR * singular[0]]
-    clear = len(kept) == len(directions) or kept[-1] > CLEAR * singular[0]
-    return max(float(kept[-1] - ROUNDING * singular[0]), 0.0) if clear else 0.0
+    clear_values = singular[singular > UNCLEAR * singular[0]]
+    clear = len(clear_values) == len(directions) or clear_values[-1] > CLEAR * singular[0]
+    return max(float(clear_values[-1] - ROUNDING * singular[0]), 0.0) if clear else 0.0
 
 
 def in_pairs(values: Float64) -> Float64:
-    """Doubles as pairs: with zeros in a new last axis."""
+    """Numbers as pairs: with zeros in a new last axis."""
     return np.stack([values, np.zeros_like(values)], axis=-1)
 
 
@@ -223,18 +205,10 @@ def tie_ropes(components: Components, embeddings: Float64) -> Ropes:
 
 @dataclass(frozen=True, eq=False)
 class RowProof:
-    """A point and multipliers that are to prove each other.
+    """A point and multipliers that are to prove each other."""
 
-    Attributes
-    ----------
-    weights : float64 array, shape (dim, dim, 2)
-        W in pairs: what is returned, and what is left to be added to it so that ties hold more exactly.
-    multipliers : float64 array, shape (n_ropes,)
-        The multipliers of all ropes; those of ties are free.
-    """
-
-    weights: Float64
-    multipliers: Float64
+    weights: Float64  # (dim, dim, 2): W, and what is to be added to it so that ties hold more exactly
+    multipliers: Float64  # (n_ropes,): those of ties are free
 
 
 def certify_answer(ropes: Ropes, answer: RowProof, *, rtol: float) -> HardCertificate:
@@ -251,17 +225,17 @@ def certify_answer(ropes: Ropes, answer: RowProof, *, rtol: float) -> HardCertif
     sizes = [float(np.max(np.abs(part), initial=0.0)) for part in (answer.weights, answer.multipliers)]
     if not max(sizes) < DIVERGED:  # nor if one is not a number
         return HardCertificate(0.0, np.inf, np.inf, np.inf, rtol, closest=ropes.closest())
-    found = _bound(_Plain(ropes), answer, rtol, ropes.rough_stiffness)
-    if not found.certified:
-        found = _bound(_Plain(ropes), answer, rtol, ropes.stiffness)
-    if not found.certified and len(ropes.asked) * ropes.keys.shape[1] ** 2 <= MOST_PRODUCTS:
-        found = _bound(_Paired(ropes), answer, rtol, ropes.stiffness)
-    return found if found.certified else replace(found, closest=ropes.closest())
+    certificate = _bound(_Plain(ropes), answer, rtol, ropes.rough_stiffness)
+    if not certificate.certified:
+        certificate = _bound(_Plain(ropes), answer, rtol, ropes.stiffness)
+    if not certificate.certified and len(ropes.asked) * ropes.keys.shape[1] ** 2 <= MOST_PRODUCTS:
+        certificate = _bound(_Paired(ropes), answer, rtol, ropes.stiffness)
+    return certificate if certificate.certified else replace(certificate, closest=ropes.closest())
 
 
 @dataclass(frozen=True)
 class _Plain:
-    """Sums in doubles, row by row, with bounds on what rounding may have done to them."""
+    """Sums in float64, row by row, with bounds on what rounding may have done to them."""
 
     ropes: Ropes
 
@@ -312,46 +286,35 @@ class _Paired:
 
 
 def _bound(sums: _Plain | _Paired, answer: RowProof, rtol: float, stiffness: float) -> HardCertificate:
+    ropes, tie = sums.ropes, sums.ropes.tie
     upper, violation = _bound_above(sums, answer.weights, stiffness)
-    lower = _bound_below(sums, answer.multipliers)
+    pressed = np.where(tie, answer.multipliers, np.maximum(answer.multipliers, 0.0))
+    total = float(np.sum(pressed[~tie])) * (1.0 - EPSILON * len(ropes.one))
+    norm, error = sums.press(pressed)
+    norm = norm * (1.0 + ROUNDING) + error
+    lower = (total / norm) ** 2 * (1.0 - ROUNDING) if norm > 0 else 0.0
     gap = (upper - lower) / upper if 0 < upper < np.inf else upper
     return HardCertificate(lower, upper, gap, violation, rtol)
 
 
 def _bound_above(sums: _Plain | _Paired, weights: Float64, stiffness: float) -> tuple[float, float]:
     """An upper bound, or infinity, and how much W itself, without its second part, misses a constraint."""
-    ropes, tie = sums.ropes, sums.ropes.tie
+    tie, moved = sums.ropes.tie, 0.0  # how far W must be moved, at most, so that ties hold exactly
     norm = float(np.linalg.norm(weights.sum(axis=2))) * (1.0 + ROUNDING)
     stretched, blur = sums.stretch(weights)
-    moved = _repair(ropes, np.abs(stretched[tie]) + blur[tie], stiffness)
+    if tie.any():
+        pulls, lengths = np.abs(stretched[tie]) + blur[tie], sums.ropes.ties.lengths
+        strain = np.divide(pulls, lengths, out=np.zeros_like(pulls), where=lengths > 0)
+        moved = float(np.linalg.norm(strain)) / stiffness if stiffness > 0 else np.inf
     margins = stretched[~tie] * (1.0 - ROUNDING) - blur[~tie] - moved * sums.sizes[~tie]
     least = float(margins.min(initial=np.inf))
     plain = sums.stretch(in_pairs(weights[..., 0]))[0] if weights[..., 1].any() else stretched
-    missed = [np.abs(plain[tie]).max(initial=0.0), (1.0 - plain[~tie]).max(initial=0.0)]
+    missed = float(max(np.abs(plain[tie]).max(initial=0.0), (1.0 - plain[~tie]).max(initial=0.0)))
     if tie.all():
-        return 0.0, float(max(missed))
-    if not (least > 0 and max(missed) <= FEASIBLE):
-        return np.inf, float(max(missed))
-    return ((norm + moved) / min(least, 1.0)) ** 2 * (1.0 + ROUNDING), float(max(missed))
-
-
-def _repair(ropes: Ropes, pulls: Float64, stiffness: float) -> float:
-    """How far W must be moved, at most, so that ties that are stretched so much hold exactly."""
-    if not len(pulls):
-        return 0.0
-    lengths = ropes.ties.lengths
-    strain = np.divide(pulls, lengths, out=np.zeros_like(pulls), where=lengths > 0)
-    return float(np.linalg.norm(strain)) / stiffness if stiffness > 0 else np.inf
-
-
-def _bound_below(sums: _Plain | _Paired, multipliers: Float64) -> float:
-    """A lower bound: the dual value at the best multiple of the multipliers."""
-    tie = sums.ropes.tie
-    pressed = np.where(tie, multipliers, np.maximum(multipliers, 0.0))
-    total = float(np.sum(pressed[~tie])) * (1.0 - EPSILON * len(pressed))
-    norm, error = sums.press(pressed)
-    norm = norm * (1.0 + ROUNDING) + error
-    return (total / norm) ** 2 * (1.0 - ROUNDING) if norm > 0 else 0.0
+        return 0.0, missed
+    if not (least > 0 and missed <= FEASIBLE):
+        return np.inf, missed
+    return ((norm + moved) / min(least, 1.0)) ** 2 * (1.0 + ROUNDING), missed
 
 
 Array = Any
@@ -443,18 +406,18 @@ def stretch(tables: tuple[Array, Array], ropes: tuple[Array, Array, Array], weig
     keys, asked = tables
     one, other, query = ropes
     dim = keys.shape[1]
-    found, seen = np.zeros((len(one), 2)), np.zeros((dim, 2))
+    pulls, image = np.zeros((len(one), 2)), np.zeros((dim, 2))
     for rope in range(len(one)):
         if rope == 0 or query[rope] != query[rope - 1]:
-            seen[:] = 0.0
+            image[:] = 0.0
             for at in range(dim):
                 for beside in range(dim):
                     high, low = scale_pair(
                         weights[at, beside, 0], weights[at, beside, 1], asked[query[rope], beside]
                     )
-                    seen[at, 0], seen[at, 1] = add_pairs(seen[at, 0], seen[at, 1], high, low)
+                    image[at, 0], image[at, 1] = add_pairs(image[at, 0], image[at, 1], high, low)
         for at in range(dim):
             high, low = add_exactly(keys[one[rope], at], -keys[other[rope], at])
-            high, low = multiply_pairs(high, low, seen[at, 0], seen[at, 1])
-            found[rope, 0], found[rope, 1] = add_pairs(found[rope, 0], found[rope, 1], high, low)
-    return found
+            high, low = multiply_pairs(high, low, image[at, 0], image[at, 1])
+            pulls[rope, 0], pulls[rope, 1] = add_pairs(pulls[rope, 0], pulls[rope, 1], high, low)
+    return pulls

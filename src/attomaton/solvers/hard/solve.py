@@ -1,6 +1,5 @@
 """The Graph-SVM of all queries: the direction that the attention weights take in training."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, Protocol, overload, runtime_checkable
@@ -42,7 +41,7 @@ from attomaton.solvers.hard.problem import (
 from attomaton.solvers.hard.rows import Ropes, RowProof, certify_answer, in_pairs, tie_ropes
 
 if TYPE_CHECKING:
-    from attomaton.solvers.hard.factored.solve import FactoredSolution, FactoredSolver
+    from attomaton.solvers.norms.solve import FactoredSolution, FactoredSolver
 
 FEW_PRODUCTS = 100_000
 """Scores of problems up to this size are summed with twice the digits."""
@@ -79,7 +78,7 @@ class EmbeddedSolver(Protocol):
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.solvers.hard.distance import LeastDistance
+    >>> from attomaton.solvers.hard.dense import LeastDistance
     >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1, 2]], [0])))
     >>> problem = embedded_problem(components, np.eye(3) + 0.5)
     >>> forces, multipliers = LeastDistance().solve_embedded(problem)
@@ -202,49 +201,52 @@ def solve_graph_svm(
     components : Components
         Who ties and who precedes whom.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None means orthonormal, so that queries do not interact. If its rows are linearly dependent,
-        priorities that contradict each other under E count as ties (see
-        :func:`~attomaton.graphs.separation.separate`); ``.kind`` and the certificate say so.
+        E. None means orthonormal, so that queries do not interact. Priorities that contradict each other
+        under E count as ties (:func:`~attomaton.graphs.separation.separate`); ``.kind`` says so.
     norm : "frobenius" or "nuclear"
-        The norm that is least: the Frobenius norm, which gradient descent on W keeps small, or the nuclear
-        norm, the sum of the singular values, which weight decay on the factors of W = K Qᵀ keeps small
-        (:func:`~attomaton.solvers.hard.factored.solve.solve_factored`: up to about 64 tokens).
+        The norm that is least: that which gradient descent on W keeps small, or the nuclear norm, which
+        weight decay on the factors of W = K Qᵀ keeps small (up to about 64 tokens).
     rtol : float, optional
         Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 for
-        orthonormal embeddings, where the block solver is exact to rounding, and 1e-6 for others and for the
-        nuclear norm.
+        orthonormal embeddings, and 1e-6 for others and for the nuclear norm.
     solver : optional
         The solver to use: :class:`~attomaton.solvers.hard.placement.Placement` for orthonormal
         embeddings, :class:`~attomaton.solvers.hard.joint.Joint` for others,
-        :class:`~attomaton.solvers.hard.factored.interior.InteriorPoint` for the nuclear norm.
+        :class:`~attomaton.solvers.norms.interior.InteriorPoint` for the nuclear norm.
     threads : int, optional
-        Number of threads of the solver for orthonormal embeddings; the default is all processors. It is no
-        option of the nuclear norm.
+        Of the solver for orthonormal embeddings; the default is all processors.
 
     Returns
     -------
     HardSolution or FactoredSolution
-        Check it with ``.expect()``. For the nuclear norm it is a
-        :class:`~attomaton.solvers.hard.factored.solve.FactoredSolution`, whose certificate bounds ‖W‖_* and
-        whose W has a ``.rank``; an automaton takes only a HardSolution.
+        Check it with ``.expect()``. The latter is that of the nuclear norm; an automaton takes only the
+        first.
 
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
     >>> from attomaton.corpora.synthetic import Chain, corpus
-    >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.graphs.edges import extract_edges
+    >>> import attomaton as at
     >>> samples = corpus(Chain(3), n_samples=20, rng=np.random.default_rng(0))
-    >>> hard = solve_graph_svm(find_components(extract_edges(samples))).expect()
+    >>> hard = solve_graph_svm(at.find_components(at.extract_edges(samples))).expect()
     >>> hard.scores.column("score").to_numpy().round(6) + 0.0
     array([ 1.,  0., -1.])
-    >>> components = find_components(extract_edges(Samples.from_lists([[0, 1], [0, 2]], [0, 0])))
+    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])))
     >>> nuclear = solve_graph_svm(components, norm="nuclear").expect()
     >>> nuclear.rank, nuclear.scores.column("score").to_numpy().round(4).tolist()  # one column serves both
     (1, [0.6667, -0.3333, 0.6667, -0.3333])
     """
     if norm == "nuclear":
-        return _solve_nuclear(components, embeddings, 1e-6 if rtol is None else rtol, solver, threads)
+        from attomaton.solvers.norms.solve import FactoredSolver, solve_factored
+
+        if not isinstance(solver, FactoredSolver | None):
+            raise UnsupportedOption(
+                f"{solver!r} does not find the least nuclear norm; use InteriorPoint, or norm='frobenius' "
+                "with it"
+            )
+        if threads is not None:
+            raise UnsupportedOption("threads belong to frobenius; leave them out for the nuclear norm")
+        rtol = 1e-6 if rtol is None else rtol
+        return solve_factored(components, embeddings=embeddings, rtol=rtol, solver=solver)
     if norm != "frobenius":
         raise UnsupportedOption(
             f"the norm is {show(norm)}; give 'frobenius' or 'nuclear' "
@@ -257,20 +259,6 @@ def solve_graph_svm(
     if embeddings is None:
         return _solve_orthonormal(components, 1e-12 if rtol is None else rtol, solver, threads)
     return _solve_embedded(components, embeddings, 1e-6 if rtol is None else rtol, solver)
-
-
-def _solve_nuclear(
-    components: Components, embeddings: object, rtol: float, solver: object, threads: int | None
-) -> "FactoredSolution":
-    from attomaton.solvers.hard.factored.solve import FactoredSolver, solve_factored
-
-    if not isinstance(solver, FactoredSolver | None):
-        raise UnsupportedOption(
-            f"{solver!r} does not find the least nuclear norm; use InteriorPoint, or norm='frobenius' with it"
-        )
-    if threads is not None:
-        raise UnsupportedOption("threads belong to the Frobenius norm; leave them out for the nuclear norm")
-    return solve_factored(components, embeddings=embeddings, rtol=rtol, solver=solver)
 
 
 def _solve_orthonormal(
@@ -299,23 +287,28 @@ def _solve_orthonormal(
     )
 
 
-def _solve_embedded(given: Components, embeddings: object, rtol: float, solver: object) -> HardSolution:
+def _solve_embedded(unmerged: Components, embeddings: object, rtol: float, solver: object) -> HardSolution:
     if not isinstance(solver, EmbeddedSolver | None):
         raise UnsupportedOption(f"{solver!r} does not solve the embedded problem; use Joint")
-    unit, scale = scale_rows(check_embeddings(embeddings, given.edges.n_tokens))
+    unit, scale = scale_rows(check_embeddings(embeddings, unmerged.edges.n_tokens))
     if not 1e-70 < scale < 1e70:
         raise InvalidEmbeddings(
             f"the embeddings have lengths of about {scale:.0e}, so that ‖W‖² is beyond floating point; give "
             "them in other units: scores do not depend on those"
         )
-    separation = separate(given, unit)
+    separation = separate(unmerged, unit)
     components = separation.components
     problem, ropes = embedded_problem(components, unit), tie_ropes(components, unit)
-    solvers = _choose_solvers(problem, separation.independent) if solver is None else [solver]
-    answer, certificate = _solve_rows(problem, ropes, solvers, rtol, own=solver is None)
+    answer, certificate = _solve_rows(problem, ropes, solver, rtol, separation.independent)
     weights = answer.weights[..., 0]
-    scores = _read_scores(problem, ropes, answer.weights)
-    certificate = replace(certificate, violation=max(certificate.violation, _miss(problem, scores)))
+    if answer.weights[..., 1].any() or len(ropes.asked) * ropes.keys.shape[1] ** 2 <= FEW_PRODUCTS:
+        scores = ropes.read(answer.weights, problem.token, problem.query)
+    else:
+        scores = (ropes.keys @ (weights @ ropes.asked.T))[problem.token, problem.query]
+    lowest, highest = find_extremes(problem, scores)
+    missed = 1.0 - float(margins(problem, scores).min(initial=np.inf))
+    violation = max(certificate.violation, missed, float((highest - lowest).max(initial=0.0)))
+    certificate = replace(certificate, violation=violation)
     proof = {"inseparable": int(separation.inseparable.sum()), "farkas": separation.residual}
     flow = np.zeros(components.order.num_rows)
     flow[ropes.number[~ropes.tie]] = answer.multipliers[~ropes.tie]
@@ -329,56 +322,32 @@ def _solve_embedded(given: Components, embeddings: object, rtol: float, solver: 
     )
 
 
-def _miss(problem: EmbeddedProblem, scores: Float64) -> float:
-    """By how much scores, as they are rounded, miss a tie or a priority."""
-    lowest, highest = find_extremes(problem, scores)
-    spread = float((highest - lowest).max(initial=0.0))
-    return max(spread, 1.0 - float(margins(problem, scores).min(initial=np.inf)))
-
-
-def _read_scores(problem: EmbeddedProblem, ropes: Ropes, weights: Float64) -> Float64:
-    """e_tokenᵀ W e_query of every node, summed with twice the digits where there are few to sum."""
-    if weights[..., 1].any() or len(ropes.asked) * ropes.keys.shape[1] ** 2 <= FEW_PRODUCTS:
-        return ropes.read(weights, problem.token, problem.query)
-    return (ropes.keys @ (weights[..., 0] @ ropes.asked.T))[problem.token, problem.query]
-
-
 def _solve_rows(
-    problem: EmbeddedProblem, ropes: Ropes, solvers: Sequence[EmbeddedSolver], rtol: float, *, own: bool
+    problem: EmbeddedProblem, ropes: Ropes, solver: EmbeddedSolver | None, rtol: float, independent: bool
 ) -> tuple[RowProof, HardCertificate]:
     """The first answer that is certified, else the best.
 
-    Small problems are also solved from their rows, if the solvers are our ``own`` choice.
+    Without a solver there are several to try: the dense one does better on small problems with dependent
+    embeddings, and the smallest are also solved from their rows.
     """
-    answers: list[tuple[RowProof, HardCertificate]] = []
-    for solver in solvers:
-        found = _from_forces(problem, ropes, *solver.solve_embedded(problem))
-        answers.append((found, certify_answer(ropes, found, rtol=rtol)))
-        if answers[-1][1].certified:
-            return answers[-1]
-    if own:
-        from attomaton.solvers.hard.active import find_answer
-
-        settled = find_answer(ropes)
-        if settled is not None:
-            answers.append((settled, certify_answer(ropes, settled, rtol=rtol)))
-    return min(answers, key=lambda pair: (not pair[1].certified, abs(pair[1].gap)))
-
-
-def _choose_solvers(problem: EmbeddedProblem, independent: bool) -> list[EmbeddedSolver]:
-    """What to try, in turn: the dense solver does better on small problems with dependent embeddings."""
-    from attomaton.solvers.hard.distance import LeastDistance
+    from attomaton.solvers.hard.dense import LeastDistance, find_answer
     from attomaton.solvers.hard.joint import Joint  # compiles, so only when needed
 
-    if len(problem.token) > SMALL:
-        return [Joint()]
-    return [Joint(), LeastDistance()] if independent else [LeastDistance(), Joint()]
-
-
-def _from_forces(problem: EmbeddedProblem, ropes: Ropes, forces: Float64, flow: Float64) -> RowProof:
-    """W = Eᵀ A F, scaled to a smallest margin of 1, and multipliers of priorities and ties."""
-    forces = repair_forces(problem, forces)
-    weights = ropes.keys.T @ problem.combine(forces) @ ropes.asked
-    pressed = np.where(ropes.tie, forces[np.where(ropes.tie, ropes.number, 0)], 0.0)
-    pressed[~ropes.tie] = flow[ropes.number[~ropes.tie]]
-    return RowProof(in_pairs(weights), pressed)
+    solvers: list[EmbeddedSolver] = [Joint()] if solver is None else [solver]
+    if solver is None and len(problem.token) <= SMALL:
+        solvers.insert(1 if independent else 0, LeastDistance())
+    answers: list[tuple[RowProof, HardCertificate]] = []
+    for chosen in solvers:
+        forces, flow = chosen.solve_embedded(problem)
+        forces = repair_forces(problem, forces)  # W = Eᵀ A F, scaled to a smallest margin of 1
+        pressed = np.where(ropes.tie, forces[np.where(ropes.tie, ropes.number, 0)], 0.0)
+        pressed[~ropes.tie] = flow[ropes.number[~ropes.tie]]
+        weights = ropes.keys.T @ problem.combine(forces) @ ropes.asked
+        proof = RowProof(in_pairs(weights), pressed)
+        answers.append((proof, certify_answer(ropes, proof, rtol=rtol)))
+        if answers[-1][1].certified:
+            return answers[-1]
+    settled = find_answer(ropes) if solver is None else None
+    if settled is not None:
+        answers.append((settled, certify_answer(ropes, settled, rtol=rtol)))
+    return min(answers, key=lambda pair: (not pair[1].certified, abs(pair[1].gap)))

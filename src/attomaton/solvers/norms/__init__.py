@@ -1,1 +1,1 @@
-"""The Graph-SVM in the norms of other optimisers: least largest entry, least largest singular value."""
+"""The Graph-SVM in norms that couple queries: least nuclear norm, spectral norm, or largest entry."""

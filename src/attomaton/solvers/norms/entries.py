@@ -17,11 +17,10 @@ import numpy as np
 from scipy import sparse as _sparse
 from scipy.optimize import linprog as _linprog
 
-from attomaton.base.ragged import group_borders
+from attomaton.base.ragged import group_borders, sum_at
 from attomaton.base.tables import Float64, column
 from attomaton.graphs.components import Components
-from attomaton.graphs.reduction import find_ends
-from attomaton.solvers.hard.factored.problem import FactoredProblem
+from attomaton.solvers.norms.problem import FactoredProblem
 
 linprog: Any = _linprog  # their stubs are partial
 sparse: Any = _sparse
@@ -46,11 +45,11 @@ def find_longest(components: Components) -> Float64:
     if not len(flow):
         return flow
     heights, (start, below) = components.heights, components.below
-    place = int(heights.argmax())
-    while heights[place]:
-        edges = slice(int(start[place]), int(start[place + 1]))
+    component = int(heights.argmax())
+    while heights[component]:
+        edges = slice(int(start[component]), int(start[component + 1]))
         edge = edges.start + int(np.argmax(heights[below[edges]]))
-        flow[edge], place = 0.5, int(below[edge])
+        flow[edge], component = 0.5, int(below[edge])
     return flow
 
 
@@ -59,36 +58,10 @@ def bound_path(components: Components, flow: Float64) -> float:
 
     Ties move what flows into a component to any of its tokens, so that ‖D‖° is what is left in components.
     """
-    size = len(components)
-    ends = {name: column(components.order, name) for name in ("above", "below")}
-    left = np.bincount(ends["above"], flow, size) - np.bincount(ends["below"], flow, size)
-    dual = float(np.abs(left).sum())
+    above, below = column(components.order, "above"), column(components.order, "below")
+    rest = sum_at(above, flow, len(components)) - sum_at(below, flow, len(components))
+    dual = float(np.abs(rest).sum())
     return float(flow.sum()) / dual if dual > 0 else 0.0
-
-
-def longest_by_definition(components: Components) -> float:
-    """min ‖W‖_max for orthonormal embeddings, as the linear program that it is: min t, −t ≤ W_ik ≤ t."""
-    nodes = {(row["query"], row["token"]): place for place, row in enumerate(components.nodes.to_pylist())}
-    part = components.component_of_node
-    priorities: list[Float64] = []
-    ties: list[Float64] = []
-    for row in components.edges.rows.to_pylist():
-        winner, loser = (nodes[row["query"], row[name]] for name in ("winner", "loser"))
-        asked = np.zeros(len(nodes) + 1)
-        asked[winner], asked[loser] = 1.0, -1.0
-        (ties if part[winner] == part[loser] else priorities).append(asked)
-    identity, ones = np.eye(len(nodes)), np.ones((len(nodes), 1))
-    limits = np.concatenate([np.hstack([identity, -ones]), np.hstack([-identity, -ones]), *_up(priorities)])
-    levels = np.concatenate([np.zeros(2 * len(nodes)), -np.ones(len(priorities))])
-    equal = {"A_eq": np.array(ties), "b_eq": np.zeros(len(ties))} if ties else {}
-    bounds = [*([(None, None)] * len(nodes)), (0, None)]
-    found = linprog(np.eye(len(nodes) + 1)[-1], limits, levels, bounds=bounds, **equal)
-    return float(found.fun)
-
-
-def _up(priorities: list[Float64]) -> list[Float64]:
-    """Rows of ≥ as rows of ≤."""
-    return [-np.array(priorities)] if priorities else []
 
 
 def solve_entries(problem: FactoredProblem) -> tuple[Float64, Float64]:
@@ -102,24 +75,18 @@ def solve_entries(problem: FactoredProblem) -> tuple[Float64, Float64]:
         return np.zeros(shape), np.zeros(len(problem.above))
     rows = sparse.csr_array((problem.left[:, :, None] * problem.right[:, None, :]).reshape(-1, size))
     entry, bound = sparse.eye_array(size), sparse.csr_array(np.ones((size, 1)))
-    asked = sparse.hstack([-rows[:n_priorities], sparse.csr_array((n_priorities, 1))])
+    priorities = sparse.hstack([-rows[:n_priorities], sparse.csr_array((n_priorities, 1))])
     within = [sparse.hstack([sign * entry, -bound]) for sign in (1.0, -1.0)]
-    limits = sparse.vstack([asked, *within]).tocsr()
+    limits = sparse.vstack([priorities, *within]).tocsr()
     levels = np.concatenate([-np.ones(n_priorities), np.zeros(2 * size)])
     ties: dict[str, Any] = {}
     if n_ties:
         equal = sparse.hstack([rows[n_priorities:], sparse.csr_array((n_ties, 1))]).tocsr()
         ties = {"A_eq": equal, "b_eq": np.zeros(n_ties)}
     least = np.concatenate([np.zeros(size), [1.0]])
-    found = linprog(least, limits, levels, bounds=[*([(None, None)] * size), (0, None)], **ties)
-    if found.x is None:
+    program = linprog(least, limits, levels, bounds=[*([(None, None)] * size), (0, None)], **ties)
+    if program.x is None:
         return np.zeros(shape), np.zeros(len(problem.above))
-    pulled = found.eqlin.marginals if ties else np.zeros(0)
-    multipliers = np.concatenate([-found.ineqlin.marginals[:n_priorities], pulled])
-    return np.asarray(found.x[:-1]).reshape(shape), multipliers
-
-
-def miss_of(components: Components, scores: Float64) -> float:
-    """By how much scores of the nodes miss a priority of margin 1, at most."""
-    above, below = find_ends(components)
-    return max(0.0, 1.0 - float((scores[above] - scores[below]).min(initial=1.0)))
+    pulled = program.eqlin.marginals if ties else np.zeros(0)
+    multipliers = np.concatenate([-program.ineqlin.marginals[:n_priorities], pulled])
+    return np.asarray(program.x[:-1]).reshape(shape), multipliers

@@ -1,15 +1,8 @@
-"""The interior-point solver: the Graph-SVM of least spectral norm.
+"""The interior-point method for nuclear and spectral norm, whose least values are semidefinite programs.
 
-The mirror image of :mod:`attomaton.solvers.hard.factored.interior`. ‖W‖_op is the least t with
-S = [[tI, W], [Wᵀ, tI]] ⪰ 0, and the multipliers α obey ‖D‖_* ≤ 1 with D = Σ_c α_c u_c v_cᵀ: there is X ⪰ 0
-of trace 1 with −2 X₁₂ = D. At the optimum XS = 0, and each priority's slack s_c or multiplier f_c is zero.
-Newton's method follows XS = μI, s_c f_c = μ as μ falls to 0 (:mod:`attomaton.solvers.hard.factored.path`).
-Each step solves a symmetric system in (t, W): with Y = S⁻¹, its entries for two entries of W are
-
-    X₂₁[b,c] Y₂₁[d,a] + X₂₂[b,d] Y₁₁[c,a] + X₁₁[a,c] Y₂₂[d,b] + X₁₂[a,d] Y₁₂[c,b]   at (a,b), (c,d),
-
-plus Σ_c (f_c/s_c) u_c v_cᵀ ⊗ u_c v_cᵀ. W moves where no tie is broken. About 15 steps are enough;
-time grows with the sixth power of the number of tokens, memory with the fourth.
+The products of a primal and a dual matrix, and of each priority's slack s_c and multiplier f_c, are μI and μ
+on the path, and μ falls to 0: a first step predicts how far μ may fall at once, a second aims there
+(Mehrotra; the direction is that of Helmberg, Kojima and Monteiro). About 20 steps are enough at any size.
 """
 
 from dataclasses import dataclass
@@ -17,13 +10,285 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, qr, solve_triangular
+from scipy.linalg import cho_factor, cho_solve, eigh, qr, solve_triangular
 
-from attomaton.base.tables import Float64
-from attomaton.solvers.hard.factored.path import RAISED, Point, first_scale, follow_path, symmetric
-from attomaton.solvers.hard.factored.problem import FactoredProblem
+from attomaton.base.kernels import compiled
+from attomaton.base.tables import Float64, Int64
+from attomaton.solvers.norms.certify import Norm, lower_bound, relative_gap, upper_bound
+from attomaton.solvers.norms.problem import FactoredProblem
 
-REFINEMENTS = 2
+SHORT = 0.95
+"""How much of the way to the border is gone."""
+
+RAISED = 1e-14
+"""By how much the diagonal of a system is raised, as it becomes singular at the optimum."""
+
+HOPELESS = 1e14
+"""A lower bound that no answer in floats can reach: the constraints contradict each other."""
+
+
+class Point(NamedTuple):
+    """An interior point; or, from one to the next, a step."""
+
+    primal: Float64  # [[·, W], [Wᵀ, ·]], (n_rows + n_columns) squared
+    slack: Float64  # s, (n_priorities,)
+    dual: Float64  # what the product with ``primal`` vanishes for, of its size
+    multipliers: Float64  # those of the priorities first; further ones as a norm needs them
+
+    @property
+    def flow(self) -> Float64:
+        """f, the multipliers of the priorities."""
+        return self.multipliers[: len(self.slack)]
+
+    def move(self, step: "Point", primal: float, dual: float) -> "Point":
+        """The point after the two parts of a step."""
+        return Point(
+            self.primal + primal * step.primal,
+            self.slack + primal * step.slack,
+            self.dual + dual * step.dual,
+            self.multipliers + dual * step.multipliers,
+        )
+
+    def distance(self) -> float:
+        """μ: the mean of the products that vanish at the optimum."""
+        products = float(np.vdot(self.primal, self.dual)) + float(self.slack @ self.flow)
+        return products / (len(self.primal) + len(self.slack))
+
+    def reach(self, step: "Point") -> tuple[float, float]:
+        """How many times the primal and the dual part of a step fit before the border."""
+        primal = min(reach_matrix(self.primal, step.primal), reach_vector(self.slack, step.slack))
+        return primal, min(reach_matrix(self.dual, step.dual), reach_vector(self.flow, step.flow))
+
+
+def follow_path(
+    problem: FactoredProblem,
+    method: "NuclearMethod | SpectralMethod",
+    *,
+    norm: Norm,
+    rtol: float,
+    max_steps: int,
+) -> tuple[Float64, Float64]:
+    """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,); the best met."""
+    n_rows = problem.tokens.shape[1]
+    weights, upper = np.zeros((n_rows, problem.queries.shape[1])), np.inf
+    multipliers, lower = np.zeros(len(problem.above)), 0.0
+    if not problem.n_priorities:
+        return weights, multipliers
+    with np.errstate(all="ignore"):
+        point = method.start()
+        for _ in range(max_steps):
+            try:
+                moved = point.primal[:n_rows, n_rows:]
+                reached = upper_bound(problem, moved, norm)
+                if reached < upper:
+                    weights, upper = moved, reached
+                pressed = method.press(point)
+                proved = lower_bound(problem, pressed, norm)
+                if proved > lower:
+                    multipliers, lower = pressed, proved
+                if relative_gap(lower, upper) <= rtol or lower > HOPELESS:
+                    break
+                point = _advance(point, method.linearise(point))
+            except (np.linalg.LinAlgError, ValueError):  # rounding allows no further step
+                break
+    return weights, multipliers
+
+
+def _advance(point: Point, equations: "NuclearEquations | SpectralEquations") -> Point:
+    """One step: predict how far μ may fall, then aim there with what the prediction left out."""
+    guess = equations.solve(0.0, np.zeros_like(point.primal), np.zeros(len(point.slack)))
+    primal, dual = point.reach(guess)
+    before, after = point.distance(), point.move(guess, min(1.0, primal), min(1.0, dual)).distance()
+    aim = before * min(max((after / before) ** 3, 1e-6), 1.0)
+    step = equations.solve(aim, equations.curve(guess), guess.slack * guess.flow)
+    primal, dual = point.reach(step)
+    return point.move(step, min(1.0, SHORT * primal), min(1.0, SHORT * dual))
+
+
+def first_scale(problem: FactoredProblem) -> float:
+    """The size of a first point that is well inside."""
+    norms = np.linalg.norm(problem.left, axis=1) * np.linalg.norm(problem.right, axis=1)
+    return 10.0 / min(1.0, max(float(norms[: problem.n_priorities].min()), 1e-6))
+
+
+def reach_matrix(matrix: Float64, step: Float64) -> float:
+    """The largest t with matrix + t·step ⪰ 0."""
+    lowest = float(eigh(step, matrix, eigvals_only=True, check_finite=False)[0])
+    return -1.0 / lowest if lowest < 0 else np.inf
+
+
+def reach_vector(vector: Float64, step: Float64) -> float:
+    """The largest t with vector + t·step ≥ 0."""
+    return float(np.min(-vector[step < 0] / step[step < 0], initial=np.inf))
+
+
+def symmetric(matrix: Float64) -> Float64:
+    """The symmetric part of a matrix."""
+    return (matrix + matrix.T) / 2
+
+
+REFINEMENTS = 3
+"""How often each system is solved for what is left."""
+
+
+@dataclass(frozen=True)
+class InteriorPoint:
+    """Solve until the relative gap is ``rtol``, in at most ``max_steps`` steps.
+
+    Time grows with the cube of the number of constraints (priorities and ties), memory with the square.
+
+    Attributes
+    ----------
+    rtol : float
+        The relative gap at which to stop.
+    max_steps : int
+        Steps, at most.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.solvers.norms.problem import factored_problem
+    >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])  # 0 beats 1 under 1, and 2 under 2
+    >>> problem, _, _ = factored_problem(at.find_components(at.extract_edges(samples)), np.eye(3))
+    >>> weights, multipliers = InteriorPoint().solve_factored(problem)
+    >>> problem.differences(weights).round(4).tolist(), multipliers.round(4).tolist()
+    ([1.0, 1.0], [0.2887, 0.2887])
+    """
+
+    rtol: float = 1e-7
+    max_steps: int = 60
+
+    def solve_factored(self, problem: FactoredProblem) -> tuple[Float64, Float64]:
+        """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,); the best met."""
+        method = NuclearMethod(problem)
+        return follow_path(problem, method, norm="nuclear", rtol=self.rtol, max_steps=self.max_steps)
+
+
+@dataclass(frozen=True)
+class NuclearMethod:
+    """‖W‖_* is the least ½ tr P over symmetric P = [[·, W], [Wᵀ, ·]] ⪰ 0, the ``primal`` matrix.
+
+    The multipliers α obey ‖D‖_op ≤ 1, that is Z = [[I, −D], [−Dᵀ, I]] ⪰ 0, the ``dual``, with D = Σ_c α_c u_c
+    v_cᵀ. Each step solves a symmetric system in α; with Y = Z⁻¹, and s_c / f_c added on the diagonal, its
+    matrix is
+
+        2 H_cd =   u_cᵀP₁₁u_d · v_cᵀY₂₂v_d + u_cᵀWv_d · u_dᵀY₁₂v_c
+                 + u_cᵀY₁₁u_d · v_cᵀP₂₂v_d + u_cᵀY₁₂v_d · u_dᵀWv_c.
+    """
+
+    problem: FactoredProblem
+
+    def start(self) -> Point:
+        """Multiples of the identity, well inside; W = 0 meets no priority yet."""
+        problem, scale = self.problem, first_scale(self.problem)
+        size = problem.tokens.shape[1] + problem.queries.shape[1]
+        multipliers = np.zeros(len(problem.above))
+        multipliers[: problem.n_priorities] = 1.0
+        multipliers /= 2 * max(float(np.linalg.norm(problem.press(multipliers), 2)), 1e-6)
+        dual = np.eye(size) + _dual_step(problem, multipliers)
+        return Point(scale * np.eye(size), np.full(problem.n_priorities, scale), dual, multipliers)
+
+    def press(self, point: Point) -> Float64:
+        """The multipliers as they are."""
+        return point.multipliers
+
+    def linearise(self, point: Point) -> "NuclearEquations":
+        """Newton's equations, with H factored."""
+        problem, n_priorities = self.problem, self.problem.n_priorities
+        n_rows = problem.tokens.shape[1]
+        inverse = symmetric(np.asarray(np.linalg.inv(point.dual), np.float64))
+        missed = -problem.differences(point.primal[:n_rows, n_rows:])
+        missed[:n_priorities] += 1.0 + point.slack
+        primal, dual = _see(problem, point.primal), _see(problem, inverse)
+        token = problem.nodes.token
+        matrix = _assemble(primal, dual, (token[problem.above], token[problem.below]), problem.asked)
+        diagonal = np.einsum("ii->i", matrix)
+        diagonal[:n_priorities] += point.slack / point.flow
+        diagonal *= 1 + RAISED
+        factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        return NuclearEquations(problem, point, inverse, factor, missed)
+
+
+class NuclearEquations(NamedTuple):
+    """Newton's equations at a point."""
+
+    problem: FactoredProblem
+    point: Point
+    inverse: Float64  # Y = Z⁻¹
+    factor: tuple[Float64, bool]  # of H
+    missed: Float64  # (n_constraints,): by how much W and s miss the constraints
+
+    def curve(self, guess: Point) -> Float64:
+        """ΔP ΔZ Y, made symmetric."""
+        return symmetric(guess.primal @ guess.dual @ self.inverse)
+
+    def solve(self, aim: float, curved: Float64, product: Float64) -> Point:
+        """The step to PZ = ``aim``·I and s f = ``aim``, less second-order terms.
+
+        What rounding leaves of the constraints in the step itself, not in H, is solved for again.
+        """
+        problem, point, inverse, factor, missed = self
+        n_rows, n_priorities = problem.tokens.shape[1], problem.n_priorities
+        base = aim * inverse - point.primal - curved
+        base_slack = (aim - product) / point.flow - point.slack
+        multipliers = np.zeros(len(missed))
+        primal, slack, dual = base, base_slack, np.zeros_like(base)
+        for _ in range(REFINEMENTS):
+            rest = missed - problem.differences(primal[:n_rows, n_rows:])
+            rest[:n_priorities] += slack
+            multipliers = multipliers + cho_solve(factor, rest, check_finite=False)
+            dual = _dual_step(problem, multipliers)
+            primal = base - symmetric(point.primal @ dual @ inverse)
+            slack = base_slack - point.slack / point.flow * multipliers[:n_priorities]
+        return Point(primal, slack, dual, multipliers)
+
+
+def _dual_step(problem: FactoredProblem, multipliers: Float64) -> Float64:
+    """[[0, −D], [−Dᵀ, 0]]."""
+    pressed = problem.press(multipliers)
+    n_rows, n_columns = pressed.shape
+    return np.block([[np.zeros((n_rows, n_rows)), -pressed], [-pressed.T, np.zeros((n_columns, n_columns))]])
+
+
+class Seen(NamedTuple):
+    """A matrix [[A, B], [Bᵀ, C]] as the constraints see it."""
+
+    tokens: Float64  # (n_constraints, n_tokens): u_cᵀ A e_i
+    cross: Float64  # (n_constraints, n_queries): u_cᵀ B f_k
+    queries: Float64  # (n_queries, n_queries): f_kᵀ C f_l
+
+
+def _see(problem: FactoredProblem, matrix: Float64) -> Seen:
+    """P or Y between the constraints on one side and tokens and queries on the other."""
+    n_rows = problem.tokens.shape[1]
+    tokens = problem.left @ matrix[:n_rows, :n_rows] @ problem.tokens.T
+    cross = problem.left @ matrix[:n_rows, n_rows:] @ problem.queries.T
+    return Seen(tokens, cross, problem.queries @ matrix[n_rows:, n_rows:] @ problem.queries.T)
+
+
+def _pair_work(_: Seen, __: Seen, ___: tuple[Int64, Int64], asked: Int64) -> float:
+    """Every pair of constraints, one half of the matrix, with ten entries each."""
+    return 5.0 * len(asked) ** 2
+
+
+@compiled(work=_pair_work)
+def _assemble(primal: Seen, dual: Seen, nodes: tuple[Int64, Int64], asked: Int64) -> Float64:
+    """The lower half of H, shape (n_constraints, n_constraints)."""
+    above, below = nodes
+    matrix = np.zeros((len(asked), len(asked)))
+    for one in range(len(asked)):
+        query = asked[one]
+        for other in range(one + 1):
+            i, j, k = above[other], below[other], asked[other]
+            value = (primal.tokens[one, i] - primal.tokens[one, j]) * dual.queries[query, k]
+            value += (dual.tokens[one, i] - dual.tokens[one, j]) * primal.queries[query, k]
+            value += primal.cross[one, k] * dual.cross[other, query]
+            value += dual.cross[one, k] * primal.cross[other, query]
+            matrix[one, other] = 0.5 * value
+    return matrix
+
+
+SPECTRAL_REFINEMENTS = 2
 """How often each system is solved for what is left."""
 
 
@@ -41,7 +306,7 @@ class SpectralInterior:
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.solvers.hard.factored.problem import factored_problem
+    >>> from attomaton.solvers.norms.problem import factored_problem
     >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])  # 0 beats 1 under 1, and 2 under 2
     >>> problem, _, _ = factored_problem(at.find_components(at.extract_edges(samples)), np.eye(3))
     >>> weights, multipliers = SpectralInterior().solve_spectral(problem)
@@ -60,7 +325,15 @@ class SpectralInterior:
 
 @dataclass(frozen=True)
 class SpectralMethod:
-    """The spectral norm of a problem: S is ``primal``, X is ``dual``, and ties are never broken."""
+    """‖W‖_op is the least t with S = [[tI, W], [Wᵀ, tI]] ⪰ 0, the ``primal`` matrix; ties are never broken.
+
+    The multipliers α obey ‖D‖_* ≤ 1: there is X ⪰ 0 of trace 1, the ``dual``, with −2 X₁₂ = D. Each step
+    solves a symmetric system in (t, W); with Y = S⁻¹, its entries for two entries of W are
+
+        X₂₁[b,c] Y₂₁[d,a] + X₂₂[b,d] Y₁₁[c,a] + X₁₁[a,c] Y₂₂[d,b] + X₁₂[a,d] Y₁₂[c,b]   at (a,b), (c,d),
+
+    plus Σ_c (f_c/s_c) u_c v_cᵀ ⊗ u_c v_cᵀ. Time grows with the sixth power of the number of tokens.
+    """
 
     problem: FactoredProblem
 
@@ -118,24 +391,19 @@ class SpectralEquations(NamedTuple):
         missed = frame.asked @ point.primal[:n_rows, n_rows:].ravel() - 1.0 - point.slack
         aimed = (aim - product) / point.slack  # f + Δf, but for what Δs takes off
         target = aim * inverse - curved
-        wanted = 2.0 * target[:n_rows, n_rows:].ravel()
-        wanted = wanted + frame.asked.T @ (aimed - point.flow / point.slack * missed)
-        right = np.concatenate([[np.trace(target) - 1.0], frame.free.T @ wanted])
-        found = cho_solve(factor, right, check_finite=False)
-        for _ in range(REFINEMENTS):
-            found = found + cho_solve(factor, right - matrix @ found, check_finite=False)
-        moved = (frame.free @ found[1:]).reshape(shape)
-        primal = _pencil(float(found[0]), moved)
+        target_weights = 2.0 * target[:n_rows, n_rows:].ravel()
+        target_weights = target_weights + frame.asked.T @ (aimed - point.flow / point.slack * missed)
+        right = np.concatenate([[np.trace(target) - 1.0], frame.free.T @ target_weights])
+        answer = cho_solve(factor, right, check_finite=False)
+        for _ in range(SPECTRAL_REFINEMENTS):
+            answer = answer + cho_solve(factor, right - matrix @ answer, check_finite=False)
+        moved = (frame.free @ answer[1:]).reshape(shape)
+        one, other = (float(answer[0]) * np.eye(size) for size in shape)
+        primal = np.block([[one, moved], [moved.T, other]])
         slack = frame.asked @ moved.ravel() + missed
         flow = aimed - point.flow - point.flow / point.slack * slack
         dual = target - point.dual - symmetric(point.dual @ primal @ inverse)
         return Point(primal, slack, dual, flow)
-
-
-def _pencil(bound: float, weights: Float64) -> Float64:
-    """S = [[tI, W], [Wᵀ, tI]]."""
-    one, other = (bound * np.eye(size) for size in weights.shape)
-    return np.block([[one, weights], [weights.T, other]])
 
 
 class ConstraintFrame(NamedTuple):
@@ -148,8 +416,8 @@ class ConstraintFrame(NamedTuple):
 
     def pull(self, cross: Float64, flow: Float64) -> Float64:
         """Multipliers of the ties that bring D nearest to −2 X₁₂, shape (n_ties,)."""
-        left = -2.0 * cross.ravel() - self.asked.T @ flow
-        return np.asarray(solve_triangular(self.triangle, self.held.T @ left))
+        rest = -2.0 * cross.ravel() - self.asked.T @ flow
+        return np.asarray(solve_triangular(self.triangle, self.held.T @ rest))
 
 
 def _frame(problem: FactoredProblem) -> ConstraintFrame:

@@ -1,11 +1,12 @@
-"""The Graph-SVM in the max norm and in the spectral norm: the best margins that optimisers can reach.
+"""The Graph-SVM in the nuclear, the max and the spectral norm: the best margins that optimisers can reach.
 
-The Frobenius norm, which gradient descent keeps small, is
+The Frobenius norm, which gradient descent keeps small, and the door to the nuclear norm are
 :func:`~attomaton.solvers.hard.solve.solve_graph_svm`'s.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -13,13 +14,154 @@ import pyarrow as pa
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import real_number, show
 from attomaton.base.solutions import Solution, check_embeddings, scale_rows, score_table, sparse_weights
-from attomaton.base.tables import Float64
+from attomaton.base.tables import Float64, column
 from attomaton.graphs.components import Components
-from attomaton.solvers.hard.factored.certify import Norm, NormCertificate, relative_gap
-from attomaton.solvers.hard.factored.problem import FactoredProblem, factored_problem
-from attomaton.solvers.hard.factored.solve import describe_solution
 from attomaton.solvers.hard.problem import multiplier_table
-from attomaton.solvers.norms.entries import bound_path, find_longest, miss_of, place_levels, solve_entries
+from attomaton.solvers.norms.certify import (
+    Norm,
+    NormCertificate,
+    certify_weights,
+    relative_gap,
+    repair_weights,
+)
+from attomaton.solvers.norms.problem import FactoredProblem, factored_problem
+
+NEGLIGIBLE = 1e-5
+"""Singular values smaller than this, relative to the largest, do not count for the rank."""
+
+
+@runtime_checkable
+class FactoredSolver(Protocol):
+    """What solves the problem of least nuclear norm.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.solvers.norms.interior import InteriorPoint
+    >>> class Hasty:  # any class with this method will do
+    ...     def solve_factored(self, problem):
+    ...         return InteriorPoint(max_steps=2).solve_factored(problem)
+    >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])
+    >>> solve_factored(at.find_components(at.extract_edges(samples)), solver=Hasty()).status.name
+    'UNCERTIFIED'
+    """
+
+    def solve_factored(self, problem: FactoredProblem) -> tuple[Float64, Float64]:
+        """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FactoredSolution(Solution):
+    """The W of least nuclear norm as scores and weights, with bounds on that norm.
+
+    Attributes
+    ----------
+    weights : float64 array, shape (dim, dim)
+        W; orthonormal: of shape (n_tokens, n_tokens). Not sparse: it has scores also where no node is.
+    certificate : NormCertificate
+        ``lower ≤ min ‖W‖_* ≤ upper``.
+    multipliers : pyarrow.Table
+        Columns above, below (components) and multiplier (float64), a row for each edge of the order: how hard
+        each priority presses. They add up to the lower bound.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])  # 0 beats 1 under 1, and 2 under 2
+    >>> factored = solve_factored(at.find_components(at.extract_edges(samples))).expect()
+    >>> factored.rank, np.abs(factored.weights[:, 0]).max().round(4).item()  # nothing asks under query 0
+    (1, 0.0)
+    >>> pressed = factored.multipliers.column("multiplier").to_numpy()
+    >>> bool(np.isclose(pressed.sum(), factored.certificate.lower))
+    True
+    """
+
+    weights: Float64
+    certificate: NormCertificate
+    multipliers: pa.Table
+
+    @property
+    def rank(self) -> int:
+        """How many singular values of W are not negligible: the width that K and Q need."""
+        values = np.linalg.svd(self.weights, compute_uv=False)
+        return int(np.sum(values > NEGLIGIBLE * values.max(initial=0.0)))
+
+
+def solve_factored(
+    components: Components,
+    *,
+    embeddings: object = None,
+    rtol: float = 1e-6,
+    solver: FactoredSolver | None = None,
+) -> FactoredSolution:
+    """Solve min ‖W‖_* s.t. ties score equal and priorities score ≥ 1 apart, for all queries together.
+
+    ‖W‖_*, the sum of the singular values, is the least ½‖K‖² + ½‖Q‖² with K Qᵀ = W: what weight decay on the
+    two factors keeps small. It couples all queries. Meant for up to about 64 tokens: time grows with the
+    third power of the number of priorities and ties.
+
+    Parameters
+    ----------
+    components : Components
+        Who ties and who precedes whom.
+    embeddings : float array, shape (n_tokens, dim), optional
+        E. None means orthonormal. Dependent rows may make priorities contradict each other; then nothing is
+        certified. To count those as ties, give ``separate(components, embeddings).components``.
+    rtol : float
+        Relative gap between the certificate's bounds at which the answer counts as certified.
+    solver : optional
+        The solver to use: by default :class:`~attomaton.solvers.norms.interior.InteriorPoint`, which
+        aims at a tenth of ``rtol``.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])  # 0 beats 1 under 1, and 2 under 2
+    >>> factored = solve_factored(at.find_components(at.extract_edges(samples))).expect()
+    >>> factored.scores.column("score").to_numpy().round(4).tolist()  # alone: ½ and −½
+    [0.6667, -0.3333, 0.6667, -0.3333]
+    >>> factored.rank, round(factored.certificate.upper, 6)
+    (1, 1.154701)
+    """
+    from attomaton.solvers.norms.interior import InteriorPoint  # compiles, so only when needed
+
+    rtol = real_number(rtol, "rtol", above=0, below=1)
+    chosen = cast("object", InteriorPoint(rtol=rtol / 10) if solver is None else solver)
+    if not isinstance(chosen, FactoredSolver):
+        raise UnsupportedOption(f"{chosen!r} does not solve for factored weights; use InteriorPoint")
+    return FactoredSolution(**_solve(components, embeddings, "nuclear", rtol, chosen.solve_factored))
+
+
+def _solve(
+    components: Components,
+    embeddings: object,
+    norm: Norm,
+    rtol: float,
+    solve: Callable[[FactoredProblem], tuple[Float64, Float64]],
+) -> dict[str, Any]:
+    """The parts of a solution in any norm: the weights and multipliers that ``solve`` finds, certified."""
+    n_tokens = components.edges.n_tokens
+    table = np.eye(n_tokens) if embeddings is None else check_embeddings(embeddings, n_tokens)
+    unit, scale = scale_rows(table)
+    problem, rows, columns = factored_problem(components, unit)
+    if norm == "max":  # entries are meant in the coordinates of the embeddings
+        rows = columns = np.eye(unit.shape[1])
+        ids = {"tokens": components.token_of_node, "queries": components.query_of_node}
+        problem = replace(problem, **{name: unit[np.unique(nodes)] for name, nodes in ids.items()})
+    weights, multipliers = solve(problem)
+    weights = repair_weights(problem, weights)
+    certificate = certify_weights(problem, weights, multipliers, norm=norm, rtol=rtol).scaled(scale**-2)
+    pressed = np.zeros(components.order.num_rows)  # 0 for edges that a longer path replaces
+    pressed[problem.kept] = np.maximum(multipliers[: problem.n_priorities], 0.0)
+    if 0 < certificate.lower < np.inf:
+        pressed *= certificate.lower / pressed.sum()
+    return {
+        "scores": score_table(components.nodes, problem.scores(weights)),
+        "weights": rows @ weights @ columns.T / scale**2,
+        "certificate": certificate,
+        "multipliers": multiplier_table(components.order, pressed),
+    }
 
 
 @runtime_checkable
@@ -92,9 +234,8 @@ def solve_normed(
     """Solve min ‖W‖ s.t. ties score equal and priorities score ≥ 1 apart, in the max or the spectral norm.
 
     Sign descent and Adam seek the largest margin in the max norm, spectral descent and Muon in the spectral
-    norm, on data without cycles. With orthonormal embeddings the max norm has a closed form, at any size:
-    half of the longest path of any query. Its linear program (other embeddings) and the spectral norm, which
-    couples all queries, are meant for up to about 32 tokens.
+    norm, on data without cycles. With orthonormal embeddings the least max norm is half of the longest path
+    of any query; its linear program (other embeddings) and the spectral norm are for up to about 32 tokens.
 
     Parameters
     ----------
@@ -103,8 +244,8 @@ def solve_normed(
     norm : "max" or "spectral"
         The largest entry of W in size, or its largest singular value.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None means orthonormal. If its rows are linearly dependent, priorities may contradict each other;
-        then there is no answer, and what comes back is not certified.
+        E. None means orthonormal. Where dependent rows make priorities contradict each other, nothing is
+        certified.
     rtol : float, optional
         Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 for the
         closed form, else 1e-6.
@@ -112,17 +253,10 @@ def solve_normed(
         For the spectral norm: by default :class:`~attomaton.solvers.norms.interior.SpectralInterior`, which
         aims at a tenth of ``rtol``.
 
-    Returns
-    -------
-    NormedSolution
-        Check it with ``.expect()``.
-
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.graphs.edges import extract_edges
-    >>> components = find_components(extract_edges(Samples.from_lists([[0, 1], [0, 2]], [0, 0])))
+    >>> import attomaton as at
+    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])))
     >>> for norm in ("max", "spectral"):  # under 1 and under 2 a path of one edge
     ...     print(norm, round(solve_normed(components, norm=norm).expect().best_margin, 6))
     max 2.0
@@ -136,47 +270,30 @@ def solve_normed(
     rtol = real_number((1e-12 if exact else 1e-6) if rtol is None else rtol, "rtol", above=0, below=1)
     if exact:
         return _solve_levels(components, rtol)
-    n_tokens = components.edges.n_tokens
-    given = np.eye(n_tokens) if embeddings is None else check_embeddings(embeddings, n_tokens)
-    return _solve_given(components, given, norm, rtol, solver)
-
-
-def _solve_given(
-    components: Components, embeddings: Float64, norm: Norm, rtol: float, solver: object
-) -> NormedSolution:
-    """The linear program of the max norm, or the interior-point method of the spectral norm."""
-    unit, scale = scale_rows(embeddings)
-    problem, rows, columns = factored_problem(components, unit)
     if norm == "max":
-        rows = columns = np.eye(unit.shape[1])
-        used = {"tokens": components.token_of_node, "queries": components.query_of_node}
-        problem = replace(problem, **{name: unit[np.unique(nodes)] for name, nodes in used.items()})
-        found = solve_entries(problem)
-    else:
-        found = _choose(solver, rtol).solve_spectral(problem)
-    units = rows, columns, scale
-    return NormedSolution(**describe_solution(components, problem, found, units, norm=norm, rtol=rtol))
+        from attomaton.solvers.norms.entries import solve_entries
+
+        return NormedSolution(**_solve(components, embeddings, norm, rtol, solve_entries))
+    from attomaton.solvers.norms.interior import SpectralInterior
+
+    chosen = cast("object", SpectralInterior(rtol=rtol / 10) if solver is None else solver)
+    if not isinstance(chosen, SpectralSolver):
+        raise UnsupportedOption(f"{chosen!r} does not find the least spectral norm; use SpectralInterior")
+    return NormedSolution(**_solve(components, embeddings, norm, rtol, chosen.solve_spectral))
 
 
 def _solve_levels(components: Components, rtol: float) -> NormedSolution:
     """The closed form of the max norm for orthonormal embeddings, with the longest path as its proof."""
-    positions = place_levels(components)
+    from attomaton.solvers.norms.entries import bound_path, find_longest, place_levels
+
+    positions, flow = place_levels(components), find_longest(components)
     scores = score_table(components.nodes, positions[components.component_of_node])
-    flow = find_longest(components)
     lower, upper = bound_path(components, flow), float(np.abs(positions).max(initial=0.0))
-    missed = miss_of(components, positions[components.component_of_node])
+    above, below = column(components.order, "above"), column(components.order, "below")
+    missed = max(0.0, 1.0 - float((positions[above] - positions[below]).min(initial=1.0)))
     return NormedSolution(
         scores=scores,
         weights=sparse_weights(scores, components.edges.n_tokens),
         certificate=NormCertificate(lower, upper, relative_gap(lower, upper), missed, rtol, "max"),
         multipliers=multiplier_table(components.order, flow),
     )
-
-
-def _choose(solver: object, rtol: float) -> SpectralSolver:
-    from attomaton.solvers.norms.interior import SpectralInterior
-
-    chosen = SpectralInterior(rtol=rtol / 10) if solver is None else solver
-    if not isinstance(chosen, SpectralSolver):
-        raise UnsupportedOption(f"{chosen!r} does not find the least spectral norm; use SpectralInterior")
-    return chosen

@@ -1,4 +1,1 @@
-"""Soft composition: the Luce choice model inside components, which gives the finite part of the weights.
-
-Use :func:`attomaton.solve_luce`.
-"""
+"""Soft composition: the Luce choice model inside components, the finite part of the weights."""

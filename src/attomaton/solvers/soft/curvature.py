@@ -1,33 +1,42 @@
 """How steep and how curved the Luce loss is in each group of alternatives, with proven bounds.
 
 The Hessian on a group is a graph Laplacian: L = Σ count Σ_{i<j} p_i p_j (e_i − e_j)(e_i − e_j)ᵀ. Its smallest
-eigenvalue on scores with mean zero is bounded from below in three steps.
-
-1. L without the row and column of one alternative, L_r, has no larger smallest eigenvalue (interlacing).
-2. L_r has no positive entry off its diagonal. If some v > 0 has L_r v ≥ c > 0 in every entry, L_r is an
-   M-matrix: its inverse has no negative entry, and its row sums are at most max v / c.
-3. The largest row sum bounds the norm of the inverse, so the eigenvalue is at least c / max v.
-
-Conjugate gradients supply v; whatever they return, the bound holds for the v that is checked. Nothing is
-subtracted that could cancel, and the rounding of the check itself is taken off.
+eigenvalue on scores with mean zero is no smaller than that of L without the row and column of one alternative
+(interlacing), L_r, which has no positive entry off its diagonal. If some v > 0 has L_r v ≥ c > 0 in every
+entry, L_r is an M-matrix: its inverse has no negative entry, and its row sums are at most max v / c, so that
+the eigenvalue is at least c / max v. Conjugate gradients supply v; whatever they return, the bound holds for
+the v that is checked, and the rounding of the check itself is taken off.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
 from attomaton.base.borders import check_floats
-from attomaton.base.kernels import announced, compiled, compiled_within, copy_into
-from attomaton.base.kernels.summation import add_precisely
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.kernels import add_precisely, announced, compiled, compiled_within, copy_into
 from attomaton.base.tables import Float64
-from attomaton.solvers.soft.groups import Groups, find_part, make_room, share_groups, sort_by_group
 from attomaton.solvers.soft.likelihood import LuceProblem, Slopes
-from attomaton.solvers.soft.newton import Array, Choices, GroupPart, Space, bend, find_diagonal, weigh
+from attomaton.solvers.soft.newton import (
+    Array,
+    Choices,
+    GroupPart,
+    Groups,
+    Space,
+    bend,
+    find_diagonal,
+    find_part,
+    make_room,
+    share_groups,
+    sort_by_group,
+    weigh,
+)
 
 EPS = float(np.finfo(np.float64).eps)
 
-LEAST_CHANCE = 1e-290
-"""Smaller chances have few digits, or none."""
+LEAST_PROBABILITY = 1e-290
+"""Smaller probabilities have few digits, or none."""
 
 CLOSE = 0.25
 """How far L_r v may stay from 1: nearer costs more turns than it wins."""
@@ -50,14 +59,14 @@ def measure_groups(
 ) -> Slopes:
     """The same for a problem that is sorted by group; so are the scores."""
     n_groups = len(groups)
-    found = Slopes(np.zeros(n_groups), np.zeros(n_groups), np.full(n_groups, np.inf), np.zeros(n_groups))
-    share_groups(groups, threads, _measure_groups, (scores, float(ridge)), found)
-    return found
+    slopes = Slopes(np.zeros(n_groups), np.zeros(n_groups), np.full(n_groups, np.inf), np.zeros(n_groups))
+    share_groups(groups, threads, _measure_groups, (scores, float(ridge)), slopes)
+    return slopes
 
 
 @compiled(work=announced)
 def _measure_groups(
-    choices: Choices, starts: tuple[Array, Array], some: Array, at: tuple[Array, float], found: Slopes
+    choices: Choices, starts: tuple[Array, Array], some: Array, at: tuple[Array, float], slopes: Slopes
 ) -> None:
     """Bounds for the groups ``some`` at these scores, with this ridge."""
     scores, ridge = at
@@ -69,37 +78,37 @@ def _measure_groups(
             continue
         here = scores[part.first : part.last]
         weigh(choices, part, here, space)
-        found.loss[group] = _sum_losses(choices, part, here, space)
+        slopes.loss[group] = _sum_losses(choices, part, here, space)
         loose = find_looseness(choices, part, here)
         moved = np.zeros(size)
         steep = _measure_gradient(choices, part, here, space, (loose, ridge), moved)
-        found.largest[group], found.gradient[group] = steep
-        found.curvature[group] = ridge + _least_curvature(choices, part, space, loose, moved)
+        slopes.largest[group], slopes.gradient[group] = steep
+        slopes.curvature[group] = ridge + _least_curvature(choices, part, space, loose, moved)
 
 
 @compiled_within
 def _sum_losses(choices: Choices, part: GroupPart, scores: Array, space: Space) -> float:
-    """−Σ count · ln p(winner), from the chances; where one is no floating-point number, from the scores."""
+    """−Σ count · ln p(winner), from the probabilities; where one is too small, from the scores."""
     base, total = choices.offsets[part.first_choice], 0.0
     for choice in range(part.first_choice, part.last_choice):
         begin, end = choices.offsets[choice], choices.offsets[choice + 1]
-        place = begin
-        while choices.alternative[place] != choices.winner[choice]:
-            place += 1
-        won, own, rest = space.chance[place - base], 0.0, -np.inf
-        if won < LEAST_CHANCE:
+        winner_entry = begin
+        while choices.alternative[winner_entry] != choices.winner[choice]:
+            winner_entry += 1
+        won, own, rest = space.probability[winner_entry - base], 0.0, -np.inf
+        if won < LEAST_PROBABILITY:
             for entry in range(begin, end):
                 logit = scores[choices.alternative[entry] - part.first]
                 logit += math.log(choices.multiplicity[entry])
-                own = logit if entry == place else own
+                own = logit if entry == winner_entry else own
                 rest = max(rest, logit) + math.log1p(math.exp(-abs(rest - logit)))
-        total += choices.count[choice] * (-math.log(won) if won >= LEAST_CHANCE else rest - own)
+        total += choices.count[choice] * (-math.log(won) if won >= LEAST_PROBABILITY else rest - own)
     return total
 
 
 @compiled_within
 def find_looseness(choices: Choices, part: GroupPart, scores: Array) -> float:
-    """Relative rounding error of a chance: of logits as large as they are, and sums as long as they are."""
+    """Relative rounding error of a probability, from the size of logits and the length of sums."""
     largest, longest = 0.0, 0
     for choice in range(part.first_choice, part.last_choice):
         longest = max(longest, choices.offsets[choice + 1] - choices.offsets[choice])
@@ -113,10 +122,10 @@ def find_looseness(choices: Choices, part: GroupPart, scores: Array) -> float:
 def _measure_gradient(
     choices: Choices, part: GroupPart, scores: Array, space: Space, loose: tuple[float, float], moved: Array
 ) -> tuple[float, float]:
-    """The largest entry, and no less than the norm; ``loose`` is the looseness of chances, and the ridge.
+    """The largest entry, and no less than the norm; ``loose`` is the looseness, and the ridge.
 
-    ``moved`` becomes Σ count · (chance of losing, or of having won where another did) for each alternative:
-    the sum of the absolute terms of the gradient.
+    ``moved`` becomes Σ count · (probability of losing, or of having won where another did) for each
+    alternative: the sum of the absolute terms of the gradient.
     """
     first, base = part.first, choices.offsets[part.first_choice]
     total, lost_digits = np.zeros(len(moved)), np.zeros(len(moved))
@@ -125,8 +134,8 @@ def _measure_gradient(
         for entry in range(choices.offsets[choice], choices.offsets[choice + 1]):
             node = choices.alternative[entry] - first
             if node != winner:
-                weight = count * space.chance[entry - base]
-                lost += space.chance[entry - base]
+                weight = count * space.probability[entry - base]
+                lost += space.probability[entry - base]
                 moved[node] += weight
                 add_precisely(total, lost_digits, node, weight)
         moved[winner] += count * lost
@@ -198,3 +207,74 @@ def _solve_grounded(choices: Choices, part: GroupPart, space: Space, root: int) 
         for node in range(size):
             direction[node] = scaled[node] + turn * direction[node]
     return False
+
+
+linalg: Any = np.linalg
+
+LARGEST = 16_384
+"""Most tokens of a component whose covariance, a dense matrix, is formed: two gigabytes."""
+
+
+def score_errors(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -> Float64:
+    """The standard error of each score about the mean of its component, shape (n_alternatives,).
+
+    The covariance of scores with mean zero is the pseudo-inverse of the Hessian H of the summed loss, found
+    as (H + c/m 11ᵀ)⁻¹ − 11ᵀ/(c m): adding c along the flat direction makes H invertible and changes nothing
+    else.
+    """
+    scores = check_floats(scores, (problem.n_alternatives,), "scores")
+    groups = sort_by_group(problem)
+    largest = int(np.diff(groups.borders).max(initial=0))
+    if largest > LARGEST:
+        raise UnsupportedOption(
+            f"a component has {largest:,} tokens, and standard errors need a dense matrix of that size; "
+            f"at most {LARGEST:,} are supported"
+        )
+    variance = np.zeros(problem.n_alternatives)
+    share_groups(groups, None, _spread_groups, (scores[groups.place], float(ridge)), variance)
+    errors = np.empty_like(variance)
+    errors[groups.place] = np.sqrt(np.maximum(variance, 0.0))
+    return errors
+
+
+@compiled(work=announced)
+def _spread_groups(
+    choices: Choices, starts: tuple[Array, Array], some: Array, at: tuple[Array, float], variance: Array
+) -> None:
+    """The variance of each score of the groups ``some``."""
+    scores, ridge = at
+    space = make_room(choices, starts, some)
+    for group in some:
+        part = find_part(starts, group)
+        size = part.last - part.first
+        if size < 2:
+            continue
+        weigh(choices, part, scores[part.first : part.last], space)
+        hessian = fill_hessian(choices, part, space)
+        lift = np.trace(hessian) / size
+        for node in range(size):
+            hessian[node, node] += ridge
+        covariance = linalg.inv(hessian + lift / size)
+        for node in range(size):
+            variance[part.first + node] = covariance[node, node] - 1.0 / ((lift + ridge) * size)
+
+
+@compiled
+def fill_hessian(choices: Choices, part: GroupPart, space: Space) -> Array:
+    """Σ count (diag p − p pᵀ) over the choices of one group, from the probabilities in ``space``."""
+    first, base = part.first, choices.offsets[part.first_choice]
+    size = part.last - first
+    hessian = np.zeros((size, size))
+    for choice in range(part.first_choice, part.last_choice):
+        count = choices.count[choice]
+        begin, end = choices.offsets[choice], choices.offsets[choice + 1]
+        for entry in range(begin, end):
+            node, share = choices.alternative[entry] - first, count * space.probability[entry - base]
+            for other in range(begin, entry):
+                weight = share * space.probability[other - base]
+                neighbour = choices.alternative[other] - first
+                hessian[node, neighbour] -= weight
+                hessian[neighbour, node] -= weight
+                hessian[node, node] += weight
+                hessian[neighbour, neighbour] += weight
+    return hessian

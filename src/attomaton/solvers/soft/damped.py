@@ -4,18 +4,19 @@ Along a step on which logits differ by at most d, the curvature of sums of power
 factor e^d (generalised self-concordance). So the share ln(1 + d)/d of Newton's step lowers the function; it
 tends to 1.
 
-Compiled solvers (``soft/solvers/newton``, ``trajectory/flow``) write the loop again, each around its own
-step: numba would compile it anew for every function handed in, and keep none of that on disk. What is not of
-this form has a loop of its own: ``training/frames`` searches along the step, because its losses need not be
-convex; ``hard/solvers/joint`` changes its equations from step to step; ``hard/factored/interior`` follows a
-path.
+Compiled solvers (``soft/newton``, ``trajectory/flow``) write the loop again, each around its own step: numba
+would compile it anew for every function handed in, and keep none of that on disk.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from attomaton.base.tables import Float64
+from attomaton.base.ragged import centre, largest_of, occurs, offsets_of, rows_of, sum_at
+from attomaton.base.tables import Float64, Int64
+from attomaton.solvers.soft.likelihood import LuceProblem
 
 LEAST_REACH = 1e-12
 
@@ -35,20 +36,20 @@ def minimise(
     -----
     The search also ends where a step is not finite.
     """
-    place = best = start.copy()
+    point = best = start.copy()
     least, stuck = np.inf, 0
     for number in range(max_steps + 1):
-        gradient = slope(place)
+        gradient = slope(point)
         largest = float(np.abs(gradient).max(initial=0.0))
         stuck = 0 if largest < least else stuck + 1
         if largest < least:
-            least, best = largest, place
+            least, best = largest, point
         if largest <= atol or number == max_steps or (patience is not None and stuck > patience):
             break
-        step, reach = find_step(place, gradient)
+        step, reach = find_step(point, gradient)
         if not np.isfinite(step).all():
             break
-        place = place + damping(reach) * step
+        point = point + damping(reach) * step
     return best, least
 
 
@@ -56,3 +57,186 @@ def damping(reach: Float64 | float) -> Float64 | float:
     """ln(1 + d)/d, the share of a step that is taken if logits differ by at most d along it."""
     reach = np.maximum(reach, LEAST_REACH)
     return np.log1p(reach) / reach
+
+
+Product = Callable[[Float64], Float64]
+
+
+def solve_systems(
+    product: Product, right: Float64, scale: Float64, system: Int64, *, rtol: float, max_steps: int
+) -> Float64:
+    """Solve H x = right for block-diagonal, positive semidefinite H, from zero, by conjugate gradients.
+
+    Each system takes its own steps, so that it needs at most as many as its own size.
+    """
+    size = int(system.max(initial=-1)) + 1
+    answer, residual = np.zeros_like(right), right.copy()
+    direction = residual / scale
+    energy = sum_at(system, residual * direction, size)
+    goal = rtol**2 * energy
+    for _ in range(max_steps):
+        open_systems = energy > goal
+        if not open_systems.any():
+            break
+        image = product(direction)
+        bend = sum_at(system, direction * image, size)
+        length = np.divide(energy, bend, out=np.zeros(size), where=open_systems & (bend > 0))
+        answer += length[system] * direction
+        residual -= length[system] * image
+        scaled = residual / scale
+        fresh = sum_at(system, residual * scaled, size)
+        turn = np.divide(fresh, energy, out=np.zeros(size), where=open_systems & (energy > 0))
+        direction = np.where(open_systems[system], scaled + turn[system] * direction, 0.0)
+        energy = np.where(open_systems & (bend > 0), fresh, 0.0)
+    return answer
+
+
+@dataclass(frozen=True)
+class DampedNewton:
+    """Damped Newton from zero until no gradient entry exceeds ``atol``, at most ``max_steps`` steps.
+
+    The optimum is finite because choices are compared inside strongly connected components only (Ford 1957).
+    The loss is flat along a constant on each component; conjugate gradients never leave the complement.
+
+    Attributes
+    ----------
+    atol : float
+        Largest gradient entry to be left.
+    max_steps : int
+        Steps, at most.
+
+    Examples
+    --------
+    >>> entries = np.array([0, 1, 0, 1]), np.array([0, 2, 4]), np.zeros(4)
+    >>> problem = LuceProblem(*entries, np.array([0, 1]), np.array([3.0, 1.0]), np.array([0, 0]))  # 3 to 1
+    >>> scores = DampedNewton().solve(problem)
+    >>> round(float(np.exp(scores[0] - scores[1])), 6)
+    3.0
+    """
+
+    atol: float = 1e-10
+    max_steps: int = 200
+
+    def solve(
+        self, problem: LuceProblem, *, anchor: Float64 | None = None, stiffness: float = 0.0
+    ) -> Float64:
+        """The scores that minimise Σ count · (−ln p) + ½ stiffness · Σ (s − anchor)²: (n_alternatives,).
+
+        With stiffness 0 they are known up to a constant on each component. A component that has converged
+        stays where it is, so that the rounding of others does not disturb it.
+        """
+        component, size = problem.component, problem.n_components
+        target = np.zeros(problem.n_alternatives) if anchor is None else anchor
+        rounding = problem.rounding()[component] + 8 * np.finfo(np.float64).eps * stiffness * np.abs(target)
+
+        def slope(scores: Float64) -> Float64:
+            gradient = problem.gradient(scores) + stiffness * (scores - target)
+            moving = occurs(component[np.abs(gradient) > self.atol + rounding], size)
+            return np.where(moving[component], gradient, 0.0)
+
+        def find_step(scores: Float64, gradient: Float64) -> tuple[Float64, Float64]:
+            probabilities, size_left = problem.probabilities(scores), float(np.abs(gradient).max())
+            if stiffness == 0.0:  # rounding puts a little of it along the flat direction
+                gradient = centre(component, gradient)
+            step = solve_systems(
+                lambda move: problem.curvature(probabilities, move) + stiffness * move,
+                -gradient,
+                np.maximum(problem.curvature_diagonal(probabilities) + stiffness, 1e-300),
+                component,
+                rtol=min(0.1, np.sqrt(size_left)),
+                max_steps=1_000,
+            )
+            return step, (largest_of(component, step, size) + largest_of(component, -step, size))[component]
+
+        return minimise(slope, find_step, target, atol=0.0, max_steps=self.max_steps)[0]
+
+
+_linalg: Any = np.linalg
+
+
+@dataclass(frozen=True)
+class Subspace:
+    """The Luce model when dependent embeddings tie the scores of different tokens and queries together.
+
+    W is sought in the span of (e_i − e_j)e_kᵀ over all ties, where the loss is strictly convex and grows
+    without bound in every direction, so that the optimum is finite and unique.
+    """
+
+    atol: float = 1e-10
+    max_steps: int = 200
+
+    def solve(self, problem: LuceProblem, features: Float64) -> Float64:
+        """Coordinates x, shape (n_features,), of the best scores features @ x."""
+
+        def slope(coordinates: Float64) -> Float64:
+            return features.T @ problem.gradient(features @ coordinates)
+
+        def find_step(coordinates: Float64, gradient: Float64) -> tuple[Float64, float]:
+            probabilities = problem.probabilities(features @ coordinates)
+            step: Float64 = -_linalg.solve(
+                features.T @ problem.curvature_of(probabilities, features), gradient
+            )
+            return step, 2.0 * float(np.abs(features @ step).max())
+
+        start = np.zeros(features.shape[1])
+        return minimise(slope, find_step, start, atol=self.atol, max_steps=self.max_steps)[0]
+
+
+PATIENCE = 20
+"""Steps in a row that need not lower the largest entry of the gradient."""
+
+
+def solve_direct(
+    problem: LuceProblem, scores: Float64, pull: tuple[Float64, float], limits: tuple[float, int]
+) -> Float64:
+    """The minimum for a problem of one group, from ``scores``, by sparse elimination.
+
+    It is for the rare group on which conjugate gradients stall, such as a long cycle. ``pull`` is the anchor
+    and its stiffness, ``limits`` the largest gradient entry asked for and the most steps.
+    """
+    anchor, stiffness = pull
+    one, other, choice = _pairs(problem)
+
+    def slope(scores: Float64) -> Float64:
+        return problem.gradient(scores) + stiffness * (scores - anchor)
+
+    def find_step(scores: Float64, gradient: Float64) -> tuple[Float64, float]:
+        probability = problem.probabilities(scores)
+        weight = problem.count[choice] * probability[one] * probability[other]
+        members = problem.alternative
+        step = _eliminate(members[one], members[other], weight, (-gradient, stiffness))
+        return step, float(np.ptp(step))
+
+    return minimise(slope, find_step, scores, atol=limits[0], max_steps=limits[1], patience=PATIENCE)[0]
+
+
+def _pairs(problem: LuceProblem) -> tuple[Int64, Int64, Int64]:
+    """All pairs of entries of one choice set, and the choice of each."""
+    lengths = np.diff(problem.offsets)
+    begins = offsets_of(lengths * lengths)
+    choice = rows_of(begins)
+    within = np.arange(len(choice)) - begins[choice]
+    first, second = within // lengths[choice], within % lengths[choice]
+    ordered = first < second
+    start = problem.offsets[choice[ordered]]
+    return start + first[ordered], start + second[ordered], choice[ordered]
+
+
+def _eliminate(first: Int64, second: Int64, weight: Float64, system: tuple[Float64, float]) -> Float64:
+    """Solve (Σ weight (e_i − e_j)(e_i − e_j)ᵀ + stiffness) x = right; with stiffness 0, x has mean zero."""
+    from scipy.sparse import csc_array  # takes long to import, so only when needed
+    from scipy.sparse.linalg import splu
+
+    right, stiffness = system
+    size = len(right)
+    diagonal = sum_at(first, weight, size) + sum_at(second, weight, size) + stiffness
+    every = np.arange(size)
+    rows, columns = np.concatenate([first, second, every]), np.concatenate([second, first, every])
+    matrix = csc_array((np.concatenate([-weight, -weight, diagonal]), (rows, columns)), shape=(size, size))
+    free = every if stiffness else every[1:]  # what is left out is held at zero
+    answer = np.zeros(size)
+    try:
+        answer[free] = splu(matrix[free][:, free].tocsc(), options={"SymmetricMode": True}).solve(right[free])
+    except RuntimeError:  # exactly singular: probabilities too small for floating point
+        return np.full(size, np.nan)
+    return answer if stiffness else centre(np.zeros(size, np.int64), answer)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from attomaton.base.borders import (
     MOST_COUNTED,
@@ -20,10 +21,15 @@ from attomaton.base.borders import (
 )
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.ragged import log_sums, offsets_of, rows_of, sum_at
-from attomaton.base.tables import Bool, Float64, Int64, ragged_column
+from attomaton.base.tables import Bool, Float64, Int64, make_table, ragged_column
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, count_strong_components
+from attomaton.graphs.grouping import distinct_keys, pack_pairs, unpack_pairs
 
+NOT_ONE_CORPUS = (
+    "these choices and these components are not of one corpus: a choice set leaves its component, or no "
+    "choices connect it; give the samples that the components were found from"
+)
 MOST_ODDS = float(np.log(2**31 - 1))
 """Largest known offset of a member of a choice set: multiplicities are whole numbers of 32 bits."""
 
@@ -52,15 +58,17 @@ class LuceProblem:
     >>> entries = np.array([0, 1, 0, 1]), np.array([0, 2, 4]), np.zeros(4)
     >>> problem = LuceProblem(*entries, np.array([0, 1]), np.array([3.0, 1.0]), np.array([0, 0]))  # 3 to 1
     >>> best = np.array([np.log(3.0), 0.0])
-    >>> chances = problem.probabilities(best)
-    >>> chances.round(6).tolist(), round(problem.loss(best), 4), problem.gradient(np.zeros(2)).tolist()
+    >>> probabilities = problem.probabilities(best)
+    >>> probabilities.round(6).tolist(), round(problem.loss(best), 4), problem.gradient(np.zeros(2)).tolist()
     ([0.75, 0.25, 0.75, 0.25], 2.2493, [-1.0, 1.0])
     >>> bool((np.abs(problem.gradient(best)) <= problem.rounding()[problem.component]).all())
     True
-    >>> problem.curvature(chances, np.array([1.0, -1.0])).round(6).tolist()  # ¾ ((1, −1), (−1, 1))
+    >>> problem.curvature(probabilities, np.array([1.0, -1.0])).round(6).tolist()  # ¾ ((1, −1), (−1, 1))
     [1.5, -1.5]
-    >>> problem.curvature_diagonal(chances).round(6).tolist(), problem.curvature_of(chances, np.eye(2)).shape
-    ([0.75, 0.75], (2, 2))
+    >>> problem.curvature_diagonal(probabilities).round(6).tolist()
+    [0.75, 0.75]
+    >>> problem.curvature_of(probabilities, np.eye(2)).shape
+    (2, 2)
     >>> kept, same = problem.restrict(np.array([True]))  # to some components; here there is one
     >>> kept.tolist()
     [0, 1]
@@ -91,10 +99,6 @@ class LuceProblem:
         if not (whole.all() and (odds <= MOST_ODDS).all() and (times > 0.5).all()):
             raise MismatchedParts("a log_multiplicity is not ln m of a whole number m from 1 to 2³¹ − 1")
         keep_checked(self, log_multiplicity=odds, count=count, **numbers)
-        self._check_sets()
-
-    def _check_sets(self) -> None:
-        """Each set holds its winner once, and alternatives of the winner's component only."""
         choice = rows_of(self.offsets)
         won = np.flatnonzero(self.alternative == self.winner[choice])
         if not np.array_equal(choice[won], np.arange(len(self.winner))):
@@ -117,22 +121,14 @@ class LuceProblem:
 
         Returns the alternatives kept, and the smaller problem over them.
         """
-        kept = np.flatnonzero(wanted[self.component])
+        alternatives = np.flatnonzero(wanted[self.component])
         choices = wanted[self.component[self.winner]]
-        lengths = np.diff(self.offsets)
-        entries = np.repeat(choices, lengths)
+        smaller = select_choices(self, choices[rows_of(self.offsets)], choices)
         number = np.zeros(self.n_alternatives, np.int64)
-        number[kept] = np.arange(len(kept))
-        smaller = trusted(
-            LuceProblem,
-            alternative=number[self.alternative[entries]],
-            offsets=offsets_of(lengths[choices]),
-            log_multiplicity=self.log_multiplicity[entries],
-            winner=number[self.winner[choices]],
-            count=self.count[choices],
-            component=np.unique(self.component[kept], return_inverse=True)[1],
-        )
-        return kept, smaller
+        number[alternatives] = np.arange(len(alternatives))
+        numbers = {"alternative": number[smaller.alternative], "winner": number[smaller.winner]}
+        component = np.unique(self.component[alternatives], return_inverse=True)[1]
+        return alternatives, trusted(LuceProblem, **{**vars(smaller), **numbers, "component": component})
 
     def loss(self, scores: Float64) -> float:
         """The summed loss −Σ count · ln p(winner)."""
@@ -141,7 +137,7 @@ class LuceProblem:
         return float(np.sum(self.count * (log_sums(logits, self.offsets) - chosen)))  # in one order anywhere
 
     def probabilities(self, scores: Float64) -> Float64:
-        """The chance of each member of each set, shape (n_entries,)."""
+        """The probability of each member of each set, shape (n_entries,)."""
         logits = scores[self.alternative] + self.log_multiplicity
         return np.exp(logits - np.repeat(log_sums(logits, self.offsets), np.diff(self.offsets)))
 
@@ -153,8 +149,8 @@ class LuceProblem:
 
     def rounding(self) -> Float64:
         """What rounding alone may leave of a gradient entry, shape (n_components,): some units a choice."""
-        made = sum_at(self.component[self.winner], self.count, self.n_components)
-        return rounding_of(made)
+        counts = sum_at(self.component[self.winner], self.count, self.n_components)
+        return rounding_of(counts)
 
     def curvature(self, probabilities: Float64, direction: Float64) -> Float64:
         """Hessian times ``direction``: Σ count (diag p − p pᵀ) v, shape (n_alternatives,)."""
@@ -173,6 +169,20 @@ class LuceProblem:
         """The diagonal of the Hessian, shape (n_alternatives,)."""
         weight = np.repeat(self.count, np.diff(self.offsets)) * probabilities * (1.0 - probabilities)
         return sum_at(self.alternative, weight, self.n_alternatives)
+
+
+def select_choices(problem: LuceProblem, entries: Bool, choices: Bool) -> LuceProblem:
+    """The same alternatives with only these choices, and only these members of their sets."""
+    lengths = np.bincount(rows_of(problem.offsets)[entries], minlength=len(problem.winner))
+    return trusted(
+        LuceProblem,
+        alternative=problem.alternative[entries],
+        offsets=offsets_of(lengths[choices]),
+        log_multiplicity=problem.log_multiplicity[entries],
+        winner=problem.winner[choices],
+        count=problem.count[choices],
+        component=problem.component,
+    )
 
 
 class Slopes(NamedTuple):
@@ -200,35 +210,50 @@ def luce_problem(
     Returns the rows of ``components.nodes`` that are the alternatives, and the problem.
     """
     offsets, tokens = ragged_column(choices.rows, "tokens")
-    _, multiplicities = ragged_column(choices.rows, "multiplicities")
     member, is_node = components.rows(np.repeat(choices["query"], np.diff(offsets)), tokens)
     winner, is_also = components.rows(choices["query"], choices["winner"])
-    beaten_by = np.repeat(winner, np.diff(offsets))
-    known = bool(is_node.all() and is_also.all())
-    if not (known and (not connected or _connects(beaten_by, member, components))):
-        raise MismatchedParts(
-            "these choices and these components are not of one corpus: a choice set leaves its component, or "
-            "no choices connect it; give the samples that the components were found from"
-        )
+    component, beaten_by = components.component_of_node, np.repeat(winner, np.diff(offsets))
+    fits = bool(is_node.all() and is_also.all())
+    if fits and connected:  # only then is there a finite optimum
+        n_strong = count_strong_components(beaten_by, member, len(component))
+        fits = bool((component[beaten_by] == component[member]).all()) and n_strong == len(components)
+    if not fits:
+        raise MismatchedParts(NOT_ONE_CORPUS)
     rows = np.flatnonzero(components.sizes[components.component_of_node] > 1)
     number = np.zeros(components.nodes.num_rows, np.int64)
     number[rows] = np.arange(len(rows))
-    problem = LuceProblem(
-        alternative=number[member],
-        offsets=offsets,
-        log_multiplicity=np.log(multiplicities),
-        winner=number[winner],
-        count=choices["count"].astype(np.float64),
-        component=np.unique(components.component_of_node[rows], return_inverse=True)[1],
-    )
-    return rows, problem
+    groups = np.unique(component[rows], return_inverse=True)[1]
+    return rows, _number_choices(choices, number[member], number[winner], groups)
 
 
-def _connects(winner: Int64, loser: Int64, components: Components) -> bool:
-    """Whether these comparisons (rows of nodes) stay inside the components and strongly connect each.
+def _number_choices(choices: ChoiceTable, member: Int64, winner: Int64, component: Int64) -> LuceProblem:
+    """The problem of choices whose members and winners are numbered, with the component of each number."""
+    offsets, multiplicities = ragged_column(choices.rows, "multiplicities")
+    counts = choices["count"].astype(np.float64)
+    return LuceProblem(member, offsets, np.log(multiplicities), winner, counts, component)
 
-    Only then is there a finite optimum; choices and components of one corpus always pass.
+
+PAIR_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32())])
+
+
+def context_problem(choices: ChoiceTable) -> tuple[pa.Table, LuceProblem]:
+    """The choices with a score for each (query, token) of some choice set; a group for each query.
+
+    Of whole contexts this is what training itself minimises. Its optimum is not finite: something must hold
+    the scores back, an anchor with some stiffness or a training that stops.
     """
-    component = components.component_of_node
-    inside = bool((component[winner] == component[loser]).all())
-    return inside and count_strong_components(winner, loser, len(component)) == len(components)
+    offsets, tokens = ragged_column(choices.rows, "tokens")
+    member = pack_pairs(np.repeat(choices["query"], np.diff(offsets)), tokens)
+    keys = distinct_keys(member)
+    query, token = unpack_pairs(keys)
+    winner = np.searchsorted(keys, pack_pairs(choices["query"], choices["winner"]))
+    group = np.unique(query, return_inverse=True)[1]
+    problem = _number_choices(choices, np.searchsorted(keys, member), winner, group)
+    columns = {"query": query.astype(np.int32), "token": token}
+    return make_table(PAIR_SCHEMA, columns), problem
+
+
+def pooled_problem(choices: ChoiceTable, n_tokens: int) -> LuceProblem:
+    """The same choices with one score for each token, whatever the query; all tokens are one group."""
+    tokens = ragged_column(choices.rows, "tokens")[1].astype(np.int64)
+    return _number_choices(choices, tokens, choices["winner"].astype(np.int64), np.zeros(n_tokens, np.int64))

@@ -1,9 +1,8 @@
 """The Luce choice model inside every component: the finite part of the attention weights."""
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -22,21 +21,21 @@ from attomaton.base.solutions import (
 from attomaton.base.tables import Float64, column
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.choices import ChoiceTable, extract_choices
-from attomaton.graphs.components import Components
-from attomaton.graphs.reduction import find_ties
-from attomaton.graphs.separation import NEGLIGIBLE, Separation, node_features, separate
+from attomaton.graphs.components import Components, find_ties
+from attomaton.graphs.separation import NEGLIGIBLE, node_features, separate
 from attomaton.solvers.soft.certify import SoftCertificate, certify_coordinates, certify_scores
+from attomaton.solvers.soft.damped import Subspace
 from attomaton.solvers.soft.likelihood import LuceProblem, luce_problem
-from attomaton.solvers.soft.subspace import Subspace
 
 
+@runtime_checkable
 class LuceSolver(Protocol):
     """What solves the Luce problem with free scores.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.solvers.soft.reference import DampedNewton
+    >>> from attomaton.solvers.soft.damped import DampedNewton
     >>> class Telling:  # any class with this method will do
     ...     def solve(self, problem, *, anchor=None, stiffness=0.0):
     ...         print(f"{problem.n_alternatives} scores to find")
@@ -110,19 +109,10 @@ class SoftSolution(Solution):
         """The standard error of each score about the mean of its component, shape (n_scores,).
 
         From the observed information: the square roots of the diagonal of the pseudo-inverse of the Hessian
-        over scores with mean zero in each component (with a ridge, of the Hessian with it). Rows are those of
-        ``scores``. A token alone in its component has score 0 by definition, and standard error 0.
-
-        Examples
-        --------
-        >>> from attomaton.graphs.components import find_components
-        >>> from attomaton.graphs.edges import extract_edges
-        >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
-        >>> soft = solve_luce(samples, find_components(extract_edges(samples)))
-        >>> soft.standard_errors().round(4)  # half that of the log odds, sqrt(1/3 + 1/1)
-        array([0.5774, 0.5774, 0.    ])
+        over scores with mean zero in each component (with a ridge, of the Hessian with it). A token alone in
+        its component has score 0 by definition, and standard error 0.
         """
-        from attomaton.solvers.soft.information import score_errors  # compiles, so only when needed
+        from attomaton.solvers.soft.curvature import score_errors  # compiles, so only when needed
 
         if not self.free:
             raise UnsupportedOption(
@@ -155,29 +145,28 @@ def solve_luce(
         Choices are compared inside a component only, so the optimum is always finite and needs no
         regulariser. Scores have mean zero in each component; tokens alone in theirs score 0.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None means orthonormal. The odds inside components are the same for every E with linearly
-        independent rows; W_fin and the scores it gives to other tokens are not. With dependent rows,
-        components that E cannot tell apart count as one (:func:`~attomaton.graphs.separation.separate`) and
-        W_fin is the best W in the span of the ties.
+        E. None means orthonormal. With dependent rows, components that E cannot tell apart count as one
+        (:func:`~attomaton.graphs.separation.separate`) and W_fin is the best W in the span of the ties.
     atol : float
         Largest entry of the gradient of the summed loss at which the answer counts as certified.
     ridge : float
         Adds ½ ridge Σ s² to the summed loss. 0, the default: no regulariser.
     solver : LuceSolver, optional
-        The solver to use: :class:`~attomaton.solvers.soft.groups.Newton`.
+        The solver to use: :class:`~attomaton.solvers.soft.newton.Newton`.
     threads : int, optional
         How many the default solver and the certificate use; all processors if not given.
 
     Examples
     --------
-    >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.graphs.edges import extract_edges
-    >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
-    >>> soft = solve_luce(samples, find_components(extract_edges(samples))).expect()
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    >>> soft = solve_luce(samples, at.find_components(at.extract_edges(samples))).expect()
     >>> odds = np.exp(soft.scores.column("score").to_numpy())
     >>> round(float(odds[0] / odds[1]), 6)
     3.0
     """
+    from attomaton.solvers.soft.newton import Newton  # compiles, so only when needed
+
     ridge, atol = real_number(ridge, "ridge", least=0), real_number(atol, "atol", least=0)
     threads = check_threads(threads)
     table = None if embeddings is None else check_embeddings(embeddings, components.edges.n_tokens)
@@ -186,11 +175,19 @@ def solve_luce(
         if not separation.independent:
             if ridge:
                 raise UnsupportedOption("a ridge needs embeddings with independent rows; leave it at 0")
-            return _solve_dependent(_choices_of(samples, separation), separation.components, table, atol)
+            if isinstance(samples, ChoiceTable) and separation.inseparable.any():
+                raise MismatchedParts(
+                    "these embeddings merge components, and the choices given were extracted without that; "
+                    "give the samples, or extract them with separate(components, embeddings).components"
+                )
+            return _solve_dependent(samples, separation.components, table, atol)
     choices = samples if isinstance(samples, ChoiceTable) else extract_choices(samples, components)
     rows, problem = luce_problem(choices, components, connected=ridge == 0.0)
     scores = np.zeros(components.nodes.num_rows)
-    scores[rows] = (solver or _newton(threads)).solve(problem, stiffness=ridge)
+    chosen = cast("object", Newton(threads=threads) if solver is None else solver)
+    if not isinstance(chosen, LuceSolver):
+        raise UnsupportedOption(f"{chosen!r} does not solve the Luce problem; use Newton or DampedNewton")
+    scores[rows] = chosen.solve(problem, stiffness=ridge)
     scores = centre(components.component_of_node, scores)
     embedded: dict[str, Float64] = {}
     if table is not None:
@@ -208,32 +205,15 @@ def solve_luce(
     )
 
 
-def _newton(threads: int | None) -> LuceSolver:
-    from attomaton.solvers.soft.groups import Newton  # compiles, so only when needed
-
-    return Newton(threads=threads)
-
-
-def _choices_of(samples: Samples | ChoiceTable, separation: Separation) -> ChoiceTable:
-    """The choices inside the components that the embeddings leave."""
-    if not isinstance(samples, ChoiceTable):
-        return extract_choices(samples, separation.components)
-    if separation.inseparable.any():
-        raise MismatchedParts(
-            "these embeddings merge components, and the choices given were extracted without that; give the "
-            "samples, or extract the choices with separate(components, embeddings).components"
-        )
-    return samples
-
-
 def _solve_dependent(
-    choices: ChoiceTable, components: Components, table: Float64, atol: float
+    samples: Samples | ChoiceTable, components: Components, table: Float64, atol: float
 ) -> SoftSolution:
     """The best W in the cyclic subspace when scores are not free inside components."""
+    choices = samples if isinstance(samples, ChoiceTable) else extract_choices(samples, components)
     unit, scale = scale_rows(table)
     features, (left, right) = node_features(components, unit)
-    one, other = find_ties(components)
-    _, singular, axes = np.linalg.svd(features[one] - features[other], full_matrices=False)
+    first, second = find_ties(components)
+    _, singular, axes = np.linalg.svd(features[first] - features[second], full_matrices=False)
     axes = axes[singular > NEGLIGIBLE * singular.max(initial=0.0)]
     rows, problem = luce_problem(choices, components, connected=False)
     tied = features[rows] @ axes.T
@@ -259,34 +239,28 @@ def _embed(components: Components, scores: Float64, table: Float64) -> tuple[Flo
     Q_tt' = (e_i − e_j)·(e_i' − e_j') · e_k·e_k', positive definite as the rows of E are independent. It has
     the square of their condition, so what W misses is solved for again until that no longer helps.
     """
+    from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
+
     left, right = find_ties(components)
     query, token = components.query_of_node, components.token_of_node
     unit, scale = scale_rows(table)
     differences = unit[token[left]] - unit[token[right]]
-    asked = unit[query[left]]
-    kernel = (differences @ differences.T) * (asked @ asked.T)
+    queries = unit[query[left]]
+    kernel = (differences @ differences.T) * (queries @ queries.T)
     weights = np.zeros((table.shape[1], table.shape[1]))
-    wanted = missed = scores[left] - scores[right]
-    solve = _factor(kernel)
+    target = missed = scores[left] - scores[right]
+    if not len(kernel):
+        return weights, (unit @ weights @ unit.T)[token, query]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LinAlgWarning)  # a singular one gives infinities or NaN
+        factor = lu_factor(kernel)
     for _ in range(REFINEMENTS):
-        parts = solve(missed)
+        parts = np.asarray(lu_solve(factor, missed), np.float64)
         if not np.isfinite(parts).all():
             break
-        further = weights + (differences * parts[:, None]).T @ asked
-        still = wanted - ((differences @ further) * asked).sum(axis=1)
+        further = weights + (differences * parts[:, None]).T @ queries
+        still = target - ((differences @ further) * queries).sum(axis=1)
         if not np.abs(still).max(initial=0.0) < 0.5 * np.abs(missed).max(initial=0.0):
             break
         weights, missed = further, still
     return weights / scale**2, (unit @ weights @ unit.T)[token, query]
-
-
-def _factor(kernel: Float64) -> Callable[[Float64], Float64]:
-    """What solves with a matrix, factored once; with a singular one it gives infinities or NaN."""
-    from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
-
-    if not len(kernel):
-        return lambda right: right
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LinAlgWarning)
-        factor = lu_factor(kernel)
-    return lambda right: lu_solve(factor, right)

@@ -20,8 +20,8 @@ from attomaton.graphs.grouping import pack_pairs
 from attomaton.graphs.strong import count_components, find_nodes
 from attomaton.solvers.soft.certify import SoftCertificate, certify_slopes
 from attomaton.solvers.soft.curvature import measure_groups
-from attomaton.solvers.soft.groups import Groups, Newton, minimise_groups
-from attomaton.solvers.soft.newton import Array, Choices
+from attomaton.solvers.soft.likelihood import NOT_ONE_CORPUS
+from attomaton.solvers.soft.newton import Array, Choices, Groups, Newton, minimise_groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,35 +65,28 @@ def solve_groups(groups: Groups, *, atol: float = 1e-8, threads: int | None = No
 def group_choices(choices: ChoiceTable, ties: Components) -> Groups:
     """The choices inside ties, sorted by component and winner, with members numbered by component."""
     component, n_tokens = ties.component_of_node, ties.edges.n_tokens
-    place = np.argsort(component, kind="stable")
-    number = np.empty(len(place), np.int32)
-    number[place] = np.arange(len(place), dtype=np.int32)
+    nodes = np.argsort(component, kind="stable")
+    number = np.empty(len(nodes), np.int32)
+    number[nodes] = np.arange(len(nodes), dtype=np.int32)
     borders = group_borders(component, len(ties))
     keys = pack_pairs(ties.query_of_node, ties.token_of_node)
     offsets, tokens = ragged_column(choices.rows, "tokens")
     ends = max(n_tokens, int(max(tokens.max(initial=0), choices["winner"].max(initial=0))) + 1)
     rows = find_nodes(keys, choices["query"], choices["winner"], ends)
     if (rows < 0).any():
-        raise _refuse()
+        raise MismatchedParts(NOT_ONE_CORPUS)
     winner = number[rows]
     order = np.argsort(winner, kind="stable")
     winner, sorted_offsets = winner[order], offsets_of(np.diff(offsets)[order])
     lists = offsets, tokens, ragged_column(choices.rows, "multiplicities")[1], choices["query"]
-    limits = borders[component[place]], borders[component[place] + 1]
+    limits = borders[component[nodes]], borders[component[nodes] + 1]
     alternative, multiplicity, inside = _sort_members(order, lists, (keys, number), (winner, *limits), ends)
-    starts = sorted_offsets[group_borders(winner, len(place))]
+    starts = sorted_offsets[group_borders(winner, len(nodes))]
     if not (inside and count_components(starts, alternative) == len(ties)):
-        raise _refuse()
-    made = choices["count"][order].astype(np.float64)
-    sorted_choices = Choices(alternative, sorted_offsets, multiplicity, winner, made)
-    return Groups(sorted_choices, place, borders, group_borders(component[place][winner], len(ties)))
-
-
-def _refuse() -> MismatchedParts:
-    return MismatchedParts(
-        "these choices and these components are not of one corpus: a choice set leaves its component, or "
-        "no choices connect it; give the samples that the components were found from"
-    )
+        raise MismatchedParts(NOT_ONE_CORPUS)
+    counts = choices["count"][order].astype(np.float64)
+    sorted_choices = Choices(alternative, sorted_offsets, multiplicity, winner, counts)
+    return Groups(sorted_choices, nodes, borders, group_borders(component[nodes][winner], len(ties)))
 
 
 @compiled
@@ -113,27 +106,27 @@ def _sort_members(
     offsets, tokens, times, queries = lists
     keys, number = nodes
     winner, lowest, behind = within
-    known = np.full(size, np.int32(-1), np.int32)
+    number_of = np.full(size, np.int32(-1), np.int32)
     alternative, multiplicity = np.empty(len(tokens), np.int32), np.empty(len(tokens), np.int32)
-    first = end = place = 0
+    first = end = position = 0
     query, inside = np.int64(-1), True
     for rank in range(len(order)):
         choice, own = order[rank], winner[rank]
         if queries[choice] != query:
             query = np.int64(queries[choice])
             for row in range(first, end):
-                known[keys[row] & (MAX_TOKENS - 1)] = -1
+                number_of[keys[row] & (MAX_TOKENS - 1)] = -1
             first = end
             while first < len(keys) and (keys[first] >> TOKEN_BITS) < query:
                 first += 1
             end = first
             while end < len(keys) and (keys[end] >> TOKEN_BITS) == query:
-                known[keys[end] & (MAX_TOKENS - 1)] = number[end]
+                number_of[keys[end] & (MAX_TOKENS - 1)] = number[end]
                 end += 1
         for entry in range(offsets[choice], offsets[choice + 1]):
-            member = known[tokens[entry]]
+            member = number_of[tokens[entry]]
             if member < lowest[own] or member >= behind[own]:
                 inside = False
-            alternative[place], multiplicity[place] = member, times[entry]
-            place += 1
+            alternative[position], multiplicity[position] = member, times[entry]
+            position += 1
     return alternative, multiplicity, inside

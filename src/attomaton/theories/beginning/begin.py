@@ -9,15 +9,14 @@ import numpy as np
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.base.progress import as_stages
-from attomaton.base.tables import Int64
-from attomaton.corpora.readers.given import WINDOW, ReadingOptions, check_options
-from attomaton.corpora.samples import Samples, Skipped
+from attomaton.corpora.readers.corpus import ReadingOptions, check_options
+from attomaton.corpora.samples import WINDOW, Samples, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.engines.choose import Adder, Engine, as_engine
 from attomaton.engines.sums import AddUp
-from attomaton.theories.beginning.passes import CountTokens, Cutting
+from attomaton.theories.beginning.passes import CountTokens, Cutting, Frequent
 from attomaton.theories.beginning.result import Beginning
-from attomaton.theories.beginning.sequences import Frequent
 from attomaton.theories.beginning.statistics import add_statistics
 
 REST = "<rest>"
@@ -48,9 +47,8 @@ def begin(
     engine : str or Engine
         As in :func:`~attomaton.learn`; the answer is the same to the last bit.
     work : path, optional
-        A folder of your own, new or of an earlier call, for what the engines duckdb and spark write on their
-        way: a call that was cut short is taken up there, and it is yours to delete. By default it is among
-        the temporary files and removed at the end. Spark on several machines needs one that they share.
+        A folder of your own for what duckdb and spark write on their way; a call that was cut short is taken
+        up there. By default among the temporary files. Spark on several machines needs one that they share.
     progress : bool or callable
         With True, the name of each stage is printed on stderr as it begins; a callable is called with it.
     **options
@@ -62,12 +60,6 @@ def begin(
 
     Examples
     --------
-    >>> begin("to be or not to be that is the question".split(), window=3)
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableSource: each of the 10 texts given is a document of at most one token, so
-    there is no sample at all; if they are the words of one document, give them as a list in a list ([words]),
-    and if they are paths of files, give a folder, a glob or a list of pathlib.Path
     >>> beginning = begin(["to be or not to be that is the question"], window=3)
     >>> beginning
     Beginning(3 sequences of 3 tokens, vocabulary of 8)
@@ -83,17 +75,10 @@ def begin(
     announce = as_stages(progress)
     adder = Adder(as_engine(engine), announce)
     with adder.reading(corpus, options, work) as (tokens, vocabulary, about, add_up):
-        cutting, vocabulary = _cut(window, tokens.n_tokens, most_frequent, add_up, vocabulary)
-        statistics = add_statistics(cutting, add_up, announce)
+        frequent, vocabulary = find_frequent(tokens.n_tokens, most_frequent, add_up, vocabulary)
+        size = tokens.n_tokens if frequent is None else frequent.n_tokens
+        statistics = add_statistics(Cutting(window, size, frequent), add_up, announce)
     return Beginning(statistics, vocabulary, Skipped(**about["skipped"]))
-
-
-def _cut(
-    window: int, n_tokens: int, most_frequent: int | None, add_up: AddUp, vocabulary: Vocabulary | None
-) -> tuple[Cutting, Vocabulary | None]:
-    """How the corpus is cut, and the names of its tokens then."""
-    frequent, vocabulary = find_frequent(n_tokens, most_frequent, add_up, vocabulary)
-    return Cutting(window, n_tokens if frequent is None else frequent.n_tokens, frequent), vocabulary
 
 
 def find_frequent(
@@ -103,22 +88,12 @@ def find_frequent(
     if most_frequent is None or n_tokens <= most_frequent:
         return None, vocabulary
     counted = add_up(CountTokens(n_tokens))["tokens"]
-    counts: Int64 = _spread(counted.keys, counted.counts, n_tokens)
+    counts = np.zeros(n_tokens, np.int64)
+    counts[counted.keys] = counted.counts
     frequent = Frequent.among(counts, most_frequent)
-    return frequent, _rename(frequent, vocabulary)
-
-
-def _spread(keys: Int64, counts: Int64, size: int) -> Int64:
-    spread = np.zeros(size, np.int64)
-    spread[keys] = counts
-    return spread
-
-
-def _rename(frequent: Frequent, vocabulary: Vocabulary | None) -> Vocabulary:
-    """The names of the tokens that are kept, and of the rest."""
-    kept: list[int] = frequent.kept.tolist()
-    names = [str(token) if vocabulary is None else vocabulary.tokens[token] for token in kept]
+    names = [name_token(vocabulary, token) for token in frequent.kept.tolist()]
     rest = REST
     while rest in names:
         rest = f"<{rest}>"
-    return Vocabulary((*names, rest), "word" if vocabulary is None else vocabulary.tokenizer)
+    tokenizer = "word" if vocabulary is None else vocabulary.tokenizer
+    return frequent, Vocabulary((*names, rest), tokenizer)

@@ -116,12 +116,8 @@ def follow_course(
         Size of the vocabulary.
     step_size : float
         η.
-    steps : int
-        How far.
-    n_layers : int
-        L.
-    every : int
-        Steps between records.
+    steps, n_layers, every : int
+        How far, L, and the steps between records.
 
     Examples
     --------
@@ -142,12 +138,11 @@ def follow_course(
     kept, records = [0], [weights]
     for step in range(1, count + 1):
         slopes = _find_slopes(corpus, weights)
-        weights = CourseWeights(
-            weights.attention + size * slopes.attention,
-            weights.positions + size * slopes.positions,
-            weights.values + size * slopes.values,
-            weights.output + size * slopes.output,
+        moved = (
+            getattr(weights, name) + size * getattr(slopes, name)
+            for name in ("attention", "positions", "values", "output")
         )
+        weights = CourseWeights(*moved)
         if step % pace == 0 or step == count:
             kept.append(step)
             records.append(weights)
@@ -193,7 +188,26 @@ class _Corpus:
 
     @cached_property
     def tables(self) -> "_Tables":
-        return _count_tables(self)
+        """The tables, some sequences at a time; the spread is the second moment less that of the means."""
+        size, eye = self.n_tokens, np.eye(self.n_tokens)
+        sums = {name: np.zeros((size, size)) for name in ("xy", "1y", "2y", "1x", "2x", "11", "12", "22")}
+        some = max(ROWS // self.window, 1)
+        for first in range(0, len(self.tokens), some):
+            one_hot = eye[self.tokens[first : first + some]]
+            once = self.uniform @ one_hot
+            labels = eye[self.labels[first : first + some]]
+            parts = {"x": one_hot, "y": labels, "1": once, "2": self.uniform @ once}
+            flat = {name: part.reshape(-1, size) for name, part in parts.items()}
+            for name, total in sums.items():
+                total += flat[name[0]].T @ flat[name[1]] / self.tokens.size
+        shares = sums["xy"].sum(axis=1)
+        divided = np.where(shares > 0, shares, 1.0)
+        once, both, twice = (
+            sums[name] - (sums[f"{name[0]}x"] / divided) @ sums[f"{name[1]}x"].T
+            for name in ("11", "12", "22")
+        )
+        nexts, currents = (sums["1y"], sums["2y"]), (sums["1x"], sums["2x"])
+        return _Tables(sums["xy"], nexts, currents, (once, both, twice))
 
     def look_up(self, table: Float64) -> Float64:
         """X table Xᵀ of every sequence."""
@@ -243,29 +257,6 @@ def _lay_out(sequences: Integers, n_tokens: int) -> _Corpus:
         )
     ids = table.astype(np.int64)
     return _Corpus(ids[:, :-1], ids[:, 1:], n_tokens)
-
-
-def _count_tables(corpus: _Corpus) -> _Tables:
-    """The tables, some sequences at a time; the spread is the second moment less that of the means."""
-    size, eye = corpus.n_tokens, np.eye(corpus.n_tokens)
-    sums = {name: np.zeros((size, size)) for name in ("xy", "1y", "2y", "1x", "2x", "11", "12", "22")}
-    some = max(ROWS // corpus.window, 1)
-    for first in range(0, len(corpus.tokens), some):
-        tokens, labels = corpus.tokens[first : first + some], corpus.labels[first : first + some]
-        held = eye[tokens]
-        once = corpus.uniform @ held
-        parts = {"x": held, "y": eye[labels], "1": once, "2": corpus.uniform @ once}
-        flat = {name: one.reshape(-1, size) for name, one in parts.items()}
-        for name, one in sums.items():
-            one += flat[name[0]].T @ flat[name[1]] / corpus.tokens.size
-    shares = sums["xy"].sum(axis=1)
-    divided = np.where(shares > 0, shares, 1.0)
-    spread = [
-        sums[name] - (sums[f"{name[0]}x"] / divided) @ sums[f"{name[1]}x"].T for name in ("11", "12", "22")
-    ]
-    return _Tables(
-        sums["xy"], (sums["1y"], sums["2y"]), (sums["1x"], sums["2x"]), (spread[0], spread[1], spread[2])
-    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,18 +1,177 @@
-"""The passes over a corpus: what is listed of each piece, for an engine to add up."""
+"""The passes over a corpus: what is listed of each piece, for an engine to add up.
+
+What looking at a token is worth: G = Σ_B Φ̄, by next token and token looked at.
+
+With C the counted bigrams (token × next), F the smoothed contexts (next × token), M = NT positions and the
+centring P = I − 𝟙𝟙ᵀ/V: B̄ = C P/M and Φ̄ = P F/M, so G = P Cᵀ C P F/M³. Its columns have mean 0 already,
+so R_i G is G looked up. It is computed a block of columns at a time, from sparse C and F.
+
+How documents are cut into the sequences that the theory of the beginning speaks of.
+
+A sequence has ``window`` tokens, and at each of its positions the next token is predicted, so it takes
+``window + 1`` tokens of a document. The next sequence begins with the last of them: no token is predicted
+twice. What is left of a document, fewer than ``window + 1`` tokens, is left out, because the mean of the
+theory is over sequences of one length; so is a document that is shorter than that.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+from scipy import sparse
 
 from attomaton.base.artifacts import digest_arrays
-from attomaton.base.tables import Float64, Int32, Int64
-from attomaton.corpora.pieces import Piece
+from attomaton.base.ragged import offsets_of
+from attomaton.base.tables import Float64, Int32, Int64, column
+from attomaton.corpora.documents import Piece
 from attomaton.engines.sums import split_numbers
-from attomaton.theories.beginning.gain import Gain
-from attomaton.theories.beginning.sequences import Frequent, context_pairs, cut_documents, list_sequences
+
+
+def cut_documents(documents: Int64, window: int) -> Int64:
+    """Where each sequence begins.
+
+    ``documents`` are their offsets, shape (n_documents + 1,); a sequence has ``window`` tokens, and its next
+    tokens end one further.
+
+    Examples
+    --------
+    >>> cut_documents(np.array([0, 7, 9, 13]), window=3).tolist()  # documents of 7, 2 and 4 tokens
+    [0, 3, 9]
+    """
+    whole = np.maximum(np.diff(documents) - 1, 0) // window
+    number = np.arange(int(whole.sum())) - np.repeat(offsets_of(whole)[:-1], whole)
+    return np.repeat(documents[:-1], whole) + window * number
+
+
+@dataclass(frozen=True, eq=False)
+class Frequent:
+    """Which tokens keep an id of their own, and one id for all others.
+
+    Attributes
+    ----------
+    kept : int64 array, shape (n_kept,)
+        Old ids, the most frequent first; each has its place as new id.
+    ids : int32 array, shape (n_old,)
+        Old id → new id; ``n_kept`` for all others.
+
+    Examples
+    --------
+    >>> frequent = Frequent.among(np.array([1, 7, 0, 7]), 2)
+    >>> frequent.kept.tolist(), frequent.ids.tolist(), frequent.n_tokens
+    ([1, 3], [2, 0, 2, 1], 3)
+    """
+
+    kept: Int64
+    ids: Int32
+
+    @classmethod
+    def among(cls, counts: Int64, n_kept: int) -> "Frequent":
+        """The ``n_kept`` most frequent tokens; of equally frequent ones, those with the smaller id."""
+        kept = np.argsort(-counts, kind="stable")[:n_kept]
+        ids = np.full(len(counts), len(kept), np.int32)
+        ids[kept] = np.arange(len(kept), dtype=np.int32)
+        return cls(kept, ids)
+
+    @property
+    def n_tokens(self) -> int:
+        """How many new ids there are, with the one of all others."""
+        return len(self.kept) + 1
+
+
+def context_pairs(window: int, most: int) -> Iterator[tuple[Int64, Int64]]:
+    """The pairs of a position t and a position u ≤ t, both counted from 0: about ``most`` at a time.
+
+    All pairs of one t come together.
+    """
+    first = 0
+    while first < window:
+        last, size = first + 1, first + 1
+        while last < window and size + last + 1 <= most:
+            size += last + 1
+            last += 1
+        counts = np.arange(first + 1, last + 1)
+        t = np.repeat(counts - 1, counts)
+        yield t, np.arange(size) - np.repeat(np.cumsum(counts) - counts, counts)
+        first = last
+
+
+DENSE_TOKENS = 10_000
+"""Vocabularies up to this size have dense tables of pairs; beyond it there are only the pairs that occur."""
+
+BLOCK_ENTRIES = 1 << 22
+"""Entries of a block of columns: 32 MB for each array of them."""
+
+_sparse: Any = sparse
+_arrow: Any = pa
+
+
+@dataclass(frozen=True, eq=False)
+class Gain:
+    """G at all pairs of a next token and a token, or at those that occur in the corpus.
+
+    ``pairs`` are rising keys ``next · V + token``; None where ``values`` has all V² of them.
+    """
+
+    pairs: Int64 | None
+    values: Float64
+
+    def to_table(self) -> pa.Table:
+        """The columns pair, where there are pairs, and value."""
+        columns = {} if self.pairs is None else {"pair": self.pairs}
+        return _arrow.table({**columns, "value": self.values})
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> "Gain":
+        """The gain that :meth:`to_table` described."""
+        pairs = column(table, "pair") if "pair" in table.column_names else None
+        return cls(pairs, column(table, "value"))
+
+    def look_up(self, keys: Int64) -> Float64:
+        """G at these pairs, each of which occurs."""
+        return self.values[keys if self.pairs is None else np.searchsorted(self.pairs, keys)]
+
+    @cached_property
+    def unit(self) -> float:
+        """A power of two that no |Q_i[t, u]| exceeds; sums are counted in parts of it."""
+        largest = float(np.abs(self.values).max(initial=0.0))
+        return float(np.ldexp(1.0, int(np.frexp(largest)[1]) + 1)) if largest else 1.0
+
+    @cached_property
+    def digest(self) -> str:
+        """Of all of it."""
+        return digest_arrays(self.values) if self.pairs is None else digest_arrays(self.pairs, self.values)
+
+
+def find_gain(bigrams: Any, contexts: Any, n_positions: int) -> Gain:
+    """G from counted bigrams (token × next) and smoothed contexts (next × token), both CSR, not centred."""
+    n_tokens = bigrams.shape[0]
+    by_token, sums = contexts.tocsc(), contexts.sum(axis=0)
+    counts, turned = bigrams.astype(np.float64), bigrams.T.tocsr().astype(np.float64)
+    width = max(1, BLOCK_ENTRIES // n_tokens)
+    table = np.zeros((n_tokens, n_tokens)) if n_tokens <= DENSE_TOKENS else None
+    found: Any = by_token.copy() if table is None else None
+    for first in range(0, n_tokens, width):
+        columns = slice(first, min(first + width, n_tokens))
+        block = by_token[:, columns].toarray() - sums[columns] / n_tokens
+        block = turned @ (counts @ block)
+        block = (block - block.mean(axis=0)) / float(n_positions) ** 3
+        if table is not None:
+            table[:, columns] = block
+            continue
+        borders = found.indptr[columns.start : columns.stop + 1]
+        owner = np.repeat(np.arange(len(borders) - 1), np.diff(borders))
+        inside = slice(borders[0], borders[-1])
+        found.data[inside] = block[found.indices[inside], owner]
+    if table is not None:
+        return Gain(None, table.ravel())
+    rows = found.tocsr()
+    rows.sort_indices()
+    next_tokens = np.repeat(np.arange(n_tokens, dtype=np.int64), np.diff(rows.indptr))
+    return Gain(next_tokens * n_tokens + rows.indices, rows.data)
+
 
 PAIRS_AT_ONCE = 1 << 21
 """Pairs of positions that are listed at once: 16 MB for each array of them."""
@@ -23,7 +182,7 @@ READ = ("documents", "tokens", "labels", "sequences")
 Listed = tuple[str, Int64, Int64, Int64 | None]
 
 
-class _NoLookup:
+class PlainPass:
     """A pass that looks nothing up."""
 
     @property
@@ -37,7 +196,7 @@ class _NoLookup:
 
 
 @dataclass(frozen=True)
-class CountTokens(_NoLookup):
+class CountTokens(PlainPass):
     """How often each token occurs in the corpus."""
 
     n_tokens: int
@@ -60,17 +219,7 @@ class CountTokens(_NoLookup):
 
 @dataclass(frozen=True, eq=False)
 class Cutting:
-    """How a corpus becomes sequences: tokens of a sequence, size of the vocabulary, tokens that are one.
-
-    Attributes
-    ----------
-    window : int
-        Tokens of a sequence.
-    n_tokens : int
-        Size of the vocabulary, after tokens were made one.
-    frequent : Frequent, optional
-        Which tokens keep their own id.
-    """
+    """How a corpus becomes sequences: tokens of one, size of the vocabulary, tokens that keep their id."""
 
     window: int
     n_tokens: int
@@ -79,14 +228,16 @@ class Cutting:
     @property
     def settings(self) -> dict[str, Any]:
         """All that it does, as plain values."""
-        told = None if self.frequent is None else digest_arrays(self.frequent.kept)
-        return {"window": self.window, "n_tokens": self.n_tokens, "frequent": told}
+        digest = None if self.frequent is None else digest_arrays(self.frequent.kept)
+        return {"window": self.window, "n_tokens": self.n_tokens, "frequent": digest}
 
     def sequences(self, piece: Piece) -> Iterator[Int64]:
         """The sequences of a piece with their last next token, shape (n, window + 1), some at a time."""
         at_once = max(1, 2 * PAIRS_AT_ONCE // (self.window * (self.window + 1)))
-        for part in list_sequences(piece, self.window, at_once):
-            yield self._renamed(part).astype(np.int64)
+        starts = cut_documents(piece.documents, self.window)
+        for first in range(0, len(starts), at_once):
+            part = piece.ids[starts[first : first + at_once, None] + np.arange(self.window + 1)]
+            yield (part if self.frequent is None else self.frequent.ids[part]).astype(np.int64)
 
     def pairs(self, piece: Piece) -> Iterator[tuple[Int64, Int64, Int64]]:
         """Some sequences of a piece with some positions t and u ≤ t, all u of a t together."""
@@ -98,12 +249,9 @@ class Cutting:
         """Two tokens as one key."""
         return (first * self.n_tokens + second).ravel()
 
-    def _renamed(self, ids: Int32) -> Int32:
-        return ids if self.frequent is None else self.frequent.ids[ids]
-
 
 @dataclass(frozen=True, eq=False)
-class CountContexts(_NoLookup):
+class CountContexts(PlainPass):
     """First pass: bigrams, and next tokens with the tokens of their smoothed context.
 
     Key ``x · V + y`` of ``bigrams`` counts next tokens y of x; key ``y · V + x`` of ``contexts`` sums up 1/t
@@ -127,7 +275,11 @@ class CountContexts(_NoLookup):
     def __call__(self, piece: Piece, /) -> Iterator[Listed]:
         """The counts of a piece."""
         cut = self.cutting
-        yield "read", np.arange(len(READ)), count_read(piece, cut.window), None
+        sizes = np.diff(piece.documents)
+        n_labels = int(np.maximum(sizes - 1, 0).sum())  # tokens with another before them in their document
+        n_sequences = len(cut_documents(piece.documents, cut.window))
+        read = np.array([len(sizes), len(piece.ids), n_labels, n_sequences])
+        yield "read", np.arange(len(READ)), read, None
         for sequences in cut.sequences(piece):
             keys = cut.pack(sequences[:, :-1], sequences[:, 1:])
             yield "bigrams", keys, np.ones(len(keys), np.int64), None
@@ -135,13 +287,6 @@ class CountContexts(_NoLookup):
             keys = cut.pack(sequences[:, t + 1], sequences[:, u])
             high, low = split_numbers(1 / (t + 1))
             yield "contexts", keys, np.tile(high, len(sequences)), np.tile(low, len(sequences))
-
-
-def count_read(piece: Piece, window: int) -> Int64:
-    """Counts of what ``READ`` names; a label is a token with another before it in its document."""
-    sizes = np.diff(piece.documents)
-    n_labels = int(np.maximum(sizes - 1, 0).sum())
-    return np.array([len(sizes), len(piece.ids), n_labels, len(cut_documents(piece.documents, window))])
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """What ``begin`` returns: first looks, lags and weights, with what the theorem promises of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -9,20 +9,59 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from scipy import sparse
 
-from attomaton.base.artifacts import load_run, write_run
-from attomaton.base.display import SHOWN
+from attomaton.base.artifacts import FolderKind, Run, load_run, write_run
+from attomaton.base.borders import (
+    check_counts,
+    check_floats,
+    check_ids,
+    check_int64,
+    check_offsets,
+    check_size,
+)
 from attomaton.base.errors import UnknownToken
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
-from attomaton.base.printing import Block, Grid, Printed, blocks_of
+from attomaton.base.printing import SHOWN, Block, Grid, Printed, blocks_of
 from attomaton.base.tables import Float64, Int64, make_table
-from attomaton.corpora.samples import NOTHING_SKIPPED, Skipped
-from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Skipped
+from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary, vocabulary_records
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.theories.beginning.statistics import Statistics
-from attomaton.theories.beginning.storage import KIND, pack, unpack
 from attomaton.theories.beginning.theorem import WEIGHTS, Coefficients, Setting, TheoremBounds, check_setting
+
+KIND = FolderKind("beginning", "a beginning", "attomaton begin --out")
+TABLES = ("counts", "smoothed", "looks")
+SIZES = ("n_sequences", "n_documents", "n_read", "n_labels")
+MOST = 1 << 53
+_sparse: Any = sparse
+
+
+def unpack(run: Run) -> tuple[Statistics, Vocabulary | None, Skipped]:
+    """Every part checked, in the order in which one indexes another."""
+    size = check_size(run.manifest["n_tokens"], MAX_TOKENS, "n_tokens")
+    tables = {name: _table(run, name, size) for name in TABLES}
+    lags = check_floats(run.arrays["lags"], (None,), "lags")
+    sizes = {name: check_size(run.manifest[name], MOST, name) for name in SIZES}
+    vocabulary = read_vocabulary(run.records, size)
+    return Statistics(**tables, lags=lags, **sizes), vocabulary, Skipped(**run.manifest["skipped"])
+
+
+def _table(run: Run, name: str, size: int) -> Any:
+    offsets = check_int64(run.arrays[f"{name}/offsets"], f"offsets of {name}")
+    columns = check_int64(run.arrays[f"{name}/columns"], f"columns of {name}")
+    given = run.arrays[f"{name}/values"]
+    check_offsets(offsets, len(columns), f"offsets of {name}")
+    check_ids(columns, size, f"a column of {name}")
+    if len(offsets) != size + 1 or len(given) != len(columns):
+        raise ValueError(f"{name} has other sizes than it should")
+    if name == "counts":
+        values: Any = check_int64(given, name)
+        check_counts(values, 1, name)
+    else:
+        values = check_floats(given, (None,), name)
+    return _sparse.csr_array((values, columns, offsets), shape=(size, size))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,11 +151,8 @@ class EarlyWeights(Printed):
 LOOKS = pa.schema([("token", pa.int32()), ("gain", pa.float64())])
 ALL_LOOKS = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("gain", pa.float64())])
 LAGS = pa.schema([("lag", pa.int32()), ("gain", pa.float64())])
-LOOKS_TITLE, LAGS_TITLE = "First looks of each query", "How far back attention looks first"
 FURTHEST = 32
 """Lags that are printed; ``.lags`` has all."""
-
-HEADERS = ["query", "turns to", "turns from"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -244,6 +280,10 @@ class Beginning(Tabular):
     (2, [0, 1, 2])
     >>> beginning.table().column_names, beginning.table().num_rows
     (['query', 'token', 'gain'], 7)
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     at.Beginning.load(beginning.save(f"{folder}/begun"))
+    Beginning(2 sequences of 4 tokens, vocabulary of 3)
     >>> beginning.weights_at(10, step_size=0.1)
     EarlyWeights(step 10 of size 0.1)
     >>> beginning.valid_until(step_size=0.1), beginning.bounds_at(10, step_size=0.1).reasons
@@ -276,16 +316,8 @@ class Beginning(Tabular):
     ) -> EarlyWeights:
         """The forecast weights of every layer after ``step`` steps of size ``step_size``.
 
-        Parameters
-        ----------
-        step : int
-            s.
-        step_size : float
-            η.
-        n_layers : int
-            L; the forecast is the same for every depth and layer, and the bounds are not.
-        start : str
-            ``"zero"`` for weights that begin at 0, ``"small"`` for small Gaussian numbers; for the bounds.
+        The forecast is the same for every layer and depth; ``n_layers`` and ``start`` (``"zero"``, or
+        ``"small"`` for small Gaussian numbers) are for the bounds.
         """
         sizes = (self.statistics.window, self.statistics.n_tokens)
         setting = check_setting(*sizes, step_size, n_layers, start)
@@ -308,54 +340,42 @@ class Beginning(Tabular):
         return np.argsort(-counts, kind="stable")[: int(np.count_nonzero(counts))]
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the statistics and the vocabulary to a folder, whole; ``overwrite`` replaces an earlier one.
-
-        Examples
-        --------
-        >>> import tempfile, attomaton as at
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     place = at.begin(["a b a c a b a c a"], window=4).save(f"{folder}/begun")
-        ...     at.Beginning.load(place)
-        Beginning(2 sequences of 4 tokens, vocabulary of 3)
-        """
-        run = pack(self.statistics, self.vocabulary, self.skipped)
+        """Write statistics and vocabulary to a folder, whole; ``overwrite`` replaces an earlier one."""
+        found = self.statistics
+        arrays: dict[str, Any] = {"lags": found.lags}
+        for name in TABLES:
+            table = getattr(found, name)
+            arrays |= {
+                f"{name}/offsets": table.indptr.astype(np.int64),
+                f"{name}/columns": table.indices.astype(np.int64),
+                f"{name}/values": table.data,
+            }
+        sizes = {name: getattr(found, name) for name in SIZES}
+        manifest = {"n_tokens": found.n_tokens, **sizes, "skipped": asdict(self.skipped)}
+        run = Run({}, arrays, vocabulary_records(self.vocabulary), manifest)
         return write_run(path, run, KIND, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Beginning":
-        """Read a folder that :meth:`save` wrote; what was altered does not load.
-
-        Examples
-        --------
-        >>> import tempfile, attomaton as at
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     place = at.begin([[0, 1, 0, 1]], window=3).save(f"{folder}/begun")
-        ...     at.Beginning.load(place).lags
-        Lags(3 lags)
-        """
+        """Read a folder that :meth:`save` wrote; what was altered does not load."""
         return cls(*load_run(path, KIND, unpack))
 
     def to_dict(self, queries: Sequence[int | str] | None = None, *, shown: int = 5) -> dict[str, Any]:
         """The sizes, the first looks of some queries and all lags as plain JSON values.
 
-        Parameters
-        ----------
-        queries : sequence of int or str, optional
-            Whose looks are told; by default the 8 most frequent queries.
-        shown : int
-            How many tokens of each query are told that it turns to, and turns from.
+        Without ``queries`` the looks of the 8 most frequent ones are told; ``shown`` tokens of each.
         """
-        asked = self.queries[:SHOWN].tolist() if queries is None else queries
-        told = self.statistics
+        chosen = self.queries[:SHOWN].tolist() if queries is None else queries
+        found = self.statistics
         return {
-            "documents": told.n_documents,
-            "sequences": told.n_sequences,
-            "window": told.window,
-            "tokens": told.n_tokens,
-            "labels": told.n_labels,
-            "left_out": told.left_out,
-            "looks": [self.first_looks(query).to_dict(shown) for query in asked],
-            "lags": told.lags.tolist(),
+            "documents": found.n_documents,
+            "sequences": found.n_sequences,
+            "window": found.window,
+            "tokens": found.n_tokens,
+            "labels": found.n_labels,
+            "left_out": found.left_out,
+            "looks": [self.first_looks(query).to_dict(shown) for query in chosen],
+            "lags": found.lags.tolist(),
         }
 
     def _id_of(self, query: Any) -> int:
@@ -391,25 +411,20 @@ class Beginning(Tabular):
 
 def tell_beginning(beginning: Beginning, queries: Sequence[int | str] | None = None) -> list[Block]:
     """What ``print`` shows, with the first looks of these queries; by default of the most frequent."""
-    lags: list[float] = beginning.statistics.lags[:FURTHEST].tolist()
+    found, record = beginning.statistics, beginning.to_dict(queries, shown=3)
+    facts = [
+        ("sequences", f"{found.n_sequences:,} of {found.window:,} tokens"),
+        ("vocabulary", f"{found.n_tokens:,} tokens"),
+        ("left out", f"{found.left_out:,} of {found.n_labels:,} labels, at the ends of documents"),
+    ]
+    looks = [
+        (one["query"], *(" ".join(row["token"] for row in one[way]) for way in ("turns_to", "turns_from")))
+        for one in record["looks"]
+    ]
+    lags = [(lag, f"{gain:.3g}") for lag, gain in enumerate(record["lags"][:FURTHEST])]
     return [
         repr(beginning),
-        Grid("What was read", ["", ""], _facts(beginning.statistics)),
-        Grid(LOOKS_TITLE, HEADERS, _rows(beginning.to_dict(queries, shown=3))),
-        Grid(LAGS_TITLE, LAGS.names, [(lag, f"{gain:.3g}") for lag, gain in enumerate(lags)]),
+        Grid("What was read", ["", ""], facts),
+        Grid("First looks of each query", ["query", "turns to", "turns from"], looks),
+        Grid("How far back attention looks first", LAGS.names, lags),
     ]
-
-
-def _facts(told: Statistics) -> list[tuple[str, str]]:
-    return [
-        ("sequences", f"{told.n_sequences:,} of {told.window:,} tokens"),
-        ("vocabulary", f"{told.n_tokens:,} tokens"),
-        ("left out", f"{told.left_out:,} of {told.n_labels:,} labels, at the ends of documents"),
-    ]
-
-
-def _rows(record: dict[str, Any]) -> list[tuple[str, str, str]]:
-    def words(looks: list[dict[str, Any]]) -> str:
-        return " ".join(row["token"] for row in looks)
-
-    return [(one["query"], words(one["turns_to"]), words(one["turns_from"])) for one in record["looks"]]

@@ -12,10 +12,16 @@ from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.base.progress import silent
 from attomaton.base.tables import Float64, Int64
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.engines.sums import AddUp, sum_pieces
-from attomaton.theories.beginning.gain import DENSE_TOKENS, find_gain
-from attomaton.theories.beginning.passes import READ, CountContexts, CountLooks, Cutting
+from attomaton.theories.beginning.passes import (
+    DENSE_TOKENS,
+    READ,
+    CountContexts,
+    CountLooks,
+    Cutting,
+    find_gain,
+)
 
 _sparse: Any = sparse
 
@@ -127,7 +133,7 @@ def find_statistics(corpus: Any, *, window: int, n_tokens: int | None = None) ->
     Parameters
     ----------
     corpus : Piece, or sequence of sequences of int
-        The documents; see :mod:`attomaton.theories.beginning.sequences` for how they are cut.
+        The documents; see :mod:`attomaton.theories.beginning.passes` for how they are cut.
     window : int
         Tokens of a sequence, T.
     n_tokens : int, optional
@@ -139,8 +145,14 @@ def find_statistics(corpus: Any, *, window: int, n_tokens: int | None = None) ->
     [0.0019, -0.0008, -0.0011]
     """
     window = whole_number(window, "window", least=1)
-    piece = corpus if isinstance(corpus, Piece) else _piece_of(corpus, n_tokens)
-    return add_statistics(Cutting(window, piece.n_tokens), lambda count: sum_pieces([piece], count))
+    if not isinstance(corpus, Piece):
+        lists = [np.asarray(one, np.int64) for one in corpus]
+        ids = np.concatenate([np.empty(0, np.int64), *lists])
+        size = int(ids.max(initial=-1)) + 1
+        if n_tokens is not None:
+            size = whole_number(n_tokens, "n_tokens", least=1)
+        corpus = Piece(ids.astype(np.int32), np.cumsum([0, *map(len, lists)]), 0, size)
+    return add_statistics(Cutting(window, corpus.n_tokens), lambda count: sum_pieces([corpus], count))
 
 
 def add_statistics(cutting: Cutting, add_up: AddUp, announce: Callable[[str], object] = silent) -> Statistics:
@@ -175,26 +187,8 @@ def _matrix(keys: Int64, values: Any, n_tokens: int) -> Any:
     return _sparse.csr_array((values, keys % n_tokens, borders), shape=(n_tokens, n_tokens))
 
 
-def _piece_of(documents: Any, n_tokens: int | None) -> Piece:
-    lists = [np.asarray(one, np.int64) for one in documents]
-    ids = np.concatenate([np.empty(0, np.int64), *lists])
-    size = int(ids.max(initial=-1)) + 1 if n_tokens is None else whole_number(n_tokens, "n_tokens", least=1)
-    borders = np.cumsum([0, *map(len, lists)])
-    return Piece(ids.astype(np.int32), borders, 0, size)
-
-
-@dataclass(frozen=True, eq=False)
-class Defined:
-    """B̄, Φ̄, Q̄ (n_tokens × n_tokens each) and Δ (window) as their definitions say."""
-
-    bigrams: Float64
-    contexts: Float64
-    looks: Float64
-    lags: Float64
-
-
-def define_statistics(sequences: Sequence[Sequence[int]], n_tokens: int) -> Defined:
-    """B̄, Φ̄, Q̄ and Δ of N sequences of T tokens, each given with one token more: its last next token.
+def define_statistics(sequences: Sequence[Sequence[int]], n_tokens: int) -> dict[str, Float64]:
+    """B̄, Φ̄, Q̄ and Δ by name, of N sequences of T tokens, each given with one token more: its last next token.
 
     With X_i (T × V) the one-hot tokens of sequence i, Y_i their next tokens, R_i = Y_i − 1/V, and uniform
     causal attention A₀[t, u] = 1/t for u ≤ t:
@@ -215,17 +209,12 @@ def define_statistics(sequences: Sequence[Sequence[int]], n_tokens: int) -> Defi
         contexts += residual.T @ attention @ tokens / size
     gain = bigrams.T @ bigrams @ contexts
     for tokens, residual in pairs:
-        slopes = _slopes(residual @ gain @ tokens.T)
+        worth = residual @ gain @ tokens.T
+        slopes = np.zeros_like(worth)
+        for t in range(window):
+            seen = worth[t, : t + 1]
+            slopes[t, : t + 1] = (seen - seen.mean()) / (t + 1)
         looks += tokens.T @ slopes @ tokens / size
         for lag in range(window):
             lags[lag] += np.trace(slopes, -lag) / size
-    return Defined(bigrams, contexts, looks, lags)
-
-
-def _slopes(table: Float64) -> Float64:
-    """Q_i of c_i."""
-    slopes = np.zeros_like(table)
-    for t in range(len(table)):
-        seen = table[t, : t + 1]
-        slopes[t, : t + 1] = (seen - seen.mean()) / (t + 1)
-    return slopes
+    return {"bigrams": bigrams, "contexts": contexts, "looks": looks, "lags": lags}

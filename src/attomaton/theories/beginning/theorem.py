@@ -11,7 +11,6 @@ with errors, in the Frobenius norm, of at most
     layers that start very small:    3s²η²,  12s³η³,  13s⁵η⁵T,  13s⁵η⁵T.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb, floor, sqrt
 
@@ -97,15 +96,15 @@ class Setting:
     def missing(self) -> tuple[str, ...]:
         """What the theorem asks for and does not get, a sentence each; whatever the step."""
         if self.is_single:
-            told = [
-                (self.window >= SMALLEST_WINDOW, f"sequences need {SMALLEST_WINDOW} tokens", self.window),
-                (
-                    self.n_tokens >= SMALLEST_VOCABULARY,
-                    f"the vocabulary needs {SMALLEST_VOCABULARY} tokens",
-                    self.n_tokens,
-                ),
+            needed = [
+                (self.window, SMALLEST_WINDOW, "sequences need"),
+                (self.n_tokens, SMALLEST_VOCABULARY, "the vocabulary needs"),
             ]
-            return tuple(f"{text}, and here are {size:,}" for met, text, size in told if not met)
+            return tuple(
+                f"{text} {least} tokens, and here are {size:,}"
+                for size, least, text in needed
+                if size < least
+            )
         missing: list[str] = []
         if self.n_layers > sqrt(self.window) / 4:
             least = 16 * self.n_layers**2
@@ -168,17 +167,15 @@ class TheoremBounds(Printed):
         return not self.reasons
 
     def _blocks(self) -> list[Block]:
-        told = "The theorem promises these bounds." if self.hold else _not_promised(self.reasons)
+        sentence = "The theorem promises these bounds."
+        if not self.hold:
+            sentence = f"The theorem does not promise these bounds: {'; '.join(self.reasons)}."
         rows = [(sign, f"{getattr(self, name):.3g}") for name, sign in WEIGHTS.items()]
-        return [Signal(told, good=self.hold), Grid("", ["weights", "at most this far"], rows)]
+        return [Signal(sentence, good=self.hold), Grid("", ["weights", "at most this far"], rows)]
 
 
 WEIGHTS = {"attention": "W", "positions": "P", "values": "V", "output": "W_O"}
 """What the weights are called, and their letters."""
-
-
-def _not_promised(reasons: Sequence[str]) -> str:
-    return f"The theorem does not promise these bounds: {'; '.join(reasons)}."
 
 
 def check_setting(

@@ -21,10 +21,12 @@ CE − H = ln(1 + Σ p (eˣ − 1 − x) + Σ eˣ outside), with no difference o
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from attomaton.base.errors import UnsupportedOption
+from attomaton.base.borders import check_ids, check_int64, check_lengths
+from attomaton.base.errors import TokenOutOfRange, UnsupportedOption
 from attomaton.base.ragged import centre, offsets_of, rows_of
 from attomaton.base.tables import Float64, Int64, sum_equal_rows
 from attomaton.theories.decoder.supports import Supports
@@ -80,35 +82,27 @@ class Levels:
     contexts: Int64
 
 
-@dataclass(frozen=True, eq=False)
-class _Listed:
-    """The levels of every support: rows of (count, tokens), where each begins, and the level of each pair."""
-
-    table: Int64
-    offsets: Int64
-    level: Int64
-
-
 def find_levels(supports: Supports) -> Levels:
     """The courses of all contexts, each once."""
-    listed = _list(supports, slice(None))
-    once = np.ones(len(listed.offsets) - 1, np.int64)
-    if listed.table.max(initial=0) > np.iinfo(np.int32).max:
-        return _complete(listed.table, listed.offsets, once, supports)  # each by itself
-    words = listed.table.astype(np.int32).ravel()
-    offsets, words, contexts = sum_equal_rows(2 * listed.offsets, words, once)
+    table, offsets, _ = _list(supports, slice(None))
+    once = np.ones(len(offsets) - 1, np.int64)
+    if table.max(initial=0) > np.iinfo(np.int32).max:
+        return _complete(table, offsets, once, supports)  # each by itself
+    words = table.astype(np.int32).ravel()
+    offsets, words, contexts = sum_equal_rows(2 * offsets, words, once)
     return _complete(words.reshape(-1, 2).astype(np.int64), offsets // 2, contexts, supports)
 
 
 def list_levels(supports: Supports, number: int | None = None) -> tuple[Levels, Int64]:
     """The course of every context, or of one, and the level of each of its pairs."""
-    listed = _list(supports, slice(None) if number is None else supports.pairs_of(number))
-    once = np.ones(len(listed.offsets) - 1, np.int64)
-    levels = _complete(listed.table, listed.offsets, once, supports)
-    return levels, listed.level + rows_of(listed.offsets)[listed.level]
+    pairs = slice(None) if number is None else supports.pairs_of(number)
+    table, offsets, level = _list(supports, pairs)
+    levels = _complete(table, offsets, np.ones(len(offsets) - 1, np.int64), supports)
+    return levels, level + rows_of(offsets)[level]
 
 
-def _list(supports: Supports, pairs: slice) -> _Listed:
+def _list(supports: Supports, pairs: slice) -> tuple[Int64, Int64, Int64]:
+    """The levels of supports: rows of (count, tokens), where each begins, and the level of each pair."""
     row, counts = supports.row[pairs], supports.counts[pairs]
     order = np.lexsort((counts, row))
     row, counts = row[order], counts[order]
@@ -117,7 +111,7 @@ def _list(supports: Supports, pairs: slice) -> _Listed:
     level = np.empty(len(row), np.int64)
     level[order] = np.cumsum(begins) - 1
     table = np.stack([counts[starts], np.diff(np.append(starts, len(row)))], axis=1)
-    return _Listed(table, offsets_of(np.bincount(row[starts] - row[0])), level)
+    return table, offsets_of(np.bincount(row[starts] - row[0])), level
 
 
 def _complete(inside: Int64, offsets: Int64, contexts: Int64, supports: Supports) -> Levels:
@@ -168,16 +162,16 @@ class Moment:
     @property
     def logits(self) -> Float64:
         """The logit of each level, shape (n_levels,); over all tokens of a context they sum to 0."""
-        held = self.levels
-        logits = self.state + _log(held.chances)
-        sums = np.add.reduceat(np.stack([held.tokens * logits, held.tokens]), held.offsets[:-1], axis=1)
-        return logits - (sums[0] / sums[1])[rows_of(held.offsets)]
+        levels = self.levels
+        logits = self.state + _log(levels.chances)
+        sums = np.add.reduceat(np.stack([levels.tokens * logits, levels.tokens]), levels.offsets[:-1], axis=1)
+        return logits - (sums[0] / sums[1])[rows_of(levels.offsets)]
 
     @property
     def excess(self) -> float:
         """CE − H: the mean of Σ p ln(p/q) over all positions."""
-        held = self.levels
-        return float((held.contexts * held.shares) @ np.log1p(_Mover(held, 0.0).find_slack(self.state)))
+        levels = self.levels
+        return float((levels.contexts * levels.shares) @ np.log1p(_Mover(levels, 0.0).find_slack(self.state)))
 
 
 def follow(levels: Levels, steps: Sequence[int], step_size: float, *, exact: int = 0) -> Iterator[Moment]:
@@ -337,4 +331,117 @@ def asymptote(supports: Supports, number: int, step: float, step_size: float) ->
     base = -(size * gap + logs.sum()) / n_tokens
     logits = np.full(n_tokens, base)
     logits[supports.tokens[pairs]] += gap + logs
+    return logits
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StoppedDecoder:
+    """Every context's logits at one step: inside its support, and one for all tokens outside.
+
+    Attributes
+    ----------
+    supports : Supports
+        What follows each context.
+    moment : Moment
+        The levels at that step.
+    level : int64 array, shape (n_pairs,)
+        The level of each pair.
+    step_size : float
+        η.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> stopped = at.learn_decoder([[0, 1, 0, 2, 0, 1, 0, 1]]).at(1000)
+    >>> stopped, round(stopped.loss, 4), stopped.weights.shape
+    (StoppedDecoder(step 1,000 of size 1), 0.3234, (3, 3))
+    >>> stopped.column(0).round(3).tolist()
+    [-3.943, 2.521, 1.421]
+    >>> logs = stopped.log_chances(np.array([[0], [0], [2]]), np.array([1, 0, 2]))
+    >>> np.exp(logs).round(4).tolist()  # of 1 and 0 after 0, and of 2 after 2
+    [0.7494, 0.0012, 0.0024]
+    """
+
+    supports: Supports
+    moment: Moment
+    level: Int64
+    step_size: float
+
+    def __repr__(self) -> str:
+        return f"StoppedDecoder(step {self.moment.step:,} of size {self.step_size:g})"
+
+    @property
+    def loss(self) -> float:
+        """The mean cross-entropy, in nats by position."""
+        return self.supports.entropy + self.moment.excess
+
+    @property
+    def inside(self) -> Float64:
+        """The logit of each pair, shape (n_pairs,)."""
+        return self.moment.logits[self.level]
+
+    @property
+    def outside(self) -> Float64:
+        """The logit of all tokens outside each support, shape (n_contexts,)."""
+        return self.moment.logits[self.moment.levels.offsets[1:] - 1]
+
+    @property
+    def weights(self) -> Float64:
+        """W, a column for each context, shape (n_tokens, n_contexts)."""
+        table = np.repeat(self.outside[None], self.supports.n_tokens, axis=0)
+        table[self.supports.tokens, self.supports.row] = self.inside
+        return table
+
+    def column(self, number: int) -> Float64:
+        """The logits of one context, by its number, shape (n_tokens,)."""
+        pairs = self.supports.pairs_of(number)
+        logits = np.full(self.supports.n_tokens, self.outside[number])
+        logits[self.supports.tokens[pairs]] = self.moment.logits[self.level[pairs]]
+        return logits
+
+    def log_chances(self, contexts: Any, labels: Any) -> Float64:
+        """The logarithms of the chances of labels after contexts of token ids, shape (n,).
+
+        Parameters
+        ----------
+        contexts : int array, shape (n, width)
+            A context that never occurs gives every token the chance 1/V.
+        labels : int array, shape (n,)
+            One next token each.
+        """
+        supports = self.supports
+        label_ids = check_int64(labels, "labels")
+        width = supports.contexts.shape[1]
+        context_ids = check_int64(np.ravel(contexts), "contexts").reshape(-1, width)
+        check_lengths("contexts and labels", contexts=context_ids, labels=label_ids)
+        check_ids(label_ids, supports.n_tokens, "a label", error=TokenOutOfRange)
+        number, known = supports.number_all(context_ids)
+        keys = supports.row * supports.n_tokens + supports.tokens
+        pairs = number * supports.n_tokens + label_ids
+        place = np.minimum(np.searchsorted(keys, pairs), len(keys) - 1)
+        logits = np.where(keys[place] == pairs, self.inside[place], self.outside[number])
+        return np.where(known, logits - self._log_sums[number], -np.log(supports.n_tokens))
+
+    @property
+    def _log_sums(self) -> Float64:
+        levels, logits = self.moment.levels, self.moment.logits
+        starts = levels.offsets[:-1]
+        top = np.maximum.reduceat(logits, starts)
+        raised = levels.tokens * np.exp(logits - top[rows_of(levels.offsets)])
+        return top + np.log(np.add.reduceat(raised, starts))
+
+
+def follow_decoder(supports: Supports, steps: Sequence[int], step_size: float) -> Iterator[StoppedDecoder]:
+    """All contexts after each of these rising steps."""
+    levels, level = list_levels(supports)
+    for moment in follow(levels, steps, step_size):
+        yield StoppedDecoder(supports, moment, level, step_size)
+
+
+def logits_of(supports: Supports, number: int, step: int, step_size: float) -> Float64:
+    """The logits of one context after so many steps, without the others, shape (n_tokens,)."""
+    levels, level = list_levels(supports, number)
+    (moment,) = follow(levels, [step], step_size)
+    logits = np.full(supports.n_tokens, moment.logits[-1])
+    logits[supports.tokens[supports.pairs_of(number)]] = moment.logits[level]
     return logits

@@ -81,22 +81,22 @@ def train_decoder(
     >>> train_decoder(supports, [100], features=[[1.0, 0.0], [1.0, 1.0]]).weights.shape
     (1, 3, 2)
     """
-    asked = tuple(whole_number(step, "a step", least=0) for step in steps)
-    if not asked or list(asked) != sorted(set(asked)):
+    records = tuple(whole_number(step, "a step", least=0) for step in steps)
+    if not records or list(records) != sorted(set(records)):
         raise UnsupportedOption("the steps at which to record do not rise; give at least one, sorted")
     step_size = real_number(step_size, "step_size", above=0)
     table = None if features is None else check_features(features, len(supports))
     law = law_of(supports)
     weights = np.zeros((supports.n_tokens, len(supports) if table is None else table.shape[1]))
     rates, kept, now = step_size * supports.shares[:, None], list[Float64](), 0
-    for step in asked:
+    for step in records:
         for _ in range(step - now):
             pull = (rates * (law - softmax(_logits(weights, table), axis=1))).T
             weights = weights + (pull if table is None else pull @ table)
         kept.append(weights)
         now = step
     excesses = [find_excess(supports, _logits(one, table)) for one in kept]
-    return DecoderTrace(supports, table, step_size, asked, np.array(kept), np.array(excesses))
+    return DecoderTrace(supports, table, step_size, records, np.array(kept), np.array(excesses))
 
 
 def check_features(features: object, n_rows: int, what: str = "contexts") -> Float64:

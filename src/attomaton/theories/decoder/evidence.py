@@ -6,10 +6,9 @@ from functools import cached_property
 import numpy as np
 
 from attomaton.base.tables import Float64
-from attomaton.theories.decoder.course import direct_column, find_finite, squared_norm
+from attomaton.theories.decoder.course import direct_column, find_finite, follow_decoder, squared_norm
 from attomaton.theories.decoder.descent import DecoderTrace
 from attomaton.theories.decoder.features import EmbeddedLimit
-from attomaton.theories.decoder.stopped import follow_decoder
 
 SMALL = 1e-12
 """‖W^mm‖² below which W does not grow."""
@@ -17,15 +16,7 @@ SMALL = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class DecoderEvidence:
-    """A run, and where its limit says that it goes.
-
-    Attributes
-    ----------
-    trace : DecoderTrace
-        The run.
-    limit : EmbeddedLimit, optional
-        The solved limit, for given features; one-hot contexts have closed forms.
-    """
+    """A run, and its solved limit for given features; one-hot contexts have closed forms."""
 
     trace: DecoderTrace
     limit: EmbeddedLimit | None
@@ -98,18 +89,18 @@ class DecoderEvidence:
         if self.limit is None:
             merged = np.zeros(logits.shape, bool)
             merged[supports.row, supports.tokens] = True
-            wanted = np.zeros(logits.shape)
-            wanted[supports.row, supports.tokens] = find_finite(supports)
+            expected = np.zeros(logits.shape)
+            expected[supports.row, supports.tokens] = find_finite(supports)
         else:
-            merged, wanted = self.limit.solved.merged, self.limit.features @ self.limit.finite.T
-        off = np.where(merged, logits - wanted, 0.0)
+            merged, expected = self.limit.solved.merged, self.limit.features @ self.limit.finite.T
+        off = np.where(merged, logits - expected, 0.0)
         centred = off - (off.sum(axis=1) / merged.sum(axis=1))[:, None]
         return float(np.abs(np.where(merged, centred, 0.0)).max())
 
     def miss_logits(self) -> Float64:
         """The largest error of a foretold logit of one-hot contexts at each record, shape (n_steps,)."""
         trace = self.trace
-        told = follow_decoder(trace.supports, trace.steps, trace.step_size)
+        stopped = follow_decoder(trace.supports, trace.steps, trace.step_size)
         return np.array(
-            [float(np.abs(trace.weights[record] - one.weights).max()) for record, one in enumerate(told)]
+            [float(np.abs(trace.weights[record] - one.weights).max()) for record, one in enumerate(stopped)]
         )

@@ -1,28 +1,267 @@
-"""What ``learn_decoder`` returns for contexts with given features: the limit with its proofs."""
+"""What ``learn_decoder`` returns for contexts with given features: the limit with its proofs.
+
+Contexts with given features: the NTP-SVM and the finite part through the solvers of attention.
+
+Contexts are queries, and supports are components above all other tokens. Tokens and contexts are the rows of
+one table of embeddings, tokens with the unit vectors of R^V and contexts with their features in R^d beside
+it, so that the block (tokens, contexts) of the solvers' W is the decoder's.
+
+Whether one W has the log-odds of every support at once, proved either way.
+
+Compatible: some W has (e_z − e_z')ᵀ W h_j = ln(p_jz/p_jz') for all z, z' in S_j; that W is the proof. If
+there is none, the equations contradict each other: weights c on them have Σ c (e_z − e_z')h_jᵀ = 0 although
+Σ c ln(p_jz/p_jz') is not 0 (Fredholm's alternative). Those weights are the proof.
+"""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from attomaton.base.borders import check_floats
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.options import real_number, whole_number
 from attomaton.base.printing import Block, Grid, Printed
-from attomaton.base.tables import Bool, Float64
+from attomaton.base.ragged import offsets_of, ranges_of
+from attomaton.base.solutions import scale_rows
+from attomaton.base.tables import Bool, Float64, Int64, column, make_table
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
-from attomaton.theories.decoder.compatibility import Compatibility, find_compatibility
+from attomaton.graphs.choices import CHOICE_SCHEMA, ChoiceTable
+from attomaton.graphs.components import Components, find_components
+from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
+from attomaton.graphs.separation import Separation, separate
+from attomaton.solvers.hard.solve import HardSolution, solve_graph_svm
+from attomaton.solvers.soft.solve import SoftSolution, solve_luce
 from attomaton.theories.decoder.descent import check_features, law_of
-from attomaton.theories.decoder.embedded import SolvedDecoder, solve_supports
 from attomaton.theories.decoder.supports import Supports
 from attomaton.theories.decoder.telling import DecoderExplanation
 
-ROUNDED = 1e-14
-"""How much of features may be left beside a combination of rows that they count as, relative to them."""
+EXACT = 1e-8
+"""How far log-odds may miss, relative to the largest, and still be met."""
 
 BALANCED = 1e-9
-"""How small a Farkas sum counts as zero, relative to the sum of the norms."""
+"""How small a sum counts as zero, relative to the sum of the norms."""
+
+ROUNDING = 1e-13
+"""Weights of equations below this, relative to the largest, are rounding and no part of a contradiction."""
+
+NEGLIGIBLE = 1e-10
+"""Singular values smaller than this, relative to the largest, count as zero."""
+
+
+@dataclass(frozen=True, eq=False)
+class Compatibility:
+    """The answer, with its proof.
+
+    Attributes
+    ----------
+    one, other : int64 arrays, shape (n_ties,)
+        The pairs z and z' of each equation: neighbours in a support.
+    weights : float64 array, shape (n_tokens, dim)
+        The W that misses the log-odds least.
+    miss : float
+        The largest |(e_z − e_z')ᵀ W h_j − ln(p_jz/p_jz')|, relative to the largest of these logarithms, or 1.
+    contradiction : float64 array, shape (n_ties,)
+        c, with Σ |c| = 1; all 0 if the log-odds are met.
+    balance : float
+        ‖Σ c (e_z − e_z')h_jᵀ‖ relative to Σ ‖c (e_z − e_z')h_jᵀ‖: 0 but for rounding.
+    conflict : float
+        Σ c ln(p_jz/p_jz'), which every W would have to make 0.
+
+    Examples
+    --------
+    >>> from attomaton.theories.decoder.supports import count_supports
+    >>> supports = count_supports([[0, 2, 0, 3, 0, 2, 1, 2, 1, 3, 0]], 1)  # odds 2 and 1 of 2 against 3
+    >>> met = find_compatibility(supports, np.eye(4))
+    >>> met.compatible, met.miss < 1e-12
+    (True, True)
+    >>> alike = find_compatibility(supports, np.array([[1.0], [1.0], [2.0], [3.0]]))  # 0 and 1 look the same
+    >>> alike.compatible, alike.decided, round(alike.conflict, 4)
+    (False, True, 0.3466)
+    """
+
+    one: Int64
+    other: Int64
+    weights: Float64
+    miss: float
+    contradiction: Float64
+    balance: float
+    conflict: float
+
+    @property
+    def met(self) -> bool:
+        """Whether the W that is given proves that the log-odds can be met."""
+        return self.miss <= EXACT
+
+    @property
+    def decided(self) -> bool:
+        """Whether the proof holds, of either answer."""
+        return self.met or (self.balance <= BALANCED and self.conflict > 1e3 * BALANCED)
+
+    @property
+    def compatible(self) -> bool:
+        """Whether one W has all log-odds; raises ``UncertifiedSolution`` where that is not proved."""
+        if not self.decided:
+            raise UncertifiedSolution(
+                f"the features are too nearly dependent to tell whether the log-odds can be met: they miss "
+                f"by {self.miss:.1e}, and the contradiction is balanced to {self.balance:.1e} only"
+            )
+        return self.met
+
+
+def find_compatibility(supports: Supports, features: Float64) -> Compatibility:
+    """Find the W with the log-odds of every support, or why there is none."""
+    one = np.flatnonzero(np.diff(supports.row) == 0)  # tokens that follow each other inside a support
+    other = one + 1
+    log_odds = np.log(supports.chances[one] / supports.chances[other])
+    contexts = supports.row[one]
+    left, singular, axes = np.linalg.svd(features, full_matrices=False)
+    kept = singular > NEGLIGIBLE * singular.max(initial=0.0)
+    there = np.abs(features).max(axis=1, keepdims=True, initial=0.0) > 0
+    reduced = np.where(there, left[:, kept] * singular[kept], 0.0)
+    rank, size = int(kept.sum()), supports.n_tokens
+    matrix = np.zeros((len(one), size, rank))
+    rows = np.arange(len(one))
+    matrix[rows, supports.tokens[one]] += reduced[contexts]
+    matrix[rows, supports.tokens[other]] -= reduced[contexts]
+    flat = matrix.reshape(len(one), size * rank)
+    solution = np.asarray(np.linalg.lstsq(flat, log_odds, rcond=NEGLIGIBLE)[0], np.float64)
+    missed = log_odds - flat @ solution
+    weights = solution.reshape(size, rank) @ axes[kept]
+    miss = float(np.abs(missed).max(initial=0.0)) / max(1.0, float(np.abs(log_odds).max(initial=0.0)))
+    if miss <= EXACT:
+        return Compatibility(one, other, weights, miss, np.zeros(len(one)), 0.0, 0.0)
+    return Compatibility(one, other, weights, miss, *_contradict(missed, flat, log_odds))
+
+
+def _contradict(missed: Float64, flat: Float64, log_odds: Float64) -> tuple[Float64, float, float]:
+    """What is missed is a combination of the equations whose left sides cancel."""
+    missed = missed - flat @ np.asarray(np.linalg.lstsq(flat, missed, rcond=NEGLIGIBLE)[0], np.float64)
+    missed = np.where(np.abs(missed) > ROUNDING * np.abs(missed).max(), missed, 0.0)
+    weights = missed / np.abs(missed).sum()
+    norms = np.linalg.norm(flat, axis=1)
+    total = float(np.abs(weights) @ norms)
+    left = float(np.linalg.norm(weights @ flat))
+    return weights, left / total if total > 0 else 0.0, float(weights @ log_odds)
+
+
+@dataclass(frozen=True, eq=False)
+class SolvedDecoder:
+    """Direction and finite part of a decoder, with all proofs.
+
+    Attributes
+    ----------
+    separation : Separation
+        Which tokens each context can tell from its support, with the Farkas weights of what it cannot.
+    hard : HardSolution
+        W^mm inside its block (tokens, contexts), for features divided by ``scale``.
+    soft : SoftSolution
+        The finite part there, likewise.
+    scale : float
+        The typical length of a feature row, as a power of two: solvers work best at lengths of about 1.
+    merged : bool array, shape (n_contexts, n_tokens)
+        The supports, with the tokens that cannot be told from them.
+    scores : float64 array, shape (n_contexts, n_tokens)
+        The finite scores that ``soft`` gives the tokens after each context, whatever the scale.
+
+    Examples
+    --------
+    >>> from attomaton.theories.decoder.supports import count_supports
+    >>> solve_supports(count_supports([[0, 2, 0, 2, 1, 0]], 1), np.eye(3)).merged[0].tolist()
+    [False, False, True]
+    """
+
+    separation: Separation
+    hard: HardSolution
+    soft: SoftSolution
+    scale: float
+    merged: Bool
+    scores: Float64
+
+
+def solve_supports(supports: Supports, features: Float64) -> SolvedDecoder:
+    """Solve for direction and finite part."""
+    size, width = supports.n_tokens, features.shape[1]
+    unit, scale = scale_rows(features)
+    embeddings = np.zeros((size + len(supports), size + width))
+    embeddings[:size, :size] = np.eye(size)
+    embeddings[size:, size:] = unit
+    components = find_components(list_edges(supports))
+    separation = separate(components, embeddings)
+    hard = solve_graph_svm(components, embeddings=embeddings)
+    merged = _merge(hard.components, supports)
+    soft = solve_luce(list_choices(supports, merged), hard.components, embeddings=embeddings)
+    scores = np.zeros((len(supports), size + len(supports)))
+    nodes = hard.components
+    scores[nodes.query_of_node - size, nodes.token_of_node] = column(soft.scores, "score")
+    return SolvedDecoder(separation, hard, soft, scale, merged, scores[:, :size])
+
+
+def list_edges(supports: Supports) -> EdgeTable:
+    """Contexts as queries V + j: a circle through each support, and from one of it to every other token."""
+    size, first = supports.n_tokens, supports.tokens[supports.offsets[:-1]]
+    after = np.arange(len(supports.tokens)) + 1
+    after[supports.offsets[1:] - 1] = supports.offsets[:-1]
+    outside = ~_inside(supports)
+    context, token = np.nonzero(outside)
+    circle = supports.sizes[supports.row] > 1
+    columns = {
+        "query": np.concatenate([supports.row[circle], context]) + size,
+        "winner": np.concatenate([supports.tokens[circle], first[context]]),
+        "loser": np.concatenate([supports.tokens[after][circle], token]),
+    }
+    order = np.lexsort((columns["loser"], columns["winner"], columns["query"]))
+    table = {name: one[order].astype(np.int32) for name, one in columns.items()}
+    queries = {"query": np.arange(size, size + len(supports), dtype=np.int32), "realisable": supports.totals}
+    return EdgeTable(
+        make_table(EDGE_SCHEMA, {**table, "support": np.ones(len(order), np.int64)}),
+        make_table(QUERY_SCHEMA, {**queries, "unrealisable": np.zeros(len(supports), np.int64)}),
+        size + len(supports),
+    )
+
+
+def list_choices(supports: Supports, merged: Bool) -> ChoiceTable:
+    """Every next token as chosen from the support of its context, with what cannot be told from it."""
+    sizes = merged.sum(axis=1)
+    kept = sizes[supports.row] > 1
+    context = supports.row[kept]
+    starts = offsets_of(sizes)[:-1]
+    members = np.nonzero(merged)[1].astype(np.int32)[ranges_of(starts[context], sizes[context])]
+    offsets = offsets_of(sizes[context])
+    columns = {
+        "query": (context + supports.n_tokens).astype(np.int32),
+        "winner": supports.tokens[kept].astype(np.int32),
+        "tokens": (offsets, members),
+        "multiplicities": (offsets, np.ones(len(members), np.int32)),
+        "count": supports.counts[kept],
+    }
+    table: pa.Table = make_table(CHOICE_SCHEMA, columns)
+    return ChoiceTable(table)
+
+
+def _inside(supports: Supports) -> Bool:
+    inside = np.zeros((len(supports), supports.n_tokens), bool)
+    inside[supports.row, supports.tokens] = True
+    return inside
+
+
+def _merge(components: Components, supports: Supports) -> Bool:
+    """Which tokens share the component of each context's support."""
+    merged = _inside(supports)
+    query, token = components.query_of_node, components.token_of_node
+    ours = token < supports.n_tokens
+    context = query[ours].astype(np.int64) - supports.n_tokens
+    component: Int64 = np.asarray(components.component_of_node)[ours]
+    table = np.full(merged.shape, -1, np.int64)
+    table[context, token[ours]] = component
+    first = table[np.arange(len(supports)), supports.tokens[supports.offsets[:-1]]]
+    return merged | ((table == first[:, None]) & (first[:, None] >= 0))
+
+
+ROUNDED = 1e-14
+"""How much of features may be left beside a combination of rows that they count as, relative to them."""
 
 MOST_PAIRS = 100_000
 """Pairs of a context and a token that are solved with given features; 40,000 take 23 s and 0.9 GB."""
@@ -75,10 +314,10 @@ class EmbeddedLimit(Printed):
     vocabulary: Vocabulary | None = None
 
     def __repr__(self) -> str:
-        told = "certified" if self.certified else "uncertified"
+        status = "certified" if self.certified else "uncertified"
         return (
             f"EmbeddedLimit({len(self.supports):,} contexts with {self.features.shape[1]:,} features, "
-            f"vocabulary of {self.supports.n_tokens:,}: {told})"
+            f"vocabulary of {self.supports.n_tokens:,}: {status})"
         )
 
     @property
@@ -213,8 +452,8 @@ class EmbeddedLimit(Printed):
         scores = self.solved.scores[number, order]
         alike = int((self.solved.merged == self.solved.merged[number]).all(axis=1).sum()) - 1
         names = tuple(name_token(self.vocabulary, token) for token in order.tolist())
-        told = chances[order], scores - scores.mean(), counts[order]
-        return DecoderExplanation(f"context {number}", names, *told, self.supports.n_tokens, alike)
+        columns = chances[order], scores - scores.mean(), counts[order]
+        return DecoderExplanation(f"context {number}", names, *columns, self.supports.n_tokens, alike)
 
     def to_dict(self) -> dict[str, Any]:
         """What was found and proved, as plain JSON values."""
@@ -236,21 +475,19 @@ class EmbeddedLimit(Printed):
         size = self.supports.n_tokens
         return np.asarray(table, np.float64)[:size, size:] / self.solved.scale
 
-    def _facts(self) -> list[tuple[str, str]]:
+    def _blocks(self) -> list[Block]:
         separation, found = self.solved.separation, self.compatibility
         stuck = int(separation.inseparable.sum())
-        told = "every support is above the rest" if not stuck else f"{stuck:,} pairs cannot be told apart"
+        apart = "every support is above the rest" if not stuck else f"{stuck:,} pairs cannot be told apart"
         odds = "one W has all log-odds" if found.met else f"log-odds contradict by {found.conflict:.3g}"
-        return [
-            ("separable", f"{told} (Farkas residual {separation.residual:.1e})"),
+        facts = [
+            ("separable", f"{apart} (Farkas residual {separation.residual:.1e})"),
             ("compatible", f"{odds} (missed by {found.miss:.1e})"),
             ("entropy", f"{self.entropy:.6g} nats by position"),
             ("loss", f"ends at {self.loss:.6g}"),
             ("excess", f"{self.squared_norm:.6g} / (η t) after many steps t of size η"),
         ]
-
-    def _blocks(self) -> list[Block]:
-        return [repr(self), Grid("Where it ends", ["", ""], self._facts())]
+        return [repr(self), Grid("Where it ends", ["", ""], facts)]
 
 
 def solve_decoder(

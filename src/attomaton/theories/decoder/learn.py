@@ -1,31 +1,112 @@
 """``learn_decoder``: from a corpus to where gradient descent takes a softmax decoder."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Unpack, cast, overload
 
 import numpy as np
 
-from attomaton.base.errors import UnsupportedOption
-from attomaton.base.options import whole_number
+from attomaton.base.artifacts import digest_arrays
+from attomaton.base.errors import UnreadableSource, UnsupportedOption
+from attomaton.base.options import show, whole_number
 from attomaton.base.progress import as_stages
-from attomaton.corpora.pieces import Piece
-from attomaton.corpora.readers.given import ReadingOptions, check_options
+from attomaton.base.ragged import rows_of
+from attomaton.base.tables import Int64
+from attomaton.corpora.documents import Piece
+from attomaton.corpora.readers.corpus import ReadingOptions, check_options
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.choose import Adder, Engine, as_engine
+from attomaton.engines.sums import AddUp
 from attomaton.theories.beginning.begin import find_frequent
-from attomaton.theories.beginning.sequences import Frequent
-from attomaton.theories.decoder.counting import add_supports, read_width
+from attomaton.theories.beginning.passes import Frequent, PlainPass
 from attomaton.theories.decoder.descent import check_features
 from attomaton.theories.decoder.features import EmbeddedLimit, solve_decoder
 from attomaton.theories.decoder.result import DecoderLimit
-from attomaton.theories.decoder.supports import Supports
+from attomaton.theories.decoder.supports import Read, Supports, pack_contexts, supports_of
+
+NAMED = {"unigram": 1, "bigram": 2, "trigram": 3}
+MOST_KEYS = 1 << 62
+AT_ONCE = 1 << 21
+"""Positions that are listed at once."""
+
+
+def read_width(context: object) -> int:
+    """How many tokens a context has: one less than the n of its n-grams."""
+    if isinstance(context, str):
+        if context in NAMED:
+            return NAMED[context] - 1
+        name, _, number = context.partition(":")
+        if name == "ngram" and number.isascii() and number.isdigit():
+            return whole_number(int(number), "the n of context", least=1, most=64) - 1
+    raise UnsupportedOption(
+        f"context is {show(context)}; give 'bigram', 'ngram:3' or another number, or an array of features "
+        "with a row for each label"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class CountNext(PlainPass):
+    """The pass over a corpus: key ``context · V + next token`` of ``pairs``, contexts of ``width`` tokens.
+
+    ``read`` counts documents, tokens, and tokens with another before them in their document.
+    """
+
+    width: int
+    n_tokens: int
+    frequent: Frequent | None = None
+    name: str = field(default="next", init=False)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """All that the answer depends on."""
+        digest = None if self.frequent is None else digest_arrays(self.frequent.kept)
+        return {"width": self.width, "n_tokens": self.n_tokens, "frequent": digest}
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The kinds of keys."""
+        return {"read": 3, "pairs": self.n_tokens ** (self.width + 1)}
+
+    def __call__(self, piece: Piece, /) -> Iterator[tuple[str, Int64, Int64, Int64 | None]]:
+        """The counts of a piece."""
+        sizes = np.diff(piece.documents)
+        read = np.array([len(sizes), len(piece.ids), np.maximum(sizes - 1, 0).sum()])
+        yield "read", np.arange(3), read, None
+        place = np.arange(len(piece.ids)) - piece.documents[rows_of(piece.documents)]
+        labels = np.flatnonzero(place >= self.width)
+        reach = np.arange(-self.width, 1)
+        ids = piece.ids if self.frequent is None else self.frequent.ids[piece.ids]
+        for first in range(0, len(labels), AT_ONCE):
+            grams = ids[labels[first : first + AT_ONCE, None] + reach].astype(np.int64)
+            yield "pairs", pack_contexts(grams, self.n_tokens), np.ones(len(grams), np.int64), None
+
+
+def add_supports(
+    width: int, n_tokens: int, add_up: AddUp, frequent: Frequent | None = None
+) -> tuple[Supports, Read]:
+    """The supports of a corpus that an engine reads, and what was read."""
+    if n_tokens ** (width + 1) > MOST_KEYS:
+        most = max(n for n in range(1, 65) if n_tokens**n <= MOST_KEYS)
+        raise UnsupportedOption(
+            f"{width + 1}-grams of {n_tokens:,} tokens have no number of 64 bits; give at most "
+            f"'ngram:{most}', or fewer tokens (most_frequent)"
+        )
+    sums = add_up(CountNext(width, n_tokens, frequent))
+    counted = dict(zip(sums["read"].keys.tolist(), sums["read"].counts.tolist(), strict=True))
+    if not len(sums["pairs"]):
+        raise UnreadableSource(
+            f"no document has {width + 1:,} tokens, which a context and its next token take; give longer "
+            "documents, or shorter contexts"
+        )
+    read = Read(*(counted.get(key, 0) for key in range(3)))
+    return supports_of(sums["pairs"].keys, sums["pairs"].counts, width, n_tokens), read
 
 
 class DecoderOptions(ReadingOptions, total=False):
-    """How a source becomes documents: :class:`~attomaton.corpora.readers.given.ReadingOptions` less a window.
+    """How a source becomes documents: :class:`~attomaton.corpora.ReadingOptions` less a window.
 
     With ``most_frequent`` only so many tokens, the most frequent, keep their names; all others become one.
 
@@ -82,16 +163,11 @@ def learn_decoder(
         What :func:`~attomaton.learn` reads, but no samples, which have lost their order.
     context : str or float array, shape (n_labels, dim)
         ``"bigram"`` for the token before the label, ``"ngram:3"`` for the two before it, and so on;
-        ``"unigram"`` for no context at all. Each distinct context then has a one-hot embedding. Or features,
-        such as the last hidden states of a model: a row for each label, which is every token with another
-        before it in its document, in the order of the text; equal rows are one context.
-    engine : str or Engine
-        As in :func:`~attomaton.learn`; the answer is the same to the last bit.
-    work : path, optional
-        A folder of your own for what the engines duckdb and spark write on their way, as in
-        :func:`~attomaton.begin`.
-    progress : bool or callable
-        With True, the name of each stage is printed on stderr as it begins; a callable is called with it.
+        ``"unigram"`` for no context at all. Each distinct context then has a one-hot embedding. Or features
+        with a row for each label (every token with another before it in its document, in the order of the
+        text), such as the last hidden states of a model; equal rows are one context.
+    engine, work, progress
+        As in :func:`~attomaton.begin`; the answer is the same to the last bit.
     **options
         ``tokenizer`` and ``reading``, as in :func:`~attomaton.learn`, and ``most_frequent``, as in
         :func:`~attomaton.begin`.
@@ -108,8 +184,6 @@ def learn_decoder(
     DecoderLimit(6 contexts of 1 token, vocabulary of 6)
     >>> limit.predict_proba("to").tolist(), round(limit.loss_at(10**6) - limit.entropy, 8)
     ([0.0, 0.75, 0.0, 0.0, 0.25, 0.0], 5.5e-06)
-    >>> learn_decoder(["to be or not to be"], "ngram:3").explain("or not").tokens
-    ('to',)
     """
     given, most_frequent = _check(corpus, options)
     named = isinstance(context, str) or context is None or np.ndim(context) < 1

@@ -10,27 +10,52 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.artifacts import load_run, write_run
+from attomaton.base.artifacts import FolderKind, Run, load_run, write_run
+from attomaton.base.borders import check_int64, check_size
 from attomaton.base.errors import UnsupportedOption
-from attomaton.base.frames import Tabular
+from attomaton.base.frames import Tabular, Worded
 from attomaton.base.options import real_number, whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Float64
-from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.theories.decoder.counting import Read
-from attomaton.theories.decoder.course import asymptote, direct_column, find_levels, follow, squared_norm
-from attomaton.theories.decoder.stopped import StoppedDecoder, logits_of, stop_decoder
-from attomaton.theories.decoder.storage import KIND, pack, unpack
-from attomaton.theories.decoder.supports import Supports
+from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary, vocabulary_records
+from attomaton.theories.decoder.course import (
+    StoppedDecoder,
+    asymptote,
+    direct_column,
+    find_levels,
+    follow,
+    follow_decoder,
+    logits_of,
+    squared_norm,
+)
+from attomaton.theories.decoder.supports import Read, Supports
 from attomaton.theories.decoder.telling import DecoderExplanation, DecoderRequest, ask, explain_support
+
+KIND = FolderKind("decoder", "a decoder", "DecoderLimit.save")
+ARRAYS = ("offsets", "tokens", "counts")
+READ = ("n_documents", "n_tokens", "n_labels")
+MOST = 1 << 53
+
+
+def unpack(run: Run) -> tuple[Supports, Read, Vocabulary | None]:
+    """Every part checked, in the order in which one indexes another."""
+    offsets = check_int64(run.arrays["offsets"], "offsets")
+    flat = check_int64(run.arrays["contexts"], "contexts")
+    width = check_size(run.manifest["width"], 64, "width")
+    size = run.manifest["vocabulary_size"]
+    contexts = flat.reshape(len(offsets) - 1, width)
+    supports = Supports(contexts.astype(np.int32), offsets, run.arrays["tokens"], run.arrays["counts"], size)
+    if (contexts != supports.contexts).any():
+        raise ValueError("contexts are no token ids")
+    read = Read(*(check_size(run.manifest[name], MOST, name) for name in READ))
+    return supports, read, read_vocabulary(run.records, size)
+
 
 LARGEST_WEIGHTS = 1 << 26
 """Entries up to which W is made as a dense table: 512 MB."""
 
 FREQUENT = 8
 """Contexts that are printed."""
-
-HEADERS = ["context", "positions", "support", "followed by"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,6 +91,12 @@ class DecoderLimit(Tabular):
     ([-3.943, 2.521, 1.421], [-3.944, 2.522, 1.423])
     >>> limit.table().slice(0, 1).to_pylist()
     [{'context': ['a'], 'token': 'b', 'count': 3, 'chance': 0.75}]
+    >>> (1000 * limit.excesses_at([1000])).round(3).tolist(), limit.to_pandas()["context"][0]
+    ([2.023], ('a',))
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     at.DecoderLimit.load(limit.save(f"{folder}/decoder"))
+    DecoderLimit(3 contexts of 1 token, vocabulary of 3)
     >>> limit.weights_at(1000).shape, limit.at(1000)
     ((3, 3), StoppedDecoder(step 1,000 of size 1))
     >>> limit.explain("a").tokens, sorted(limit.to_dict())[:3]
@@ -139,8 +170,7 @@ class DecoderLimit(Tabular):
 
     def asymptote_at(self, context: Any, step: int, step_size: float = 1.0) -> Float64:
         """The same by the law of large steps, in closed form (:func:`asymptote`)."""
-        step = whole_number(step, "step", least=1)
-        step_size = real_number(step_size, "step_size", above=0)
+        step, step_size = _check_step(step, step_size, least=1)
         number = self._ask(context).number
         if number is None:
             return np.zeros(self.supports.n_tokens)
@@ -148,7 +178,8 @@ class DecoderLimit(Tabular):
 
     def at(self, step: int, step_size: float = 1.0) -> StoppedDecoder:
         """The whole decoder after ``step`` steps of size ``step_size``."""
-        return stop_decoder(self.supports, *_check_step(step, step_size))
+        step, step_size = _check_step(step, step_size)
+        return next(follow_decoder(self.supports, [step], step_size))
 
     def weights_at(self, step: int, step_size: float = 1.0) -> Float64:
         """W after ``step`` steps, a column for each context, shape (n_tokens, n_contexts)."""
@@ -173,23 +204,14 @@ class DecoderLimit(Tabular):
         To one part in 10⁵ at any step. Where all supports are full it falls exponentially, and is followed to
         one part in 10⁴ down to 10⁻¹⁶.
 
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> limit = at.learn_decoder(["a b a c a b a b"])
-        >>> steps = [10**3, 10**6, 10**18]
-        >>> (steps * limit.excesses_at(steps)).round(3).tolist(), limit.squared_norm
-        ([2.023, 2.0, 2.0], 2.0)
-        >>> round(float(limit.excesses_at(1000)), 6)
-        0.002023
         """
         given = np.asarray(steps, object)
-        wanted = [whole_number(step, "step", least=0) for step in given.ravel().tolist()]
-        if wanted != sorted(wanted):
+        rising = [whole_number(step, "step", least=0) for step in given.ravel().tolist()]
+        if rising != sorted(rising):
             raise UnsupportedOption("the steps do not rise; sort them")
         step_size = real_number(step_size, "step_size", above=0)
-        found = [moment.excess for moment in follow(self._levels, wanted, step_size)]
-        return np.array(found).reshape(given.shape)
+        excesses = [moment.excess for moment in follow(self._levels, rising, step_size)]
+        return np.array(excesses).reshape(given.shape)
 
     def explain(self, context: Any) -> DecoderExplanation:
         """Why the decoder ends with these chances after a context."""
@@ -210,30 +232,18 @@ class DecoderLimit(Tabular):
         }
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the supports and the vocabulary to a folder, whole; ``overwrite`` replaces an earlier one.
-
-        Examples
-        --------
-        >>> import tempfile, attomaton as at
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     place = at.learn_decoder(["a b a c a b a b"]).save(f"{folder}/decoder")
-        ...     DecoderLimit.load(place)
-        DecoderLimit(3 contexts of 1 token, vocabulary of 3)
-        """
-        return write_run(path, pack(self.supports, self.read, self.vocabulary), KIND, overwrite=overwrite)
+        """Write the supports and the vocabulary to a folder, whole; ``overwrite`` replaces an earlier one."""
+        supports = self.supports
+        contexts = supports.contexts.astype(np.int64).ravel()
+        arrays = {**{name: getattr(supports, name) for name in ARRAYS}, "contexts": contexts}
+        sizes = {"vocabulary_size": supports.n_tokens, "width": self.width}
+        manifest = {**sizes, **{name: getattr(self.read, name) for name in READ}}
+        run = Run({}, arrays, vocabulary_records(self.vocabulary), manifest)
+        return write_run(path, run, KIND, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "DecoderLimit":
-        """Read a folder that :meth:`save` wrote; what was altered does not load.
-
-        Examples
-        --------
-        >>> import tempfile, attomaton as at
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     place = at.learn_decoder([[0, 1, 0, 1]]).save(f"{folder}/decoder")
-        ...     DecoderLimit.load(place).entropy
-        0.0
-        """
+        """Read a folder that :meth:`save` wrote; what was altered does not load."""
         return cls(*load_run(path, KIND, unpack))
 
     @cached_property
@@ -247,38 +257,40 @@ class DecoderLimit(Tabular):
         order = np.argsort(-self.supports.totals, kind="stable")[:FREQUENT]
         return [self.explain(self.supports.contexts[number].tolist()) for number in order.tolist()]
 
-    def _facts(self) -> list[tuple[str, str]]:
-        held = self.supports
-        inside = (held.sizes * held.totals).sum() / held.n_positions
-        return [
-            ("contexts", f"{len(held):,}, with {len(held.tokens):,} different next tokens in all"),
-            ("support", f"{inside:,.1f} of {held.n_tokens:,} tokens, in the mean over positions"),
-            ("coverage", f"{held.n_positions:,} of {self.n_labels:,} labels"),
-            ("entropy", f"{self.entropy:.6g} nats by position, where the loss ends"),
-            ("excess", f"{self.squared_norm:.6g} / (η t) after many steps t of size η"),
-        ]
-
-    def _rows(self) -> list[tuple[str, str, str, str]]:
-        told = self._frequent()
-        return [
-            (one.context, f"{one.positions:,}", f"{one.support:,}", " ".join(one.tokens[:3])) for one in told
-        ]
-
     def _table(self) -> pa.Table:
         """The table of the supports: context, token, count and chance."""
         return self.supports.table()
+
+    def to_pandas(self, vocabulary: Worded | None = None) -> Any:
+        """The table as a pandas DataFrame; contexts are tuples of tokens."""
+        frame = super().to_pandas(vocabulary)
+        frame["context"] = [tuple(context) for context in frame["context"]]
+        return frame
 
     def _words(self) -> Vocabulary | None:
         return self.vocabulary
 
     def _blocks(self) -> list[Block]:
-        title = "The most frequent contexts"
+        supports = self.supports
+        inside = (supports.sizes * supports.totals).sum() / supports.n_positions
+        facts = [
+            ("contexts", f"{len(supports):,}, with {len(supports.tokens):,} different next tokens in all"),
+            ("support", f"{inside:,.1f} of {supports.n_tokens:,} tokens, in the mean over positions"),
+            ("coverage", f"{supports.n_positions:,} of {self.n_labels:,} labels"),
+            ("entropy", f"{self.entropy:.6g} nats by position, where the loss ends"),
+            ("excess", f"{self.squared_norm:.6g} / (η t) after many steps t of size η"),
+        ]
+        rows = [
+            (one.context, f"{one.positions:,}", f"{one.support:,}", " ".join(one.tokens[:3]))
+            for one in self._frequent()
+        ]
+        headers = ["context", "positions", "support", "followed by"]
         return [
             repr(self),
-            Grid("Where it ends", ["", ""], self._facts()),
-            Grid(title, HEADERS, self._rows()),
+            Grid("Where it ends", ["", ""], facts),
+            Grid("The most frequent contexts", headers, rows),
         ]
 
 
-def _check_step(step: object, step_size: object) -> tuple[int, float]:
-    return whole_number(step, "step", least=0), real_number(step_size, "step_size", above=0)
+def _check_step(step: object, step_size: object, least: int = 0) -> tuple[int, float]:
+    return whole_number(step, "step", least=least), real_number(step_size, "step_size", above=0)

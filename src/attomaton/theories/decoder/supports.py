@@ -21,7 +21,7 @@ from attomaton.base.borders import (
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.frames import Tabular
 from attomaton.base.ragged import rows_of
-from attomaton.base.tables import Bool, Float64, Int32, Int64, make_table
+from attomaton.base.tables import Bool, Float64, Int32, Int64, Integers, make_table
 from attomaton.corpora.samples import MAX_TOKENS
 
 SUPPORTS = pa.schema(
@@ -32,6 +32,27 @@ SUPPORTS = pa.schema(
         ("chance", pa.float64()),
     ]
 )
+
+
+@dataclass(frozen=True)
+class Read:
+    """What was read of a corpus.
+
+    Attributes
+    ----------
+    n_documents, n_tokens, n_labels : int
+        Documents, their tokens, and tokens with another before them in their document.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> at.learn_decoder(["a b a c", "b a"]).read
+    Read(n_documents=2, n_tokens=6, n_labels=4)
+    """
+
+    n_documents: int
+    n_tokens: int
+    n_labels: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,8 +81,10 @@ class Supports(Tabular):
     (Supports(2 contexts, 3 pairs, vocabulary of 3), [2, 1], [0.5, 0.5], [0.75, 0.25, 1.0])
     >>> round(supports.entropy, 4), supports.find([1]), supports.table().column_names
     (0.2812, 1, ['context', 'token', 'count', 'chance'])
-    >>> supports.tokens[supports.pairs_of(0)].tolist()
-    [1, 2]
+    >>> supports.tokens[supports.pairs_of(0)].tolist(), supports.find_all([[0], [2], [7]])
+    ([1, 2], [0, None, None])
+    >>> supports.number_all(np.array([[1], [2]]))[1].tolist()
+    [True, False]
     """
 
     contexts: Int32
@@ -144,45 +167,26 @@ class Supports(Tabular):
         """The pairs of a context."""
         return slice(int(self.offsets[number]), int(self.offsets[number + 1]))
 
-    def find(self, context: Sequence[int] | Int64) -> int | None:
-        """The number of a context of token ids; None if it does not occur.
-
-        Examples
-        --------
-        >>> count_supports([[0, 1, 0, 2]], 1).find([2]) is None  # nothing follows 2
-        True
-        """
-        wanted = np.asarray(context, np.int64).reshape(1, -1)
-        return self.find_all(wanted)[0]
+    def find(self, context: Sequence[int] | Integers) -> int | None:
+        """The number of a context of token ids; None if it does not occur."""
+        row = np.asarray(context, np.int64).reshape(1, -1)
+        return self.find_all(row)[0]
 
     def find_all(self, contexts: Any) -> list[int | None]:
-        """The numbers of many contexts, shape (n, width) each; None for those that do not occur.
-
-        Examples
-        --------
-        >>> count_supports([[0, 1, 0, 2]], 1).find_all([[0], [2], [7]])
-        [0, None, None]
-        """
+        """The numbers of many contexts, shape (n, width) each; None for those that do not occur."""
         number, known = self.number_all(np.asarray(contexts, np.int64))
-        told = zip(number.tolist(), known.tolist(), strict=True)
-        return [place if found else None for place, found in told]
+        numbers = zip(number.tolist(), known.tolist(), strict=True)
+        return [place if occurs else None for place, occurs in numbers]
 
     def number_all(self, contexts: Int64) -> tuple[Int64, Bool]:
-        """The number of each context and whether it occurs, shape (n,) each; numbers of others mean nothing.
-
-        Examples
-        --------
-        >>> number, known = count_supports([[0, 1, 0, 2]], 1).number_all(np.array([[1], [2]]))
-        >>> number[known].tolist(), known.tolist()
-        ([1], [True, False])
-        """
+        """The number of each context and whether it occurs, shape (n,); numbers of others mean nothing."""
         width = self.contexts.shape[1]
         if contexts.ndim != 2 or contexts.shape[1] != width:
             raise MismatchedParts(f"a context has {width:,} tokens here, not {contexts.shape[-1]:,}")
         inside: Bool = np.all((contexts >= 0) & (contexts < self.n_tokens), axis=1)
-        wanted = pack_contexts(np.where(inside[:, None], contexts, 0), self.n_tokens)
-        place = np.minimum(np.searchsorted(self._keys, wanted), len(self) - 1)
-        return place, inside & (self._keys[place] == wanted)
+        keys = pack_contexts(np.where(inside[:, None], contexts, 0), self.n_tokens)
+        place = np.minimum(np.searchsorted(self._keys, keys), len(self) - 1)
+        return place, inside & (self._keys[place] == keys)
 
     @cached_property
     def _keys(self) -> Int64:

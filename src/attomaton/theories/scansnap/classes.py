@@ -121,14 +121,8 @@ class CorpusClasses:
     ) -> Self:
         """Classes by hand.
 
-        Parameters
-        ----------
-        queries, labels : integers, shape (n_classes,)
-            One of each for every class.
-        weights : array, shape (n_classes, n_tokens)
-            How often each token stands before the query; scaled to add up to 1.
-        shares : array, shape (n_classes,), optional
-            How often each class occurs; equally often if not given.
+        ``weights`` (n_classes, n_tokens) say how often each token stands before the query, ``shares`` how
+        often each class occurs: equally often if not given.
         """
         query, label = np.asarray(queries, np.int32), np.asarray(labels, np.int32)
         table = np.asarray(weights, np.float64)
@@ -276,16 +270,10 @@ def draw_linear_classes(
 
     Parameters
     ----------
-    n_queries : int
-        How many queries.
-    classes_per_query : int
-        How many labels follow each query.
-    n_common, n_distinct : int
-        Tokens that all classes share, and tokens of each class alone.
-    common_weight : float
-        The weight of each common token.
-    distinct_weights : tuple of two floats
-        The least and the largest weight of a distinct token.
+    n_queries, classes_per_query, n_common, n_distinct : int
+        Queries, labels of each query, tokens that all classes share, and tokens of each class alone.
+    common_weight, distinct_weights : float, and two floats
+        The weight of each common token; the least and the largest weight of a distinct one.
 
     Examples
     --------
@@ -314,13 +302,12 @@ def draw_linear_classes(
 def make_star(n_classes: int, n_tokens: int, *, common: float) -> CorpusClasses:
     """Classes with a query and one distinct token each, around one common token of probability ``common``.
 
-    The corpus on which the closed form can be derived: see
-    :func:`attomaton.theories.scansnap.law.star_constant`.
+    The corpus on which the closed form (:func:`attomaton.theories.scansnap.law.star_constant`) is derived.
 
     Parameters
     ----------
     n_classes, n_tokens : int
-        K and M; M is at least 3 K + 1.
+        K and M ≥ 3 K + 1.
     common : float
         The probability of the common token.
 
@@ -375,11 +362,6 @@ def _check(query: Int32, label: Int32, table: Float64, share: Float64) -> None:
     empty = np.flatnonzero(table.sum(axis=1) == 0)
     if len(empty):
         raise InvalidSamples(f"class {empty[0]} has no token before its query; give one a weight above 0")
-    ids = np.concatenate([query, label])
-    if ids.min() < 0 or ids.max() >= table.shape[1]:
-        raise InvalidSamples(
-            f"queries and labels must be below the {table.shape[1]} tokens that the weights have"
-        )
     if len(np.unique(pack_pairs(query.astype(np.int64), label.astype(np.int64)))) < len(query):
         raise InvalidSamples("two classes have the same query and label; merge them into one")
 
@@ -394,11 +376,6 @@ def classes_of_contexts(samples: Samples, *, query_is_key: bool = False) -> Corp
     query_is_key : bool
         Whether the token at the last position is among the keys, as in the first paper. In the second it is
         masked; earlier occurrences of the same token always count.
-
-    Returns
-    -------
-    CorpusClasses
-        With the share of each context among all, its length, and P(l | n) the share of l among its keys.
 
     Examples
     --------
@@ -417,13 +394,9 @@ def classes_of_contexts(samples: Samples, *, query_is_key: bool = False) -> Corp
     token = unpack_pairs(np.sort(pack_pairs(row, kept.values[ranges_of(kept.starts, lengths)])))[1]
     heads = np.stack([kept.queries, kept.labels], axis=1)
     words = np.insert(token, np.repeat(begins[:-1], 2), heads.ravel())
-    offsets, found, count = sum_equal_rows(
+    offsets, words, count = sum_equal_rows(
         begins + 2 * np.arange(len(begins)), words, np.ones(len(kept), np.int64)
     )
-    return _classes(offsets, found, count, kept.n_tokens)
-
-
-def _classes(offsets: Int64, words: Int32, count: Int64, n_tokens: int) -> CorpusClasses:
     lengths = np.diff(offsets) - 2
     inside = np.ones(len(words), bool)
     inside[offsets[:-1]] = inside[offsets[:-1] + 1] = False
@@ -437,6 +410,6 @@ def _classes(offsets: Int64, words: Int32, count: Int64, n_tokens: int) -> Corpu
         group_borders(rows, len(count)),
         tokens,
         seen / lengths[rows],
-        n_tokens,
+        kept.n_tokens,
         lengths.astype(np.float64),
     )

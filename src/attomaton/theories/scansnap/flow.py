@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.options import real_number
-from attomaton.base.tables import Float64, Int64
+from attomaton.base.tables import Float64
 from attomaton.theories.scansnap.classes import CorpusClasses
 from attomaton.theories.scansnap.heads import DecoderHead, LearnedHead, MassHead, decode
 from attomaton.theories.scansnap.law import Rates, follow
@@ -138,75 +138,40 @@ def solve_flow(
     >>> flow = solve_flow(draw_linear_classes(2), Rates(decoder=10.0, attention=1.0), [1.0, 100.0])
     >>> flow.attention()[:, 0, [0, 19]].round(3).tolist()  # a common token, and the best distinct one
     [[0.064, 0.065], [0.057, 0.089]]
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.theories.scansnap.classes import classes_of_contexts
-    >>> context = classes_of_contexts(Samples.from_lists([[0, 1, 2]], [0]), query_is_key=True)
-    >>> flow = solve_flow(context, Rates(decoder=1.0, attention=1.0), [100.0], head=MassHead())
-    >>> flow.attention()[-1].round(2).tolist()  # under the first paper's head the label takes all
-    [[0.99, 0.0, 0.0]]
     """
     rtol, atol = real_number(rtol, "rtol", least=1e-13), real_number(atol, "atol", least=1e-20)
     reduced = Reduced(classes)
     if isinstance(head, MassHead):
-        _check_realisable(reduced)
-    rows, leading = _leading_tokens(reduced) if growth else (np.empty(0, np.int64), np.empty(0, np.int64))
-    parts = _Parts(reduced, head, len(rows))
+        labelled = classes.rows[classes.tokens == classes.labels[classes.rows]]
+        if len(np.unique(labelled)) < len(classes):
+            raise InvalidSamples(
+                "a label is not among its keys, so its mass is 0; keep realisable samples only"
+            )
+    own = reduced.law * reduced.is_own
+    rows = np.flatnonzero(own.max(axis=1) > 0) if growth else np.empty(0, np.int64)
+    leading = own[rows].argmax(axis=1)  # the most probable distinct token of each class that has one
+    first, second = reduced.shapes
+    first = first if head.trains_decoder else (first[0], 0)
+    cuts = np.cumsum([first[0] * first[1], second[0] * second[1]])
+
+    def split(states: Float64) -> tuple[Float64, Float64, Float64]:
+        """Y, which is empty if it is not trained, Z and B of states of shape (..., size)."""
+        lead, (decoder, scores, grown) = states.shape[:-1], np.split(states, cuts, axis=-1)
+        return decoder.reshape(*lead, *first), scores.reshape(*lead, *second), grown
 
     def slope(state: Float64) -> Float64:
-        decoder, scores, _ = parts.split(state)
+        decoder, scores, _ = split(state)
         moved, lifted, attention = find_slope(reduced, head, rates, decoder, scores)
         squares = (attention[rows] ** 2).sum(axis=1)
         grown = lifted[reduced.query_of[rows], leading] * squares / attention[rows, leading] ** 2
         return np.concatenate([moved.ravel(), lifted.ravel(), grown])
 
-    asked = np.asarray(times, np.float64)
-    states = follow(slope, parts.size, asked, rtol=rtol, atol=atol, most_slopes=most_slopes)
-    decoder, scores, grown = parts.split(states)
-    every = np.full((len(asked), len(classes)), np.nan)
+    grid = np.asarray(times, np.float64)
+    states = follow(slope, int(cuts[-1]) + len(rows), grid, rtol=rtol, atol=atol, most_slopes=most_slopes)
+    decoder, scores, grown = split(states)
+    every = np.full((len(grid), len(classes)), np.nan)
     every[:, rows] = grown
-    return LayerFlow(reduced, rates, asked, decoder, scores, every, head)
-
-
-@dataclass(frozen=True)
-class _Parts:
-    """Y, Z and B in one row of numbers."""
-
-    reduced: Reduced
-    head: DecoderHead
-    n_growing: int
-
-    @property
-    def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Shapes of Y, which is empty if it is not trained, and Z."""
-        decoder, scores = self.reduced.shapes
-        return decoder if self.head.trains_decoder else (decoder[0], 0), scores
-
-    @property
-    def size(self) -> int:
-        """How many numbers."""
-        return sum(rows * columns for rows, columns in self.shapes) + self.n_growing
-
-    def split(self, states: Float64) -> tuple[Float64, Float64, Float64]:
-        """Y, Z and B of states of shape (..., size)."""
-        (first, second), lead = self.shapes, states.shape[:-1]
-        middle = first[0] * first[1]
-        end = middle + second[0] * second[1]
-        decoder, scores = states[..., :middle], states[..., middle:end]
-        return decoder.reshape(*lead, *first), scores.reshape(*lead, *second), states[..., end:]
-
-
-def _leading_tokens(reduced: Reduced) -> tuple[Int64, Int64]:
-    """The classes that have a distinct token, and the place of the most probable one of each."""
-    own = reduced.law * reduced.is_own
-    rows = np.flatnonzero(own.max(axis=1) > 0)
-    return rows, own[rows].argmax(axis=1)
-
-
-def _check_realisable(reduced: Reduced) -> None:
-    classes = reduced.classes
-    own = classes.rows[classes.tokens == classes.labels[classes.rows]]
-    if len(np.unique(own)) < len(classes):
-        raise InvalidSamples("a label is not among its keys, so its mass is 0; keep realisable samples only")
+    return LayerFlow(reduced, rates, grid, decoder, scores, every, head)
 
 
 _numpy: Any = np
@@ -220,8 +185,6 @@ def measure_gain(flow: LayerFlow) -> Float64:
     Examples
     --------
     >>> from attomaton.theories.scansnap.classes import make_star
-    >>> from attomaton.theories.scansnap.flow import solve_flow
-    >>> from attomaton.theories.scansnap.law import Rates
     >>> flow = solve_flow(make_star(10, 1000, common=0.05), Rates(5.0, 0.5), [1.0, 15.0, 300.0])
     >>> measure_gain(flow)[:, 0].round(2).tolist()  # it rises, turns near K ln M/η_Y = 13.8, and falls
     [0.5, 3.7, 0.08]

@@ -60,20 +60,20 @@ def follow(
             f"the state holds {size:,} numbers; at most {MAX_STATE:,} can be followed: take fewer tokens, "
             "labels or queries"
         )
-    asked = np.asarray(times, np.float64)
-    span = (0.0, float(asked[-1]))
+    grid = np.asarray(times, np.float64)
+    span = (0.0, float(grid[-1]))
     taken = count(1)
 
     def slope_at(_: float, state: Float64) -> Float64:
         if most_slopes is not None and next(taken) > most_slopes:
             raise UncertifiedSolution(
-                f"the flow was not followed to t = {asked[-1]:g} in {most_slopes:,} slopes; change the rates"
+                f"the flow was not followed to t = {grid[-1]:g} in {most_slopes:,} slopes; change the rates"
             )
         return slope(state)
 
-    found: Any = solve_ivp(slope_at, span, np.zeros(size), "LSODA", asked, rtol=rtol, atol=atol)
+    found: Any = solve_ivp(slope_at, span, np.zeros(size), "LSODA", grid, rtol=rtol, atol=atol)
     if not found.success:
-        raise UncertifiedSolution(f"the flow could not be followed to t = {asked[-1]:g}: {found.message}")
+        raise UncertifiedSolution(f"the flow could not be followed to t = {grid[-1]:g}: {found.message}")
     return found.y.T
 
 
@@ -108,13 +108,7 @@ class Rates:
 
     @classmethod
     def with_momentum(cls, decoder: float, attention: float, momentum: float) -> "Rates":
-        """Rates that act on a flow as those of SGD with momentum do: η/(1 − μ).
-
-        Examples
-        --------
-        >>> Rates.with_momentum(1.0, 0.5, 0.9)
-        Rates(decoder=10.0, attention=5.0)
-        """
+        """Rates that act on a flow as those of SGD with momentum do: η/(1 − μ)."""
         plain = cls(decoder, attention)
         scale = round(1 / (1 - real_number(momentum, "momentum", least=0, below=1)), 12)
         return cls(plain.decoder * scale, plain.attention * scale)
@@ -157,14 +151,14 @@ def solve_exponent(clock: ArrayLike, n_tokens: int) -> Float64:
     >>> solve_exponent([0.0, 1.0], 1000).round(6).tolist()
     [0.0, 0.999283]
     """
-    wanted = np.asarray(clock, np.float64)
-    if not (np.isfinite(wanted) & (wanted >= 0)).all():
+    target = np.asarray(clock, np.float64)
+    if not (np.isfinite(target) & (target >= 0)).all():
         raise UnsupportedOption("time starts at 0; give finite times from there on")
     size = float(whole_number(n_tokens, "n_tokens", least=2))
-    root = np.minimum(wanted * size / (size - 1), np.log1p(size * wanted))
+    root = np.minimum(target * size / (size - 1), np.log1p(size * target))
     for _ in range(100):
         raised = np.exp(root)
-        step = ((size - 1) * root + raised - 1 - size * wanted) / (size - 1 + raised)
+        step = ((size - 1) * root + raised - 1 - size * target) / (size - 1 + raised)
         root = np.maximum(root - step, 0.0)
         if np.abs(step).max(initial=0.0) <= 1e-15 * max(float(root.max(initial=0.0)), 1.0):
             break

@@ -106,22 +106,13 @@ class Reduced:
 
     def sum_by_query(self, rows: Float64) -> Float64:
         """Sums over the classes of each query, of rows (n_classes, n); shape (n_queries, n)."""
-        order, starts = self._by_query
-        return np.add.reduceat(rows[order], starts, axis=0)
-
-    @cached_property
-    def _by_query(self) -> tuple[Int64, Int64]:
-        """The classes sorted by query, and where each query begins."""
         order = np.argsort(self.query_of, kind="stable")
-        return order, run_starts(self.query_of[order])
+        return np.add.reduceat(rows[order], run_starts(self.query_of[order]), axis=0)
 
     def distinct_entropy(self, attention: Float64) -> Float64:
         """Entropy of c_n on the distinct tokens of n, in nats, mean over the classes that have any.
 
-        Parameters
-        ----------
-        attention : float64 array, shape (..., n_classes, n_used)
-            c_n, as :meth:`attention` gives it.
+        ``attention`` has the shape (..., n_classes, n_used).
         """
         some = self.is_own.any(axis=1)
         own = attention[..., some, :] * self.is_own[some]

@@ -1,7 +1,9 @@
 """What the second theory says about a corpus, in one call: classes, forecasts, assumptions, flow."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any, Unpack
@@ -16,14 +18,15 @@ from attomaton.base.options import given_path, real_number, whole_number
 from attomaton.base.printing import Block, Grid, Signal
 from attomaton.base.progress import silent
 from attomaton.base.tables import Float64, Int64, make_table, write_parquet
-from attomaton.corpora.readers.given import ReadingOptions, read_samples
+from attomaton.corpora.readers.corpus import ReadingOptions, check_options, read_named
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples, Skipped
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.theories.scansnap.assumptions import Assumption, check_assumptions
 from attomaton.theories.scansnap.classes import CorpusClasses, classes_of_contexts
 from attomaton.theories.scansnap.flow import solve_flow
 from attomaton.theories.scansnap.forecast import Clock, QueryForecast, forecast_queries
 from attomaton.theories.scansnap.law import Rates
-from attomaton.theories.scansnap.reduced import Reduced
 
 FEW_NUMBERS = 3000
 """Most numbers in Y and Z together that are followed in seconds."""
@@ -90,22 +93,20 @@ def follow_attention(
         )
     flow = solve_flow(classes, rates, [until], growth=False, rtol=1e-7, atol=1e-9, most_slopes=most_slopes)
     reduced, end = flow.reduced, flow.scores[-1]
-    before, after = (_mean_attention(reduced, z) for z in (np.zeros_like(end), end))
-    found: list[KeptTokens] = []
+    shares = classes.shares[:, None]
+    before, after = (
+        reduced.sum_by_query(shares * reduced.attention(scores)) / reduced.sum_by_query(shares)
+        for scores in (np.zeros_like(end), end)
+    )
+    kept: list[KeptTokens] = []
     for query in classes.query_shares()[0].tolist():
         row = reduced.queries.tolist().index(query)
-        there = np.flatnonzero(before[row] > 0)
-        order = there[np.argsort(end[row, there], kind="stable")]
-        found.append(
+        present = np.flatnonzero(before[row] > 0)
+        order = present[np.argsort(end[row, present], kind="stable")]
+        kept.append(
             KeptTokens(query, reduced.used[order], end[row, order], before[row, order], after[row, order])
         )
-    return tuple(found)
-
-
-def _mean_attention(reduced: Reduced, scores: Float64) -> Float64:
-    """Σ π_n c_n / Σ π_n over the classes of each query, shape (n_queries, n_used)."""
-    shares = reduced.classes.shares[:, None]
-    return reduced.sum_by_query(shares * reduced.attention(scores)) / reduced.sum_by_query(shares)
+    return tuple(kept)
 
 
 KIND = FolderKind("survey", "what scan-snap wrote", "attomaton scan-snap --out")
@@ -135,7 +136,7 @@ SCHEMAS = {
 }
 """The tables of a survey on disk; ``place`` counts from 1, the first to fade."""
 
-TOLD = 3
+SHOWN = 3
 """Tokens of each kind that are printed."""
 
 Name = Callable[[int], str]
@@ -163,6 +164,8 @@ class Survey(Tabular):
         The time to which that flow was followed; 0 where it was not.
     skipped : Skipped
         Documents that could not be read.
+    vocabulary : Vocabulary, optional
+        What names the tokens of a text.
 
     Examples
     --------
@@ -186,6 +189,7 @@ class Survey(Tabular):
     kept: tuple[KeptTokens, ...]
     until: float
     skipped: Skipped = NOTHING_SKIPPED
+    vocabulary: Vocabulary | None = None
 
     def __repr__(self) -> str:
         n_queries = len(np.unique(self.classes.queries))
@@ -194,11 +198,15 @@ class Survey(Tabular):
     def _table(self) -> pa.Table:
         return self._table_of("tokens")
 
-    def _blocks(self) -> list[Block]:
-        return tell_survey(self.to_dict())
+    def _words(self) -> Vocabulary | None:
+        return self.vocabulary
 
-    def to_dict(self, name: Name = str, *, shown: int = 5) -> dict[str, Any]:
-        """Everything as plain JSON values; tokens are named by ``name``, a limited number of each kind."""
+    def to_dict(self, *, shown: int = 5) -> dict[str, Any]:
+        """Everything as plain JSON values, a limited number of tokens of each kind, by their names."""
+        name = self._name
+        assumptions = [asdict(one) for one in self.assumptions]
+        for record in assumptions:
+            record["value"] = record["value"] if isfinite(record["value"]) else None
         return {
             "samples": self.n_samples,
             "counted": self.classes.n_samples,
@@ -208,21 +216,24 @@ class Survey(Tabular):
             "decoder_rate": self.rates.decoder,
             "attention_rate": self.rates.attention,
             "forecasts": [_forecast_record(one, name, shown) for one in self.forecasts],
-            "assumptions": [_assumption_record(one) for one in self.assumptions],
+            "assumptions": assumptions,
             "until": self.until if self.kept else None,
             "kept": [_kept_record(one, name, shown) for one in self.kept],
         }
 
-    def save(self, path: str | Path, name: Name = str) -> Path:
+    def save(self, path: str | Path) -> Path:
         """Write forecast.json and the tables of ``SCHEMAS`` as Parquet into a folder; returns its path."""
         place = given_path(path, "path")
-        files = {"forecast.json": json_writer(self.to_dict(name))}
+        writers = {"forecast.json": json_writer(self.to_dict())}
         for table in SCHEMAS:
-            files[f"{table}.parquet"] = _table_writer(self._table_of(table))
-        with build_folder(place, KIND, files, overwrite=True) as building, explained(place):
-            written = {file: write_file(building.folder / file, write) for file, write in files.items()}
+            writers[f"{table}.parquet"] = partial(_write_table, self._table_of(table))
+        with build_folder(place, KIND, writers, overwrite=True) as building, explained(place):
+            written = {file: write_file(building.folder / file, write) for file, write in writers.items()}
             building.finish({"skipped": asdict(self.skipped)}, written)
         return place
+
+    def _name(self, token: int) -> str:
+        return name_token(self.vocabulary, token)
 
     def _table_of(self, table: str) -> pa.Table:
         """One of the tables of ``SCHEMAS``."""
@@ -231,6 +242,62 @@ class Survey(Tabular):
         return make_table(
             schema, {name: np.concatenate([part[name] for part in parts]) for name in schema.names}
         )
+
+    def _blocks(self) -> list[Block]:
+        record = self.to_dict(shown=SHOWN)
+        forecasts: list[dict[str, Any]] = record["forecasts"]
+        n_distinct = sum(one["distinct"] for one in forecasts)
+        raised = sum(one["upward"] * one["distinct"] for one in forecasts) / max(n_distinct, 1)
+        distinct = [
+            (
+                one["query"],
+                f"{one['classes']:,}",
+                f"{one['distinct']:,}",
+                " ".join(one["first_to_fade"]),
+                " ".join(one["last_to_stay"]),
+                f"{one['snap']:,.0f}",
+            )
+            for one in forecasts
+        ]
+        moves = [
+            (one["query"], " ".join(one["lowered_first"]), " ".join(one["raised_first"])) for one in forecasts
+        ]
+        kept = [(one["query"], _scores(one["lowered"]), _scores(one["raised"])) for one in record["kept"]]
+        assumed = [
+            (
+                one["name"],
+                "not finite" if one["value"] is None else f"{one['value']:.3g}",
+                f"{one['bound']:.3g}",
+                Signal("yes" if one["met"] else "no", good=one["met"]),
+                one["meaning"],
+            )
+            for one in record["assumptions"]
+        ]
+        title = f"What attention keeps, by the exact flow on these contexts, t = {self.until:,.0f}"
+        headers = ["query", "most lowered: token, score", "most raised: token, score"]
+        return [
+            f"{self.n_samples:,} samples, of which {record['counted']:,} are counted: {record['classes']:,} "
+            f"classes (pairs of query and label) of {record['queries']:,} queries, {record['tokens']:,} "
+            "tokens.",
+            Grid(
+                "Distinct tokens under each query",
+                ["query", "classes", "distinct", "first to fade", "last to stay", "t₀"],
+                distinct,
+            ),
+            "t₀: the step by which the query's most frequent class is learned and its attention slows.",
+            f"{raised:.0%} of these distinct tokens are raised at the start of training; where all that the "
+            "theory assumes holds, all are."
+            if n_distinct
+            else "No token is distinct: each stands before several labels of its query. The order of fading "
+            "says nothing then; the next table needs no distinct tokens.",
+            Grid(
+                "Where attention moves first, for long contexts",
+                ["query", "lowered first", "raised first"],
+                moves,
+            ),
+            *([Grid(title, headers, kept)] if kept else []),
+            Grid("What the theory assumes", ["assumption", "value", "bound", "met", "meaning"], assumed),
+        ]
 
 
 def survey_samples(
@@ -251,29 +318,28 @@ def survey_samples(
         The corpus; labels need not be in their contexts.
     rates : Rates
         η_Y and η_Z.
-    n_queries : int
-        Number of queries, the most frequent first.
-    tolerance : float
-        How much of a distinct token may be in other classes of its query.
+    n_queries, tolerance
+        As in :func:`forecast_queries`.
     min_samples : int
         Classes of fewer samples are left out; times are then those of training on the rest.
     announce : callable
         Called with the name of each stage.
     **options
-        For a source that is not samples yet: ``window``, ``tokenizer``, ``column``, ``documents`` and
-        ``reading``, as in :func:`~attomaton.learn`.
+        For a source that is not samples yet: ``window``, ``tokenizer`` and ``reading``.
 
     Examples
     --------
     >>> samples = Samples.from_lists([[0, 1, 4], [0, 2, 4], [0, 1, 4]], [1, 2, 3])
-    >>> survey = survey_samples(samples, Rates(decoder=1.0, attention=0.1))
-    >>> survey.forecasts
-    (QueryForecast(query 4: 3 classes, 1 distinct and 2 common tokens),)
+    >>> survey_samples(samples, Rates(decoder=1.0, attention=0.1))
+    Survey(3 classes of 1 queries, 3 samples)
     """
     n_queries = whole_number(n_queries, "n_queries", least=1)
     min_samples = whole_number(min_samples, "min_samples", least=1)
     tolerance = real_number(tolerance, "tolerance", least=0, below=1)
-    samples = read_samples(samples, **options)
+    vocabulary = None
+    if not isinstance(samples, Samples):
+        samples, vocabulary = read_named(samples, options)
+    check_options(options)
     announce("counting classes")
     classes = CorpusClasses.from_samples(samples, min_samples=min_samples)
     announce("forecasting")
@@ -281,26 +347,18 @@ def survey_samples(
     announce("checking assumptions")
     assumptions = check_assumptions(classes, rates, tolerance=tolerance)
     until, kept = 0.0, ()
-    if samples.n_tokens <= FEW_TOKENS:
+    if samples.n_tokens <= FEW_TOKENS and rates.ratio >= LEAST_RATIO:
         contexts = classes_of_contexts(samples)
         if can_follow(contexts):
             announce("following the flow")
-            until, kept = _follow(classes, contexts, rates)
+            with suppress(UncertifiedSolution):  # the flow may be too stiff
+                end = half_time(classes, rates)
+                kept = follow_attention(contexts, rates, until=end, most_slopes=MOST_SLOPES)
+                until = end
     most = kept[:n_queries]
-    return Survey(classes, rates, len(samples), forecasts, assumptions, most, until, samples.skipped)
-
-
-def _follow(
-    classes: CorpusClasses, contexts: CorpusClasses, rates: Rates
-) -> tuple[float, tuple[KeptTokens, ...]]:
-    """How far Y and Z were followed, and what attention keeps then; nothing if the flow is too stiff."""
-    if rates.ratio < LEAST_RATIO:
-        return 0.0, ()
-    until = half_time(classes, rates)
-    try:
-        return until, follow_attention(contexts, rates, until=until, most_slopes=MOST_SLOPES)
-    except UncertifiedSolution:
-        return 0.0, ()
+    return Survey(
+        classes, rates, len(samples), forecasts, assumptions, most, until, samples.skipped, vocabulary
+    )
 
 
 def _columns(forecast: QueryForecast) -> dict[str, dict[str, Any]]:
@@ -329,8 +387,8 @@ def _columns(forecast: QueryForecast) -> dict[str, dict[str, Any]]:
     }
 
 
-def _table_writer(table: pa.Table) -> Callable[[Path], object]:
-    return lambda path: write_parquet(table, str(path))
+def _write_table(table: pa.Table, path: Path) -> None:
+    write_parquet(table, str(path))
 
 
 def _forecast_record(forecast: QueryForecast, name: Name, shown: int) -> dict[str, Any]:
@@ -356,11 +414,6 @@ def _forecast_record(forecast: QueryForecast, name: Name, shown: int) -> dict[st
     }
 
 
-def _assumption_record(assumption: Assumption) -> dict[str, Any]:
-    record = asdict(assumption)
-    return {**record, "value": assumption.value if isfinite(assumption.value) else None}
-
-
 def _kept_record(kept: KeptTokens, name: Name, shown: int) -> dict[str, Any]:
     columns = (kept.tokens, kept.scores, kept.before, kept.after)
     rows = [
@@ -372,73 +425,6 @@ def _kept_record(kept: KeptTokens, name: Name, shown: int) -> dict[str, Any]:
     return {"query": name(kept.query), "lowered": lowered[:shown], "raised": raised[:shown]}
 
 
-def tell_survey(record: dict[str, Any]) -> list[Block]:
-    """What is printed of a survey, given as :meth:`Survey.to_dict` gives it."""
-    forecasts: list[dict[str, Any]] = record["forecasts"]
-    n_distinct = sum(one["distinct"] for one in forecasts)
-    raised = sum(one["upward"] * one["distinct"] for one in forecasts) / max(n_distinct, 1)
-    moves = [(one["query"], _words(one["lowered_first"]), _words(one["raised_first"])) for one in forecasts]
-    kept = [(one["query"], _scores(one["lowered"]), _scores(one["raised"])) for one in record["kept"]]
-    blocks: list[Block] = [
-        f"{record['samples']:,} samples, of which {record['counted']:,} are counted: {record['classes']:,} "
-        f"classes (pairs of query and label) of {record['queries']:,} queries, {record['tokens']:,} tokens.",
-        _tell_forecasts(forecasts),
-        "t₀: the step by which the query's most frequent class is learned and its attention slows.",
-        f"{raised:.0%} of these distinct tokens are raised at the start of training; where all that the "
-        "theory assumes holds, all are."
-        if n_distinct
-        else "No token is distinct: each stands before several labels of its query. The order of fading says "
-        "nothing then; the next table needs no distinct tokens.",
-        Grid(
-            "Where attention moves first, for long contexts",
-            ["query", "lowered first", "raised first"],
-            moves,
-        ),
-    ]
-    if kept:
-        title = f"What attention keeps, by the exact flow on these contexts, t = {record['until']:,.0f}"
-        headers = ["query", "most lowered: token, score", "most raised: token, score"]
-        blocks.append(Grid(title, headers, kept))
-    return [*blocks, _tell_assumptions(record["assumptions"])]
-
-
-def _tell_forecasts(forecasts: Sequence[dict[str, Any]]) -> Grid:
-    """The distinct tokens of each query."""
-    rows = [
-        (
-            one["query"],
-            f"{one['classes']:,}",
-            f"{one['distinct']:,}",
-            _words(one["first_to_fade"]),
-            _words(one["last_to_stay"]),
-            f"{one['snap']:,.0f}",
-        )
-        for one in forecasts
-    ]
-    headers = ["query", "classes", "distinct", "first to fade", "last to stay", "t₀"]
-    return Grid("Distinct tokens under each query", headers, rows)
-
-
-def _tell_assumptions(assumptions: Sequence[dict[str, Any]]) -> Grid:
-    """What the theory assumes, and whether it is met."""
-    rows = [
-        (
-            one["name"],
-            "not finite" if one["value"] is None else f"{one['value']:.3g}",
-            f"{one['bound']:.3g}",
-            Signal("yes" if one["met"] else "no", good=one["met"]),
-            one["meaning"],
-        )
-        for one in assumptions
-    ]
-    return Grid("What the theory assumes", ["assumption", "value", "bound", "met", "meaning"], rows)
-
-
-def _words(tokens: Sequence[str]) -> str:
-    """The first tokens in a row."""
-    return " ".join(tokens[:TOLD])
-
-
 def _scores(rows: Sequence[dict[str, Any]]) -> str:
     """The first tokens with their scores."""
-    return ", ".join(f"{row['token']} {row['score']:+.2f}" for row in rows[:TOLD])
+    return ", ".join(f"{row['token']} {row['score']:+.2f}" for row in rows)

@@ -87,22 +87,10 @@ class AttentionModel:
 class Trials:
     """The realisable samples of all trials as tensors, short contexts filled up on the left.
 
-    Shapes: trials b, samples n, positions t, tokens k, dimensions d.
-
-    Attributes
-    ----------
-    model : AttentionModel
-        The layer.
-    table : Tensor, shape (b, k, d)
-        Embeddings.
-    keys : Tensor, shape (b, n, t, d)
-        Embedded contexts; the query stands last.
-    there : Tensor of bool, shape (b, n, t)
-        Which positions are filled.
-    weight : Tensor, shape (b, n)
-        1/n for each sample of a trial with n of them, 0 where there is none.
-    prepared : tuple of Tensor
-        What the head needs.
+    Shapes: trials b, samples n, positions t, tokens k, dimensions d. ``table`` (b, k, d) are embeddings,
+    ``keys`` (b, n, t, d) embedded contexts, the query last, ``there`` (b, n, t) which positions are filled,
+    ``weight`` (b, n) 1/n for each sample of a trial with n of them and 0 where there is none, and
+    ``prepared`` what the head needs.
     """
 
     model: AttentionModel
@@ -141,6 +129,20 @@ class Trials:
     def attention(self, weights: Tensor) -> Tensor:
         """softmax(X W x̄) for W of shape (b, d, d), shape (b, n, t)."""
         return self._attend(weights).permute(1, 2, 0)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self.keys.device
+
+    def evaluate(self, parameters: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Tensor]:
+        """∇L by W, or by K and Q, and the mean losses, shape (b,)."""
+        gradient, losses = self.gradient(combine(parameters))
+        return split(parameters, gradient), losses
+
+    def recorded(self, parameters: Sequence[Tensor]) -> Tensor:
+        """W, shape (b, d, d)."""
+        return combine(parameters)
 
     def loss(self, weights: Tensor) -> Tensor:
         """The mean loss of each trial, shape (b,)."""
@@ -196,8 +198,8 @@ class Trials:
         if self._features is not None:
             flat = torch.bmm(weights.reshape(b, 1, -1), self._features[0])
             return flat.reshape(b, t, n).transpose(0, 1)
-        asked = self.keys[:, :, -1] @ weights.transpose(1, 2)
-        return (self.keys @ asked[..., None])[..., 0].permute(2, 0, 1)
+        queries = self.keys[:, :, -1] @ weights.transpose(1, 2)
+        return (self.keys @ queries[..., None])[..., 0].permute(2, 0, 1)
 
     def _collect(self, pressed: Tensor) -> Tensor:
         """Σ pressed_t x_t x̄ᵀ, shape (b, d, d), from (t, b, n)."""
@@ -209,17 +211,30 @@ class Trials:
         return pulled.transpose(1, 2) @ self.keys[:, :, -1]
 
 
+def combine(parameters: Sequence[Tensor]) -> Tensor:
+    """W, shape (b, d, d): itself, or K Qᵀ."""
+    return parameters[0] if len(parameters) == 1 else parameters[0] @ parameters[1].transpose(1, 2)
+
+
+def split(parameters: Sequence[Tensor], gradient: Tensor) -> tuple[Tensor, ...]:
+    """The gradient by the parameters, from that by W."""
+    if len(parameters) == 1:
+        return (gradient,)
+    keys, queries = parameters
+    return gradient @ queries, gradient.transpose(1, 2) @ keys
+
+
 def lay_out(model: AttentionModel, samples: Sequence[Samples], tables: Sequence[Float64]) -> Trials:
-    """The trials as tensors of doubles; each has its own samples and embeddings."""
-    kept = [some.take(find_realisable(some)) for some in samples]
-    if not all(len(some) for some in kept):
+    """The trials as tensors of float64; each has its own samples and embeddings."""
+    realisable = [some.take(find_realisable(some)) for some in samples]
+    if not all(len(some) for some in realisable):
         raise InvalidSamples(
             "a trial has no realisable sample, so there is nothing to train on; leave it out"
         )
-    n, t = max(len(some) for some in kept), max(int(some.lengths.max()) for some in kept)
-    ids, labels = np.zeros((len(kept), n, t), np.int64), np.zeros((len(kept), n), np.int64)
-    there, weight = np.zeros((len(kept), n, t), bool), np.zeros((len(kept), n))
-    for trial, some in enumerate(kept):
+    n, t = max(len(some) for some in realisable), max(int(some.lengths.max()) for some in realisable)
+    ids, labels = np.zeros((len(realisable), n, t), np.int64), np.zeros((len(realisable), n), np.int64)
+    there, weight = np.zeros((len(realisable), n, t), bool), np.zeros((len(realisable), n))
+    for trial, some in enumerate(realisable):
         back = np.arange(t, 0, -1)
         place = some.stops[:, None] - back
         filled = back <= some.lengths[:, None]
@@ -229,12 +244,12 @@ def lay_out(model: AttentionModel, samples: Sequence[Samples], tables: Sequence[
     there[..., -1] = True
     device = model.device
     table = torch.as_tensor(np.stack(tables), dtype=torch.float64, device=device)
-    place, found = torch.as_tensor(ids, device=device), torch.as_tensor(there, device=device)
+    place, filled_places = torch.as_tensor(ids, device=device), torch.as_tensor(there, device=device)
     chosen = torch.as_tensor(labels, device=device)
     keys = torch.take_along_dim(table[:, None], place[..., None], dim=2)
-    hit = (place == chosen[..., None]) & found
+    hit = (place == chosen[..., None]) & filled_places
     prepared = model.head.prepare(keys, hit, table, chosen)
-    return Trials(model, table, keys, found, torch.as_tensor(weight, device=device), prepared)
+    return Trials(model, table, keys, filled_places, torch.as_tensor(weight, device=device), prepared)
 
 
 def measure_curvatures(

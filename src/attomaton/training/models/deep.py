@@ -70,7 +70,7 @@ class DeepModel:
     start : float
         Standard deviation of the weights at the start, Gaussian; 0 means zero.
     device : str
-        Where PyTorch computes, in doubles.
+        Where PyTorch computes, in float64.
 
     Examples
     --------
@@ -100,11 +100,6 @@ class DeepModel:
         """The shape of each parameter, in their order: layer by layer, and W_O last.
 
         A layer has W, P and V of each head, and the two factors of its feed-forward part.
-
-        Examples
-        --------
-        >>> DeepModel(hidden=4).shapes(n_tokens=5, window=3)
-        [(5, 5), (1, 3), (5, 5), (5, 4), (4, 5), (5, 5)]
         """
         square = (n_tokens, n_tokens)
         head = [square, (1, window), square] if self.positions else [square, square]
@@ -112,13 +107,7 @@ class DeepModel:
         return [*(head * self.n_heads + fed) * self.n_layers, square]
 
     def draw_start(self, n_tokens: int, window: int, rng: np.random.Generator) -> list[Float64]:
-        """The parameters at the start, in the order of :meth:`shapes`.
-
-        Examples
-        --------
-        >>> [one.shape for one in DeepModel(start=0.1).draw_start(5, 3, np.random.default_rng(0))]
-        [(5, 5), (1, 3), (5, 5), (5, 5)]
-        """
+        """The parameters at the start, in the order of :meth:`shapes`."""
         shapes = self.shapes(n_tokens, window)
         return [rng.normal(0.0, self.start, shape) if self.start else np.zeros(shape) for shape in shapes]
 
@@ -128,14 +117,9 @@ class DeepModel:
         Parameters
         ----------
         numbers : float64 array, shape (n_trials, n_numbers)
-            As :attr:`DeepTrace.numbers <attomaton.training.deep.DeepTrace>` has them.
+            As :attr:`DeepTrace.numbers <attomaton.training.loop.DeepTrace>` has them.
         n_tokens, window : int
             Sizes of the vocabulary and of the longest context.
-
-        Examples
-        --------
-        >>> DeepModel(positions=False).unpack(np.zeros((1, 12)), n_tokens=2, window=3).attention.shape
-        (1, 1, 1, 2, 2)
         """
         shapes = self.shapes(n_tokens, window)
         ends = np.cumsum([rows * columns for rows, columns in shapes])
@@ -166,19 +150,22 @@ class DeepModel:
 class DeepTrials:
     """The sequences of all trials as tensors; each trial has its own, all of one shape.
 
-    Attributes
-    ----------
-    model : DeepModel
-        What is trained.
-    tokens : Tensor of int64, shape (n_trials, n_sequences, window + 1)
-        Every token but the last of a sequence is a query, and every one but the first a label.
-    n_tokens : int
-        Size of the vocabulary.
+    In ``tokens`` (n_trials, n_sequences, window + 1) every token but the last of a sequence is a query, and
+    every one but the first a label.
     """
 
     model: DeepModel
     tokens: Tensor
     n_tokens: int
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self.tokens.device
+
+    def recorded(self, parameters: Sequence[Tensor]) -> Tensor:
+        """All parameters one after the other, shape (n_trials, n_numbers)."""
+        return torch.cat([parameter.flatten(1) for parameter in parameters], dim=1)
 
     @property
     def window(self) -> int:
@@ -191,7 +178,7 @@ class DeepTrials:
         places = torch.arange(self.window, device=self.tokens.device)
         return places[:, None] - places
 
-    def gradient(self, parameters: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Tensor]:
+    def evaluate(self, parameters: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Tensor]:
         """∇L by each parameter, and the mean losses, shape (n_trials,); block by block of sequences."""
         trials, count, _ = self.tokens.shape
         size = max(BLOCK // (trials * self.window * self.n_tokens), 1)
@@ -199,7 +186,7 @@ class DeepTrials:
         summed: tuple[Tensor, ...] = ()
         for first in range(0, count, size):
             with torch.enable_grad():
-                leaves = tuple(one.detach().requires_grad_() for one in parameters)
+                leaves = tuple(parameter.detach().requires_grad_() for parameter in parameters)
                 losses = self._losses(leaves, self.tokens[:, first : first + size]) / (count * self.window)
                 parts = torch.autograd.grad(losses.sum(), leaves)
             summed = tuple(one + part for one, part in zip(summed, parts, strict=True)) if summed else parts
@@ -208,28 +195,30 @@ class DeepTrials:
 
     def _losses(self, parameters: Sequence[Tensor], tokens: Tensor) -> Tensor:
         """The sum over positions of −ln p(label) of each trial, shape (n_trials,)."""
-        held = self.run(parameters, tokens[:, :, :-1])
-        logits = _times(held, parameters[-1])
+        stream = self.run(parameters, tokens[:, :, :-1])
+        logits = _times(stream, parameters[-1])
         right = logits.gather(3, tokens[:, :, 1:, None])[..., 0]
         return (logits.logsumexp(3) - right).sum((1, 2))
 
     def run(self, parameters: Sequence[Tensor], tokens: Tensor) -> Tensor:
         """What the last layer holds, shape (n_trials, n, t, n_tokens), for tokens (n_trials, n, t)."""
-        held = torch.nn.functional.one_hot(tokens, self.n_tokens).to(parameters[0].dtype)
+        stream = torch.nn.functional.one_hot(tokens, self.n_tokens).to(parameters[0].dtype)
         rest, first = list(parameters), True
         for _ in range(self.model.n_layers):
-            written = held
+            written = stream
             for _ in range(self.model.n_heads):
                 weights = rest.pop(0)
                 lags = rest.pop(0) if self.model.positions else None
                 values = rest.pop(0)
-                asked = _look_up(weights, tokens) if first else _times(held, weights) @ held.transpose(2, 3)
-                read = _look_up_rows(values, tokens) if first else _times(held, values)
-                written = written + self._attend(asked, lags) @ read
+                scores = (
+                    _look_up(weights, tokens) if first else _times(stream, weights) @ stream.transpose(2, 3)
+                )
+                read = _look_up_rows(values, tokens) if first else _times(stream, values)
+                written = written + self._attend(scores, lags) @ read
             if self.model.hidden is not None:
                 written = written + _times(torch.relu(_times(written, rest.pop(0))), rest.pop(0))
-            held, first = written, False
-        return held
+            stream, first = written, False
+        return stream
 
     def _attend(self, scores: Tensor, lags: Tensor | None) -> Tensor:
         """softmax over the keys up to the query, shape (n_trials, n, t, t)."""
@@ -239,10 +228,10 @@ class DeepTrials:
         return torch.softmax(scores.masked_fill(behind < 0, -torch.inf), 3)
 
 
-def _times(held: Tensor, matrix: Tensor) -> Tensor:
+def _times(stream: Tensor, matrix: Tensor) -> Tensor:
     """Each row of (b, n, t, k) times the trial's matrix (b, k, m)."""
-    b, n, t, k = held.shape
-    return (held.reshape(b, n * t, k) @ matrix).reshape(b, n, t, -1)
+    b, n, t, k = stream.shape
+    return (stream.reshape(b, n * t, k) @ matrix).reshape(b, n, t, -1)
 
 
 def _look_up(weights: Tensor, tokens: Tensor) -> Tensor:
@@ -262,7 +251,7 @@ def _look_up_rows(values: Tensor, tokens: Tensor) -> Tensor:
 def lay_out_sequences(model: DeepModel, sequences: Sequence[Integers], n_tokens: int) -> DeepTrials:
     """The sequences of each trial, arrays of shape (n_sequences, window + 1), as tensors."""
     tables = [_check_sequences(one, f"the sequences of trial {trial}") for trial, one in enumerate(sequences)]
-    if len({one.shape for one in tables}) != 1:
+    if len({table.shape for table in tables}) != 1:
         raise InvalidSamples("the trials have sequences of different shapes; cut all to one, or train apart")
     for trial, one in enumerate(tables):
         if one.max() >= n_tokens:
@@ -273,10 +262,12 @@ def lay_out_sequences(model: DeepModel, sequences: Sequence[Integers], n_tokens:
     return DeepTrials(model, torch.as_tensor(np.stack(tables), device=model.device), n_tokens)
 
 
-def _check_sequences(given: object, name: str) -> Int64:
-    table = np.asarray(given)
+def _check_sequences(sequences: object, name: str) -> Int64:
+    table = np.asarray(sequences)
     if table.ndim != 2 or not np.issubdtype(table.dtype, np.integer) or min(table.shape, default=0) < 1:
-        raise InvalidSamples(f"{name} are {show(given)}; give whole numbers, shape (n_sequences, window + 1)")
+        raise InvalidSamples(
+            f"{name} are {show(sequences)}; give whole numbers, shape (n_sequences, window + 1)"
+        )
     if table.shape[1] < 2:
         raise InvalidSamples(f"{name} have {table.shape[1]} token each; give 2 at least, a query and a label")
     if table.min() < 0:

@@ -137,8 +137,8 @@ def as_embeddings(value: object) -> Embeddings:
         return Orthonormal()
     if not isinstance(value, type) and callable(getattr(value, "draw", None)):
         return cast("Embeddings", value)
-    given: Any = value
-    table: Any = given.detach().cpu().numpy() if hasattr(given, "detach") else given
+    source: Any = value
+    table: Any = source.detach().cpu().numpy() if hasattr(source, "detach") else source
     if not isinstance(value, str | type) and np.ndim(table) == 2:
         return EmbeddingTable(check_embeddings(table, len(table)))
     shown = f"of shape {np.shape(table)}" if np.ndim(table) else show(value)

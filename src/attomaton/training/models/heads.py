@@ -146,9 +146,9 @@ class Untied:
         if self.temperature is None:
             return _read_linear(attention, prepared[0])
         own, logits, labels = prepared
-        chances = torch.softmax((attention[:, None] * logits).sum(0), 0)
-        right = chances.gather(0, labels)[0]
-        _, along = _read_linear(attention, own - (chances * logits).sum(1))
+        probabilities = torch.softmax((attention[:, None] * logits).sum(0), 0)
+        right = probabilities.gather(0, labels)[0]
+        _, along = _read_linear(attention, own - (probabilities * logits).sum(1))
         return right, right * along
 
 
@@ -178,8 +178,8 @@ def _read_linear(attention: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     Values are taken relative to those of the positions with most attention: where these hold nearly all, what
     the others pull is then a sum of small numbers and not a difference of large ones.
     """
-    held = (attention == attention.amax(0)).to(values.dtype)
-    most = (values * held).sum(0) / held.sum(0)
+    largest = (attention == attention.amax(0)).to(values.dtype)
+    most = (values * largest).sum(0) / largest.sum(0)
     share = attention * (values - most)
     mean = share.sum(0)
     return mean + most, share - attention * mean

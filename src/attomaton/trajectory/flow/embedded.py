@@ -111,8 +111,8 @@ def embedded_flow(loss: TrainingLoss, basis: Basis, *, inside: bool = False) -> 
     same = component[loser] == component[winner]
     directions[same, basis.n_cyclic :] = 0.0
     weight = problem.count / loss.n_samples
-    kept = np.where(same, odds[loses], -np.inf) if inside else odds[loses]
-    return EmbeddedFlow(Losers(directions, kept, offsets_of(lengths - 1), weight))
+    log_odds = np.where(same, odds[loses], -np.inf) if inside else odds[loses]
+    return EmbeddedFlow(Losers(directions, log_odds, offsets_of(lengths - 1), weight))
 
 
 def _descent_work(losers: Losers, _: Array, __: float, n_steps: int) -> float:
@@ -127,33 +127,33 @@ def _newton_work(losers: Losers, *_: Any) -> float:
 
 @compiled
 def weigh(losers: Losers, place: Array) -> Array:
-    """The chance of every loser, shape (n_losers,); a label's is what they leave, and not needed."""
-    chance = losers.directions @ place + losers.log_odds
+    """The probability of every loser, shape (n_losers,); a label's is what they leave, and not needed."""
+    probability = losers.directions @ place + losers.log_odds
     for choice in range(len(losers.weight)):
         highest, total = 0.0, 0.0
         for loser in range(losers.offsets[choice], losers.offsets[choice + 1]):
-            highest = max(highest, chance[loser])
+            highest = max(highest, probability[loser])
         for loser in range(losers.offsets[choice], losers.offsets[choice + 1]):
-            chance[loser] = math.exp(chance[loser] - highest)
-            total += chance[loser]
+            probability[loser] = math.exp(probability[loser] - highest)
+            total += probability[loser]
         total += math.exp(-highest)
         for loser in range(losers.offsets[choice], losers.offsets[choice + 1]):
-            chance[loser] /= total
-    return chance
+            probability[loser] /= total
+    return probability
 
 
 @compiled
-def find_gradient(losers: Losers, chance: Array) -> Array:
-    """Σ weight · chance · direction, shape (n_coordinates,)."""
-    pressed = np.empty(len(chance))
+def find_gradient(losers: Losers, probability: Array) -> Array:
+    """Σ weight · probability · direction, shape (n_coordinates,)."""
+    pressed = np.empty(len(probability))
     for choice in range(len(losers.weight)):
         for loser in range(losers.offsets[choice], losers.offsets[choice + 1]):
-            pressed[loser] = losers.weight[choice] * chance[loser]
+            pressed[loser] = losers.weight[choice] * probability[loser]
     return pressed @ losers.directions
 
 
 @compiled
-def find_curvature(losers: Losers, chance: Array) -> Array:
+def find_curvature(losers: Losers, probability: Array) -> Array:
     """Σ weight (Σ p D Dᵀ − (Σ p D)(Σ p D)ᵀ), shape (n_coordinates, n_coordinates)."""
     rooted, means = (
         np.empty_like(losers.directions),
@@ -162,7 +162,7 @@ def find_curvature(losers: Losers, chance: Array) -> Array:
     for choice in range(len(losers.weight)):
         root = np.sqrt(losers.weight[choice])
         for loser in range(losers.offsets[choice], losers.offsets[choice + 1]):
-            share = np.sqrt(chance[loser])
+            share = np.sqrt(probability[loser])
             for at in range(losers.directions.shape[1]):
                 along = root * share * losers.directions[loser, at]
                 rooted[loser, at] = along
@@ -177,30 +177,30 @@ def _bend(losers: Losers, place: Array) -> Array:
 
 
 @compiled(work=_descent_work)
-def _descend(losers: Losers, place: Array, step_size: float, n_steps: int) -> Array:
+def _descend(losers: Losers, point: Array, step_size: float, n_steps: int) -> Array:
     """Plain gradient descent."""
-    place = place.copy()
+    point = point.copy()
     for _ in range(n_steps):
-        place -= step_size * find_gradient(losers, weigh(losers, place))
-    return place
+        point -= step_size * find_gradient(losers, weigh(losers, point))
+    return point
 
 
 @compiled(work=_newton_work)
 def _minimise(losers: Losers, anchor: Array, stiffness: float, start: Array, atol: float) -> Array:
     """Newton's method for L(x) + ½ stiffness ‖x − anchor‖²; a step of range d changes curvature by e^d."""
-    place = start.copy()
+    point = start.copy()
     for _ in range(MAX_STEPS):
-        chance = weigh(losers, place)
-        slope = find_gradient(losers, chance) + stiffness * (place - anchor)
-        curvature = find_curvature(losers, chance)
-        for at in range(len(place)):
+        probability = weigh(losers, point)
+        slope = find_gradient(losers, probability) + stiffness * (point - anchor)
+        curvature = find_curvature(losers, probability)
+        for at in range(len(point)):
             curvature[at, at] += stiffness
         step = solve(curvature, -slope)
         reach = 2.0 * np.abs(losers.directions @ step).max()
-        place += step * (math.log1p(reach) / reach if reach > 1e-6 else 1.0)
+        point += step * (math.log1p(reach) / reach if reach > 1e-6 else 1.0)
         if np.abs(step).max() <= atol:
-            return place
-    return np.full(len(place), np.nan)
+            return point
+    return np.full(len(point), np.nan)
 
 
 @compiled

@@ -17,13 +17,55 @@ from attomaton.base.errors import MismatchedParts
 from attomaton.base.kernels import compiled
 from attomaton.base.ragged import run_starts, sum_at
 from attomaton.base.tables import Float64, Int64
-from attomaton.solvers.soft.groups import Groups, find_part, make_room, problem_of, sort_by_group
 from attomaton.solvers.soft.likelihood import LuceProblem
-from attomaton.solvers.soft.newton import Choices, GroupPart, Space, bend, find_diagonal, weigh
-from attomaton.trajectory.flow.together import descend_together
+from attomaton.solvers.soft.newton import (
+    Choices,
+    GroupPart,
+    Groups,
+    Space,
+    bend,
+    find_diagonal,
+    find_part,
+    make_room,
+    problem_of,
+    sort_by_group,
+    weigh,
+)
 from attomaton.trajectory.sharpness import bound_curvatures
 
 Array = Any
+
+
+def descend_together(queries: Any, scores: Array, step_size: float, n_steps: int) -> None:
+    """Take ``n_steps`` steps with all queries, changing ``scores``, shape (n_alternatives,).
+
+    ``queries`` are those of :class:`~attomaton.trajectory.flow.orthonormal.OrthonormalFlow`. The gradient of
+    a whole component is the sum of what crosses its border, so nothing cancels (see there).
+    """
+    choices, (component, size) = queries.choices, queries.wholes
+    if not len(choices.winner):
+        return
+    alternative, begin = choices.alternative, choices.offsets[:-1]
+    lengths = np.diff(choices.offsets)
+    winner = np.repeat(choices.winner, lengths)
+    loses, crosses = alternative != winner, component[alternative] != component[winner]
+    count, n_scores, n_wholes = np.repeat(choices.count, lengths), len(scores), len(size)
+    offset = np.log(choices.multiplicity)
+    for _ in range(n_steps):
+        logits = scores[alternative] + offset
+        odds = np.exp(logits - np.repeat(np.maximum.reduceat(logits, begin), lengths))
+        press = count * loses * odds / np.repeat(np.add.reduceat(odds, begin), lengths)
+        slope = _carry(alternative, winner, press, n_scores)
+        crossing = _carry(component[alternative], component[winner], press * crosses, n_wholes)
+        missing = (crossing - np.bincount(component, slope, n_wholes)) / size
+        scores -= step_size * (slope + missing[component])
+
+
+def _carry(into: Array, out_of: Array, amount: Array, n_places: int) -> Array:
+    """What each place receives less what it gives, shape (n_places,)."""
+    return np.bincount(into, amount, n_places) - np.bincount(out_of, amount, n_places)
+
+
 MAX_STEPS = 50
 """Most Newton steps for one minimum."""
 
@@ -56,7 +98,7 @@ class Wholes(NamedTuple):
 def find_slope(
     choices: Choices, part: GroupPart, wholes: Wholes, scores: Array, space: Space
 ) -> tuple[int, int]:
-    """Gradient and chances at ``scores``, the gradient of whole components without cancellation.
+    """Gradient and probabilities at ``scores``, the gradient of whole components without cancellation.
 
     Also the curvature along each whole component. Returns the first and last component of the query.
     """
@@ -75,7 +117,7 @@ def find_slope(
         for entry in range(choices.offsets[choice], choices.offsets[choice + 1]):
             other = wholes.component[choices.alternative[entry]] - start
             if other != own:
-                press = choices.count[choice] * space.chance[entry - base]
+                press = choices.count[choice] * space.probability[entry - base]
                 wholes.crossing[other] += press
                 wholes.diagonal[other] += press
                 lost += press
@@ -187,18 +229,10 @@ def minimise_query(
 
 @dataclass(frozen=True, eq=False)
 class OrthonormalFlow:
-    """The training loss as a function of all scores; a block for each query.
+    """The training loss as a function of all scores; a block for each query."""
 
-    Attributes
-    ----------
-    groups : Groups
-        The choices by query, counts divided by the number of samples.
-    wholes : tuple of int64 arrays
-        The component of each alternative, shape (n_alternatives,), and the size of each component.
-    """
-
-    groups: Groups
-    wholes: tuple[Int64, Int64]
+    groups: Groups  # the choices by query, counts divided by the number of samples
+    wholes: tuple[Int64, Int64]  # the component of each alternative, and the size of each component
 
     def descend(self, place: Float64, step_size: float, n_steps: int) -> Float64:
         """Where plain gradient descent gets in ``n_steps`` steps."""

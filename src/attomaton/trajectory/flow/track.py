@@ -10,67 +10,33 @@ step of descent takes two points further apart, so the error is at most the sum 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
 from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.tables import Bool, Float64
+from attomaton.trajectory.flow.embedded import EmbeddedFlow
+from attomaton.trajectory.flow.orthonormal import OrthonormalFlow
 from attomaton.trajectory.sharpness import EDGE
 
+LossFlow = OrthonormalFlow | EmbeddedFlow
+"""The gradient flow of a training loss, in coordinates in which it is plain: dx/dt = −η ∇L(x).
 
-class LossFlow(Protocol):
-    """The gradient flow of a training loss, in coordinates in which it is plain: dx/dt = −η ∇L(x).
-
-    Coordinates fall into blocks that do not know of one another.
-    """
-
-    def descend(self, place: Float64, step_size: float, n_steps: int) -> Float64:
-        """Where plain gradient descent gets in ``n_steps`` steps."""
-        ...
-
-    def minimise(self, anchor: Float64, stiffness: float, start: Float64, atol: float) -> Float64:
-        """The minimum of L(x) + ½ stiffness ‖x − anchor‖², to within about ``atol``; NaN if not found."""
-        ...
-
-    def damp(self, place: Float64, stiffness: float, move: Float64) -> Float64:
-        """(1 + H / stiffness)⁻¹ move, H the curvature of L at ``place``."""
-        ...
-
-    def sharpness(self, place: Float64, enough: float = 0.0) -> Float64:
-        """Bounds on the largest eigenvalue of the curvature in each block; rough ones below ``enough``."""
-        ...
-
-    def lengths(self, move: Float64) -> Float64:
-        """The Euclidean length of a change in each block, shape (n_blocks,)."""
-        ...
-
-    def spread(self, values: Float64) -> Float64:
-        """The value of its block for every coordinate, shape (n_coordinates,)."""
-        ...
+Coordinates fall into blocks that do not know of one another.
+"""
 
 
 @dataclass(frozen=True)
 class FlowState:
     """Where the flow is at one step.
 
-    Attributes
-    ----------
-    step : float
-        t.
-    place : float64 array, shape (n_coordinates,)
-        The coordinates.
-    error : float64 array, shape (n_blocks,)
-        Estimated error: the sum of the errors of all steps so far. The loss is convex, so two solutions
-        never move apart, and no error grows afterwards.
-    width : float
-        The step in ln t to try next.
+    The loss is convex, so two solutions never move apart, and no error grows afterwards.
     """
 
     step: float
-    place: Float64
-    error: Float64
-    width: float
+    place: Float64  # (n_coordinates,)
+    error: Float64  # (n_blocks,): the sum of the estimated errors of all steps so far
+    width: float  # the step in ln t to try next
 
 
 GAMMA = 0.25
@@ -90,13 +56,6 @@ COMPARED = (59 / 48, -17 / 96, 225 / 32, -85 / 12, 0.0)
 SMALLEST_WIDTH = 1e-6
 
 
-def last(flow: LossFlow, state: FlowState, to: float, *, step_size: float, rtol: float) -> FlowState:
-    """The state at step ``to``."""
-    for later in integrate(flow, state, to, step_size=step_size, rtol=rtol):
-        state = later
-    return state
-
-
 def integrate(
     flow: LossFlow, state: FlowState, to: float, *, step_size: float, rtol: float
 ) -> Iterator[FlowState]:
@@ -105,8 +64,8 @@ def integrate(
     In no block is the estimated error of a step above ``rtol`` · max(1, length of its coordinates).
     """
     while state.step < to:
-        left = float(np.log(to / state.step))
-        width = left if state.width > 0.999 * left else state.width
+        rest = float(np.log(to / state.step))
+        width = rest if state.width > 0.999 * rest else state.width
         place, missed = _advance(flow, state, width, step_size, rtol)
         error = float(np.max(missed / np.maximum(1.0, flow.lengths(place)), initial=0.0)) / rtol
         if not error <= 1.0:
@@ -118,8 +77,8 @@ def integrate(
                 )
             state = FlowState(state.step, state.place, state.error, shorter)
             continue
-        wider = max(width * min(3.0, 0.9 * max(error, 1e-8) ** -0.25), state.width if width == left else 0.0)
-        step = to if width == left else state.step * float(np.exp(width))
+        wider = max(width * min(3.0, 0.9 * max(error, 1e-8) ** -0.25), state.width if width == rest else 0.0)
+        step = to if width == rest else state.step * float(np.exp(width))
         state = FlowState(step, place, state.error + missed, wider)
         yield state
 
@@ -191,7 +150,7 @@ class Track:
         self._step_size, self._rtol = step_size, rtol
         self._safe = safe
         self._n_plain = int(np.ceil(np.clip(WARM_UP * reach, FEWEST, WARM_UP)))
-        self._states = [self._warm_up() if settles else self._give_up()]
+        self._states = [self._warm_up(settles)]
         self._latest = self._states[0]
 
     @property
@@ -216,10 +175,18 @@ class Track:
             return FlowState(step, place, self._find_blur(place, int(step)), FIRST_WIDTH)
         self.advance(step)
         before = [state for state in self._states if state.step <= step][-1]
-        return self._correct(self._states[0], self._follow(before, step))
+        state = self._follow(before, step)
+        first, move = self._pull(self._states[0]), self._pull(state)
+        sizes = [np.maximum(self._flow.lengths(pull), TINY) for pull in (first, move)]
+        shift = 0.5 * self._flow.spread(np.log(sizes[1] / sizes[0])) * move  # from flow to descent
+        return replace(state, place=state.place + shift)
 
-    def _warm_up(self) -> FlowState:
+    def _warm_up(self, settles: bool) -> FlowState:
         """Plain descent, longer where it jumps to and fro; jumps that do not die out are infinite errors."""
+        if not settles:
+            place = self._flow.descend(self._start, self._step_size, self._n_plain)
+            unknown = np.full_like(self._flow.lengths(place), np.inf)
+            return FlowState(float(self._n_plain), place, unknown, FIRST_WIDTH)
         place, jumps = self._descend_from(self._start, self._n_plain)
         most, died = LONGEST * self._n_plain, np.isfinite(jumps)
         while self._n_plain < most and not (self._is_calm(place, jumps) & self._is_stable(place)).all():
@@ -243,11 +210,6 @@ class Track:
         return BLUR * self._flow.lengths(
             self._flow.descend(self._start + beside, self._step_size, n_steps) - place
         )
-
-    def _give_up(self) -> FlowState:
-        place = self._flow.descend(self._start, self._step_size, self._n_plain)
-        unknown = np.full_like(self._flow.lengths(place), np.inf)
-        return FlowState(float(self._n_plain), place, unknown, FIRST_WIDTH)
 
     def _descend_from(self, place: Float64, n_steps: int) -> tuple[Float64, Float64]:
         """The place after a number of plain steps, and how far the last of them jumped to and fro, by block.
@@ -289,13 +251,6 @@ class Track:
         bent = self._flow.lengths(self._pull(replace(state, place=next_place)) - one)
         first_order = np.maximum(*sizes) * self._flow.lengths(turned)
         return 0.5 * (first_order + bent * np.abs(np.log(sizes[1] / sizes[0])))
-
-    def _correct(self, begun: FlowState, state: FlowState) -> FlowState:
-        """What descent that was at ``begun`` is at, when the flow from there is at ``state``."""
-        first, move = self._pull(begun), self._pull(state)
-        sizes = [np.maximum(self._flow.lengths(one), TINY) for one in (first, move)]
-        shift = 0.5 * self._flow.spread(np.log(sizes[1] / sizes[0])) * move
-        return replace(state, place=state.place + shift)
 
     def _pull(self, state: FlowState) -> Float64:
         """η ∇L, from one step so long that no digit is lost."""

@@ -1,0 +1,533 @@
+"""Paths behind URLs: object stores and whatever else fsspec reaches, read and written with patience.
+
+Every store has errors of its own, and fsspec passes many of them on. They are told apart by what they say:
+the status of the server, the number of the operating system, the library that raised them. Faults that pass
+are waited for, the others are named at once.
+"""
+
+import errno
+import fnmatch
+import hashlib
+import io
+import os
+import random
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from os import PathLike, fspath
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
+
+from attomaton.base import errors
+
+T = TypeVar("T")
+
+PASSING = frozenset(
+    getattr(errno, name)
+    for name in (
+        "EIO", "EREMOTEIO", "EBUSY", "EAGAIN", "EINTR", "EPIPE", "ETIMEDOUT", "ECONNABORTED", "ECONNREFUSED",
+        "ECONNRESET", "EHOSTUNREACH", "ENETDOWN", "ENETRESET", "ENETUNREACH",
+    )
+    if hasattr(errno, name)
+)  # fmt: skip
+"""Numbers of the operating system, as stores give them too, behind which a second try may go well."""
+
+STAYING = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+"""Errors that stay, whether or not they have a number."""
+
+LIBRARIES = frozenset(["aiobotocore", "aiohttp", "azure", "botocore", "fsspec", "gcsfs", "google", "http",
+                       "huggingface_hub", "httpx", "requests", "s3fs", "urllib3"])  # fmt: skip
+"""Whose errors come from a store or the way to it; those of all others are mistakes in a program."""
+
+CREDENTIALS = (
+    "for s3:// set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; for gs:// set "
+    "GOOGLE_APPLICATION_CREDENTIALS; for what is open to all, FSSPEC_S3_ANON=true or FSSPEC_GS_TOKEN=anon"
+)
+
+
+class NothingThere(errors.UnreadableSource, FileNotFoundError):
+    """There is no file behind a URL."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How often something is tried, and how long to wait between: twice as long each time, up to a limit."""
+
+    tries: int = 8
+    first_pause: float = 0.25
+    longest_pause: float = 8.0
+
+    def pauses(self, spread: float = 0.5) -> Iterator[float]:
+        """Seconds before the second try, the third …; ``spread`` keeps many readers from knocking at once."""
+        for number in range(self.tries - 1):
+            pause = min(self.first_pause * 2**number, self.longest_pause)
+            yield pause * (1 + spread * random.random())  # noqa: S311  not a secret
+
+
+PATIENCE = Patience()
+
+
+def persist(deed: Callable[[], T], url: str, *, writing: bool = False) -> T:
+    """What a deed returns, which is done again as long as it fails for the moment and patience lasts."""
+    pauses = PATIENCE.pauses()
+    while True:
+        try:
+            return deed()
+        except errors.AttomatonError:
+            raise
+        except Exception as error:
+            if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in LIBRARIES:
+                raise  # a mistake in a program
+            pause = next(pauses, None) if passes(error) else None
+            if pause is None:
+                raise explain(error, url, writing=writing) from error
+            time.sleep(pause)
+
+
+def passes(error: BaseException) -> bool:
+    """Whether a fault may be gone at the next try."""
+    if isinstance(error, ConnectionError | TimeoutError):
+        return True
+    if _lacks_credentials(error) or _expired(error):
+        return False
+    status = _status(error)
+    if status is not None:
+        return (status >= 500 and status != 501) or status in (408, 425, 429)
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in PASSING
+    return not isinstance(error, STAYING)
+
+
+def explain(error: BaseException, url: str, *, writing: bool = False) -> errors.AttomatonError:
+    """The error that says what cannot be read or written, why, and what to do."""
+    kind = errors.UnwritablePlace if writing else errors.UnreadableSource
+    reason = " ".join(str(error).split()) or type(error).__name__
+    what = f"{url} cannot be {'written' if writing else 'read'}"
+    if isinstance(error, FileNotFoundError):
+        if writing:
+            return kind(f"{what}: there is no such bucket or folder ({reason}); make it, or check the URL")
+        return NothingThere(f"{what}: there is no such file, folder or bucket; check the URL")
+    if _lacks_credentials(error):
+        return kind(f"{what}: no credentials were found ({reason}); {CREDENTIALS}")
+    if _expired(error):
+        return replaced(url)
+    if isinstance(error, PermissionError) or _status(error) in (401, 403):
+        return kind(
+            f"{what}: access is denied ({reason}); check which account is used, and what it may do there"
+        )
+    if passes(error):
+        return kind(
+            f"{what}: the store failed {PATIENCE.tries} times, at last with {type(error).__name__} "
+            f"({reason}); try again later, and check the network and the URL"
+        )
+    return kind(f"{what}: {type(error).__name__} ({reason}); check the URL and the access")
+
+
+def replaced(url: str) -> errors.UnreadableSource:
+    """The error for an object that is another than it was a moment ago."""
+    return errors.UnreadableSource(
+        f"{url} was replaced while it was read; wait until it is written, and run it again"
+    )
+
+
+def _lacks_credentials(error: BaseException) -> bool:
+    name = type(error).__name__
+    return "Credential" in name or name == "ProfileNotFound"
+
+
+def _expired(error: BaseException) -> bool:
+    """Whether a range was asked of an object that has been replaced since it was opened."""
+    return type(error).__name__ == "FileExpired"
+
+
+def _status(error: BaseException) -> int | None:
+    """The HTTP status that an error carries, if it does."""
+    for cause in (error, error.__cause__):
+        response = getattr(cause, "response", None)
+        if isinstance(response, dict):  # of S3, also behind an error that was translated
+            return cast("dict[str, Any]", response).get("ResponseMetadata", {}).get("HTTPStatusCode")
+    status: Any = getattr(error, "status", None) or getattr(error, "code", None)
+    return int(status) if isinstance(status, int | str) and str(status).isdecimal() else None
+
+
+class RangeReader(io.RawIOBase):
+    """A file that is read in ranges, each by one call of ``read_range``; nothing is buffered."""
+
+    file: Any = None
+    position = 0
+
+    def __init__(self, file: Any, name: str, size: int | None) -> None:
+        self.file, self.name, self.size = file, name, size
+
+    def read_range(self, length: int) -> bytes:
+        """So many bytes from ``position`` on; -1 for all, of a file whose size is not known."""
+        raise NotImplementedError
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is, if its size is known."""
+        return self.size is not None
+
+    def tell(self) -> int:
+        """Where the next read begins."""
+        return self.position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Go to a position, from the beginning, from here, or from the end."""
+        if self.size is None:
+            raise io.UnsupportedOperation(f"{self.name} can only be read from its beginning to its end")
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self.position, io.SEEK_END: self.size}[whence]
+        self.position = max(0, start + offset)
+        return self.position
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """The next bytes, fewer at the end of the file; all of the rest by default."""
+        length = -1 if size is None else size
+        if self.size is not None:
+            rest = max(0, self.size - self.position)
+            length = rest if length < 0 else min(length, rest)
+        blob = self.read_range(length) if length else b""
+        self.position += len(blob)
+        return blob
+
+    def readall(self) -> bytes:
+        """All of the rest, by one request."""
+        return self.read()
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill a buffer with the next bytes; how many there were."""
+        blob = self.read(len(buffer))
+        buffer[: len(blob)] = blob
+        return len(blob)
+
+    def close(self) -> None:
+        """Close the file below, too, if it could be opened."""
+        if self.file is not None:
+            self.file.close()
+        super().close()
+
+
+class RemoteFile(RangeReader):
+    """The bytes of a file behind a URL, which must have the ``tag`` that a listing gave."""
+
+    def __init__(self, system: Any, path: str, url: str, tag: str | None) -> None:
+        def open_file() -> Any:
+            file = system.open(path, "rb", cache_type="none")
+            details: Any = getattr(file, "details", None)
+            now = tag_of(cast("dict[str, Any]", details)) if isinstance(details, dict) else None
+            if None not in (now, tag) and now != tag:
+                raise replaced(url)
+            return file
+
+        file = persist(open_file, url)
+        super().__init__(file, url, getattr(file, "size", None))
+
+    def read_range(self, length: int) -> bytes:
+        """The bytes, asked again as long as the store fails for the moment."""
+        if self.size is None:
+            return self.file.read(length)
+
+        def fetch() -> bytes:
+            self.file.seek(self.position)
+            blob: bytes = self.file.read(length)
+            if len(blob) != length:
+                raise ConnectionError(f"{len(blob):,} of {length:,} bytes came")
+            return blob
+
+        return persist(fetch, self.name)
+
+
+def tag_of(details: dict[str, Any]) -> str | None:
+    """What a store calls the content of an object: another content, another tag. None if it does not say."""
+    tag = details.get("ETag") or details.get("etag")
+    return str(tag).strip('"') if tag else None
+
+
+AHEAD = 1 << 20  # bytes that are read at once where a file is read from one end to the other
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::[A-Za-z][A-Za-z0-9+.-]+)*://")  # one letter is a drive
+_SHARED = ("s3://", "s3a://", "gs://", "gcs://")
+_WEB = frozenset(["http", "https"])
+_STORES = {
+    "s3": ("the library s3fs", "'attomaton[remote]'"),
+    "s3a": ("the library s3fs", "'attomaton[remote]'"),
+    "gs": ("the library gcsfs", "gcsfs"),
+    "gcs": ("the library gcsfs", "gcsfs"),
+    "abfs": ("the library adlfs", "adlfs"),
+    "az": ("the library adlfs", "adlfs"),
+}
+"""Beginning of a URL → what fsspec needs for it, and how that is installed."""
+
+
+class Stat(NamedTuple):
+    """What a store says of a file: its size, and a tag that changes with its content where it gives one.
+
+    Examples
+    --------
+    >>> Stat(5, None).st_size
+    5
+    """
+
+    st_size: int
+    tag: str | None
+
+
+@dataclass(frozen=True, order=True)
+class RemotePath:
+    """A file or folder behind a URL that fsspec opens.
+
+    Every method tries again what fails for the moment; what is not there is an error that is also a
+    ``FileNotFoundError``.
+
+    Attributes
+    ----------
+    url : str
+        Where it is, such as ``s3://bucket/folder``.
+    told : Stat, optional
+        What a listing said of it.
+
+    Examples
+    --------
+    >>> folder = RemotePath("memory://places/shards/")
+    >>> (folder / "b.txt").write_bytes(b"to be")
+    >>> (folder / "a.txt").write_bytes(b"or not")
+    >>> [place.name for place in sorted(folder.glob("*.txt"))], (folder / "c.txt").is_file()
+    (['a.txt', 'b.txt'], False)
+    >>> (folder / "b.txt").read_bytes(), (folder / "b.txt").stat().st_size
+    (b'to be', 5)
+    >>> with (folder / "a.txt").open("rb") as file:
+    ...     _ = file.seek(3)
+    ...     file.read(3)
+    b'not'
+    >>> folder.is_dir(), folder.names_below(), len((folder / "a.txt").identify())
+    (True, ['a.txt', 'b.txt'], 64)
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     (folder / "c.txt").upload(Path(file.name))
+    >>> (folder / "c.txt").unlink()
+    >>> (folder / "c.txt").is_file(), type(folder.system()[0]).__name__
+    (False, 'MemoryFileSystem')
+    """
+
+    url: str
+    told: Stat | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.url
+
+    def __truediv__(self, name: str) -> "RemotePath":
+        return RemotePath(f"{self.url.rstrip('/')}/{name}")
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return PurePosixPath(self.url.partition("://")[2]).name
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the name."""
+        return PurePosixPath(self.name).suffix
+
+    @property
+    def is_web(self) -> bool:
+        """Whether it is a page of a web server, which has no folders."""
+        return self.url.partition("://")[0].lower() in _WEB
+
+    def system(self) -> tuple[Any, str]:
+        """The file system of fsspec and the path in it."""
+        return open_system(self.url)
+
+    def open(self, mode: str = "rb", ahead: int = AHEAD) -> BinaryIO:
+        """The file, for reading; it can be sought, and ``ahead`` bytes are read at once, or more."""
+        if mode != "rb":
+            raise errors.UnsupportedOption(
+                f"{self.url} is opened for {mode!r}; files behind URLs are read as 'rb'"
+            )
+        system, path = self.system()
+        tag = None if self.told is None else self.told.tag
+        return io.BufferedReader(RemoteFile(system, path, self.url, tag), ahead)
+
+    def read_bytes(self) -> bytes:
+        """All bytes."""
+        with self.open() as file:
+            return file.read()
+
+    def stat(self) -> Stat:
+        """Size and tag, asked now."""
+        system, path = self.system()
+        details = persist(lambda: system.info(path), self.url)
+        if details.get("type") == "directory":
+            raise NothingThere(f"{self.url} is a folder; give the URL of a file")
+        return Stat(int(details.get("size") or 0), tag_of(details))
+
+    def is_file(self) -> bool:
+        """Whether there is a file of this name."""
+        try:
+            self.stat()
+        except NothingThere:
+            return False
+        return True
+
+    def is_dir(self) -> bool:
+        """Whether there is a folder of this name; a web server has none."""
+        if self.is_web:
+            return False
+        system, path = self.system()
+        try:
+            return persist(lambda: system.info(path), self.url).get("type") == "directory"
+        except NothingThere:
+            return False
+
+    def glob(self, pattern: str) -> Iterator["RemotePath"]:
+        """The files of this folder, not of those below it, whose names fit a pattern; sizes are told."""
+        system, path = self.system()
+        listing: list[dict[str, Any]] = persist(lambda: system.ls(path, detail=True), self.url)
+        for details in listing:
+            name = PurePosixPath(str(details["name"])).name
+            if details.get("type") == "file" and fnmatch.fnmatchcase(name, pattern):
+                yield RemotePath((self / name).url, Stat(int(details.get("size") or 0), tag_of(details)))
+
+    def names_below(self) -> list[str]:
+        """The names of all files in this folder and below it, relative to it, sorted."""
+        system, path = self.system()
+        try:
+            names: list[str] = persist(lambda: [str(name) for name in system.find(path)], self.url)
+        except NothingThere:
+            return []
+        paths = [PurePosixPath(name) for name in names if PurePosixPath(name) != PurePosixPath(path)]
+        return sorted(below.relative_to(path).as_posix() for below in paths)
+
+    def identify(self) -> str:
+        """A digest of the content: by its size and the tag that the store gave it, or else by all bytes."""
+        stat = self.stat() if self.told is None else self.told
+        if stat.tag is not None:
+            return hashlib.sha256(f"{stat.tag} {stat.st_size}".encode()).hexdigest()
+        with self.open() as file:
+            return hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
+
+    def write_bytes(self, blob: bytes) -> None:
+        """Put a whole object there, in place of what there was."""
+        system, path = self.system()
+        persist(lambda: _put(system, path, blob), self.url, writing=True)
+
+    def upload(self, file: Path) -> None:
+        """Put a whole local file there, in place of what there was."""
+        system, path = self.system()
+        persist(lambda: _put(system, path, file), self.url, writing=True)
+
+    def unlink(self) -> None:
+        """Remove a file; one that is gone already is none to remove."""
+        system, path = self.system()
+
+        def remove() -> None:
+            try:
+                system.rm_file(path)
+            except FileNotFoundError:
+                return
+
+        persist(remove, self.url, writing=True)
+
+
+Place = Path | RemotePath  # where a file or folder is: on this machine, or behind a URL
+
+
+def as_place(path: "str | PathLike[str] | RemotePath") -> Place:
+    """A URL as a :class:`RemotePath`, all else as a path."""
+    if isinstance(path, RemotePath):
+        return path
+    text = fspath(path)
+    return RemotePath(text) if isinstance(path, str) and is_url(text) else Path(text)
+
+
+def is_url(source: str) -> bool:
+    """Whether a text is a URL, not a path."""
+    return _SCHEME.match(source) is not None
+
+
+def refuse_url(place: object, what: str) -> None:
+    """Refuse a URL where only a folder of this machine will do."""
+    text = str(place)
+    collapsed = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:(?=/)", text)  # of two slashes a Path keeps one
+    if isinstance(place, RemotePath) or is_url(text) or (collapsed and not Path(collapsed[0]).exists()):
+        raise errors.UnsupportedOption(
+            f"{what} is {text!r}, a URL; it must be on a disk of this machine: parts are renamed, locked and "
+            "mapped there, which object stores cannot do"
+        )
+
+
+def open_system(url: str) -> tuple[Any, str]:
+    """The file system of a URL and the path in it; no listing is kept, so that what is new is seen."""
+    scheme = url.partition("://")[0].rpartition("::")[2].lower()
+    if scheme not in _STORES:
+        with errors.needing("a URL"):
+            import fsspec
+    try:
+        import fsspec.core
+
+        core: Any = fsspec.core
+        options = {"use_listings_cache": False, **_options(scheme)}
+        if url.startswith(_SHARED):
+            system = _shared_system(scheme, repr(sorted(options.items())), os.getpid())
+            return system, str(system._strip_protocol(url))
+        system, path = core.url_to_fs(url, **options)
+    except ImportError as error:
+        library, install = _STORES.get(scheme, (f"another library ({error})", "it"))
+        cause = error.__cause__ or error  # fsspec puts a sentence of its own before it
+        absent = str(getattr(cause, "name", None)).partition(".")[0]
+        if scheme in _STORES and absent not in ("fsspec", library.split()[-1]):
+            raise errors.MissingExtra(
+                f"{url} needs {library}, which is installed but cannot be imported: {cause}; mend that, or "
+                f"install it again: pip install --force-reinstall {install}"
+            ) from error
+        raise errors.MissingExtra(f"{url} needs {library}: pip install {install}") from error
+    except ValueError as error:
+        raise errors.UnreadableSource(
+            f"{url} cannot be opened: {error}; give a path or a known URL"
+        ) from error
+    return system, str(path)
+
+
+@lru_cache(maxsize=16)
+def _shared_system(scheme: str, _options_as_text: str, _process: int) -> Any:
+    """The file system of a large store, one for all threads: fsspec would make each its own connections."""
+    import fsspec
+
+    spec: Any = fsspec
+    system = spec.filesystem(scheme, use_listings_cache=False, **_options(scheme))
+    if scheme in ("s3", "s3a"):
+        system.retries = 1
+    return system
+
+
+def _options(scheme: str) -> dict[str, Any]:
+    """Options of a store: folders are made as they are needed, and tries are counted by us alone."""
+    if scheme in ("file", "local"):
+        return {"auto_mkdir": True}
+    if scheme not in ("s3", "s3a"):
+        return {}
+    import fsspec.config
+
+    config: Any = fsspec.config
+    configured: dict[str, Any] = config.conf.get(scheme, {})
+    tries = {"retries": {"total_max_attempts": 1}}
+    return {**configured, "config_kwargs": {**tries, **configured.get("config_kwargs", {})}}
+
+
+def _put(system: Any, path: str, content: bytes | Path) -> None:
+    """Write an object, and see that it is there in full length."""
+    if isinstance(content, Path):
+        system.put_file(str(content), path)
+        size = content.stat().st_size
+    else:
+        system.pipe_file(path, content)
+        size = len(content)
+    stored = system.info(path).get("size")
+    if stored != size:
+        raise ConnectionError(f"{stored} of {size:,} bytes are there")
+
+
+__all__ = ["Place", "RemotePath", "as_place", "is_url", "refuse_url"]

@@ -1,0 +1,527 @@
+"""Shards: token ids on disk, in Parquet files with one document a row, and folders of them.
+
+Any file with a column ``tokens`` of integer lists is a shard. Those that ``tokenize_corpus`` writes also
+say where each document came from, and stand in a folder with their vocabulary and a manifest, which is
+written last.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from os import PathLike
+from os.path import isdir
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base import artifacts, errors
+from attomaton.base.artifacts.manifests import was_sealed
+from attomaton.base.borders import trusted
+from attomaton.base.ragged import offsets_of
+from attomaton.base.remote import Place, RemotePath, as_place
+from attomaton.base.tables import Int32, Int64, arrow_parquet, exact_file, make_table, write_parquet
+from attomaton.corpora.documents import Documents, Piece, regroup
+from attomaton.corpora.samples import Skipped
+from attomaton.corpora.tokenizers.vocabulary import Vocabulary
+
+TOKENS = "tokens"  # the column that holds a document
+
+
+def piece_of(batch: pa.RecordBatch, n_tokens: int, *, place: str = "the batch", first_row: int = 0) -> Piece:
+    """A batch's documents as arrays, checked; ``place`` and ``first_row`` say in errors where it is from."""
+    offsets, values = flatten_lists(batch, place=place, first_row=first_row)
+    if len(values) and (int(values.min()) < 0 or int(values.max()) >= n_tokens):
+        at = int(np.flatnonzero((values < 0) | (values >= n_tokens))[0])
+        row = int(np.searchsorted(offsets, at, side="right")) - 1
+        raise errors.TokenOutOfRange(
+            f"token {values[at]} at position {at - offsets[row]} of document {first_row + row} of {place} is "
+            f"not in 0 … {n_tokens - 1}; mend the ids, or give the vocabulary they belong to"
+        )
+    return trusted(Piece, ids=values, documents=offsets, head=0, n_tokens=n_tokens)
+
+
+def flatten_lists(batch: pa.RecordBatch, *, place: str, first_row: int = 0) -> tuple[Int64, Int32]:
+    """The column ``tokens`` as ``(offsets, values)``."""
+    if TOKENS not in batch.schema.names:
+        raise errors.UnreadableSource(
+            f"{place} has no column {TOKENS!r} (it has {', '.join(batch.schema.names)}); tokenise it first"
+        )
+    rows: Any = batch
+    lists = rows.column(TOKENS)
+    kind = lists.type
+    lists_of_integers = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    if not lists_of_integers or not pa.types.is_integer(kind.value_type):
+        raise errors.UnreadableSource(
+            f"{place}: column {TOKENS!r} is {kind}, not a list of integers; tokenise it first"
+        )
+    if lists.null_count:
+        row = lists.is_null().to_pylist().index(True)
+        raise errors.UnreadableSource(
+            f"document {first_row + row} of {place} is null; drop it, or write an empty list"
+        )
+    offsets: Int64 = lists.offsets.to_numpy().astype(np.int64)
+    flat = lists.values.slice(offsets[0], offsets[-1] - offsets[0])
+    if flat.null_count:
+        at: int = int(offsets[0]) + flat.is_null().to_pylist().index(True)
+        row = int(np.searchsorted(offsets, at, side="right")) - 1
+        raise errors.InvalidSamples(f"document {first_row + row} of {place} holds a null token; mend it")
+    values: Any = flat.to_numpy()
+    if values.dtype != np.int32:
+        clipped = np.clip(values, -1, np.iinfo(np.int32).max)
+        if len(values) and not np.array_equal(clipped, values):
+            worst = values[np.flatnonzero(clipped != values)[0]]
+            raise errors.TokenOutOfRange(
+                f"token {worst} in {place} is not a 32-bit token id; renumber the ids"
+            )
+        values = clipped.astype(np.int32)
+    return offsets - offsets[0], values
+
+
+_arrow: Any = pa
+ROWS_AT_ONCE = 1 << 14  # rows that are read together, at most
+FOOTER = 1 << 16
+"""Bytes that are read ahead of a shard behind a URL: what Arrow reads at the end of a file at first."""
+GROUP_TOKENS = 1 << 20  # number of tokens at which a row group is closed
+SHARD_SCHEMA: pa.Schema = _arrow.schema(
+    [
+        _arrow.field(TOKENS, _arrow.list_(_arrow.int32()), nullable=False),
+        _arrow.field("source", _arrow.string(), nullable=False),
+        _arrow.field("row", _arrow.int64(), nullable=False),
+    ]
+)
+"""Token ids of a document, the file it came from, and where it stood there."""
+IDS_SCHEMA = pa.schema([(TOKENS, pa.large_list(pa.int32()))])
+"""Token ids alone, of documents that were in memory."""
+
+
+def read_batches(path: Place, size: int, groups: range | None = None) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """The record batches of a shard, or of these row groups of it, with their first row from there on.
+
+    Each has about ``size`` tokens, or fewer rows.
+    """
+    file = _open_shard(path)
+    n_rows, n_values = _groups_of(file).sum(axis=0).tolist()
+    rows_at_once = min(ROWS_AT_ONCE, max(1, size // max(1, n_values // max(1, n_rows))))
+    row = 0
+    chosen = None if groups is None else list(groups)
+    reader = file.iter_batches(rows_at_once, chosen, columns=[TOKENS], use_threads=False)
+    while (batch := _reading(path, lambda: next(reader, None))) is not None:
+        yield batch, row
+        row += batch.num_rows
+
+
+def count_groups(path: Place) -> Int64:
+    """Rows and tokens of each row group of a shard, shape (n_groups, 2), from its footer."""
+    with _open_shard(path) as file:
+        return _groups_of(file)
+
+
+def _groups_of(file: Any) -> Int64:
+    footer: Any = file.metadata
+    counted = np.zeros((footer.num_row_groups, 2), np.int64)
+    for number in range(len(counted)):
+        group = footer.row_group(number)
+        columns = (group.column(place) for place in range(footer.num_columns))
+        values = sum(column.num_values for column in columns if column.path_in_schema.split(".")[0] == TOKENS)
+        counted[number] = group.num_rows, values
+    return counted
+
+
+def has_tokens(path: Place) -> bool:
+    """Whether a Parquet file has the column of a shard."""
+    return TOKENS in _open_parquet(path).schema_arrow.names
+
+
+def _open_parquet(path: Place) -> Any:
+    def read() -> Any:
+        if isinstance(path, RemotePath):
+            file = _arrow.PythonFile(path.open("rb", ahead=FOOTER), "r")
+        else:
+            file = exact_file(path)
+        return arrow_parquet().ParquetFile(file, pre_buffer=False)
+
+    return _reading(path, read)
+
+
+def _open_shard(path: Place) -> Any:
+    file = _open_parquet(path)
+    if TOKENS not in file.schema_arrow.names:
+        names = ", ".join(file.schema_arrow.names)
+        raise errors.UnreadableSource(f"{path} has no column {TOKENS!r} (it has {names}); tokenise it first")
+    return file
+
+
+def _reading(path: Place, read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except errors.AttomatonError:
+        raise  # of a store
+    except (OSError, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0]
+        raise errors.UnreadableSource(
+            f"{path} cannot be read as Parquet ({reason}); write it again, or leave it out"
+        ) from error
+
+
+def shard_table(offsets: Int64, ids: Int32, rows: Int64, source: str) -> pa.Table:
+    """Documents as rows of a shard."""
+    lists = _arrow.ListArray.from_arrays(_arrow.array(offsets, _arrow.int32()), _arrow.array(ids))
+    name = _arrow.array([source]).take(_arrow.array(np.zeros(len(rows), np.int32)))
+    return _arrow.Table.from_arrays([lists, name, _arrow.array(rows)], schema=SHARD_SCHEMA)
+
+
+def write_shards(
+    tables: Iterator[pa.Table], path_of: Callable[[int], Path], *, shard_tokens: int
+) -> dict[str, dict[str, Any]]:
+    """Write tables to as many shards as they need: file name → digest, size and counts.
+
+    A shard is closed after the table that takes it to ``shard_tokens``; a document is never divided.
+    """
+    ahead, counts = next(tables, None), {"documents": 0, "tokens": 0}
+
+    def row_groups() -> Iterator[Any]:
+        nonlocal ahead
+        pending: list[pa.Table] = []
+        size = 0
+        while ahead is not None and counts["tokens"] < shard_tokens:
+            lists: Any = ahead.column(TOKENS).combine_chunks()
+            size += len(lists.flatten())
+            counts["tokens"] += len(lists.flatten())
+            counts["documents"] += len(ahead)
+            pending.append(ahead)
+            if size >= GROUP_TOKENS:
+                yield _arrow.concat_tables(pending)
+                pending, size = [], 0
+            ahead = next(tables, None)
+        if pending:
+            yield _arrow.concat_tables(pending)
+
+    def write(path: Path) -> None:
+        options: Any = {"compression": "zstd", "write_page_checksum": True}
+        parquet = arrow_parquet()
+        with exact_file(path, "wb") as sink, parquet.ParquetWriter(sink, SHARD_SCHEMA, **options) as writer:
+            for group in row_groups():
+                writer.write_table(group, row_group_size=max(1, len(group)))
+
+    written: dict[str, dict[str, Any]] = {}
+    while ahead is not None:
+        counts = {"documents": 0, "tokens": 0}
+        path = path_of(len(written))
+        written[path.name] = {**artifacts.write_file(path, write), **counts}
+    return written
+
+
+FOOTERS_AT_ONCE = 16  # footers that are read side by side where each is a request to a store
+
+
+@dataclass(frozen=True)
+class Shards:
+    """Parquet files, each with a column ``tokens`` of integer lists.
+
+    Attributes
+    ----------
+    paths : tuple of Path or RemotePath
+        The files, in the order in which their documents count; on this machine, or behind URLs.
+    n_tokens : int
+        Size of the vocabulary.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ids, offsets = np.array([0, 1, 0, 2, 1, 1], np.int32), np.array([0, 6])  # one document
+    ...     shards = Shards.write(Path(folder), ids, offsets, n_tokens=3)
+    ...     again = Shards.from_folder(folder)  # reads the files to find n_tokens
+    ...     pieces = [piece.ids.tolist() for piece in again.pieces(size=3, window=2)]
+    ...     print(again == shards == Shards.from_paths(shards.paths), again.sizes, len(again.jobs(size=100)))
+    ...     print(len(again.cut(size=100)))  # tasks of whole row groups
+    True (6,) 1
+    1
+    >>> pieces  # where a document is cut, the next piece begins with the context that it needs
+    [[0, 1, 0], [1, 0, 2, 1, 1]]
+    """
+
+    paths: tuple[Place, ...]
+    n_tokens: int
+
+    @classmethod
+    def from_folder(
+        cls, folder: str | PathLike[str] | RemotePath, *, n_tokens: int | None = None
+    ) -> "Shards":
+        """Every ``.parquet`` file of a folder, by name; ``n_tokens`` is looked up in them if not given.
+
+        The folder may be a URL that fsspec opens, such as ``s3://bucket/shards``.
+        """
+        place = as_place(folder)
+        paths: list[Any] = sorted(place.glob("*.parquet"))
+        if not paths:
+            raise errors.UnreadableSource(f"{place} holds no .parquet files; give a folder of token shards")
+        return cls.from_paths(paths, n_tokens=n_tokens)
+
+    @classmethod
+    def from_paths(
+        cls, paths: Sequence[str | PathLike[str] | RemotePath], *, n_tokens: int | None = None
+    ) -> "Shards":
+        """These files, by path or URL; ``n_tokens`` is found by reading them if not given."""
+        places = tuple(map(as_place, paths))
+        if n_tokens is not None:
+            return cls(places, n_tokens)
+        largest = -1
+        for path in places:
+            for batch, row in read_batches(path, 1 << 22):
+                _, values = flatten_lists(batch, place=str(path), first_row=row)
+                largest = max(largest, int(values.max(initial=-1)))
+        return cls(places, largest + 1)
+
+    @classmethod
+    def write(cls, folder: Path, ids: Int32, offsets: Int64, *, n_tokens: int) -> "Shards":
+        """Documents in memory as shards; document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
+        table = make_table(IDS_SCHEMA, {TOKENS: (offsets, ids)})
+        with artifacts.explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            artifacts.write_file(folder / "00000.parquet", lambda draft: write_parquet(table, draft))
+        return cls.from_paths([folder / "00000.parquet"], n_tokens=n_tokens)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Tokens of each shard, from its footer (an empty document counts as one)."""
+        return tuple(int(groups[:, 1].sum()) for groups in self._groups)
+
+    @cached_property
+    def _groups(self) -> tuple[Int64, ...]:
+        """Rows and tokens of each row group of each shard, shape (n_groups, 2), from the footers."""
+        if not any(isinstance(path, RemotePath) for path in self.paths):
+            return tuple(count_groups(path) for path in self.paths)
+        with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+            return tuple(pool.map(count_groups, self.paths))
+
+    def jobs(self, size: int) -> list["Shards"]:
+        """Consecutive shards in groups of about ``size`` tokens; a larger shard is a group of its own."""
+        groups: list[list[Place]] = []
+        filled = 0
+        for path, tokens in zip(self.paths, self.sizes, strict=True):
+            if not groups or filled + tokens > size:
+                groups.append([])
+                filled = 0
+            groups[-1].append(path)
+            filled += tokens
+        return [replace(self, paths=tuple(group)) for group in groups]
+
+    def cut(self, size: int) -> "Cuts":
+        """Consecutive row groups in tasks of about ``size`` tokens; a larger group is a task of its own."""
+        stretches: list[tuple[int, int, int, int]] = []
+        starts, filled = [0], 0
+        for shard, groups in enumerate(self._groups):
+            first_rows = np.concatenate([[0], np.cumsum(groups[:, 0])]).tolist()
+            for group, (_, tokens) in enumerate(groups.tolist()):
+                if filled and filled + tokens > size:
+                    starts.append(len(stretches))
+                    filled = 0
+                filled += tokens
+                if len(stretches) > starts[-1] and stretches[-1][0] == shard:
+                    stretches[-1] = (*stretches[-1][:2], group + 1, stretches[-1][3])
+                else:
+                    stretches.append((shard, group, group + 1, first_rows[group]))
+        table = np.array(stretches, np.int64).reshape(-1, 4)
+        return Cuts(self.paths, self.n_tokens, table, np.array([*starts, len(stretches)], np.int64))
+
+    def pieces(self, size: int, window: int | None) -> Iterator[Piece]:
+        """All documents in pieces of about ``size`` tokens; where one is cut, contexts stay whole.
+
+        Without a window no document is cut, so that a piece may be as long as the longest document.
+        """
+        return self._batches(size) if window is None else regroup(self._batches(size), size, window)
+
+    def _batches(self, size: int) -> Iterator[Piece]:
+        for path in self.paths:
+            for batch, row in read_batches(path, size):
+                yield piece_of(batch, self.n_tokens, place=str(path), first_row=row)
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """Shards cut into tasks of whole row groups, each of which can be read by itself, anywhere.
+
+    Attributes
+    ----------
+    paths : tuple of Path or RemotePath
+        The shards.
+    n_tokens : int
+        Size of the vocabulary.
+    stretches : int64 array, shape (n_stretches, 4)
+        Shard, first row group, last row group + 1, and first row.
+    starts : int64 array, shape (n_tasks + 1,)
+        Task ``i`` has the stretches ``starts[i] … starts[i + 1] − 1``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ids, offsets = np.array([0, 1, 0, 2, 1, 1], np.int32), np.array([0, 4, 6])
+    ...     cuts = Shards.write(Path(folder), ids, offsets, n_tokens=3).cut(size=100)
+    ...     print(len(cuts), [piece.ids.tolist() for piece in cuts.pieces(0, size=100)])
+    1 [[0, 1, 0, 2, 1, 1]]
+    """
+
+    paths: tuple[Place, ...]
+    n_tokens: int
+    stretches: Int64
+    starts: Int64
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def pieces(self, task: int, size: int) -> Iterator[Piece]:
+        """The documents of a task, as they are read; about ``size`` tokens or fewer rows at a time."""
+        here: list[list[int]] = self.stretches[self.starts[task] : self.starts[task + 1]].tolist()
+        for shard, first, stop, first_row in here:
+            path = self.paths[shard]
+            for batch, row in read_batches(path, size, range(first, stop)):
+                yield piece_of(batch, self.n_tokens, place=str(path), first_row=first_row + row)
+
+
+def holds_shards(folder: Place) -> bool:
+    """Whether a folder holds Parquet files with a column ``tokens``, one document a row."""
+    if not (folder.is_dir() if isinstance(folder, RemotePath) else isdir(folder)):  # noqa: PTH112
+        return False  # isdir: a text that stands for its path may be too long for one
+    first: Any = next(iter(sorted(folder.glob("*.parquet"))), None)
+    return first is not None and has_tokens(first)
+
+
+TOKENIZED = artifacts.FolderKind("tokens", "a tokenised corpus", "attomaton tokenize --out")
+VOCABULARY = "vocabulary.json"
+
+
+@dataclass(frozen=True, eq=False)
+class TokenizedCorpus:
+    """A folder that :func:`tokenize_corpus` wrote.
+
+    Attributes
+    ----------
+    folder : Path or RemotePath
+        Where it is; behind a URL, such as ``s3://bucket/tokens``, its shards are read from there.
+    manifest : mapping
+        What ``manifest.json`` says: counts, inputs, files with their digests.
+    vocabulary : Vocabulary, optional
+        None for a corpus of ids whose tokenizer is not known.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     corpus = at.tokenize_corpus(["to be", "or not to be"], folder).verify()
+    ...     ids, [batch] = corpus.documents().ids.tolist(), list(corpus.batches())
+    >>> corpus.n_documents, corpus.length, ids, batch.num_rows
+    (2, 6, [0, 1, 2, 3, 0, 1], 2)
+    """
+
+    folder: Place
+    manifest: Mapping[str, Any]
+    vocabulary: Vocabulary | None
+
+    @property
+    def n_tokens(self) -> int:
+        """Size of the vocabulary; every id is below."""
+        return self.manifest["n_tokens"]
+
+    @property
+    def n_documents(self) -> int:
+        """How many documents there are."""
+        return self.manifest["documents"]
+
+    @property
+    def length(self) -> int:
+        """How many tokens all documents have together."""
+        return self.manifest["tokens"]
+
+    @property
+    def skipped(self) -> Skipped:
+        """What was skipped as it was read."""
+        return Skipped(**self.manifest["skipped"])
+
+    @property
+    def shards(self) -> list[Place]:
+        """The Parquet files, in the order of the corpus."""
+        return [self.folder / name for name in self.manifest["files"] if name.endswith(".parquet")]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The column ``tokens`` of all shards, a few megabytes at a time; each shard is checked first."""
+        return (batch for _, batch, _ in self._read())
+
+    def documents(self) -> Documents:
+        """All of it in memory."""
+        ids: list[Int32] = [np.empty(0, np.int32)]
+        lengths: list[Int64] = [np.empty(0, np.int64)]
+        for shard, batch, row in self._read():
+            offsets, values = flatten_lists(batch, place=str(shard), first_row=row)
+            ids.append(values)
+            lengths.append(np.diff(offsets))
+        offsets = offsets_of(np.concatenate(lengths))
+        return Documents(np.concatenate(ids), offsets, self.vocabulary, self.skipped)
+
+    def verify(self) -> "TokenizedCorpus":
+        """The corpus itself, if every file still has the digest that the manifest gives it."""
+        self._check([self.folder / name for name in self.manifest["files"]])
+        return self
+
+    def check_shards(self) -> list[str]:
+        """The digests of the shards, which must be those that the manifest gives them."""
+        return self._check(self.shards)
+
+    def _read(self) -> Iterator[tuple[Place, pa.RecordBatch, int]]:
+        for shard in self.shards:
+            self._check([shard])
+            for batch, row in read_batches(shard, GROUP_TOKENS):
+                yield shard, batch, row
+
+    def _check(self, paths: Sequence[Place]) -> list[str]:
+        files = {path.name: self.manifest["files"][path.name] for path in paths}
+        return artifacts.check_files(self.folder, files, again="tokenize again")
+
+
+def is_tokenized(folder: str | PathLike[str] | RemotePath) -> bool:
+    """Whether a folder has the manifest of a tokenised corpus; one on a web server has none."""
+    place = as_place(folder)
+    if isinstance(place, RemotePath) and not place.is_dir():
+        return False
+    path = place / artifacts.MANIFEST
+    record = artifacts.read_sealed(path)
+    if record is None and was_sealed(path):
+        raise errors.CorruptRun(f"{path} was altered, or is of an older format; write {folder} again")
+    return record is not None and record.get("kind") == TOKENIZED.name
+
+
+def read_tokens(folder: str | PathLike[str] | RemotePath) -> TokenizedCorpus:
+    """Read the manifest and the vocabulary of a tokenised corpus; its files must be there in full length.
+
+    :meth:`TokenizedCorpus.verify` compares their digests too.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = at.tokenize_corpus(["to be", "or not to be"], folder)
+    ...     read_tokens(folder).vocabulary
+    Vocabulary(tokens=('to', 'be', 'or', 'not'), tokenizer='word')
+    """
+    place = as_place(folder)
+    if not is_tokenized(place):
+        raise errors.CorruptRun(
+            f"{place} holds no tokenised corpus, or one that was cut short; write it with "
+            f"`attomaton tokenize … --out {place}`, which goes on where it stopped"
+        )
+    manifest = artifacts.read_manifest(place, TOKENIZED)
+    try:
+        digests = artifacts.list_digests(place, manifest["files"])
+        for name in digests:
+            if (place / name).stat().st_size != manifest["files"][name]["bytes"]:
+                raise errors.CorruptRun(f"{place / name} was altered after it was written; tokenize again")
+        words = json.loads(artifacts.read_checked(place / VOCABULARY, digests[VOCABULARY]))
+        vocabulary = None if words is None else Vocabulary.from_record(words)
+    except (KeyError, TypeError, AttributeError, ValueError, FileNotFoundError) as error:
+        raise errors.CorruptRun(f"{place} is not whole ({error}); tokenize again") from error
+    return TokenizedCorpus(place, manifest, vocabulary)

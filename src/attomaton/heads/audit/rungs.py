@@ -1,0 +1,216 @@
+"""The rungs that audits usually have, counted on the documents to fit on or learned from them.
+
+Most depend on the text alone and serve every model that is watched on it. Utility depends on the model too,
+so that one with random heads, or one at another step of training, is explained by its own.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from attomaton.automaton.automaton import Automaton
+from attomaton.automaton.shrinkage import shrink
+from attomaton.base.tables import Int64
+from attomaton.corpora.samples import Samples
+from attomaton.graphs.bags import find_realisable
+from attomaton.heads.audit.explanations import (
+    PMI,
+    AttentionRung,
+    Induction,
+    Rung,
+    SameToken,
+    TokenCounts,
+    usefulness,
+)
+from attomaton.heads.audit.ladder import KeyToken, Position, Step
+from attomaton.heads.model import HeadModel
+from attomaton.heads.utility.closed import PairCounts, count_pairs, find_closed_utility
+from attomaton.heads.utility.measured import measure_utility
+from attomaton.solvers.solved import solve_samples
+
+LARGE = 5_000
+"""The largest vocabulary for which utility in closed form is a usual rung: it runs every token by itself."""
+
+MOST_PAIRS = 20_000_000
+"""Pairs of places that utility is measured on, over all heads together."""
+
+LEAST = 20
+"""Windows that it is measured on at least, if the text has them."""
+
+
+@runtime_checkable
+class OfModel(Protocol):
+    """A rung that is made for each model.
+
+    Examples
+    --------
+    >>> from attomaton.heads.audit.explanations import SameToken
+    >>> class Mine:  # any class with a name and this method will do
+    ...     name = "mine"
+    ...     def of(self, model):
+    ...         return SameToken()
+    >>> isinstance(Mine(), OfModel)
+    True
+    """
+
+    name: str
+
+    def of(self, model: HeadModel) -> Rung:
+        """The rung of one model."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The measured utility of each head, where all heads attend by their mean patterns.
+
+    Attributes
+    ----------
+    windows : int64 array, shape (n, length + 1)
+        Windows of text; the first of them are used, as many as ``MOST_PAIRS`` allows.
+
+    Examples
+    --------
+    >>> from attomaton.heads.arrays import example_audit
+    >>> model, documents = example_audit()
+    >>> Measured(np.array(documents)[:8, :7]).of(model).background.shape
+    (2, 6)
+    """
+
+    windows: Int64 = field(repr=False)
+    name: str = "utility"
+
+    def of(self, model: HeadModel) -> Any:
+        """The table of one model's heads."""
+        length = int(self.windows.shape[1]) - 1
+        longest = model.shape.longest
+        length = length if longest is None else min(length, longest)
+        pairs = max(length**2 * len(model.shape.heads) // 2, 1)
+        used = self.windows[: max(MOST_PAIRS // pairs, LEAST), : length + 1]
+        return usefulness(measure_utility(model, used, baseline="position"), name=self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class Closed:
+    """The utility of each head in closed form, from counts of the text and the model's weights.
+
+    Attributes
+    ----------
+    samples : Samples
+        The text, cut into contexts.
+
+    Examples
+    --------
+    >>> from attomaton.heads.arrays import example_audit
+    >>> model, documents = example_audit()
+    >>> samples = Samples.from_windows(documents[0], window=5, n_tokens=6)
+    >>> Closed(samples).of(model).background.shape
+    (2, 6)
+    """
+
+    samples: Samples = field(repr=False)
+    name: str = "utility in closed form"
+
+    @cached_property
+    def counts(self) -> PairCounts:
+        """What it takes from the text."""
+        return count_pairs(self.samples)
+
+    def of(self, model: HeadModel) -> Any:
+        """The table of one model's heads."""
+        return usefulness(find_closed_utility(model, self.counts), name=self.name)
+
+
+def useful_rungs(
+    documents: Sequence[Any], *, n_tokens: int, window: int = 32
+) -> tuple[Measured | Closed, ...]:
+    """Utility in closed form and as measured, from documents; none if they are shorter than three tokens.
+
+    The closed form runs every token of the vocabulary by itself; above ``LARGE`` tokens it is left out.
+
+    Parameters
+    ----------
+    window : int
+        The longest context of the closed form; measured are windows of twice as many tokens.
+
+    Examples
+    --------
+    >>> [rung.name for rung in useful_rungs([[0, 1, 0, 1, 1]] * 2, n_tokens=2, window=2)]
+    ['utility in closed form', 'utility']
+    """
+    read = [np.asarray(ids, np.int64) for ids in documents if len(ids) > 2]
+    if not read:
+        return ()
+    measured = Measured(cut_windows(read, 2 * window))
+    if n_tokens > LARGE:
+        return (measured,)
+    offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in read])])
+    samples = Samples.from_windows(np.concatenate(read), window=window, documents=offsets, n_tokens=n_tokens)
+    return (Closed(samples), measured)
+
+
+def cut_windows(documents: Sequence[Int64], length: int) -> Int64:
+    """Windows of length + 1 tokens, shorter if no document has as many; the first of each first."""
+    length = min(length, max(len(ids) for ids in documents) - 1)
+    cut = [
+        (start, number, ids[start : start + length + 1])
+        for number, ids in enumerate(documents)
+        for start in range(0, len(ids) - length, length)
+    ]
+    return np.array([one for *_, one in sorted(cut, key=lambda each: each[:2])])
+
+
+def settle_rungs(rungs: Sequence[Step | OfModel], model: HeadModel) -> tuple[Step, ...]:
+    """The rungs for one model: those of its own are made."""
+    return tuple(rung.of(model) if isinstance(rung, OfModel) else rung for rung in rungs)
+
+
+Rungs = Sequence[Step | OfModel] | Callable[[Sequence[Any]], Sequence[Step | OfModel]] | None
+"""Rungs, or what makes them from the documents to fit on; None means the usual ones."""
+
+
+def plain_rungs(documents: Sequence[Any], *, n_tokens: int) -> tuple[Step, ...]:
+    """Position, key token, induction, same token and PMI, counted on documents: the ladder's usual rungs.
+
+    Examples
+    --------
+    >>> [rung.name for rung in plain_rungs([[0, 1, 0]], n_tokens=2)]
+    ['position', 'key token', 'induction', 'same token', 'PMI']
+    """
+    counts = TokenCounts.of(documents, n_tokens=n_tokens)
+    return (Position(), KeyToken(), Induction(), SameToken(), PMI(counts))
+
+
+def learned_rungs(
+    documents: Sequence[Any], *, n_tokens: int, window: int = 32, strength: float | None = 0.5
+) -> tuple[Step, ...]:
+    """The automaton and ``shrink``, learned from documents; none if no label is in reach.
+
+    Parameters
+    ----------
+    window : int
+        The longest context.
+    strength : float, optional
+        Of ``shrink``; None means the best on samples held back.
+
+    Examples
+    --------
+    >>> [rung.name for rung in learned_rungs([[0, 1, 0, 1, 1]], n_tokens=2, window=3)]
+    ['automaton', 'shrink']
+    """
+    read = [np.asarray(ids, np.int64) for ids in documents if len(ids) > 1]
+    if not read:
+        return ()
+    offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in read])])
+    samples = Samples.from_windows(np.concatenate(read), window=window, documents=offsets, n_tokens=n_tokens)
+    if not find_realisable(samples).any():
+        return ()
+    solved = solve_samples(samples)
+    automaton = Automaton(solved.components, solved.hard, solved.soft)
+    return (
+        AttentionRung("automaton", automaton),
+        AttentionRung("shrink", shrink(samples, strength=strength)),
+    )

@@ -1,0 +1,212 @@
+"""Dense solvers for small problems: least distance, and a dual active-set method from the rows themselves.
+
+Both need no inverse of Gram matrices, so linearly dependent embeddings are no trouble; their time grows with
+the cube of the nodes.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import qr, solve_triangular
+from scipy.optimize import nnls
+
+from attomaton.base.ragged import centre, means_at
+from attomaton.base.tables import Float64, Int64
+from attomaton.graphs.separation import unit_rows
+from attomaton.solvers.hard.problem import EmbeddedProblem
+from attomaton.solvers.hard.rows import Ropes, RowProof
+
+NEGLIGIBLE = 1e-12
+"""Eigenvalues of the kernel smaller than this, relative to the largest, count as zero."""
+
+
+@dataclass(frozen=True)
+class LeastDistance:
+    """Least distance by non-negative least squares (Lawson and Hanson).
+
+    With y the coordinates of W in an orthonormal basis of what ties leave free and B the directions of the
+    edges in it, min ‖y‖ subject to B y ≥ 1 is solved by u = argmin ‖[Bᵀ; 1ᵀ] u − [0; 1]‖ over u ≥ 0, with at
+    most ``max_steps`` changes of the active set for each edge: with ρ the residual, y = −ρ_y / ρ_1.
+    """
+
+    max_steps: int = 10
+
+    def solve_embedded(self, problem: EmbeddedProblem) -> tuple[Float64, Float64]:
+        """Forces, shape (n_nodes,), and edge multipliers, shape (n_edges,); zeros where there are none."""
+        order, component = problem.order, problem.component
+        if not len(order.above):
+            return np.zeros(len(component)), np.zeros(0)
+        values, vectors = np.linalg.eigh(problem.kernel())
+        usable = values > NEGLIGIBLE * values[-1]
+        features = vectors[:, usable] * np.sqrt(values[usable])  # scores = features @ coordinates of W
+        spread = centre(component, features)
+        values, vectors = np.linalg.eigh(spread.T @ spread)
+        free = vectors[:, values <= NEGLIGIBLE * max(values[-1], 1.0)]  # equal scores in every component
+        positions = means_at(component, features) @ free
+        directions = positions[order.above] - positions[order.below]
+        stacked = np.vstack([directions.T, np.ones(len(directions))])
+        target = np.zeros(len(stacked))
+        target[-1] = 1.0
+        try:
+            flow, _ = nnls(stacked, target, maxiter=self.max_steps * len(directions))
+        except RuntimeError:  # too many steps; the certificate will tell
+            flow = np.zeros(len(directions))
+        rest = target - stacked @ flow
+        scale = max(float(rest[-1]), 1e-300)
+        flow, coordinates = flow / scale, free @ (-rest[:-1] / scale)
+        pressed = (order.divergence(flow) / order.sizes)[component]
+        ties = np.linalg.lstsq(spread.T, coordinates - features.T @ pressed, rcond=NEGLIGIBLE)[0]
+        return pressed + centre(component, np.asarray(ties, np.float64)), flow
+
+
+MOST_ROPES, MOST_NUMBERS = 1_500, 5_000_000
+"""Problems with more constraints, or more numbers in their directions, are left as they are."""
+
+DEPENDENT = 1e-13
+"""A direction whose part outside the others' span is shorter than this depends on them."""
+
+MET = 1e-11
+"""A margin that is missed by less, beside the largest, counts as met."""
+
+CORRECTIONS = 5
+_qr: Any = qr
+_svd: Any = np.linalg.svd
+_solve: Any = solve_triangular
+
+
+@dataclass(frozen=True, eq=False)
+class _Span:
+    """Directions of some constraints: Tᵀ = Q R, with T's rows of length 1."""
+
+    rows: Int64
+    axes: Float64  # Q, shape (n_coordinates, n_rows)
+    triangle: Float64  # R
+
+    def shortest(self, target: Float64) -> Float64:
+        """The shortest x with T x = wanted."""
+        return self.axes @ _solve(self.triangle, target, trans=1)
+
+    def balance(self, target: Float64) -> Float64:
+        """λ with T Tᵀ λ = wanted."""
+        return _solve(self.triangle, _solve(self.triangle, target, trans=1))
+
+    def coefficients(self, vector: Float64) -> Float64:
+        """λ with Tᵀ λ nearest to the vector."""
+        return _solve(self.triangle, self.axes.T @ vector)
+
+
+@dataclass(frozen=True, eq=False)
+class _Frame:
+    """All directions in as few coordinates as they need."""
+
+    ropes: Ropes
+    directions: Float64  # shape (n_ropes, r·q), rows of length 1, or 0 where two rows are the same
+
+    @property
+    def wanted(self) -> Float64:
+        """What each constraint asks of W along its direction of length 1."""
+        lengths = self.ropes.lengths
+        asked = np.where(self.ropes.tie, 0.0, 1.0)
+        return np.divide(asked, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+
+    def missed(self, place: Float64) -> Float64:
+        """By how much each priority is missed, shape (n_ropes,)."""
+        short = self.wanted - self.directions @ place
+        return np.asarray(np.where(self.ropes.tie, 0.0, short) * self.ropes.lengths, np.float64)
+
+    def span(self, rows: Int64) -> _Span:
+        """Those of the constraints that do not depend on the others; earlier ones are kept first."""
+        axes, triangle, order = _qr(self.directions[rows].T, mode="economic", pivoting=True)
+        size = np.abs(np.diag(triangle))
+        rank = int((size > DEPENDENT).sum())
+        return _Span(rows[order[:rank]], axes[:, :rank], triangle[:rank, :rank])
+
+
+def find_answer(ropes: Ropes) -> RowProof | None:
+    """The shortest W, with multipliers, if the problem is small enough; None if it is not, or has none.
+
+    A dual active-set method (Goldfarb and Idnani) starts from the ties and takes in what is violated most.
+    Directions have length 1, so near-equal rows weigh as much as any others; given what is tight W is the
+    shortest solution of linear equations, and corrections with twice the digits make it exact to rounding.
+    """
+    if len(ropes.one) > MOST_ROPES:
+        return None
+    short, asked = _unit(ropes.keys[ropes.one] - ropes.keys[ropes.other]), _unit(ropes.asked)
+    directions: Float64 = short[:, :, None] * asked[ropes.query][:, None, :]
+    frame = _Frame(ropes, directions.reshape(len(short), short.shape[1] * asked.shape[1]))
+    if frame.directions.size > MOST_NUMBERS or (ropes.lengths[~ropes.tie] == 0).any():
+        return None
+    ties = np.flatnonzero(ropes.tie & (ropes.lengths > 0))
+    span = frame.span(ties)
+    state: _ActiveState | None = _ActiveState(
+        span, 0.0 * frame.directions.sum(axis=0), np.zeros(len(span.rows))
+    )
+    for _ in range(20 * len(ropes.tie) + 100):
+        missed = frame.missed(state.place)
+        missed[state.span.rows] = 0.0
+        if not missed.max(initial=0.0) > MET:
+            return _answer(frame, frame.span(state.span.rows))
+        state = _take_in(frame, state, int(missed.argmax()))
+        if state is None:
+            break
+    return None
+
+
+def _unit(rows: Float64) -> Float64:
+    """The rows, each scaled to length 1, in the coordinates of what they span."""
+    unit = unit_rows(rows)
+    _, singular, axes = _svd(unit, full_matrices=False)
+    return unit @ axes[singular > DEPENDENT * singular.max(initial=0.0)].T
+
+
+@dataclass(frozen=True, eq=False)
+class _ActiveState:
+    span: _Span
+    place: Float64
+    pressed: Float64  # multipliers of the span's rows
+
+
+def _take_in(frame: _Frame, state: _ActiveState, new: int) -> _ActiveState | None:
+    """One constraint more, and perhaps some fewer; None if no W meets it together with the others."""
+    direction, target, pressed_new = frame.directions[new], frame.wanted[new], 0.0
+    for _ in range(len(frame.ropes.one) + 1):
+        shares = state.span.coefficients(direction) if len(state.span.rows) else np.zeros(0)
+        free = direction - state.span.axes @ (state.span.axes.T @ direction)
+        free = free - state.span.axes @ (state.span.axes.T @ free)
+        steep = float(free @ free)
+        full = (target - float(direction @ state.place)) / steep if steep > DEPENDENT**2 else np.inf
+        droppable = ~frame.ropes.tie[state.span.rows] & (shares > 0)
+        ratios = np.where(droppable, state.pressed / np.where(droppable, shares, 1.0), np.inf)
+        first = int(ratios.argmin()) if len(ratios) else 0
+        limit = float(ratios[first]) if len(ratios) else np.inf
+        length = min(full, limit)
+        if not np.isfinite(length):
+            return None
+        place = state.place + (length * free if np.isfinite(full) else 0.0)
+        pressed, pressed_new = state.pressed - length * shares, pressed_new + length
+        if full <= limit:  # from the rows afresh, so that no rounding adds up
+            span = frame.span(np.append(state.span.rows, new))
+            place = span.shortest(frame.wanted[span.rows])
+            return _ActiveState(span, place, span.coefficients(place))
+        others = np.arange(len(pressed)) != first
+        span = frame.span(state.span.rows[others])
+        multiplier_of: dict[int, float] = dict(zip(state.span.rows.tolist(), pressed.tolist(), strict=True))
+        state = _ActiveState(span, place, np.array([multiplier_of[row] for row in span.rows.tolist()]))
+    return None
+
+
+def _answer(frame: _Frame, span: _Span) -> RowProof:
+    """W in pairs, a sum of the tight constraints' directions, that meets these to rounding of pairs."""
+    ropes, rows = frame.ropes, span.rows
+    target, lengths = np.where(ropes.tie, 0.0, 1.0)[rows], ropes.lengths[rows]
+    multipliers, rest = np.zeros(len(ropes.one)), np.zeros(len(ropes.one))
+    weights = np.zeros((*2 * (ropes.keys.shape[1],), 2))
+    for _ in range(CORRECTIONS):
+        stretched = ropes.stretch(weights)[rows]
+        missed = ((target - stretched[:, 0]) - stretched[:, 1]) / lengths
+        rest[rows] += span.balance(missed) / lengths
+        raised = multipliers + rest
+        multipliers, rest = raised, rest - (raised - multipliers)
+        weights = ropes.press(np.stack([multipliers, rest], axis=1))
+    return RowProof(weights, multipliers)

@@ -1,1 +1,0 @@
-"""Factored weights W = K Qᵀ under weight decay: the Graph-SVM of least nuclear norm."""

@@ -1,0 +1,133 @@
+"""Proofs for the Graph-SVM in norms that couple queries: bounds on the least norm, from the vectors alone.
+
+Weak duality, with the dual norm ‖D‖° = max ⟨W, D⟩ over ‖W‖ ≤ 1: for any W that meets the constraints and any
+multipliers, f ≥ 0 on priorities and free on ties, with D = Σ_c α_c u_c v_cᵀ,
+
+    Σ f ≤ Σ_c α_c ⟨W, u_c v_cᵀ⟩ = ⟨W, D⟩ ≤ ‖D‖° ‖W‖.
+
+The dual of the largest entry is the sum of all entries' sizes; the largest singular value and the sum of the
+singular values are each other's.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from attomaton.base.tables import Float64
+from attomaton.solvers.hard.certify import FEASIBLE, BoundsCertificate, find_extremes, margins
+from attomaton.solvers.norms.problem import FactoredProblem
+
+Norm = Literal["nuclear", "max", "spectral"]
+"""The sum of the singular values, the largest entry in size, or the largest singular value."""
+
+SYMBOLS: dict[Norm, str] = {"nuclear": "‖W‖_*", "max": "‖W‖_max", "spectral": "‖W‖_spectral"}
+ORDERS: dict[str, Any] = {"nuclear": "nuc", "frobenius": "fro", "spectral": 2}
+"""What numpy calls the norms that singular values give."""
+
+
+@dataclass(frozen=True)
+class NormCertificate(BoundsCertificate):
+    """Bounds on the least norm of a W with margins of 1; the best margin of a W of norm 1 is its inverse.
+
+    ``lower ≤ min ‖W‖ ≤ upper``, to the relative gap ``rtol``; ``upper`` is the norm of the answer, infinite
+    if that is not feasible, and ``violation`` the largest amount by which it misses a constraint.
+
+    Attributes
+    ----------
+    norm : str
+        "nuclear" for the sum of W's singular values, "spectral" for the largest of them, "max" for the
+        largest entry of W in size.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])  # under 2, 0 beats 1 and 1 beats 2
+    >>> components = at.find_components(at.extract_edges(samples))
+    >>> from attomaton.solvers.norms.solve import solve_normed
+    >>> certificate = solve_normed(components, norm="max").certificate
+    >>> certificate.lower, certificate.upper, certificate.certified
+    (1.0, 1.0, True)
+    >>> print(certificate)
+    1 ≤ min ‖W‖_max ≤ 1, relative gap 0.0e+00 (asked 1e-12), violation 0.0e+00
+    >>> certificate.scaled(2.0).upper
+    2.0
+    """
+
+    norm: Norm
+
+    def __str__(self) -> str:
+        return self._tell(f"min {SYMBOLS[self.norm]}")
+
+
+def repair_weights(problem: FactoredProblem, weights: Float64) -> Float64:
+    """Weights that break no tie, scaled until the smallest margin is 1; unscaled if that is not positive."""
+    settled = problem.settle_ties(weights)
+    smallest = float(margins(problem.nodes, problem.scores(settled)).min(initial=np.inf))
+    return settled / smallest if 0 < smallest < np.inf else settled
+
+
+def measure_norm(weights: Float64, norm: Norm | Literal["frobenius"]) -> Float64:
+    """The norm of each matrix, shape (…) from (…, m, n).
+
+    Examples
+    --------
+    >>> two = np.array([[3.0, 0.0], [0.0, -4.0]])
+    >>> [float(measure_norm(two, norm)) for norm in ("max", "frobenius", "spectral", "nuclear")]
+    [4.0, 5.0, 4.0, 7.0]
+    """
+    if not weights.size:
+        return np.zeros(weights.shape[:-2])
+    if norm == "max":
+        return np.abs(weights).max(axis=(-2, -1))
+    return np.asarray(np.linalg.norm(weights, ORDERS[norm], axis=(-2, -1)))
+
+
+def certify_weights(
+    problem: FactoredProblem, weights: Float64, multipliers: Float64, *, norm: Norm, rtol: float
+) -> NormCertificate:
+    """Bounds from weights W, as they are, and any multipliers, shape (n_constraints,).
+
+    For the largest entry, ``problem`` must have the coordinates in which entries are meant.
+    """
+    violation = find_violation(problem, weights)
+    upper = float(measure_norm(weights, norm)) if violation <= FEASIBLE else np.inf
+    lower = lower_bound(problem, multipliers, norm)
+    return NormCertificate(lower, upper, relative_gap(lower, upper), violation, rtol, norm)
+
+
+def relative_gap(lower: float, upper: float) -> float:
+    """(upper − lower) / upper; infinite if the bounds are."""
+    if not np.isfinite([lower, upper]).all():
+        return np.inf
+    return (upper - lower) / upper if upper != 0 else 0.0
+
+
+def lower_bound(problem: FactoredProblem, multipliers: Float64, norm: Norm) -> float:
+    """Σf / ‖D‖° for any multipliers, those of priorities clipped to f ≥ 0; infinite if D = 0 < Σf."""
+    if not np.isfinite(multipliers).all():
+        return 0.0
+    clipped = multipliers.copy()
+    clipped[: problem.n_priorities] = np.maximum(multipliers[: problem.n_priorities], 0.0)
+    total, pressed = float(clipped[: problem.n_priorities].sum()), problem.press(clipped)
+    duals: dict[Norm, Norm] = {"nuclear": "spectral", "spectral": "nuclear"}
+    dual = float(np.abs(pressed).sum() if norm == "max" else measure_norm(pressed, duals[norm]))
+    if dual > 0:
+        return total / dual
+    return np.inf if total > 0 else 0.0
+
+
+def upper_bound(problem: FactoredProblem, weights: Float64, norm: Norm) -> float:
+    """The norm of the repaired weights; infinite if they cannot be repaired."""
+    repaired = repair_weights(problem, weights)
+    return float(measure_norm(repaired, norm)) if find_violation(problem, repaired) <= FEASIBLE else np.inf
+
+
+def find_violation(problem: FactoredProblem, weights: Float64) -> float:
+    """The largest amount by which a tie or a priority is missed."""
+    if not np.isfinite(weights).all():
+        return np.inf
+    scores = problem.scores(weights)
+    lowest, highest = find_extremes(problem.nodes, scores)
+    missed = 1.0 - margins(problem.nodes, scores)
+    return float(max(np.max(highest - lowest, initial=0.0), np.max(missed, initial=0.0)))

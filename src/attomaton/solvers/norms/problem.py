@@ -1,0 +1,168 @@
+"""The Graph-SVM in weight space, for norms of W that do not separate over queries.
+
+Each constraint c, a priority or a tie between tokens i and j under query k, is one matrix of rank one:
+⟨W, u_c v_cᵀ⟩ with u_c = e_i − e_j and v_c = e_k.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from attomaton.base.borders import check_floats, check_ids, check_int64, check_lengths
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.graphs.components import Components, find_ends, find_needed, find_ties
+from attomaton.solvers.hard.problem import EmbeddedProblem, embedded_problem
+
+ROUNDS = 20
+"""How often what is left of the broken ties is solved for again, at most."""
+
+DEPENDENT = 1e-13
+"""A tie whose direction is, squared, this near to the span of others follows from them."""
+
+
+@dataclass(frozen=True, eq=False)
+class FactoredProblem:
+    """min ‖W‖_* subject to ⟨W, u_c v_cᵀ⟩ ≥ 1 for priorities and = 0 for ties.
+
+    W is written in orthonormal bases of what the embeddings in use span; no product and no norm changes.
+
+    Attributes
+    ----------
+    tokens : float64 array, shape (n_tokens_used, n_rows)
+        E, the embeddings of the tokens in use, in their basis.
+    queries : float64 array, shape (n_queries, n_columns)
+        F, those of the queries, in theirs.
+    nodes : EmbeddedProblem
+        The nodes (query, token), the components and the order.
+    kept : bool array, shape (n_order,)
+        The edges of the order that no longer path replaces: the priorities that are constraints.
+    above, below : int64 arrays, shape (n_constraints,)
+        The two nodes of each constraint: the priorities kept, then chains of ties, without those
+        that follow from others because embeddings are dependent.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
+    >>> problem, _, _ = factored_problem(at.find_components(at.extract_edges(samples)), np.eye(3))
+    >>> weights = problem.press(np.array([1.0, 0.5]))  # of the priority, and of the tie
+    >>> problem.differences(weights).round(6).tolist(), problem.n_priorities
+    ([2.5, 2.0], 1)
+    >>> problem.scores(problem.settle_ties(weights)).round(6).tolist()  # 0 and 1 score the same
+    [0.5, 0.5, -1.0]
+    """
+
+    tokens: Float64
+    queries: Float64
+    nodes: EmbeddedProblem
+    kept: Bool
+    above: Int64
+    below: Int64
+
+    def __post_init__(self) -> None:
+        """Refuse what compiled code must not be given."""
+        check_floats(self.tokens, (len(self.nodes.token_gram), None), "tokens")
+        check_floats(self.queries, (len(self.nodes.query_gram), None), "queries")
+        check_lengths("both nodes of constraints", above=self.above, below=self.below)
+        for name in ("above", "below"):
+            ends = check_int64(getattr(self, name), name)
+            check_ids(ends, len(self.nodes.token), f"the node {name} a constraint")
+        if self.kept.shape != self.nodes.order.above.shape or int(self.kept.sum()) > len(self.above):
+            raise MismatchedParts("kept is not one truth value for each edge of the order; use find_needed")
+
+    @cached_property
+    def n_priorities(self) -> int:
+        """How many constraints are priorities; they come first."""
+        return int(self.kept.sum())
+
+    @cached_property
+    def asked(self) -> Int64:
+        """The row of ``queries`` of each constraint."""
+        return self.nodes.query[self.above]
+
+    @cached_property
+    def left(self) -> Float64:
+        """u_c, shape (n_constraints, n_rows)."""
+        return self.tokens[self.nodes.token[self.above]] - self.tokens[self.nodes.token[self.below]]
+
+    @cached_property
+    def right(self) -> Float64:
+        """v_c, shape (n_constraints, n_columns)."""
+        return self.queries[self.asked]
+
+    def scores(self, weights: Float64) -> Float64:
+        """E W Fᵀ at the nodes, shape (n_nodes,)."""
+        return (self.tokens @ weights @ self.queries.T)[self.nodes.token, self.nodes.query]
+
+    def differences(self, weights: Float64) -> Float64:
+        """⟨W, u_c v_cᵀ⟩, shape (n_constraints,)."""
+        return np.sum((self.left @ weights) * self.right, axis=1)
+
+    def press(self, multipliers: Float64) -> Float64:
+        """D = Σ_c α_c u_c v_cᵀ, shape (n_rows, n_columns)."""
+        return self.left.T @ (multipliers[:, None] * self.right)
+
+    def settle_ties(self, weights: Float64) -> Float64:
+        """The nearest W (in ‖·‖_F) that breaks no tie: W − Σ_ties y_c u_c v_cᵀ."""
+        from scipy.linalg import cho_solve  # a tenth of the start-up time
+
+        size = len(self.above)
+        if size == self.n_priorities:
+            return weights
+        enough = 1e-13 * (1.0 + float(np.abs(weights).max(initial=0.0)))
+        for _ in range(ROUNDS):
+            broken = self.differences(weights)[self.n_priorities :]
+            if np.abs(broken).max() <= enough:
+                break
+            pull = np.zeros(size)
+            pull[self.n_priorities :] = cho_solve(self._tie_factor, broken, check_finite=False)
+            weights = weights - self.press(pull)
+        return weights
+
+    @cached_property
+    def _tie_factor(self) -> tuple[Float64, bool]:
+        """The Gram matrix of the ties, factored, its diagonal raised a little in case it is near singular."""
+        from scipy.linalg import cho_factor
+
+        gram = _gram(self.left[self.n_priorities :], self.right[self.n_priorities :])
+        np.einsum("ii->i", gram)[:] *= 1 + 1e-12
+        return cho_factor(gram, lower=True)
+
+
+def factored_problem(components: Components, embeddings: Float64) -> tuple[FactoredProblem, Float64, Float64]:
+    """The problem, and the orthonormal bases for rows and columns of W, shape (dim, n_rows or n_columns)."""
+    nodes = embedded_problem(components, embeddings)
+    rows, tokens = np.linalg.qr(embeddings[np.unique(components.token_of_node)].T)
+    columns, queries = np.linalg.qr(embeddings[np.unique(components.query_of_node)].T)
+    kept = find_needed(components)
+    above, below = (
+        np.concatenate([end[kept], tie])
+        for end, tie in zip(find_ends(components), find_ties(components), strict=True)
+    )
+    problem = FactoredProblem(tokens.T, queries.T, nodes, kept, above, below)
+    used = np.ones(len(above), bool)
+    n_priorities = problem.n_priorities
+    used[n_priorities:] = _independent(problem.left[n_priorities:], problem.right[n_priorities:])
+    return replace(problem, above=above[used], below=below[used]), rows, columns
+
+
+def _gram(left: Float64, right: Float64) -> Float64:
+    """⟨u_c v_cᵀ, u_d v_dᵀ⟩ of all pairs."""
+    return (left @ left.T) * (right @ right.T)
+
+
+def _independent(left: Float64, right: Float64) -> Bool:
+    """A largest set of linearly independent u_c v_cᵀ; all of them if the embeddings are independent."""
+    gram = _gram(left, right)
+    norms = np.sqrt(np.maximum(np.diag(gram), 1e-24))
+    chosen = np.zeros(len(gram), bool)
+    if len(gram):
+        from scipy.linalg import lapack as routines
+
+        lapack: Any = routines  # its stubs leave the pivoted factor out
+        _, order, rank, _ = lapack.dpstrf(gram / norms / norms[:, None], tol=DEPENDENT)
+        chosen[order[:rank] - 1] = True
+    return chosen
