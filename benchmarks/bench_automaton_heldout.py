@@ -19,7 +19,7 @@ from attomaton.automaton import (
     fit_epsilon,
     mix_uniform,
     score_prediction,
-    uniform_chances,
+    uniform_probabilities,
 )
 from attomaton.automaton.shrinkage import prepare_shrinkage
 from attomaton.graphs import count_tokens, find_realisable
@@ -61,7 +61,7 @@ def read_split() -> Split:
 def uniform(samples: at.Samples) -> BatchPrediction:
     bags = count_tokens(samples)
     nothing = np.zeros(len(bags.sample), np.int64)
-    return BatchPrediction(bags, nothing, nothing.astype(bool), uniform_chances(bags))
+    return BatchPrediction(bags, nothing, nothing.astype(bool), uniform_probabilities(bags))
 
 
 def most_recent(samples: at.Samples, *, skip_query: bool) -> BatchPrediction:
@@ -74,8 +74,8 @@ def most_recent(samples: at.Samples, *, skip_query: bool) -> BatchPrediction:
             place = bags.samples.stops - back
             open_yet = (last == bags.samples.queries) & (place >= bags.samples.starts)
             last[open_yet] = bags.samples.values[place[open_yet]]
-    chances = (bags.token == last[bags.sample]).astype(np.float64)
-    return BatchPrediction(bags, prediction.rows, prediction.seen, chances)
+    probabilities = (bags.token == last[bags.sample]).astype(np.float64)
+    return BatchPrediction(bags, prediction.rows, prediction.seen, probabilities)
 
 
 def row(rule: str, score: Score, first: Score, **chosen: float) -> dict:

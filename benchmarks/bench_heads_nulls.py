@@ -86,7 +86,7 @@ def audit_built() -> tuple[dict[str, int], dict[str, int], dict[str, int], int]:
             seeking = audit_heads(model, documents, rungs=(Position(),), how=HOW).seeking
             held[kind] += int(seeking.holds.any())
             over_documents[kind] += int(above_chance(seeking.excess.z).any())
-            without[kind] += int(replace(seeking, chance=None).holds.any())
+            without[kind] += int(replace(seeking, probability=None).holds.any())
         rng = np.random.default_rng([len(KINDS), seed])
         model, documents = build_heads("random", rng), draw_text(rng)
         random = [rotate_beside(model, seed=one) for one in range(2)]

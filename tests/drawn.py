@@ -147,10 +147,10 @@ def pick_component(problem, number):
 
 def dense_hessian(problem, scores):
     """Σ count (diag p − p pᵀ), written out, shape (n_alternatives, n_alternatives)."""
-    hessian, chance = np.zeros((problem.n_alternatives,) * 2), problem.probabilities(scores)
+    hessian, probability = np.zeros((problem.n_alternatives,) * 2), problem.probabilities(scores)
     for choice, count in enumerate(problem.count):
         entries = slice(problem.offsets[choice], problem.offsets[choice + 1])
-        members, p = problem.alternative[entries], chance[entries]
+        members, p = problem.alternative[entries], probability[entries]
         hessian[np.ix_(members, members)] += count * (np.diag(p) - np.outer(p, p))
     return hessian
 

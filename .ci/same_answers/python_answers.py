@@ -76,7 +76,7 @@ def answer_solutions() -> Iterator[tuple[str, Any]]:
             yield f"{here}-hard-weights", hard.weights
             yield f"{here}-soft-weights", soft.weights
             contexts = [list(sample.context) for sample in samples]
-            yield f"{here}-chances", [auto.predict_proba(context) for context in contexts]
+            yield f"{here}-probabilities", [auto.predict_proba(context) for context in contexts]
             yield f"{here}-attention", np.concatenate([auto.attention(context) for context in contexts])
             yield f"{here}-sampled", [auto.sample(one, np.random.default_rng(seed)) for one in contexts]
             yield f"{here}-explained.json", [auto.explain(one).to_dict(auto.name) for one in contexts[:20]]
@@ -109,7 +109,7 @@ def answer_new_text() -> Iterator[tuple[str, Any]]:
         attention = at.shrink(samples, strength=strength)
         yield f"{name}-scores", attention.scores.column("score")
         yield f"{name}-background", attention.background
-        yield f"{name}-chances", [attention.predict_proba(context) for context in contexts]
+        yield f"{name}-probabilities", [attention.predict_proba(context) for context in contexts]
         yield f"{name}-attention", np.concatenate([attention.attention(context) for context in contexts])
         yield f"{name}-samples", attention.predict_samples(new).of_labels()
         yield f"{name}-rules.json", [attention.explain(context).rule.name for context in contexts]
@@ -119,7 +119,7 @@ def answer_new_text() -> Iterator[tuple[str, Any]]:
     labels = rows[np.arange(300), rng.integers(6, size=300)]
     for name, table in (("orthonormal", None), ("embedded", draw_embeddings(9, 9, 12))):
         model = at.AttentionLimit(embeddings=table).fit(rows[:200], labels[:200])
-        yield f"estimator-{name}-chances", model.predict_proba(rows[200:])
+        yield f"estimator-{name}-probabilities", model.predict_proba(rows[200:])
         yield f"estimator-{name}-labels", model.predict(rows[200:])
         yield f"estimator-{name}-frequencies", model.class_frequencies_
 

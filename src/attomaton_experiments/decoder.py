@@ -74,7 +74,7 @@ def _spread(last: int, count: int) -> list[int]:
 
 
 def draw_contexts(settings: Settings, rng: np.random.Generator) -> Supports:
-    """Random contexts, none rare, with random supports and no small chance."""
+    """Random contexts, none rare, with random supports and no small probability."""
     size, count, positions = int(settings["n_tokens"]), int(settings["n_contexts"]), settings["positions"]
     sizes: list[int] = rng.integers(1, size, count).tolist()
     tokens = [np.sort(rng.choice(size, one, replace=False)) for one in sizes]

@@ -27,7 +27,7 @@ ENOUGH = 0.9
 """The share of layers whose winners must be those predicted."""
 
 FOLLOWED = 0.95
-"""The share of slopes on the way that must be near the flow's: where limits part, chance moves one text."""
+"""The share of slopes on the way that must be near the flow's: where limits part, a single text is random."""
 
 DRAWN = 4
 """Layers that the figure shows."""
@@ -92,7 +92,7 @@ def run_repetition(settings: Settings, progress: Progress) -> Page:
 
 NOTES = (
     "Winners are counted as right if the flow from the counts that the text has at its last length ends at "
-    "the predicted tokens: from there on chance moves shares by less than one in a thousand. By their shares "
+    "the predicted tokens: from there on random draws move shares by less than 1/1000. By their shares "
     "alone winners often cannot be told at that length, since other tokens fade like t^(ρ − 1), and ρ may be "
     "near 1.",
     "Exponents are measured on texts that begin near the limit; after a prompt of all tokens alike the "

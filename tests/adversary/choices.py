@@ -1,4 +1,4 @@
-"""Choice models: components, order, scores and their errors, chances, and what is missing."""
+"""Choice models: components, order, scores and their errors, probabilities, and what is missing."""
 
 from collections import Counter
 from decimal import Decimal
@@ -58,7 +58,7 @@ def attack(rng) -> Finding:
         return worst_of(checks, len(sets), case)
     for part in own:
         checks += _part(fit, sorted(part), (winners, sets, counts), ridge)
-    checks += _chances(fit, rng, items, reached)
+    checks += _probabilities(fit, rng, items, reached)
     return worst_of(checks, len(sets), case)
 
 
@@ -130,7 +130,7 @@ def _part(fit, items, data, ridge):
     return checks
 
 
-def _chances(fit, rng, items, reached):
+def _probabilities(fit, rng, items, reached):
     held = rng.choice(items, int(rng.integers(1, 5))).tolist()
     winner = held[0]
 
@@ -145,12 +145,12 @@ def _chances(fit, rng, items, reached):
     except UndeterminedChoice:
         return [("undetermined", float(below or beaten), 0.0)]
     if beaten:
-        return [("chance", abs(told), 0.0)]
+        return [("probability", abs(told), 0.0)]
     if not below:
-        return [("chance of what is undetermined", inf, 0.0)]
+        return [("probability of what is undetermined", inf, 0.0)]
     gaps = [0.0 if item == winner else fit.scores[item] - fit.scores[winner] for item in rivals]
     odds = sum(map(np.exp, gaps))
-    return [("chance", abs(told - rivals.count(winner) / odds), 1e-12)]
+    return [("probability", abs(told - rivals.count(winner) / odds), 1e-12)]
 
 
 def attack_soft(rng) -> Finding:

@@ -32,7 +32,7 @@ FALLING = 1e-4
 
 
 def attack_one_hot(rng) -> Finding:
-    """Chances, loss, excess and weights at steps, against descent, and the law of large steps far away."""
+    """Probabilities, loss, excess and weights at steps, against descent, and the law of large steps."""
     kind = str(rng.choice(["text", "counts", "edge", "one token"]))
     documents, width = _draw_documents(rng, kind), int(rng.integers(0, 3))
     if kind == "counts":
@@ -60,7 +60,7 @@ def attack_one_hot(rng) -> Finding:
     case["step_size"] = step_size
     checks = [("entropy", abs(limit.entropy - _entropy(law, shares)), 1e-12)]
     checks += [
-        ("chance", float(np.abs(limit.predict_proba(list(context)) - row).max()), 1e-14)
+        ("probability", float(np.abs(limit.predict_proba(list(context)) - row).max()), 1e-14)
         for context, row in zip(contexts, law, strict=True)
         if width
     ]
@@ -82,7 +82,7 @@ def attack_one_hot(rng) -> Finding:
             checks.append((f"weights at {step}", float(np.abs(told - weights).max()), FOLLOWED))
             if shown is not None:
                 off = float(np.abs(shown - _softmax(weights)[0]).max())
-                checks.append((f"chances at {step}", off, FOLLOWED))
+                checks.append((f"probabilities at {step}", off, FOLLOWED))
     sizes = (law > 0).sum(axis=1)
     norm = float((sizes * (size - sizes)).sum()) / size
     for step, above in zip(sorted(far), beyond, strict=False):
@@ -181,15 +181,15 @@ def attack_features(rng) -> Finding:
     distinct, number = np.unique(rows[place], axis=0, return_inverse=True)
     counts = np.zeros((len(distinct), size))
     np.add.at(counts, (number.ravel(), labels), 1)
-    chances = np.array([limit.predict_proba(row) for row in distinct])
+    probabilities = np.array([limit.predict_proba(row) for row in distinct])
     with np.errstate(divide="ignore"):
-        own = -float(np.log(chances[number.ravel(), labels]).mean())
-    checks = [("loss of its own chances", abs(own - limit.loss), 1e-6)]
+        own = -float(np.log(probabilities[number.ravel(), labels]).mean())
+    checks = [("loss of its own probabilities", abs(own - limit.loss), 1e-6)]
     least, wanted, ended = _minimise(distinct, counts)
     checks.append(("loss above the least", limit.loss - least, 1e-6))
     if ended:
         checks.append(("loss below the least", least - limit.loss, 1e-5))
-        checks.append(("chances", float(np.abs(chances - wanted).max()), 1e-3))
+        checks.append(("probabilities", float(np.abs(probabilities - wanted).max()), 1e-3))
     elsewhere = _draw_elsewhere(rng, distinct)
     with localcontext() as context:
         context.prec = DIGITS
@@ -232,7 +232,7 @@ def _draw_elsewhere(rng, rows):
 
 
 def _minimise(rows, counts):
-    """The least loss over the logits that rows allow, the chances there, and whether Newton's steps ended."""
+    """The least loss over the logits that rows allow, the probabilities there, and whether Newton ended."""
     left, singular, _ = np.linalg.svd(rows, full_matrices=False)
     basis = left[:, singular > 1e-13 * singular.max(initial=0.0)]
     if not basis.size:
@@ -247,13 +247,15 @@ def _minimise(rows, counts):
         sums = np.exp(logits).sum(axis=1, keepdims=True)
         return float(shares @ (np.log(sums[:, 0]) - (law * logits).sum(axis=1))), np.exp(logits) / sums
 
-    value, chances = measure(found)
+    value, probabilities = measure(found)
     for _ in range(200):
-        slope = basis.T @ (shares[:, None] * (chances - law))
+        slope = basis.T @ (shares[:, None] * (probabilities - law))
         if np.abs(slope).max() < 1e-12:
             ended = True
             break
-        bent = chances[:, :, None] * np.eye(size) - chances[:, :, None] * chances[:, None, :]
+        bent = (
+            probabilities[:, :, None] * np.eye(size) - probabilities[:, :, None] * probabilities[:, None, :]
+        )
         matrix = np.einsum("j,ja,jb,jxy->axby", shares, basis, basis, bent).reshape(rank * size, -1)
         damped = matrix + 1e-3 * np.abs(slope).max() * np.eye(rank * size)
         move, length = np.linalg.solve(damped, slope.ravel()).reshape(found.shape), 1.0
@@ -264,8 +266,8 @@ def _minimise(rows, counts):
         if length <= 1e-9:
             break
         found = found - length * move
-        value, chances = measure(found)
-    return value, chances, ended
+        value, probabilities = measure(found)
+    return value, probabilities, ended
 
 
 def _check_direction(limit, rows, inside, elsewhere):
@@ -302,12 +304,12 @@ def _check_direction(limit, rows, inside, elsewhere):
     checks = [("‖W^mm‖²", abs(limit.squared_norm - exact), 2e-6 * exact)]
     for place, given in enumerate(elsewhere):
         try:
-            chances = limit.predict_proba(given)
+            probabilities = limit.predict_proba(given)
         except AttomatonError:
             continue
         scores = [held.score(found, token, size + n_rows + place) for token in range(size)]
         behind = [float(max(scores) - score) for score in scores]
-        winners = chances > 0
+        winners = probabilities > 0
         scale = 1e-12 * float(np.linalg.norm(given)) * exact**0.5  # combinations count but for rounding
         lost = max((one for one, won in zip(behind, winners, strict=True) if won), default=inf)
         checks.append((f"who wins at {given.tolist()}", lost, scale if winners.sum() > 1 else 0.0))

@@ -92,10 +92,10 @@ def _minimise(contexts, labels, part, table, directions):
         for features, times in choices:
             value = features @ place
             odds = times * np.exp(value - value.max())
-            chance = odds / odds.sum()
-            mean = chance @ features
+            probability = odds / odds.sum()
+            mean = probability @ features
             gradient += mean - features[0]
-            hessian += (features * chance[:, None]).T @ features - np.outer(mean, mean)
+            hessian += (features * probability[:, None]).T @ features - np.outer(mean, mean)
         step = np.linalg.lstsq(hessian, -gradient, rcond=1e-15)[0]
         moved = max((np.ptp(features @ step) for features, _ in choices), default=0.0)
         place = place + step * min(1.0, 1.0 / moved if moved > 0 else 1.0)

@@ -40,19 +40,21 @@ def _climbs(place, up, root, size):
     return place == root
 
 
-def stationary(chances):
-    """The stationary law by the Markov chain tree theorem: sums of products of chances, nothing else."""
-    weights = [chances[others, parents].prod(axis=1).sum() for others, parents in trees(len(chances))]
+def stationary(probabilities):
+    """The stationary law by the Markov chain tree theorem: sums of products of probabilities."""
+    weights = [
+        probabilities[others, parents].prod(axis=1).sum() for others, parents in trees(len(probabilities))
+    ]
     return np.array(weights) / np.sum(weights)
 
 
 def pull(table, heights):
     """d ln x / d ln t at ln x = heights."""
     near = np.maximum(heights - heights.max(), -200.0)
-    chances = table * np.exp(near)
-    chances /= chances.sum(axis=1, keepdims=True)
+    probabilities = table * np.exp(near)
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
     shares = np.exp(near) / np.exp(near).sum()
-    return stationary(chances) / shares - 1
+    return stationary(probabilities) / shares - 1
 
 
 def follow(table, shares, span):
@@ -176,8 +178,8 @@ def _check_line(table, shares):
     """A single direction in which q(x) − x does not change: all along it nothing moves."""
 
     def drift(at):
-        chances = table * at
-        return stationary(chances / chances.sum(axis=1, keepdims=True)) - at
+        probabilities = table * at
+        return stationary(probabilities / probabilities.sum(axis=1, keepdims=True)) - at
 
     basis = np.linalg.svd(np.ones((1, len(shares))))[2][1:]
     step = 1e-5 * shares.min()
@@ -233,13 +235,13 @@ def attack_loops(rng) -> Finding:
     case = {"layer": table.tolist(), "prompt": prompt, "window": window}
     found = find_loops(table, prompt, window=window)
     ends, steps = _absorb(table, tuple(prompt[-window:]), window)
-    if found.chances is None:
-        return unjudged("no chances")
-    told = Counter(dict(zip(found.loops, found.chances.tolist(), strict=True)))
+    if found.probabilities is None:
+        return unjudged("no probabilities")
+    told = Counter(dict(zip(found.loops, found.probabilities.tolist(), strict=True)))
     if len(told) != len(found.loops):
         return Finding(1.0, 0.0, "loops named twice", size, case)
     apart = max(abs(told[loop] - ends[loop]) for loop in told | ends)
-    checks = [("chance of a loop", apart, 1e-9)]
+    checks = [("probability of a loop", apart, 1e-9)]
     checks.append(("mean number of tokens, relative", abs(found.steps - steps) / (1 + steps), 1e-8))
     named = {tuple(sorted(loop)) for loop in found.loops}
     checks.append(
@@ -256,7 +258,7 @@ def _after(table, state, window):
 
 
 def _absorb(table, start, window):
-    """Chances of the cycles that a text ends in, and the mean tokens until it loses no token any more."""
+    """Probabilities of the cycles that a text ends in, and the mean tokens until it loses no more tokens."""
     moves, waiting = {}, [start]
     while waiting:
         state = waiting.pop()
@@ -264,18 +266,18 @@ def _absorb(table, start, window):
             moves[state] = _after(table, state, window)
             waiting += moves[state]
     names = {state: place for place, state in enumerate(moves)}
-    chances = np.zeros((len(names), len(names)))
+    probabilities = np.zeros((len(names), len(names)))
     for state, after in moves.items():
-        for other, chance in after.items():
-            chances[names[state], names[other]] += chance
-    reach = (chances > 0) | np.eye(len(names), dtype=bool)
+        for other, probability in after.items():
+            probabilities[names[state], names[other]] += probability
+    reach = (probabilities > 0) | np.eye(len(names), dtype=bool)
     while not np.array_equal(further := reach.astype(float) @ reach > 0, reach):
         reach = further
     sets = [frozenset(state) for state in names]
     stays = np.array(
         [all(sets[other] == sets[p] for other in np.flatnonzero(reach[p])) for p in range(len(names))]
     )
-    visits = np.linalg.solve(np.eye(len(names)) - (chances * ~stays[:, None]).T, np.eye(len(names))[0])
+    visits = np.linalg.solve(np.eye(len(names)) - (probabilities * ~stays[:, None]).T, np.eye(len(names))[0])
     ends = Counter()
     for state, place in names.items():
         if stays[place] and visits[place] > 0:

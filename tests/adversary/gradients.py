@@ -230,10 +230,10 @@ def _saturated(contexts, labels, weights, loss):
     for context, label in zip(contexts, labels, strict=True):
         odds = [Decimal(float(weights[token, context[-1]])).exp() for token in context]
         whole = sum(odds)
-        chance = [value / whole for value in odds]
-        right = sum(value for value, token in zip(chance, context, strict=True) if token == label)
+        probability = [value / whole for value in odds]
+        right = sum(value for value, token in zip(probability, context, strict=True) if token == label)
         slope = -1 / right if loss == "log" else Decimal(-1)
-        for value, token in zip(chance, context, strict=True):
+        for value, token in zip(probability, context, strict=True):
             term = slope * value * (int(token == label) - right) / len(contexts)
             total[token][context[-1]] += term
             largest = max(largest, abs(term))

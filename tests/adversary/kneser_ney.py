@@ -50,16 +50,16 @@ class Model:
         found = {n: n - (n + 1) * share * often[n + 1] / often[n] for n in (1, 2, 3)}
         return {n: discount if discount > 0 else n / 2 for n, discount in found.items()}
 
-    def chance(self, context, token):
-        chance = 1 / self.n_tokens
+    def probability(self, context, token):
+        probability = 1 / self.n_tokens
         for width, (after, discount) in enumerate(self.orders):
             counts = after.get(tuple(context[len(context) - width :]))
             if counts:
                 total = sum(counts.values())
                 own = counts[token] - discount[min(counts[token], 3)] if token in counts else 0.0
                 rest = fsum(discount[min(count, 3)] for count in counts.values())
-                chance = (own + rest * chance) / total
-        return chance
+                probability = (own + rest * probability) / total
+        return probability
 
 
 def attack(rng) -> Finding:
@@ -68,14 +68,16 @@ def attack(rng) -> Finding:
     fitted, judged = MixtureText(text, before, n_tokens), MixtureText(other, before, n_tokens)
     model, plain = learn_kneser_ney(fitted, order), Model(text.tolist(), before, n_tokens, order)
     padded = [before] * order + other.tolist()
-    chances = model.read(judged)[0]
-    expected = [plain.chance(padded[end : end + order], token) for end, token in enumerate(other.tolist())]
+    probabilities = model.read(judged)[0]
+    expected = [
+        plain.probability(padded[end : end + order], token) for end, token in enumerate(other.tolist())
+    ]
     place = int(rng.integers(len(other)))
     law = model.law(judged, place)
     some = [0, n_tokens - 1, *rng.integers(0, n_tokens, 4).tolist(), *other[:8].tolist()]
-    told = [plain.chance(padded[place : place + order], token) for token in some]
+    told = [plain.probability(padded[place : place + order], token) for token in some]
     checks = [
-        ("chance, relative", float(np.max(np.abs(chances / expected - 1))), 1e-11),
+        ("probability, relative", float(np.max(np.abs(probabilities / expected - 1))), 1e-11),
         ("law, relative", float(np.max(np.abs(law[some] / told - 1))), 1e-11),
         ("sum of a law", abs(fsum(law.tolist()) - 1), 1e-11),
     ]

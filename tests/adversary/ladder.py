@@ -140,20 +140,20 @@ def solve(features, attention, penalty):
     """The coefficients with the least mean cross-entropy and half the penalties, by SciPy."""
     n = len(attention)
 
-    def chances(c):
+    def probabilities(c):
         scores = features @ c
         scores = scores - scores.max(1, keepdims=True)
         raised = np.exp(scores)
         return scores - np.log(raised.sum(1, keepdims=True)), raised / raised.sum(1, keepdims=True)
 
     def value(c):
-        return -(attention * chances(c)[0]).sum() / n + 0.5 * (penalty * c**2).sum()
+        return -(attention * probabilities(c)[0]).sum() / n + 0.5 * (penalty * c**2).sum()
 
     def slope(c):
-        return np.einsum("nws,nw->s", features, chances(c)[1] - attention) / n + penalty * c
+        return np.einsum("nws,nw->s", features, probabilities(c)[1] - attention) / n + penalty * c
 
     def curve(c):
-        p = chances(c)[1]
+        p = probabilities(c)[1]
         mean = np.einsum("nw,nws->ns", p, features)
         bent = np.einsum("nw,nws,nwr->sr", p, features, features) - mean.T @ mean
         return bent / n + np.diag(penalty)

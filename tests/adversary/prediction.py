@@ -1,4 +1,4 @@
-"""What the automaton makes of contexts: chances, attention, retrieval, rules, scores of held-out text."""
+"""What the automaton makes of contexts: probabilities, attention, retrieval, rules, held-out scores."""
 
 from decimal import Decimal, localcontext
 
@@ -14,8 +14,8 @@ from tests.adversary.reference.graphs import graphs_of
 from tests.adversary.reference.least_norm import Constraints, gram_of, least_norm
 
 CONTEXTS = 6
-CHANCE = 1e-6
-"""Scores are certified to 1e-6, so that chances inside a component are too."""
+PROBABILITY = 1e-6
+"""Scores are certified to 1e-6, so that probabilities inside a component are too."""
 
 
 def draw(rng):
@@ -49,7 +49,7 @@ def _embedded_scores(contexts, labels, table):
 
 
 def attack(rng) -> Finding:
-    """Chances, attention, retrieved tokens and the rule, context by context and in batches."""
+    """Probabilities, attention, retrieved tokens and the rule, context by context and in batches."""
     contexts, labels, n_tokens, table, asked = draw(rng)
     auto = at.learn(at.Samples.from_lists(contexts, labels, n_tokens=n_tokens), embeddings=table)
     if not (auto.hard.status is auto.soft.status is at.base.Status.CERTIFIED):
@@ -60,7 +60,7 @@ def attack(rng) -> Finding:
     batch, rules = answer_bags(auto, bags)
     checks = []
     for number, context in enumerate(asked):
-        exact, (rule, top) = limit.chances(context), limit.rule(context)
+        exact, (rule, top) = limit.probabilities(context), limit.rule(context)
         told, attention = auto.predict_proba(context), auto.attention(context)
         summed = np.zeros(n_tokens)
         np.add.at(summed, context, attention)
@@ -69,9 +69,9 @@ def attack(rng) -> Finding:
         together[batch.bags.token[mine]] = batch.probabilities[mine]
         retrieved = set(auto.retrieve(context).tolist())
         checks += [
-            ("chance", float(np.abs(told - exact).max()), CHANCE),
+            ("probability", float(np.abs(told - exact).max()), PROBABILITY),
             ("attention summed", float(np.abs(summed - told).max()), 1e-12),
-            ("chance in a batch", float(np.abs(together - told).max()), 1e-12),
+            ("probability in a batch", float(np.abs(together - told).max()), 1e-12),
             ("rule", float(auto.explain(context).rule.name != rule), 0.0),
             ("rule in a batch", float(RULES[rules[number]].name != rule), 0.0),
             ("retrieved", float(retrieved != {int(x) for x in np.flatnonzero(exact)}), 0.0),
@@ -95,10 +95,10 @@ def attack_scores(rng) -> Finding:
     losses, hits, zero = [], [], 0
     for context, label in pairs:
         uniform = np.bincount(context, minlength=n_tokens) / len(context)
-        chance = (1 - epsilon) * limit.chances(context) + epsilon * uniform
-        zero += chance[label] == 0
-        losses.append(-np.log(chance[label]) if chance[label] else np.inf)
-        ties = np.flatnonzero(chance >= chance.max() * (1 - 1e-8))
+        probability = (1 - epsilon) * limit.probabilities(context) + epsilon * uniform
+        zero += probability[label] == 0
+        losses.append(-np.log(probability[label]) if probability[label] else np.inf)
+        ties = np.flatnonzero(probability >= probability.max() * (1 - 1e-8))
         hits.append(1 / len(ties) if label in ties else 0.0)
     seen = [(limit.seen(context), set(context)) for context, _ in pairs]
     loss = np.mean(losses)
@@ -107,10 +107,10 @@ def attack_scores(rng) -> Finding:
         (
             "log-loss",
             0.0 if loss == told.log_loss else float(abs(loss - told.log_loss)),
-            CHANCE / epsilon if epsilon else 1e-5,
+            PROBABILITY / epsilon if epsilon else 1e-5,
         ),
         ("top-1", abs(float(np.mean(hits)) - told.top1), 1e-12),
-        ("labels without a chance", abs(zero / len(pairs) - told.zero_share), 1e-12),
+        ("labels with probability 0", abs(zero / len(pairs) - told.zero_share), 1e-12),
         ("unseen", abs(np.mean([len(s) < len(c) for s, c in seen]) - told.unseen), 1e-12),
         ("backed off", abs(np.mean([not s for s, _ in seen]) - told.backed_off), 1e-12),
     ]

@@ -53,13 +53,15 @@ TARGETS = {
     ),
     "soft": Target("scores within their proven bound", choices.attack_soft, 150),
     "soft-embedded": Target("W_fin with embeddings, also dependent ones", finite_part.attack, 100),
-    "choices": Target("fits, errors, order, chances; counts to 10¹²", choices.attack, 150),
-    "decoder-onehot": Target("chances, loss, excess and weights at any step", decoders.attack_one_hot, 12),
+    "choices": Target("fits, errors, order, probabilities; counts to 10¹²", choices.attack, 150),
+    "decoder-onehot": Target(
+        "probabilities, loss, excess and weights at any step", decoders.attack_one_hot, 12
+    ),
     "decoder-features": Target(
-        "separability, ‖W^mm‖², loss and chances", decoders.attack_features, 20, least_judged=0.8
+        "separability, ‖W^mm‖², loss and probabilities", decoders.attack_features, 20, least_judged=0.8
     ),
     "choices-ties": Target("ties as half wins: errors, ranks, no scores", choices_ties.attack, 25),
-    "prediction": Target("chances, attention, rules by definition", prediction.attack, 120),
+    "prediction": Target("probabilities, attention, rules by definition", prediction.attack, 120),
     "scores": Target("log-loss, top-1 and shares by definition", prediction.attack_scores, 100),
     "robustness": Target("bridges and support by removal", corpora.attack_robustness, 200),
     "coverage": Target("the coverage report by definition", corpora.attack_coverage, 150),
@@ -103,8 +105,8 @@ TARGETS = {
     "winners": Target(
         "certified limits attract; seconds for six tokens", generation.attack_winners, 6, least_judged=0.5
     ),
-    "loops": Target("loops, chances and steps of a window", generation.attack_loops, 150),
-    "writing": Target("chances, successors, scores over keys", writing.attack, 30, least_judged=0.4),
+    "loops": Target("loops, probabilities and steps of a window", generation.attack_loops, 150),
+    "writing": Target("probabilities, successors, scores over keys", writing.attack, 30, least_judged=0.4),
     "beginning": Target(
         "statistics exact; first weights of autograd", beginning.attack, 30, least_judged=0.5
     ),

@@ -19,8 +19,8 @@ from tests.adversary.reference.graphs import QueryGraph, graphs_of
 
 KINDS = ("some", "one token", "hardly any", "two tokens", "never repeated", "far apart", "skewed")
 CONTEXTS = 4
-CHANCE = 1e-6
-"""Scores are certified to 1e-6, so that chances inside a component are too."""
+PROBABILITY = 1e-6
+"""Scores are certified to 1e-6, so that probabilities inside a component are too."""
 
 
 def draw(rng):
@@ -156,9 +156,15 @@ def attack(rng) -> Finding:
             ]
             checks.append(("predicted alike", float(any(one != told[0] for one in told)), 0.0))
             if limit is not None and told[0][0] is not None:
-                chances = np.zeros(memory.n_tokens)
-                chances[list(told[0][0])] = list(told[0][0].values())
-                checks.append(("chance", float(np.abs(chances - limit.chances(context)).max()), CHANCE))
+                probabilities = np.zeros(memory.n_tokens)
+                probabilities[list(told[0][0])] = list(told[0][0].values())
+                checks.append(
+                    (
+                        "probability",
+                        float(np.abs(probabilities - limit.probabilities(context)).max()),
+                        PROBABILITY,
+                    )
+                )
         return worst_of(checks, size, case, kind=kind)
 
 

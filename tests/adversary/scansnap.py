@@ -28,8 +28,8 @@ def follow(laws, shares, ends, n_tokens, rates, times):
         c = raised / raised.sum(axis=1, keepdims=True)
         f = c / np.linalg.norm(c, axis=1, keepdims=True)
         logits = f @ decoder
-        chance = np.exp(logits - logits.max(axis=1, keepdims=True))
-        missed = shares[:, None] * (hot - chance / chance.sum(axis=1, keepdims=True))
+        probability = np.exp(logits - logits.max(axis=1, keepdims=True))
+        missed = shares[:, None] * (hot - probability / probability.sum(axis=1, keepdims=True))
         gain = missed @ decoder.T
         moved = np.zeros_like(scores)
         np.add.at(moved, asked, f * (gain - f * (f * gain).sum(axis=1, keepdims=True)))

@@ -1,4 +1,4 @@
-"""Shrinkage: chances that minimise the penalised loss, found again by Newton steps of our own."""
+"""Shrinkage: probabilities that minimise the penalised loss, found again by Newton steps of our own."""
 
 from collections import Counter
 
@@ -38,6 +38,6 @@ def attack(rng) -> Finding:
         values = np.where(np.isin(np.arange(n_tokens), list(seen)), scores, pooled)
         odds = np.bincount(context, minlength=n_tokens) * np.exp(values - values.max())
         apart = np.abs(told.predict_proba(context) - odds / odds.sum()).max()
-        checks.append(("chance", float(apart), 2 * slack + 1e-9))
+        checks.append(("probability", float(apart), 2 * slack + 1e-9))
     case = describe(contexts, labels, n_tokens, strength=strength, ridge=ridge)
     return worst_of(checks, len(contexts), case)

@@ -104,10 +104,13 @@ SABOTAGE = {
     "choices": lambda m: m.setattr(ChoiceFit, "probability", lambda *_: 0.5, raising=True),
     "decoder-onehot": lambda m: bend(m, DecoderLimit, "excesses_at", lambda found: found * (1 + 1e-4)),
     "decoder-features": lambda m: bend(
-        m, EmbeddedLimit, "predict_proba", lambda chances: 0.999 * chances + 0.001 / len(chances)
+        m,
+        EmbeddedLimit,
+        "predict_proba",
+        lambda probabilities: 0.999 * probabilities + 0.001 / len(probabilities),
     ),
     "choices-ties": lambda m: bend(m, Sandwich, "covariance", lambda spread: spread * (1 + 1e-4)),
-    "prediction": lambda m: bend(m, Automaton, "predict_proba", lambda chances: chances[::-1]),
+    "prediction": lambda m: bend(m, Automaton, "predict_proba", lambda probabilities: probabilities[::-1]),
     "scores": lambda m: bend(m, Automaton, "score", lambda score: replace(score, top1=score.top1 + 1e-6)),
     "robustness": lambda m: bend(
         m, corpora, "measure_robustness", lambda told: replace(told, bridges=told.bridges.slice(1))
@@ -169,7 +172,9 @@ SABOTAGE = {
     "loops": lambda m: bend(
         m, generation, "find_loops", lambda found: replace(found, steps=found.steps + 1e-6)
     ),
-    "writing": lambda m: bend(m, WritingAutomaton, "predict_proba", lambda chances: chances[::-1]),
+    "writing": lambda m: bend(
+        m, WritingAutomaton, "predict_proba", lambda probabilities: probabilities[::-1]
+    ),
     "beginning": lambda m: bend(
         m,
         at,

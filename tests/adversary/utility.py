@@ -13,7 +13,7 @@ ALLOWED = 1e-8
 """Of the largest gain before it is centred, relative."""
 
 ROUNDING = 1e-14
-"""Of the terms that a gain is summed of: where chances are those of the text, P − p is rounding alone."""
+"""Of the terms that a gain is summed of: where probabilities are the text's, P − p is rounding alone."""
 
 
 def attack_measured(rng) -> Finding:
@@ -56,8 +56,8 @@ def find_gains(plain, rows, baseline, *, alone):
     for group in [[head] for head in plain.heads] if alone else [plain.heads]:
         leaves = {head: base[head].expand(n, -1, -1).clone().requires_grad_(True) for head in group}
         logits = plain.run(tokens[:, :-1], patterns=leaves)[0]
-        chances = torch.log_softmax(logits, -1)
-        gain = chances.gather(2, tokens[:, 1:, None]).sum()
+        probabilities = torch.log_softmax(logits, -1)
+        gain = probabilities.gather(2, tokens[:, 1:, None]).sum()
         slopes = torch.autograd.grad(gain, list(leaves.values()))
         for head, slope in zip(leaves, slopes, strict=True):
             mean = (slope * base[head]).sum(-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Heads that write something else than they read: chances, successors and scores by definition."""
+"""Heads that write something else than they read: probabilities, successors and scores by definition."""
 
 from collections import Counter
 
@@ -7,7 +7,7 @@ import numpy as np
 import attomaton as at
 from tests.adversary.draws import describe, draw_corpus
 from tests.adversary.finding import Finding, unjudged, worst_of
-from tests.adversary.prediction import CHANCE
+from tests.adversary.prediction import PROBABILITY
 from tests.adversary.reference.automaton import Limit
 
 CONTEXTS = 5
@@ -70,7 +70,7 @@ def attack(rng) -> Finding:
     writers = [{x for x in keys if written[x] == y} for keys, y in zip(read, labels, strict=True)]
     asked = [rng.integers(0, n_tokens, int(rng.integers(1, 6))).tolist() for _ in range(CONTEXTS)]
     told = [auto.predict_proba(context) for context in asked]
-    checks.append(("chances sum to 1", max(abs(float(one.sum()) - 1) for one in told), 1e-9))
+    checks.append(("probabilities sum to 1", max(abs(float(one.sum()) - 1) for one in told), 1e-9))
     reach = sum(map(bool, writers)) / len(writers)
     checks.append(("the share that is written", abs(auto.coverage.realisable - reach), 1e-12))
     several = sum(len(one) > 1 for one in writers)
@@ -81,10 +81,10 @@ def attack(rng) -> Finding:
         return worst if worst.violated else unjudged("a choice had to be made", kind)
     kept = [(keys, *one) for keys, one in zip(read, writers, strict=True) if one]
     limit = Limit([keys for keys, _ in kept], [key for _, key in kept], table.size)
-    exact = [limit.chances(keys_of(context, table)) for context in asked]
+    exact = [limit.probabilities(keys_of(context, table)) for context in asked]
     sums = [np.bincount(written, one, minlength=n_tokens) for one in exact]
     checks.append(
-        ("chance", max(float(np.abs(a - b).max()) for a, b in zip(told, sums, strict=True)), CHANCE)
+        ("probability", max(float(np.abs(a - b).max()) for a, b in zip(told, sums, strict=True)), PROBABILITY)
     )
     checks += _check_score(auto, limit, table, asked, rng)
     return worst_of(checks, len(contexts), case, kind=kind)
@@ -97,9 +97,11 @@ def _check_score(auto, limit, table, asked, rng):
     for context, label in zip(asked, labels, strict=True):
         keys = np.array(keys_of(context, table))
         if (written[keys] == label).any():
-            chance = limit.chances(keys.tolist())[written == label].sum()
-            losses.append(-np.log((1 - epsilon) * chance + epsilon * np.mean(written[keys] == label)))
+            probability = limit.probabilities(keys.tolist())[written == label].sum()
+            losses.append(-np.log((1 - epsilon) * probability + epsilon * np.mean(written[keys] == label)))
     if not losses:
         return []
     held = at.Samples.from_lists(asked, labels, n_tokens=table.shape[1])
-    return [("log-loss", abs(auto.score(held, epsilon=epsilon).log_loss - np.mean(losses)), CHANCE / epsilon)]
+    return [
+        ("log-loss", abs(auto.score(held, epsilon=epsilon).log_loss - np.mean(losses)), PROBABILITY / epsilon)
+    ]

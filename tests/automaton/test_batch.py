@@ -22,8 +22,8 @@ def test_a_batch_equals_the_definition_context_by_context(drawn, asked):
     dense[predicted.bags.sample, predicted.bags.token] = predicted.probabilities
     alone = np.zeros_like(dense)
     for number, sample in enumerate(asked):
-        for token, chance in predict_by_definition(auto, sample.context).items():
-            alone[number, token] = chance
+        for token, probability in predict_by_definition(auto, sample.context).items():
+            alone[number, token] = probability
         np.testing.assert_allclose(auto.predict_proba(sample.context), alone[number], rtol=1e-13, atol=0)
     np.testing.assert_allclose(dense, alone, rtol=1e-13, atol=0)
     np.testing.assert_allclose(predicted.of_labels(), alone[np.arange(len(asked)), asked.labels], rtol=1e-13)

@@ -50,11 +50,11 @@ def test_the_estimator_is_the_automaton_given_that_the_label_is_a_class(drawn, a
     auto = at.learn(samples, embeddings=embeddings)
     contexts = [[token % samples.n_tokens for token in context] for context, _ in [*samples, *asked]]
     asked = at.Samples.from_lists(contexts, [0] * len(contexts), n_tokens=samples.n_tokens)
-    chances = model.predict_proba(as_rows(asked))
+    probabilities = model.predict_proba(as_rows(asked))
     classes = model.classes_.tolist()
     assert classes == sorted(set(samples.labels.tolist()))
-    np.testing.assert_allclose(chances.sum(axis=1), 1.0, atol=1e-12)
-    for context, row in zip(contexts, chances, strict=True):
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-12)
+    for context, row in zip(contexts, probabilities, strict=True):
         whole = auto.predict_proba(context)[classes]
         inside = [label in context for label in classes]
         if whole.sum() > 0:
@@ -63,7 +63,7 @@ def test_the_estimator_is_the_automaton_given_that_the_label_is_a_class(drawn, a
             assert row[~np.array(inside)].sum() == 0
         else:
             np.testing.assert_allclose(row, [np.mean(samples.labels == label) for label in classes])
-    assert model.predict(as_rows(asked)).tolist() == model.classes_[chances.argmax(axis=1)].tolist()
+    assert model.predict(as_rows(asked)).tolist() == model.classes_[probabilities.argmax(axis=1)].tolist()
     assert model.n_unrealisable_ == auto.components.edges.n_unrealisable
 
 
@@ -89,12 +89,12 @@ ROWS, LABELS = [[0, 1, 2], [1, 0, 2], [-1, 1, 2], [3, 1, 4]], [0, 1, 1, 3]
 
 def test_tokens_and_queries_that_were_never_seen():
     model = AttentionLimit().fit(ROWS, LABELS)
-    chances = model.predict_proba([[0, 900, 2], [0, 0, 3], [0, 1, 2**40], [900, 901, 902], [4, 2, 0]])
-    np.testing.assert_allclose(chances[0], [1, 0, 0])  # 900 was never a label, so it has no column
-    np.testing.assert_allclose(chances[1], [2 / 3, 0, 1 / 3])  # no sample has the query 3
-    np.testing.assert_allclose(chances[2], [0.5, 0.5, 0])
-    np.testing.assert_allclose(chances[3], model.class_frequencies_)  # nothing that could be chosen
-    np.testing.assert_allclose(chances[4], [1, 0, 0])  # 4 and 2 were never labels
+    probabilities = model.predict_proba([[0, 900, 2], [0, 0, 3], [0, 1, 2**40], [900, 901, 902], [4, 2, 0]])
+    np.testing.assert_allclose(probabilities[0], [1, 0, 0])  # 900 was never a label, so it has no column
+    np.testing.assert_allclose(probabilities[1], [2 / 3, 0, 1 / 3])  # no sample has the query 3
+    np.testing.assert_allclose(probabilities[2], [0.5, 0.5, 0])
+    np.testing.assert_allclose(probabilities[3], model.class_frequencies_)  # nothing that could be chosen
+    np.testing.assert_allclose(probabilities[4], [1, 0, 0])  # 4 and 2 were never labels
     assert model.predict([[0, 900, 2], [900, 901, 902]]).tolist() == [0, 1]
 
 

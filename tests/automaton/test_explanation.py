@@ -20,10 +20,10 @@ AUTO = at.learn(SAMPLES)
 def test_the_numbers_shown_are_those_of_the_automaton(context):
     shown = AUTO.show(context)
     html, text = shown._repr_html_(), repr(shown)
-    chances = AUTO.predict_proba(context)
-    for token in np.flatnonzero(chances)[:SHOWN]:
-        assert f"{chances[token]:.6f}" in html
-        assert re.search(rf"^  {token} +{chances[token]:.6f}", text, re.M)
+    probabilities = AUTO.predict_proba(context)
+    for token in np.flatnonzero(probabilities)[:SHOWN]:
+        assert f"{probabilities[token]:.6f}" in html
+        assert re.search(rf"^  {token} +{probabilities[token]:.6f}", text, re.M)
     attention = AUTO.attention(context)
     notes = re.findall(r"<br><span[^>]*>([\d.]+)%<", html)
     assert notes == [f"{100 * weight:.1f}" for weight in attention[-POSITIONS:] if weight]

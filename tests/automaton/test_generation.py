@@ -44,7 +44,7 @@ def test_draws_without_evidence_are_counted(prompt, n):
     assert written.backed_off == counted
 
 
-def test_draws_follow_the_chances():
+def test_draws_follow_the_probabilities():
     firsts = [AUTO.generate([1, 1, 0, 3], 1, seed=seed).tokens[0] for seed in range(3_000)]
     drawn = np.bincount(firsts, minlength=8) / 3_000
     assert np.abs(drawn - AUTO.predict_proba([1, 1, 0, 3])).max() < 0.04

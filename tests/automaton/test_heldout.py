@@ -38,7 +38,7 @@ def finite_attentions(draw, n_tokens=6):
     return FiniteAttention(pa.table(columns, schema=SCORE_SCHEMA), background)
 
 
-def chances_by_definition(attention, context):
+def probabilities_by_definition(attention, context):
     """token → m_j e^{s_kj} / Σ, word for word."""
     own = {(row["query"], row["token"]): row["score"] for row in attention.scores.to_pylist()}
     odds = {
@@ -56,15 +56,15 @@ def score_by_loop(predict, samples, epsilon=0.0):
     """Mean −ln p, mean 1/ties of the hits and the share of zeros, one sample after the other."""
     losses, hits, zeros = [], [], []
     for context, label in realisable_part(samples):
-        chances = (1 - epsilon) * np.asarray(predict(context))
+        probabilities = (1 - epsilon) * np.asarray(predict(context))
         for token in context:
-            chances[token] += epsilon / len(context)
-        gaps = {token: 1 - chances[token] / max(chances) for token in set(context)}
+            probabilities[token] += epsilon / len(context)
+        gaps = {token: 1 - probabilities[token] / max(probabilities) for token in set(context)}
         assume(not any(EQUAL / 10 < gap < 10 * EQUAL for gap in gaps.values()))  # equal or not, clearly
         best = [token for token, gap in gaps.items() if gap < EQUAL]
-        losses.append(-math.log(chances[label]) if chances[label] else math.inf)
+        losses.append(-math.log(probabilities[label]) if probabilities[label] else math.inf)
         hits.append(1 / len(best) if label in best else 0.0)
-        zeros.append(chances[label] == 0)
+        zeros.append(probabilities[label] == 0)
     return np.mean(losses), np.mean(hits), np.mean(zeros)
 
 
@@ -74,13 +74,15 @@ def figures(score):
 
 @given(finite_attentions(), CONTEXTS)
 def test_finite_attention_is_the_formula(attention, context):
-    expected = chances_by_definition(attention, context)
-    chances = attention.predict_proba(context)
-    np.testing.assert_allclose(chances[list(expected)], list(expected.values()), rtol=1e-12)
-    np.testing.assert_allclose([chances.sum(), attention.attention(context).sum()], 1.0, rtol=1e-12)
-    np.testing.assert_allclose(np.bincount(context, attention.attention(context), 6), chances, rtol=1e-12)
+    expected = probabilities_by_definition(attention, context)
+    probabilities = attention.predict_proba(context)
+    np.testing.assert_allclose(probabilities[list(expected)], list(expected.values()), rtol=1e-12)
+    np.testing.assert_allclose([probabilities.sum(), attention.attention(context).sum()], 1.0, rtol=1e-12)
+    np.testing.assert_allclose(
+        np.bincount(context, attention.attention(context), 6), probabilities, rtol=1e-12
+    )
     explanation = attention.explain(context)
-    assert explanation.probabilities == {token: chances[token] for token in sorted(set(context))}
+    assert explanation.probabilities == {token: probabilities[token] for token in sorted(set(context))}
 
 
 @given(finite_attentions(), CONTEXTS)
@@ -150,11 +152,11 @@ def test_shrunken_scores_are_stationary(samples, strength):
     pooled = 0.7 * attention.background
     nothing = FiniteAttention(attention.scores.slice(0, 0), attention.background)
     for context, label in realisable_part(samples):
-        for token, chance in chances_by_definition(attention, context).items():
+        for token, probability in probabilities_by_definition(attention, context).items():
             if len(set(context)) > 1:
-                pulls[context[-1], token] += chance - (token == label)
-        for token, chance in chances_by_definition(nothing, context).items():
-            pooled[token] += chance - (token == label)
+                pulls[context[-1], token] += probability - (token == label)
+        for token, probability in probabilities_by_definition(nothing, context).items():
+            pooled[token] += probability - (token == label)
     np.testing.assert_allclose([*pulls.values(), *pooled], 0.0, atol=1e-5)
 
 
@@ -193,9 +195,9 @@ def test_without_a_pull_the_limit_comes_back_on_determined_contexts(samples):
 def test_every_context_has_an_answer(samples, context):
     attention = shrink(samples, strength=0.5)
     context = [token % samples.n_tokens for token in context]
-    chances = attention.predict_proba(context)
-    assert (chances[context] > 0).all()
-    assert chances.sum() == pytest.approx(1.0)
+    probabilities = attention.predict_proba(context)
+    assert (probabilities[context] > 0).all()
+    assert probabilities.sum() == pytest.approx(1.0)
     assert isinstance(attention.explain(context).rule, at.automaton.Rule)
 
 

@@ -95,9 +95,11 @@ def test_contexts_as_text_tokens_or_ids_agree(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("a b a c a b a b\n" * 5)
     auto = at.learn(text, window=4)
-    chances = auto.predict_proba("b a")
+    probabilities = auto.predict_proba("b a")
     assert (
-        chances.tobytes() == auto.predict_proba(["b", "a"]).tobytes() == auto.predict_proba([1, 0]).tobytes()
+        probabilities.tobytes()
+        == auto.predict_proba(["b", "a"]).tobytes()
+        == auto.predict_proba([1, 0]).tobytes()
     )
 
 

@@ -80,9 +80,9 @@ def test_centred_rows_have_mean_zero_and_keep_their_differences(lists):
 @given(filled)
 def test_softmax_is_its_definition_in_both_forms(lists):
     flat, offsets, index = flatten(lists)
-    plain = [chance for row in lists for chance in softmax_by_definition(row)]
-    for chances in (ragged.softmax(index, flat, len(lists)), ragged.softmax_runs(flat, offsets[:-1])):
-        assert chances.tolist() == pytest.approx(plain, rel=1e-13, abs=1e-300)
+    plain = [probability for row in lists for probability in softmax_by_definition(row)]
+    for probabilities in (ragged.softmax(index, flat, len(lists)), ragged.softmax_runs(flat, offsets[:-1])):
+        assert probabilities.tolist() == pytest.approx(plain, rel=1e-13, abs=1e-300)
     both = ragged.softmax_runs(np.stack([flat, -flat]), offsets[:-1])
     np.testing.assert_array_equal(both[0], ragged.softmax_runs(flat, offsets[:-1]))
     odds = [math.exp(entry - max(row)) for row in lists for entry in row]

@@ -76,7 +76,7 @@ def test_components_and_order(drawn):
 
 @pytest.mark.slow  # campaign
 def test_no_number_is_invented_in_2000_cases_that_are_not_connected():
-    """Every pair of items: a chance inside a component, 0 or 1 along the order, else nothing."""
+    """Every pair of items: a probability inside a component, 0 or 1 along the order, else nothing."""
     rng, seen = np.random.default_rng(0), 0
     while seen < 2_000:
         n_items = int(rng.integers(2, 8))
@@ -240,10 +240,10 @@ def ridge_path(winners, sets, items, ridge):
 
     scores = np.zeros(len(items))
     for _ in range(200):
-        chances = options * np.exp(scores - scores.max())
-        chances /= chances.sum(axis=1, keepdims=True)
-        slope = chances.sum(axis=0) - chosen + ridge * scores
-        curve = np.diag(chances.sum(axis=0) + ridge) - chances.T @ chances
+        probabilities = options * np.exp(scores - scores.max())
+        probabilities /= probabilities.sum(axis=1, keepdims=True)
+        slope = probabilities.sum(axis=0) - chosen + ridge * scores
+        curve = np.diag(probabilities.sum(axis=0) + ridge) - probabilities.T @ probabilities
         step, length = np.linalg.solve(curve, slope), 1.0
         while loss(scores - length * step) > loss(scores) and length > 1e-9:
             length /= 2

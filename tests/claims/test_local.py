@@ -21,8 +21,8 @@ def test_selected_tokens_beat_the_others_of_their_context():
         edges = set()
         for context, _ in samples:
             scores = table[list(context)] @ weights @ table[context[-1]]
-            chance = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
-            mass = {x: sum(p for t, p in zip(context, chance, strict=True) if t == x) for x in context}
+            probability = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
+            mass = {x: sum(p for t, p in zip(context, probability, strict=True) if t == x) for x in context}
             kept = [x for x in mass if not UNDECIDED < mass[x] <= SELECTED]
             edges |= {(context[-1], y, x) for y in kept for x in kept if mass[y] > SELECTED and x != y}
         contexts = read_contexts(samples, table)

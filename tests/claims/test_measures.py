@@ -34,10 +34,12 @@ def curves_by_definition(trace, automaton, trial):
                 continue
             n += 1
             scores = table[list(context)] @ weights @ table[context[-1]]
-            chance = np.exp(scores) / np.exp(scores).sum()
+            probability = np.exp(scores) / np.exp(scores).sum()
             own = components.component(context[-1], label)
             below += sum(
-                p for x, p in zip(context, chance, strict=True) if components.component(context[-1], x) != own
+                p
+                for x, p in zip(context, probability, strict=True)
+                if components.component(context[-1], x) != own
             )
         outside = flat - span @ flat
         yield (

@@ -17,11 +17,11 @@ def agreement_by_definition(auto, samples, scores):
     for context, _ in samples:
         query, tokens = context[-1], sorted(set(context))
         odds = np.array([context.count(token) * np.exp(scores[token, query]) for token in tokens])
-        masses, chances = odds / odds.sum(), auto.predict_proba(context)[tokens]
+        masses, probabilities = odds / odds.sum(), auto.predict_proba(context)[tokens]
         top = masses >= masses.max() * (1 - 1e-9)
-        best = chances >= chances.max() * (1 - 1e-9)
+        best = probabilities >= probabilities.max() * (1 - 1e-9)
         chosen = np.isin(tokens, auto.retrieve(context))
-        distance = 0.5 * np.abs(masses - chances).sum()
+        distance = 0.5 * np.abs(masses - probabilities).sum()
         rows.append(
             (auto.explain(context).rule, chosen[top].mean(), masses[chosen].sum(), best[top].mean(), distance)
         )

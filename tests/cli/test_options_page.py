@@ -10,13 +10,17 @@ from attomaton.cli.commands import EXAMPLES, load_command
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
 EVERYWHERE = {"--json", "--quiet", "--help"}
-CORPUS = set(re.findall(r"`(--[a-z-]+)`", PAGE[PAGE.index("**Corpora.**") : PAGE.index("## `attomaton learn")]))
+CORPUS = set(
+    re.findall(r"`(--[a-z-]+)`", PAGE[PAGE.index("**Corpora.**") : PAGE.index("## `attomaton learn")])
+)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_page_lists_the_options_of_the_command(name):
     command = load_command(name)
-    options = {text for param in command.params if isinstance(param, typer.core.TyperOption) for text in param.opts}
+    options = {
+        text for param in command.params if isinstance(param, typer.core.TyperOption) for text in param.opts
+    }
     section = re.search(rf"^## `attomaton {name}\b.*?(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)[0]
     rows = re.findall(r"^\| (`--[^|]*)\|", section, re.MULTILINE)
     listed = {option for row in rows for option in re.findall(r"(--[a-z][a-z-]*)", row)}

@@ -17,7 +17,7 @@ def test_a_head_that_writes_is_learned_and_asked(tmp_path):
     assert "realisable (label written by a token of it)" in learned.stdout
     told = run_inside("explain", "run", "a dog and a", "--json", cwd=tmp_path)
     answer = json.loads(told.stdout)
-    assert sum(chance for _, chance in answer["written"]) > 0.999
+    assert sum(probability for _, probability in answer["written"]) > 0.999
     quiet = run_inside("explain", "run", "a dog and a", "--quiet", cwd=tmp_path)
     assert quiet.stdout.strip() in [token for token, _ in answer["written"]]
     assert "Written" in run_inside("explain", "run", "a dog and a", cwd=tmp_path).stdout

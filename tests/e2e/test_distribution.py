@@ -143,7 +143,7 @@ def test_the_citation_and_the_changelog_speak_of_this_version():
 
 
 def test_the_readme_has_no_link_into_the_tree_once_the_project_has_an_address():
-    """On a package index such a link leads nowhere; test_site.py follows those that stand there until then."""
+    """On a package index such a link leads nowhere; test_site.py follows them until then."""
     targets = re.findall(r"\]\(([^)\s]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert targets
     inside = [target for target in targets if not target.startswith(("https://", "#"))]

@@ -1,4 +1,4 @@
-"""A new user, a novel and an empty environment: from the install to the answer in the open report, in minutes."""
+"""A new user, a novel and an empty environment: from the install to the open report, in minutes."""
 
 import os
 import re

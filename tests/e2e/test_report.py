@@ -105,11 +105,11 @@ def test_a_typed_context_is_answered_as_python_answers_it(browser, drawn):
         page.fill("#context-text", " ".join(map(automaton.name, context)))
         found, rule = shown_answer(page)
         expected = automaton.predict_proba(context)
-        chances = np.zeros(automaton.n_tokens)
+        probabilities = np.zeros(automaton.n_tokens)
         for token, (value, text) in found.items():
-            chances[token] = value
+            probabilities[token] = value
             assert abs(value - text) <= 5.1e-7
-        assert np.abs(chances - expected).max() <= 1e-9
+        assert np.abs(probabilities - expected).max() <= 1e-9
         assert set(found) == set(context)
         assert rule == automaton.explain(context).rule.name.lower().replace("_", " ")
         rules.add(rule)

@@ -74,9 +74,9 @@ def _use_run(run: Path, whole: Path, told: dict[str, str]) -> None:
     """Predict, explain, show, compare, report, export, save; what is answered goes to ``told``."""
     auto = at.Automaton.load(run)
     for context in ASKED:
-        chances = auto.predict_proba(context)
-        assert abs(chances.sum() - 1) < 1e-9
-        told[f"chances of {context}"] = str(chances.tolist())
+        probabilities = auto.predict_proba(context)
+        assert abs(probabilities.sum() - 1) < 1e-9
+        told[f"probabilities of {context}"] = str(probabilities.tolist())
         told[f"explanation of {context}"] = str(auto.explain(context).to_dict(auto.name))
         str(auto.show(context))
     str(auto.coverage.to_dict()) + repr(auto) + auto._repr_html_()

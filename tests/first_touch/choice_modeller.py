@@ -109,9 +109,9 @@ def standard_errors(folder):
     place = {name: number for number, name in enumerate(NAMES)}
     for winner, loser in games.itertuples(index=False):
         one, other = place[winner], place[loser]
-        chance = 1 / (1 + np.exp(scores[other] - scores[one]))
+        probability = 1 / (1 + np.exp(scores[other] - scores[one]))
         arrow = np.eye(5)[one] - np.eye(5)[other]
-        hessian += chance * (1 - chance) * np.outer(arrow, arrow)
+        hessian += probability * (1 - probability) * np.outer(arrow, arrow)
     spread = np.linalg.pinv(hessian)
     for one in range(5):
         for other in range(one):

@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
     return place
 
 
-def test_a_text_is_predicted_as_tokens_with_chances(auto):
+def test_a_text_is_predicted_as_tokens_with_probabilities(auto):
     told = auto.predict("the cat saw the")
     assert told.keys() <= {"the", "cat", "saw"}
     assert sum(told.values()) == pytest.approx(1)

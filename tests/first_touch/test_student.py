@@ -38,10 +38,10 @@ def test_python_and_the_command_line_say_the_same(hour):
 
 def test_answers_are_those_of_the_definition(hour):
     auto = hour.known["learn"]
-    chances = auto.predict_proba(ASKED)
+    probabilities = auto.predict_proba(ASKED)
     told = hour.known["predict"]
-    assert {auto.vocabulary.ids[token]: chance for token, chance in told.items()} == {
-        int(token): pytest.approx(chances[token]) for token in np.flatnonzero(chances)
+    assert {auto.vocabulary.ids[token]: probability for token, probability in told.items()} == {
+        int(token): pytest.approx(probabilities[token]) for token in np.flatnonzero(probabilities)
     }
     assert hour.known["batch"][0] == told
     assert hour.known["unknown"] == auto.predict("the saw the")

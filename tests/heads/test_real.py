@@ -57,8 +57,10 @@ def test_the_stories_model_knows_stories(stories_model, tinystories):
     losses = []
     for story in stories[:6]:
         ids = np.r_[1, vocabulary.encode(" ".join(story.split()))][None, :200]
-        chances = model.watch(ids).logits[0].log_softmax(-1)
-        losses.append(-float(chances[torch.arange(ids.shape[1] - 1), torch.as_tensor(ids[0, 1:])].mean()))
+        probabilities = model.watch(ids).logits[0].log_softmax(-1)
+        losses.append(
+            -float(probabilities[torch.arange(ids.shape[1] - 1), torch.as_tensor(ids[0, 1:])].mean())
+        )
     assert np.mean(losses) < 1.7, losses  # 6.2 without a model
 
 

@@ -163,7 +163,7 @@ def test_wrong_contexts_are_named(model):
 def test_a_deviation_is_told(model):
     moved = compare_logits(model, lambda ids: model.watch(ids).logits + 0.5, IDS)
     assert abs(moved.logits - 0.5) < 1e-12
-    assert moved.chances < 1e-12
+    assert moved.probabilities < 1e-12
     assert "logits deviate from the original's by at most 0.5" in str(moved)
     with pytest.raises(MismatchedParts, match="give the model that ours was read from"):
         compare_logits(model, lambda _: torch.zeros(1, 2, 3), IDS)

@@ -48,7 +48,9 @@ LINES = list(read_lines())
 
 @pytest.mark.parametrize("word", WORDS)
 def test_the_word_has_not_come_back(word):
-    pattern = re.compile(rf"\b{word}" + (r"\b" if word[-1].isalnum() or word[-1] in "?)+" else ""), re.IGNORECASE)
+    pattern = re.compile(
+        rf"\b{word}" + (r"\b" if word[-1].isalnum() or word[-1] in "?)+" else ""), re.IGNORECASE
+    )
     right = EXCEPTIONS.get(word, ())
     wrong = [
         f"{place}: {line.strip()[:100]}"

@@ -40,15 +40,15 @@ def test_the_automaton_is_the_limit_of_a_softmax_on_determined_contexts(drawn, c
 def test_answers_are_consistent_with_each_other(samples, context):
     auto = at.Automaton(*learn_parts(samples))
     context = [token % samples.n_tokens for token in context]
-    chances, attention = auto.predict_proba(context), auto.attention(context)
-    assert chances.shape == (samples.n_tokens,)
-    np.testing.assert_allclose([chances.sum(), attention.sum()], 1.0, atol=1e-12)
-    np.testing.assert_allclose(np.bincount(context, attention, samples.n_tokens), chances, atol=1e-12)
-    assert auto.retrieve(context).tolist() == np.flatnonzero(chances).tolist()
+    probabilities, attention = auto.predict_proba(context), auto.attention(context)
+    assert probabilities.shape == (samples.n_tokens,)
+    np.testing.assert_allclose([probabilities.sum(), attention.sum()], 1.0, atol=1e-12)
+    np.testing.assert_allclose(np.bincount(context, attention, samples.n_tokens), probabilities, atol=1e-12)
+    assert auto.retrieve(context).tolist() == np.flatnonzero(probabilities).tolist()
     assert auto.sample(context, np.random.default_rng(0)) in auto.retrieve(context)
     explanation = auto.explain(context)
     np.testing.assert_allclose(
-        [explanation.probabilities[t] for t in auto.retrieve(context)], chances[chances > 0]
+        [explanation.probabilities[t] for t in auto.retrieve(context)], probabilities[probabilities > 0]
     )
     groups = [*explanation.retrieved, *explanation.incomparable, *(b.tokens for b in explanation.beaten)]
     known = [token for group in groups for token in group]

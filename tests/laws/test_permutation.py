@@ -31,6 +31,9 @@ def test_permuting_token_ids_permutes_everything(samples, order):
         assert all(abs(moved[key] - score) < 1e-6 for key, score in scores_of(new).items())
     auto, new_auto = at.Automaton(components, hard, soft), at.Automaton(new_components, new_hard, new_soft)
     for context, _ in samples:
-        old_chances, new_chances = auto.predict_proba(context), new_auto.predict_proba(names[list(context)])
-        np.testing.assert_allclose(new_chances[names], old_chances, atol=1e-6)
+        old_probabilities, new_probabilities = (
+            auto.predict_proba(context),
+            new_auto.predict_proba(names[list(context)]),
+        )
+        np.testing.assert_allclose(new_probabilities[names], old_probabilities, atol=1e-6)
         assert auto.explain(context).rule is new_auto.explain(names[list(context)]).rule

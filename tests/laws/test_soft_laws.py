@@ -51,8 +51,10 @@ def test_gradient_and_loss_equal_the_definition(samples):
     for (query, winner, members), count in choices_by_definition(samples, components).items():
         odds = {token: m * np.exp(scores[query, token]) for token, m in members}
         for token in odds:
-            chance = odds[token] / sum(odds.values())
-            surplus[query, token] = surplus.get((query, token), 0.0) + count * (chance - (token == winner))
+            probability = odds[token] / sum(odds.values())
+            surplus[query, token] = surplus.get((query, token), 0.0) + count * (
+                probability - (token == winner)
+            )
         loss -= count * np.log(odds[winner] / sum(odds.values()))
     assert all(abs(value) < 1e-7 for value in surplus.values())
     assert abs(loss - soft.loss) < 1e-9 * max(1.0, loss)

@@ -89,12 +89,12 @@ def test_curvature_is_that_of_its_definition(samples, drawn, spread):
     loss = training_loss(samples, at.find_components(at.extract_edges(samples)))
     problem = loss.problem
     scores = spread * drawn[: problem.n_alternatives]
-    chances = problem.probabilities(scores)
-    found = bound_curvatures(problem, chances, problem.component, enough=0.0)
-    rough = bound_curvatures(problem, chances, problem.component, enough=np.inf)
+    probabilities = problem.probabilities(scores)
+    found = bound_curvatures(problem, probabilities, problem.component, enough=0.0)
+    rough = bound_curvatures(problem, probabilities, problem.component, enough=np.inf)
     for block in range(problem.n_components):
         rows = np.flatnonzero(problem.component == block)
-        dense = problem.curvature_of(chances, np.eye(problem.n_alternatives)[:, rows])[rows]
+        dense = problem.curvature_of(probabilities, np.eye(problem.n_alternatives)[:, rows])[rows]
         largest = np.linalg.eigvalsh(dense)[-1] if len(rows) else 0.0
         assert found[block] == pytest.approx(largest, abs=1e-9 * problem.count.sum())
         assert rough[block] >= largest - 1e-9

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         fit_epsilon as fit_epsilon,
         mix_uniform as mix_uniform,
         score_prediction as score_prediction,
-        uniform_chances as uniform_chances,
+        uniform_probabilities as uniform_probabilities,
     )
     from attomaton.automaton.shrinkage import (
         Tuning as Tuning,

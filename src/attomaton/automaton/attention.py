@@ -109,7 +109,7 @@ def draw_positions(names: Sequence[str], weights: Sequence[float], rule: str, ax
 
 
 class Attention(ABC):
-    """A layer that gives every token of a context a chance to be the next one.
+    """A layer that gives every token of a context a probability to be the next one.
 
     Attributes
     ----------
@@ -131,12 +131,11 @@ class Attention(ABC):
     >>> from attomaton.graphs.bags import count_all_tokens
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1])
     >>> for attention in (at.learn(samples), at.shrink(samples, strength=1.0)):
-    ...     chances = attention.predict_proba([1, 0, 2])
+    ...     probabilities = attention.predict_proba([1, 0, 2])
     ...     positions, rule = attention.attention([1, 0, 2]), attention.explain([1, 0, 2]).rule
     ...     drawn = attention.sample([1, 0, 2], np.random.default_rng(0))
-    ...     print(attention.retrieve([1, 0, 2]).tolist(), rule.name, attention.name(drawn), chances.round(2))
-    [0, 1] DETERMINED 1 [0.5 0.5 0. ]
-    [0, 1, 2] SCORED 1 [0.4  0.51 0.09]
+    ...     print(attention.retrieve([1, 0, 2]).tolist(), rule.name, attention.name(drawn),
+    probabilities.round(2)) [0, 1] DETERMINED 1 [0.5 0.5 0. ] [0, 1, 2] SCORED 1 [0.4  0.51 0.09]
     >>> attention.predict_bags(count_all_tokens(samples)).n_samples, round(attention.score(samples).top1, 3)
     (3, 0.667)
     >>> auto = at.learn(["to be or not to be", "to be is to do"])
@@ -164,7 +163,7 @@ class Attention(ABC):
 
     @abstractmethod
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The chances of the tokens of many contexts, which are bags already.
+        """The probabilities of the tokens of many contexts, which are bags already.
 
         Some tokens of a context may be left out: that asks what is retrieved given that it is one of the
         others.
@@ -183,7 +182,7 @@ class Attention(ABC):
         return self.predict_bags(count_all_tokens(samples))
 
     def predict(self, context: Context) -> dict[Any, float]:
-        """Token → its chance to be the next one, likeliest first, for the tokens that have a chance.
+        """Token → the probability that it comes next, likeliest first; those with probability 0 are not in it.
 
         Tokens are texts where there is a vocabulary, ids where there is none. Only tokens of the context can
         be there. For numbers by id see :meth:`predict_proba`.
@@ -198,21 +197,23 @@ class Attention(ABC):
         borders = group_borders(answer.bags.sample, len(read))
         answers: list[dict[Any, float]] = []
         for (_, names), first, last in zip(read, borders[:-1], borders[1:], strict=True):
-            tokens, chances = answer.bags.token[first:last], answer.probabilities[first:last]
-            falling = [at for at in np.argsort(-chances, kind="stable").tolist() if chances[at] > 0]
-            answers.append({names.key(int(tokens[at])): float(chances[at]) for at in falling})
+            tokens, probabilities = answer.bags.token[first:last], answer.probabilities[first:last]
+            falling = [
+                at for at in np.argsort(-probabilities, kind="stable").tolist() if probabilities[at] > 0
+            ]
+            answers.append({names.key(int(tokens[at])): float(probabilities[at]) for at in falling})
         return answers
 
     def predict_proba(self, context: Context) -> Float64:
-        """The chance of every token to be the next one, shape (n_tokens,).
+        """The probability of every token to be the next one, shape (n_tokens,).
 
-        What is missing to 1 is the chance of words that are not in the vocabulary.
+        What is missing to 1 is the probability of words that are not in the vocabulary.
         """
         answer = self._answer(context)[0]
         known = answer.bags.token < self.n_tokens
-        chances = np.zeros(self.n_tokens)
-        chances[answer.bags.token[known]] = answer.probabilities[known]
-        return chances
+        probabilities = np.zeros(self.n_tokens)
+        probabilities[answer.bags.token[known]] = answer.probabilities[known]
+        return probabilities
 
     def attention(self, context: Context) -> Float64:
         """The attention weight of every position, shape (len(context),)."""
@@ -221,7 +222,7 @@ class Attention(ABC):
         return by_token[np.searchsorted(answer.bags.token, answer.bags.samples.values)]
 
     def retrieve(self, context: Context) -> Int32:
-        """The distinct tokens of the context that have a chance, rising; unknown words have no id."""
+        """The distinct tokens of the context with a probability above 0, rising; unknown words have no id."""
         answer = self._answer(context)[0]
         return answer.bags.token[(answer.probabilities > 0) & (answer.bags.token < self.n_tokens)]
 
@@ -231,7 +232,7 @@ class Attention(ABC):
         Parameters
         ----------
         context : str or sequence
-            The context; of its tokens those of the vocabulary are drawn, with their chances.
+            The context; of its tokens those of the vocabulary are drawn, with their probabilities.
         rng : numpy.random.Generator or int, optional
             What draws, or the seed of it. None means another draw at each call.
         """
@@ -239,11 +240,11 @@ class Attention(ABC):
         known = (answer.bags.token < self.n_tokens) & (answer.probabilities > 0)
         if not known.any():
             raise UnknownToken(
-                "no word of the context that has a chance is in the vocabulary, so that none has an id; "
+                "no word of the context that has a probability is in the vocabulary, so that none has an id; "
                 "generate gives texts"
             )
-        chances = answer.probabilities[known]
-        return int(make_rng(rng).choice(answer.bags.token[known], p=chances / chances.sum()))
+        probabilities = answer.probabilities[known]
+        return int(make_rng(rng).choice(answer.bags.token[known], p=probabilities / probabilities.sum()))
 
     def generate(
         self,
@@ -345,7 +346,7 @@ class Attention(ABC):
     def score(self, samples: Any, *, epsilon: float = 0.0, **options: Unpack["ReadingOptions"]) -> Score:
         """Log-loss and top-1 on the realisable samples among these, or among those of new text.
 
-        The limit gives some labels of new text no chance at all, so that the log-loss is infinite; with
+        The limit gives some labels of new text probability 0, so that the log-loss is infinite; with
         ``epsilon`` it is that of (1 − ε) · attention + ε · uniform over the context, which is ours, not the
         theory's (:func:`~attomaton.automaton.scoring.fit_epsilon` chooses it). ``samples`` may be anything
         that :meth:`read` takes, and ``options`` say how to read it.

@@ -156,7 +156,7 @@ class Automaton(Tabular, Solved, Attention):
         return measure_coverage(self, self.vocabulary) if self._run is None else self._run.coverage
 
     def predict_proba(self, context: Context, *, step: float | None = None) -> Float64:
-        """The chance of every token to be the next one, shape (n_tokens,).
+        """The probability of every token to be the next one, shape (n_tokens,).
 
         With ``step``, that of training stopped there: ``at(step).predict_proba(context)``.
         """
@@ -165,9 +165,10 @@ class Automaton(Tabular, Solved, Attention):
     def at(self, step: float, *, samples: Samples | None = None, step_size: float = 1.0) -> FiniteAttention:
         """Attention after ``step`` steps of plain gradient descent from zero, instead of in the limit.
 
-        Every token of a context keeps some chance, so this is what generalises; tokens and queries that no
-        sample shows score 0, as at the start. The trajectory (:func:`~attomaton.fast_forward`) is computed at
-        the first call and kept for the next ones. For automata learned without embeddings and with all edges.
+        Every token of a context keeps some probability, so this is what generalises; tokens and queries that
+        no sample shows score 0, as at the start. The trajectory (:func:`~attomaton.fast_forward`) is computed
+        at the first call and kept for the next ones. For automata learned without embeddings and with all
+        edges.
 
         ``samples`` are what it was learned from, if it was loaded from a folder; ``step_size`` is η, for the
         loss that is the mean over realisable samples.
@@ -196,10 +197,11 @@ class Automaton(Tabular, Solved, Attention):
         return cache["attention"]
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The chances of the tokens of many contexts, which are bags already.
+        """The probabilities of the tokens of many contexts, which are bags already.
 
-        Among the tokens that are nodes under the query those of the highest hard score share the chances,
-        with odds m_j e^{s_j}; a context without any node is backed off, each position weighing the same.
+        Among the tokens that are nodes under the query those of the highest hard score share the
+        probabilities, with odds m_j e^{s_j}; a context without any node is backed off, each position weighing
+        the same.
         """
         return answer(bags, self.know(bags.samples.queries[bags.sample], bags.token))
 

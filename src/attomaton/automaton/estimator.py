@@ -131,19 +131,19 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         if not n_realisable:
             warnings.warn(
                 f"the labels of all {len(number)} samples are missing from their contexts, so attention has "
-                "nothing to learn: predictions are class frequencies or chance; give as y the token that "
+                "nothing to learn: predictions are class frequencies; give as y the token that "
                 "follows each context",
                 stacklevel=2,
             )
         return self
 
     def predict_proba(self, X: Any) -> Float64:  # noqa: N803
-        """The chance of every class to be the next token, shape (n_samples, n_classes)."""
+        """The probability of every class to be the next token, shape (n_samples, n_classes)."""
         predicted = self._predict(X)
-        chances = np.tile(self.class_frequencies_, (predicted.n_samples, 1))
-        chances[predicted.bags.sample] = 0.0
-        chances[predicted.bags.sample, self._column[predicted.bags.token]] = predicted.probabilities
-        return chances
+        probabilities = np.tile(self.class_frequencies_, (predicted.n_samples, 1))
+        probabilities[predicted.bags.sample] = 0.0
+        probabilities[predicted.bags.sample, self._column[predicted.bags.token]] = predicted.probabilities
+        return probabilities
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """The likeliest next token of every context, shape (n_samples,); of equals, the first class."""

@@ -116,7 +116,7 @@ class Explanation(Tabular):
         The tokens of each retrieved component that stand in the context: one component, or several with the
         same hard score.
     probabilities : mapping of int to float
-        Token → chance of being the next one, for the retrieved tokens.
+        Token → probability of being the next one, for the retrieved tokens.
     beaten : tuple of Beaten
         The components that the retrieved one precedes, with the evidence.
     incomparable : tuple of tuples of int
@@ -167,7 +167,9 @@ class Explanation(Tabular):
 
     def _blocks(self) -> list[Block]:
         name = self.name
-        rows = [(name(token), Bar(chance, f"{chance:.6f}")) for token, chance in _falling(self)]
+        rows = [
+            (name(token), Bar(probability, f"{probability:.6f}")) for token, probability in _falling(self)
+        ]
         blocks: list[Block] = [
             f"Query: {name(self.query)}",
             Signal(f"Rule: {self.rule.words} ({self.rule.value})", _by_theorem(self)),
@@ -223,7 +225,9 @@ class Explanation(Tabular):
             "rule": self.rule.name.lower(),
             "meaning": self.rule.value,
             "retrieved": [names(tokens) for tokens in self.retrieved],
-            "probabilities": [[name(token), chance] for token, chance in self.probabilities.items()],
+            "probabilities": [
+                [name(token), probability] for token, probability in self.probabilities.items()
+            ],
             "beaten": [
                 {
                     "tokens": names(beaten.tokens),
@@ -242,7 +246,7 @@ class Explanation(Tabular):
 
 @dataclass(frozen=True, repr=False)
 class ContextView(Printed):
-    """What attention makes of one context, to be looked at: its tokens in a row, their chances as bars.
+    """What attention makes of one context, to be looked at: its tokens in a row, their probabilities as bars.
 
     Attributes
     ----------
@@ -268,8 +272,11 @@ class ContextView(Printed):
 
     def _blocks(self) -> list[Block]:
         explanation, name = self.explanation, self._name
-        chances = _falling(explanation)
-        mixed = [(name(token), Bar(chance, f"{chance:.6f}")) for token, chance in chances[:SHOWN]]
+        probabilities = _falling(explanation)
+        mixed = [
+            (name(token), Bar(probability, f"{probability:.6f}"))
+            for token, probability in probabilities[:SHOWN]
+        ]
         beaten = [
             f"beats {self._names(one.tokens)}: {one.path}, support {one.support:,}: {self._path(one)}"
             for one in explanation.beaten[:SHOWN]
@@ -282,8 +289,8 @@ class ContextView(Printed):
         return [
             Signal(rule, _by_theorem(explanation)),
             self._chips(),
-            Bars(mixed, max(len(name(token)) for token, _ in chances)),
-            *([f"  and {len(chances) - SHOWN:,} more"] * (len(chances) > SHOWN)),
+            Bars(mixed, max(len(name(token)) for token, _ in probabilities)),
+            *([f"  and {len(probabilities) - SHOWN:,} more"] * (len(probabilities) > SHOWN)),
             *explanation.written_lines[:SHOWN],
             *beaten,
             *([f"and {len(explanation.beaten) - SHOWN:,} more"] * (len(explanation.beaten) > SHOWN)),
@@ -329,7 +336,7 @@ def _by_theorem(explanation: Explanation) -> bool | None:
 
 
 def _falling(explanation: Explanation) -> list[tuple[int, float]]:
-    """The tokens that attention mixes, with their chances, largest first."""
+    """The tokens that attention mixes, with their probabilities, largest first."""
     return sorted(explanation.probabilities.items(), key=lambda item: -item[1])
 
 
@@ -385,7 +392,7 @@ def explain_answer(
         context=tuple(answer.bags.samples.values.tolist()),
         rule=_rule(answer, len(retrieved), bool(others)),
         retrieved=tuple(present[number] for number in retrieved),
-        probabilities=answer.chances(),
+        probabilities=answer.probabilities(),
         beaten=tuple(beaten),
         incomparable=tuple(present[number] for number in others),
         unseen=tuple(tokens[~seen].tolist()),

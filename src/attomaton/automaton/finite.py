@@ -1,7 +1,7 @@
 """Attention with finite scores: what is left of the limit when training stops, or when scores are held back.
 
-The limit gives no chance to tokens that are not retrieved. Finite scores give every token of the context one:
-p(y | X) = m_y e^{s_ky} / Σ_{j∈X} m_j e^{s_kj}, the layer itself at some weights.
+The limit gives probability 0 to tokens that are not retrieved. Finite scores give every token of the context
+one: p(y | X) = m_y e^{s_ky} / Σ_{j∈X} m_j e^{s_kj}, the layer itself at some weights.
 """
 
 from dataclasses import dataclass
@@ -89,16 +89,16 @@ class FiniteAttention(Tabular, Attention):
         return len(self.background)
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The chances of the tokens of many contexts, which are bags already.
+        """The probabilities of the tokens of many contexts, which are bags already.
 
         Ids beyond the vocabulary are unseen tokens with the background score 0.
         """
         seen, scores = self._scores_of(bags)
-        chances = softmax(bags.sample, scores + np.log(bags.multiplicity), len(bags.samples))
-        return BatchPrediction(bags, np.zeros(len(seen), np.int64), seen, chances)
+        probabilities = softmax(bags.sample, scores + np.log(bags.multiplicity), len(bags.samples))
+        return BatchPrediction(bags, np.zeros(len(seen), np.int64), seen, probabilities)
 
     def explain(self, context: Context) -> Explanation:
-        """Which rule answered, the chances, and the tokens without evidence; no component is retrieved."""
+        """The rule that answered, probabilities, and tokens without evidence; no component is retrieved."""
         answer, names = self._answer(context)
         tokens, seen = answer.bags.token, answer.seen
         rule = Rule.SCORED if seen.all() else Rule.UNSEEN_BACKGROUND

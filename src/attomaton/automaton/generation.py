@@ -17,7 +17,7 @@ MOST_GENERATED = 10_000_000
 """The most tokens that are generated at once: a few minutes."""
 
 MOST_KEPT = 10_000_000
-"""Chances that are remembered, all rows together."""
+"""Probabilities that are remembered, all rows together."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,8 +74,9 @@ class Generation:
 class GrowingContext:
     """A context that grows by one token at a time; how often each token occurs is all that changes.
 
-    The chances of a context are m_j a_kj, m_j the multiplicities and a_kj the same whenever the query k and
-    the distinct tokens are: so these are asked for once. :func:`generate_by_definition` asks at each step.
+    The probabilities of a context are m_j a_kj, m_j the multiplicities and a_kj the same whenever the query k
+    and the distinct tokens are: so these are asked for once. :func:`generate_by_definition` asks at each
+    step.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class GrowingContext:
             self._counts[self._place[self._context[-self._window - 1]]] -= 1.0
 
     def _odds(self, query: int) -> tuple[Float64, bool]:
-        """The chances if each distinct token stood there once, and whether they lack evidence."""
+        """The probabilities if each distinct token stood there once, and whether they lack evidence."""
         present = self._counts > 0
         key = query, present.tobytes() if self._window is not None else b""
         if key not in self._kept:
@@ -121,11 +122,11 @@ class GrowingContext:
         return self._kept[key]
 
 
-def choose(chances: Float64, rng: np.random.Generator | None) -> int:
-    """A place drawn with these chances, or without ``rng`` the first of the likeliest."""
+def choose(probabilities: Float64, rng: np.random.Generator | None) -> int:
+    """A place drawn with these probabilities, or without ``rng`` the first of the likeliest."""
     if rng is None:
-        return int(np.argmax(chances >= (1 - EQUAL) * chances.max()))
-    below: Float64 = np.cumsum(chances)
+        return int(np.argmax(probabilities >= (1 - EQUAL) * probabilities.max()))
+    below: Float64 = np.cumsum(probabilities)
     return int(np.searchsorted(below / below[-1], rng.random(), side="right"))
 
 
@@ -136,7 +137,7 @@ def generate_by_definition(
     rng: np.random.Generator | None,
     window: int | None = None,
 ) -> tuple[int, ...]:
-    """What :meth:`Attention.generate` writes, as it is defined: ask for the chances at every step."""
+    """What :meth:`Attention.generate` writes, as it is defined: ask for the probabilities at every step."""
     context = list(prompt)
     for _ in range(n):
         context.append(choose(predict_proba(context if window is None else context[-window:]), rng))

@@ -1,4 +1,4 @@
-"""Chances for many contexts at once, an entry for each distinct token of each context."""
+"""Probabilities for many contexts at once, an entry for each distinct token of each context."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class BatchPrediction(Tabular):
     seen : bool array, shape (n_entries,)
         Whether the token is a node under its context's query. Without any such entry a sample is backed off.
     probabilities : float64 array, shape (n_entries,)
-        The chance of the token to be the next one; they sum to 1 over each sample that has entries.
+        The probability of the token to be the next one; they sum to 1 over each sample that has entries.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class BatchPrediction(Tabular):
     ([1.0, 0.0, 0.5], [False, False, True])
     >>> [part.tolist() for part in prediction.most_likely()]
     [[0, 1, 2], [0, 1, 0]]
-    >>> auto.predict_samples(at.Samples.from_lists([[0, 1]], [0])).chances()
+    >>> auto.predict_samples(at.Samples.from_lists([[0, 1]], [0])).probabilities()
     {0: 0.5, 1: 0.5}
     """
 
@@ -54,7 +54,7 @@ class BatchPrediction(Tabular):
     probabilities: Float64
 
     def __repr__(self) -> str:
-        return f"BatchPrediction({self.n_samples:,} contexts, {len(self.probabilities):,} chances)"
+        return f"BatchPrediction({self.n_samples:,} contexts, {len(self.probabilities):,} probabilities)"
 
     def _table(self) -> pa.Table:
         """Columns sample, token, multiplicity, seen and probability, a row for each entry."""
@@ -72,17 +72,17 @@ class BatchPrediction(Tabular):
         """Which samples hold no node of their query's graph, shape (n_samples,): the back-off answered."""
         return ~occurs(self.bags.sample[self.seen], self.n_samples)
 
-    def chances(self) -> dict[int, float]:
-        """Token → chance, for the tokens that have one; of a batch of one context."""
+    def probabilities(self) -> dict[int, float]:
+        """Token → probability, for the tokens that have one; of a batch of one context."""
         taken = self.probabilities > 0
         return dict(zip(self.bags.token[taken].tolist(), self.probabilities[taken].tolist(), strict=True))
 
     def of_labels(self) -> Float64:
-        """The chance given to each sample's label, shape (n_samples,): 0 where it is not in the context."""
+        """The probability of each sample's label, shape (n_samples,): 0 where it is not in the context."""
         mine = self.bags.token == self.bags.samples.labels[self.bags.sample]
-        chances = np.zeros(self.n_samples)
-        chances[self.bags.sample[mine]] = self.probabilities[mine]
-        return chances
+        probabilities = np.zeros(self.n_samples)
+        probabilities[self.bags.sample[mine]] = self.probabilities[mine]
+        return probabilities
 
     def most_likely(self) -> tuple[Int64, Int32]:
         """The samples that have entries, rising, and the likeliest token of each (of equals, the lowest)."""
@@ -96,10 +96,10 @@ class BatchPrediction(Tabular):
 
 
 def answer(bags: Bags, known: Known) -> BatchPrediction:
-    """The chances of the tokens of many contexts, from what is known of each entry.
+    """The probabilities of the tokens of many contexts, from what is known of each entry.
 
-    Among the tokens that are nodes under the query those of the highest hard score share the chances, with
-    odds m_j e^{s_j}; a context without any node is backed off, each position weighing the same.
+    Among the tokens that are nodes under the query those of the highest hard score share the probabilities,
+    with odds m_j e^{s_j}; a context without any node is backed off, each position weighing the same.
     """
     size, seen = len(bags.samples), known.seen
     weights = bags.multiplicity.astype(np.float64)
@@ -112,7 +112,7 @@ def answer(bags: Bags, known: Known) -> BatchPrediction:
 
 
 def predict_by_definition(solved: Solved, context: Sequence[int]) -> dict[int, float]:
-    """Token → its chance to be the next one, for the tokens that are retrieved."""
+    """Token → its probability to be the next one, for the tokens that are retrieved."""
     query, counts = context[-1], Counter(context)
     hard, soft = (
         {(row["query"], row["token"]): row["score"] for row in side.scores.to_pylist()}

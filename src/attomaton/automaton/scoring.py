@@ -1,6 +1,6 @@
 """How well predictions meet held-out labels: log-loss and top-1, over realisable samples.
 
-A label that is not in its context has no chance under any attention, so such samples are left out.
+A label that is not in its context has probability 0 under any attention, so such samples are left out.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from attomaton.base.tables import Float64, table_of
 from attomaton.graphs.bags import Bags
 
 EQUAL = 1e-9
-"""Chances whose ratio is closer to 1 than this count as equal: solvers leave that much of a real tie."""
+"""Probabilities whose ratio is closer to 1 than this count as equal: solvers leave this much of a tie."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Score(Tabular):
     n_samples : int
         Realisable samples: those scored.
     log_loss : float
-        Mean of −ln p(label), in nats; infinite if any label has no chance.
+        Mean of −ln p(label), in nats; infinite if any label has probability 0.
     top1 : float
         Share of samples whose label is the likeliest token; a tie of n tokens counts 1/n.
     zero_share : float
@@ -59,7 +59,7 @@ class Score(Tabular):
     │ realisable samples                     │ 2      │
     │ log-loss, nats                         │ 1.7262 │
     │ likeliest token is the label           │ 50.0%  │
-    │ labels without a chance                │ 0.0%   │
+    │ labels with probability 0                │ 0.0%   │
     │ contexts with a token without evidence │ 0.0%   │
     │ contexts without any evidence          │ 0.0%   │
     └────────────────────────────────────────┴────────┘
@@ -78,14 +78,14 @@ class Score(Tabular):
             ("realisable samples", f"{self.n_samples:,}"),
             ("log-loss, nats", f"{self.log_loss:.4f}"),
             ("likeliest token is the label", f"{self.top1:.1%}"),
-            ("labels without a chance", f"{self.zero_share:.1%}"),
+            ("labels with probability 0", f"{self.zero_share:.1%}"),
             ("contexts with a token without evidence", f"{self.unseen:.1%}"),
             ("contexts without any evidence", f"{self.backed_off:.1%}"),
         ]
         blocks: list[Block] = [Grid("Score", ["", ""], rows)]
         if self.log_loss == float("inf"):
             blocks.append(
-                "The loss is infinite because some labels have no chance; mix in uniform attention "
+                "The loss is infinite because some labels have probability 0; mix in uniform attention "
                 "(epsilon), or take finite scores (at, shrink)."
             )
         return [*blocks, *tell_unknown(self.unknown)]
@@ -120,18 +120,18 @@ def score_prediction(prediction: BatchPrediction) -> Score:
     """
     _check_samples(prediction)
     size, sample = prediction.n_samples, prediction.bags.sample
-    chances = prediction.of_labels()
+    probabilities = prediction.of_labels()
     least = (1 - EQUAL) * largest_of(sample, prediction.probabilities, size)
     ties = np.bincount(sample[prediction.probabilities >= least[sample]], minlength=size)
-    hits = np.where(chances >= least, 1 / ties, 0.0)
+    hits = np.where(probabilities >= least, 1 / ties, 0.0)
     unseen = occurs(sample[~prediction.seen], size)
     with np.errstate(divide="ignore"):
-        losses = -np.log(chances)
+        losses = -np.log(probabilities)
     return Score(
         n_samples=size,
         log_loss=float(losses.mean()),
         top1=float(hits.mean()),
-        zero_share=float((chances == 0).mean()),
+        zero_share=float((probabilities == 0).mean()),
         unseen=float(unseen.mean()),
         backed_off=float(prediction.backed_off.mean()),
     )
@@ -148,7 +148,7 @@ def mix_uniform(prediction: BatchPrediction, epsilon: float) -> BatchPrediction:
     [0.25, 0.75]
     """
     epsilon = real_number(epsilon, "epsilon", least=0, most=1)
-    uniform = uniform_chances(prediction.bags)
+    uniform = uniform_probabilities(prediction.bags)
     return replace(prediction, probabilities=(1.0 - epsilon) * prediction.probabilities + epsilon * uniform)
 
 
@@ -162,31 +162,31 @@ def fit_epsilon(prediction: BatchPrediction, *, n_halvings: int = 60) -> float:
     --------
     >>> import attomaton as at
     >>> samples = at.Samples.from_lists([[1, 0]] * 4, [1, 1, 1, 0])
-    >>> sure = at.learn(samples.take([0])).predict_samples(samples)  # 1 beats 0: chances 1 and 0
+    >>> sure = at.learn(samples.take([0])).predict_samples(samples)  # 1 beats 0: probabilities 1 and 0
     >>> round(fit_epsilon(sure), 6)  # so that 1 has 3/4
     0.5
     """
     n_halvings = whole_number(n_halvings, "n_halvings", least=1, most=1_000)
     _check_samples(prediction)
-    bags, chances = prediction.bags, prediction.of_labels()
+    bags, probabilities = prediction.bags, prediction.of_labels()
     mine = bags.token == bags.samples.labels[bags.sample]
-    uniform = uniform_chances(bags)[mine]
+    uniform = uniform_probabilities(bags)[mine]
     low, high = 0.0, 1.0
     for _ in range(n_halvings):
         middle = (low + high) / 2
-        slope = float(np.sum((chances - uniform) / ((1 - middle) * chances + middle * uniform)))
+        slope = float(np.sum((probabilities - uniform) / ((1 - middle) * probabilities + middle * uniform)))
         low, high = (low, middle) if slope > 0 else (middle, high)
     return (low + high) / 2
 
 
-def uniform_chances(bags: Bags) -> Float64:
+def uniform_probabilities(bags: Bags) -> Float64:
     """Every position of a context weighing the same, shape (n_pairs,): m_j / T.
 
     Examples
     --------
     >>> from attomaton.corpora.samples import Samples
     >>> from attomaton.graphs.bags import count_tokens
-    >>> uniform_chances(count_tokens(Samples.from_lists([[1, 0, 1, 2]], [0]))).tolist()
+    >>> uniform_probabilities(count_tokens(Samples.from_lists([[1, 0, 1, 2]], [0]))).tolist()
     [0.25, 0.5, 0.25]
     """
     return bags.multiplicity / bags.samples.lengths[bags.sample]

@@ -160,11 +160,11 @@ class Printed:
     --------
     >>> class Pair(Printed):
     ...     def _blocks(self):
-    ...         return ["Two tokens:", Grid("", ["token", "chance"], [("lamp", 0.75), ("sea", 0.25)])]
+    ...         return ["Two tokens:", Grid("", ["token", "probability"], [("lamp", 0.75), ("sea", 0.25)])]
     >>> print(Pair())
     Two tokens:
     ┏━━━━━━━┳━━━━━━━━┓
-    ┃ token ┃ chance ┃
+    ┃ token ┃ probability ┃
     ┡━━━━━━━╇━━━━━━━━┩
     │ lamp  │ 0.75   │
     │ sea   │ 0.25   │

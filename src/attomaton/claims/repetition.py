@@ -19,7 +19,7 @@ from attomaton.base.tables import Bool, Float64
 from attomaton.claims.verdicts import Claim, Judgement, Verdict, Verdicts, VerdictStatus
 
 LONG = 100
-"""Tokens of the prompt for each of its different ones, from which chance moves shares little."""
+"""Tokens of the prompt for each of its different ones, from which random draws move shares little."""
 
 NEAR = 0.05
 """How far shares, slopes and exponents may be from what is predicted."""
@@ -130,14 +130,16 @@ def continue_flow(found: Winners, counts: Float64) -> Limit | None:
 def _need_one_class(evidence: RepetitionEvidence) -> str:
     n, size = evidence.found.n_classes, len(evidence.found.odds.tokens)
     if n > 1:
-        return f"a text may be caught in any of {n} sets of tokens, and chance decides"
+        return f"a text may be caught in any of {n} sets of tokens, and a random draw decides"
     whole = (evidence.found.odds.among() > 0).any(axis=0).all() or size == 1
     return "" if whole else "some token can never be drawn again"
 
 
 def _need_long_prompt(evidence: RepetitionEvidence) -> str:
     counts = count_places(evidence.found.prompt, len(evidence.found.odds.tokens))
-    reason = f"the rarest token stands {counts.min():.0f} times in the prompt, below {LONG}: chance moves it"
+    reason = (
+        f"the rarest token stands {counts.min():.0f} times in the prompt, below {LONG}: random draws move it"
+    )
     return reason if counts.min() < LONG else ""
 
 
@@ -164,7 +166,7 @@ def _judge_shares(evidence: RepetitionEvidence) -> Judgement:
 
 
 def _judge_winners(evidence: RepetitionEvidence) -> Judgement:
-    """Beyond the last length chance moves shares by less than one in a thousand: the flow goes on alone."""
+    """Beyond the last length, random draws move shares by less than 1/1000: only the flow counts."""
     ends = [continue_flow(evidence.found, count[-1]) for count in evidence.counts.counts]
     mine = evidence.found.first.winners
     right = float(np.mean([end is not None and np.array_equal(end.winners, mine) for end in ends]))

@@ -13,7 +13,7 @@ def example(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a short story to PATH or, if PATH ends in .csv, who won against whom. No other file is replaced."""
+    """Write a short story to PATH or, if it ends in .csv, who won against whom. No other file is replaced."""
     from attomaton.base.artifacts import write_target
 
     is_table = path.suffix.lower() == ".csv"

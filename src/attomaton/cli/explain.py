@@ -22,8 +22,8 @@ def explain(
         print_json(explanation.to_dict(explanation.name))
     elif quiet:
         tell_unknown(explanation.unknown)
-        chances = getattr(explanation, "written", explanation.probabilities)
+        probabilities = getattr(explanation, "written", explanation.probabilities)
         name = getattr(explanation, "token_name", explanation.name)
-        print_line(name(max(chances, key=chances.__getitem__)))
+        print_line(name(max(probabilities, key=probabilities.__getitem__)))
     else:
         print_value(explanation)

@@ -21,7 +21,7 @@ class Deviation:
         Of a logit.
     largest : float
         The largest logit of the original, for comparison.
-    chances : float
+    probabilities : float
         Of a next token's probability.
     n_positions : int
         Positions compared.
@@ -34,7 +34,7 @@ class Deviation:
 
     logits: float
     largest: float
-    chances: float
+    probabilities: float
     n_positions: int
 
     def __str__(self) -> str:
@@ -76,12 +76,12 @@ def compare_logits(model: HeadModel, original: Any, contexts: Integers | Tensor)
         )
     theirs = theirs.double().cpu()
     apart = torch.where(ours == theirs, 0.0, (ours - theirs).abs())  # equal where both are infinite
-    chances = (ours.softmax(-1) - theirs.softmax(-1)).abs().max()
+    probabilities = (ours.softmax(-1) - theirs.softmax(-1)).abs().max()
     finite = theirs[theirs.isfinite()].abs()
     return Deviation(
         float(apart.max()),
         float(finite.max()) if len(finite) else 0.0,
-        float(chances),
+        float(probabilities),
         ids.shape[0] * ids.shape[1],
     )
 

@@ -23,9 +23,9 @@ def fit_scale(scores: Float64, attention: Float64, offset: Float64 | None = None
     scaled, start = scores / size, np.zeros_like(scores) if offset is None else offset
     beta = 0.0
     for _ in range(STEPS):
-        chance = _softmax(start + beta * scaled)
-        slope = float(((chance - attention) * scaled).sum(1).mean())
-        bend = float(((chance * scaled**2).sum(1) - (chance * scaled).sum(1) ** 2).mean())
+        probability = _softmax(start + beta * scaled)
+        slope = float(((probability - attention) * scaled).sum(1).mean())
+        bend = float(((probability * scaled**2).sum(1) - (probability * scaled).sum(1) ** 2).mean())
         beta -= float(np.clip(slope / (bend + 1e-9), -1.0, 1.0))
     return beta / size
 

@@ -3,7 +3,8 @@
 A token's stream begins as its embedding (with that of its position, where there are positions), scaled to
 mean square 1. Each layer reads the stream, again scaled, and adds what its heads read: values through W_V and
 W_O, or what they look at as it is. The decoder is tied to the embeddings. With ``one_hot`` the model is the
-theory's layer instead: a score for each pair of key and query, and the attention on a token as its chance.
+theory's layer instead: a score for each pair of key and query, and the attention on a token as its
+probability.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from attomaton.base import Float64, Integers, UnsupportedOption, settle, whole_n
 from attomaton.heads import Head, ModelShape, OutputEdit, PatternEdit, Watched
 
 FAINT = 1e-9
-"""Chances of the theory's layer are held above this, where the label is not in the context."""
+"""Probabilities of the theory's layer are held above this, where the label is not in the context."""
 
 _torch: Any = torch  # its types leave some functions partly unknown
 
@@ -175,7 +176,7 @@ class SmallModel(nn.Module):
     def write_logits(self, head: Head, tokens: Integers) -> Float64:
         """What a head adds to the logits where it looks at each token alone; shape (n, n_tokens).
 
-        The theory's layer adds to the chances and not to logits: the token itself.
+        The theory's layer adds to the probabilities and not to logits: the token itself.
         """
         if self.config.one_hot:
             return np.eye(self.config.n_tokens)[np.asarray(tokens)]

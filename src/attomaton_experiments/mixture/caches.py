@@ -14,7 +14,7 @@ BLOCK = 512
 
 
 def read_cache(states: NDArray[np.float32], text: Int64, flatness: float, size: int) -> tuple[Float64, Int64]:
-    """The chance of each token by the cache, and 1, or 0 where it is empty; shape (n,) each.
+    """The probability of each token by the cache, and 1, or 0 where it is empty; shape (n,) each.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def read_cache(states: NDArray[np.float32], text: Int64, flatness: float, size: 
     >>> [one.round(3).tolist() for one in read_cache(np.zeros((4, 1), np.float32), text, 0.0, 2)]
     [[0.0, 0.0, 0.5, 0.5], [0, 1, 1, 1]]
     """
-    chances = np.zeros(len(text))
+    probabilities = np.zeros(len(text))
     for start in range(0, len(text), BLOCK):
         end, first = min(start + BLOCK, len(text)), max(start - size, 0)
         lag = np.arange(start, end)[:, None] - np.arange(first, end)
@@ -42,14 +42,14 @@ def read_cache(states: NDArray[np.float32], text: Int64, flatness: float, size: 
         top = scores.max(1, keepdims=True)
         odds = np.exp(scores - np.where(np.isfinite(top), top, 0.0))
         mine = np.where(text[start:end, None] == text[first:end], odds, 0.0).sum(1, dtype=np.float64)
-        chances[start:end] = mine / np.maximum(odds.sum(1, dtype=np.float64), 1e-300)
-    return chances, (np.arange(len(text)) > 0).astype(np.int64)
+        probabilities[start:end] = mine / np.maximum(odds.sum(1, dtype=np.float64), 1e-300)
+    return probabilities, (np.arange(len(text)) > 0).astype(np.int64)
 
 
 def cache_law(
     states: NDArray[np.float32], text: Int64, place: int, flatness: float, size: int, n_tokens: int
 ) -> Float64:
-    """All chances at one position by the definition, shape (n_tokens,); all 0 at the first.
+    """All probabilities at one position by the definition, shape (n_tokens,); all 0 at the first.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from attomaton_experiments.mixture.reading import MixtureText
 from attomaton_experiments.mixture.weights import fit_weights, share_out
 
 Read = tuple[Float64, Int64]
-"""The chance of each token, and how sure the model was."""
+"""The probability of each token, and how sure the model was."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class Judged:
     Attributes
     ----------
     held, valid : pairs of arrays, shape (n,) each
-        Chances and confidences on both texts.
+        Probabilities and confidences on both texts.
     seconds : float
         Seconds of a processor: learning, and reading both texts.
 
@@ -115,13 +115,13 @@ def keep(folder: Path | None, name: str, asked: Any, make: Callable[[], Judged])
     if path.exists():
         arrays, about = read_arrays(path)
         if about.get("asked") == told:
-            read = [(arrays[f"{text}_chances"], arrays[f"{text}_sure"]) for text in ("held", "valid")]
+            read = [(arrays[f"{text}_probabilities"], arrays[f"{text}_sure"]) for text in ("held", "valid")]
             return Judged(name, read[0], read[1], float(about["seconds"]))
     made = make()
     arrays = {
         f"{text}_{what}": value
         for text in ("held", "valid")
-        for what, value in zip(("chances", "sure"), getattr(made, text), strict=True)
+        for what, value in zip(("probabilities", "sure"), getattr(made, text), strict=True)
     }
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)

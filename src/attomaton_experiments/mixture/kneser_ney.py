@@ -87,25 +87,25 @@ class KneserNey:
 
     def read(self, reading: MixtureText) -> tuple[Float64, Int64]:
         """See ``parts.MixturePart``. The more often its longest context was, the surer."""
-        chances, totals = self._chances(reading.contexts(len(self.levels) - 1), reading.text)
-        return chances, 1 + np.searchsorted(SEEN, totals, side="right")
+        probabilities, totals = self._probabilities(reading.contexts(len(self.levels) - 1), reading.text)
+        return probabilities, 1 + np.searchsorted(SEEN, totals, side="right")
 
     def law(self, reading: MixtureText, place: int) -> Float64:
         """See :class:`~attomaton_experiments.mixture.parts.MixturePart`."""
         context = reading.contexts(len(self.levels) - 1)[place]
         every = np.arange(self.n_tokens)
-        return self._chances(np.tile(context, (self.n_tokens, 1)), every)[0]
+        return self._probabilities(np.tile(context, (self.n_tokens, 1)), every)[0]
 
-    def _chances(self, contexts: Int64, labels: Int64) -> tuple[Float64, Int64]:
-        chances, totals = np.full(len(labels), 1 / self.n_tokens), np.zeros(len(labels), np.int64)
+    def _probabilities(self, contexts: Int64, labels: Int64) -> tuple[Float64, Int64]:
+        probabilities, totals = np.full(len(labels), 1 / self.n_tokens), np.zeros(len(labels), np.int64)
         number, size = np.zeros(len(labels), np.int64), 1
         for width, level in enumerate(self.levels):
             if width:
                 longer = _find(level.contexts, contexts[:, -width] * size + number)
                 number, size = np.where(number >= 0, longer, -1), len(level.contexts)
             share, rest, totals = level.look_up(number, number * self.n_tokens + labels)
-            chances = share + rest * chances
-        return chances, totals
+            probabilities = share + rest * probabilities
+        return probabilities, totals
 
 
 def learn_kneser_ney(reading: MixtureText, order: int) -> KneserNey:

@@ -45,21 +45,21 @@ class Mixture:
     name: str = "mixture"
 
     def read(self, reading: MixtureText) -> tuple[Float64, Int64]:
-        """The chance of each token, and ones: a mixture is a part that is always equally sure."""
-        chances, sure = read_parts(self.parts, reading)
-        return (self.weights.of(sure) * chances).sum(1), np.ones(len(reading), np.int64)
+        """The probability of each token, and ones: a mixture is a part that is always equally sure."""
+        probabilities, sure = read_parts(self.parts, reading)
+        return (self.weights.of(sure) * probabilities).sum(1), np.ones(len(reading), np.int64)
 
     def shares(self, reading: MixtureText) -> Float64:
         """Which share of the probability of each token each part carried, shape (n, n_parts)."""
-        chances, sure = read_parts(self.parts, reading)
-        return share_out(self.weights.of(sure), chances)
+        probabilities, sure = read_parts(self.parts, reading)
+        return share_out(self.weights.of(sure), probabilities)
 
     def rules(self, reading: MixtureText) -> Int64:
         """The number of the part that carried most of the probability of each token, shape (n,)."""
         return self.shares(reading).argmax(1)
 
     def law(self, reading: MixtureText, place: int) -> Float64:
-        """All chances at one position, shape (n_tokens,): they sum to 1."""
+        """All probabilities at one position, shape (n_tokens,): they sum to 1."""
         return self._carried(reading, place).sum(0)
 
     def answer(self, reading: MixtureText, place: int, words: Sequence[str] | None = None) -> "MixtureAnswer":
@@ -74,7 +74,7 @@ class Mixture:
         )
 
     def _carried(self, reading: MixtureText, place: int) -> Float64:
-        """Weight times chance of every token by every part, shape (n_parts, n_tokens)."""
+        """Weight times probability of every token by every part, shape (n_parts, n_tokens)."""
         until = MixtureText(reading.text[: place + 1], reading.before, reading.n_tokens)
         sure = read_parts(self.parts, until)[1][-1:]
         laws = [part.law(until, place) for part in self.parts]
@@ -94,7 +94,7 @@ class MixtureAnswer(Printed):
     tokens : tuple of str
         The likeliest tokens, likeliest first.
     carried : float64 array, shape (n_parts, n_shown)
-        What each part brings to the chance of each of them.
+        What each part brings to the probability of each of them.
 
     Examples
     --------
@@ -115,25 +115,27 @@ class MixtureAnswer(Printed):
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """The part that brings most to the chance of each shown token."""
+        """The part that brings most to the probability of each shown token."""
         return tuple(self.parts[int(one)] for one in self.carried.argmax(0))
 
     def _blocks(self) -> list[Block]:
         weights = [(name, f"{one:.1%}") for name, one in zip(self.parts, self.weights.tolist(), strict=True)]
         likely = [
-            (token, f"{chance:.1%}", rule)
-            for token, chance, rule in zip(self.tokens, self.carried.sum(0).tolist(), self.rules, strict=True)
+            (token, f"{probability:.1%}", rule)
+            for token, probability, rule in zip(
+                self.tokens, self.carried.sum(0).tolist(), self.rules, strict=True
+            )
         ]
         return [
             Grid("What each rule weighs here", ["rule", "weight"], weights),
-            Grid("The likeliest tokens", ["token", "chance", "rule"], likely),
+            Grid("The likeliest tokens", ["token", "probability", "rule"], likely),
         ]
 
 
 def read_parts(parts: Sequence[MixturePart], reading: MixtureText) -> tuple[Float64, Int64]:
-    """The chances and confidences of several parts, shape (n, n_parts) each."""
-    chances, sure = zip(*(part.read(reading) for part in parts), strict=True)
-    return np.stack(chances, 1), np.stack(sure, 1)
+    """The probabilities and confidences of several parts, shape (n, n_parts) each."""
+    probabilities, sure = zip(*(part.read(reading) for part in parts), strict=True)
+    return np.stack(probabilities, 1), np.stack(sure, 1)
 
 
 def fit_mixture(parts: Sequence[MixturePart], held: MixtureText, *, pull: float = 50.0) -> Mixture:

@@ -1,7 +1,7 @@
 """The parts of a mixture: each a law of the next token at every position, or silent there.
 
 The limits of the library stand here: attention that copies, a head that writes successors, the decoder.
-Where a part is silent it has no law, all its chances are 0, and its confidence is 0.
+Where a part is silent it has no law, all its probabilities are 0, and its confidence is 0.
 """
 
 from collections.abc import Iterator
@@ -48,11 +48,11 @@ class MixturePart(Protocol):
         ...
 
     def read(self, reading: MixtureText) -> tuple[Float64, Int64]:
-        """The chance of each token, and how sure the part is without knowing it (0: silent); shape (n,)."""
+        """The probability of each token, and how sure the part is before it knows it (0: silent)."""
         ...
 
     def law(self, reading: MixtureText, place: int) -> Float64:
-        """All chances at one position, shape (n_tokens,): they sum to 1, or all are 0 where it is silent."""
+        """All probabilities at one position, shape (n_tokens,): they sum to 1, or are all 0 if it is silent."""
         ...
 
 
@@ -91,8 +91,8 @@ class DecoderPart:
     --------
     >>> from attomaton.theories import count_supports
     >>> part = DecoderPart("bigram", count_supports([[0, 1, 0, 2]], 1))
-    >>> chances, sure = part.read(MixtureText(np.array([1, 0, 2, 0]), before=0, n_tokens=3))
-    >>> chances.tolist(), sure.tolist()  # nothing was seen after 2
+    >>> probabilities, sure = part.read(MixtureText(np.array([1, 0, 2, 0]), before=0, n_tokens=3))
+    >>> probabilities.tolist(), sure.tolist()  # nothing was seen after 2
     ([0.5, 1.0, 0.5, 0.0], [2, 1, 2, 0])
     >>> part.law(MixtureText(np.array([1]), before=0, n_tokens=3), 0).tolist()
     [0.0, 0.5, 0.5]
@@ -109,16 +109,16 @@ class DecoderPart:
         place = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
         found = known & (pairs[place] == wanted)
         levels = np.searchsorted(SEEN, held.totals[number], side="right")
-        return np.where(found, held.chances[place], 0.0), np.where(known, levels, 0)
+        return np.where(found, held.probabilities[place], 0.0), np.where(known, levels, 0)
 
     def law(self, reading: MixtureText, place: int) -> Float64:
         """See :class:`MixturePart`."""
         held, (number, known) = self.supports, self._number(reading)
-        chances = np.zeros(held.n_tokens)
+        probabilities = np.zeros(held.n_tokens)
         if known[place]:
             pairs = held.pairs_of(int(number[place]))
-            chances[held.tokens[pairs]] = held.chances[pairs]
-        return chances
+            probabilities[held.tokens[pairs]] = held.probabilities[pairs]
+        return probabilities
 
     def _number(self, reading: MixtureText) -> tuple[Int64, np.ndarray]:
         return self.supports.number_all(reading.contexts(self.supports.contexts.shape[1]))
@@ -157,14 +157,14 @@ class AttentionPart:
 
     def read(self, reading: MixtureText) -> tuple[Float64, Int64]:
         """See :class:`MixturePart`. The larger the largest share of attention, the surer."""
-        chances, sure = list[Float64](), list[Int64]()
+        probabilities, sure = list[Float64](), list[Int64]()
         for samples in reading.samples(self.window):
             answer = self._ask(samples)
             mine = self._written(answer) == samples.labels[answer.bags.sample]
             sample, share = answer.bags.sample, answer.probabilities
-            chances.append(sum_at(sample[mine], share[mine], len(samples)))
+            probabilities.append(sum_at(sample[mine], share[mine], len(samples)))
             sure.append(1 + np.searchsorted(SURE, largest_of(sample, share, len(samples))))
-        return np.concatenate(chances), np.concatenate(sure)
+        return np.concatenate(probabilities), np.concatenate(sure)
 
     def law(self, reading: MixtureText, place: int) -> Float64:
         """See :class:`MixturePart`."""

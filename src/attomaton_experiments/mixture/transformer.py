@@ -1,9 +1,9 @@
 """A transformer of one layer without MLP, trained for some time on one core: the rival that was trained.
 
 Words are ordered by frequency. The softmax has a short list, of the most frequent words and one entry for
-each tail, and for each tail a softmax over its own words: the chance of a word of a tail is the product of
-two. Chances add up to one, so the likelihood is exact, and most positions ask for the short list alone.
-Rows of the softmax are the words' embeddings (tied).
+each tail, and for each tail a softmax over its own words: the probability of a word of a tail is the product
+of two. Probabilities add up to one, so the likelihood is exact, and most positions ask for the short list
+alone. Rows of the softmax are the words' embeddings (tied).
 """
 
 import json
@@ -99,7 +99,7 @@ class OneLayer(nn.Module):
         read = (scores.softmax(3) @ values).transpose(1, 2).reshape(batch, length, width)
         return self.dropout(self.after(state + self.dropout(self.out(read))))
 
-    def log_chances(self, states: Tensor, targets: Tensor) -> Tensor:
+    def log_probabilities(self, states: Tensor, targets: Tensor) -> Tensor:
         """ln p of one target for each hidden state, shapes (n, width) and (n,)."""
         first, short = self.cuts[1], self._short(states)
         found = torch.zeros(len(states))
@@ -159,15 +159,15 @@ class TrainedLayer:
         half = max(window // 2, 1)
         inputs = _torch.from_numpy(np.concatenate([[before], text[:-1]]).astype(np.int64))
         labels = _torch.from_numpy(text.astype(np.int64))
-        chances = np.zeros(len(text))
+        probabilities = np.zeros(len(text))
         states = np.zeros((len(text), self.layer.embedding.shape[1]), np.float32)
         for start in range(0, max(len(text) - half, 1), half):
             end = min(start + window, len(text))
             kept = start if start == 0 else start + window - half
             hidden: Tensor = self.layer(inputs[None, start:end])[0, kept - start :]
             states[kept:end] = hidden.numpy()
-            chances[kept:end] = self.layer.log_chances(hidden, labels[kept:end]).double().numpy()
-        return chances, states
+            probabilities[kept:end] = self.layer.log_probabilities(hidden, labels[kept:end]).double().numpy()
+        return probabilities, states
 
 
 def train_transformer(
@@ -238,7 +238,7 @@ class _Run:
 
     def _mean_loss(self, batch: Tensor) -> Tensor:
         states = self.layer(batch[:, :-1]).flatten(0, 1)
-        return -self.layer.log_chances(states, batch[:, 1:].flatten()).mean()
+        return -self.layer.log_probabilities(states, batch[:, 1:].flatten()).mean()
 
     def _save(self) -> None:
         if self.path is None:

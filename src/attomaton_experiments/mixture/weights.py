@@ -30,9 +30,9 @@ class MixtureWeights:
 
     Examples
     --------
-    >>> chances = np.array([[0.8, 0.1], [0.8, 0.1], [0.0, 0.1], [0.0, 0.1]])
+    >>> probabilities = np.array([[0.8, 0.1], [0.8, 0.1], [0.0, 0.1], [0.0, 0.1]])
     >>> sure = np.array([[1, 1], [1, 1], [1, 1], [0, 1]])  # in the last row the first part is silent
-    >>> weights = fit_weights(chances, sure, pull=0.1)
+    >>> weights = fit_weights(probabilities, sure, pull=0.1)
     >>> weights.of(sure).round(2).tolist()
     [[0.61, 0.39], [0.61, 0.39], [0.61, 0.39], [0.0, 1.0]]
     """
@@ -49,13 +49,15 @@ class MixtureWeights:
         return np.where(known[:, None], self.table[place], _mask(self.overall, sure > 0))
 
 
-def fit_weights(chances: Float64, sure: Int64, *, pull: float = 50.0, rounds: int = 60) -> MixtureWeights:
+def fit_weights(
+    probabilities: Float64, sure: Int64, *, pull: float = 50.0, rounds: int = 60
+) -> MixtureWeights:
     """Fit weights to what the parts gave to the tokens that came, shape (n, n_parts) each.
 
     Parameters
     ----------
-    chances : float64 array, shape (n, n_parts)
-        The chance that each part gave to each token of the text that was held back.
+    probabilities : float64 array, shape (n, n_parts)
+        The probability that each part gave to each token of the text that was held back.
     sure : int64 array, shape (n, n_parts)
         How sure each part was; 0 where it was silent.
     pull : float
@@ -63,24 +65,24 @@ def fit_weights(chances: Float64, sure: Int64, *, pull: float = 50.0, rounds: in
     rounds : int
         Rounds of expectation and maximisation.
     """
-    silent = (sure == 0) & (chances > 0)
-    if silent.any() or not (chances > 0).any(1).all():
+    silent = (sure == 0) & (probabilities > 0)
+    if silent.any() or not (probabilities > 0).any(1).all():
         raise MismatchedParts(
-            "a silent part has a chance, or no part gives a token any; add a part that is never silent"
+            "a silent part has a probability above 0, or no part gives a token any; add a part that is never silent"
         )
     speaks = sure > 0
-    overall = np.full(chances.shape[1], 1 / chances.shape[1])
+    overall = np.full(probabilities.shape[1], 1 / probabilities.shape[1])
     for _ in range(rounds):
-        overall = share_out(_mask(overall, speaks), chances).mean(0)
+        overall = share_out(_mask(overall, speaks), probabilities).mean(0)
     cells, first, cell = np.unique(_number(sure), return_index=True, return_inverse=True)
     prior = pull * _mask(overall, speaks[first])
     table = _mask(overall, speaks[first])
     for _ in range(rounds):
-        table = _normalise(prior + sum_cells(share_out(table[cell], chances), cell, len(cells)))
+        table = _normalise(prior + sum_cells(share_out(table[cell], probabilities), cell, len(cells)))
     return MixtureWeights(cells, table, overall)
 
 
-def share_out(weights: Float64, chances: Float64) -> Float64:
+def share_out(weights: Float64, probabilities: Float64) -> Float64:
     """Which share of the probability of each token each part carries, shape (n, n_parts).
 
     Examples
@@ -88,7 +90,7 @@ def share_out(weights: Float64, chances: Float64) -> Float64:
     >>> share_out(np.array([[0.5, 0.5]]), np.array([[0.3, 0.1]])).round(2).tolist()
     [[0.75, 0.25]]
     """
-    return _normalise(weights * chances)
+    return _normalise(weights * probabilities)
 
 
 def sum_cells(values: Float64, cell: Int64, size: int) -> Float64:

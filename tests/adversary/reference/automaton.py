@@ -98,8 +98,8 @@ class Limit:
             return "INCOMPARABLE", set()
         return ("DETERMINED" if len(seen) == len(set(context)) else "UNSEEN_IGNORED"), top
 
-    def chances(self, context):
-        """The chance of every token to be next."""
+    def probabilities(self, context):
+        """The probability of every token to be next."""
         found, seen, query = np.zeros(self.n_tokens), self.seen(context), context[-1]
         if not seen:
             for token in context:

@@ -42,7 +42,7 @@ class Layer:
         )
         return np.stack([start + self.table.T @ one @ asked for one in held])
 
-    def chances(self, scores):
+    def probabilities(self, scores):
         """Attention of each entry for scores of shape (n_tokens, n_queries)."""
         found = np.empty(len(self.token))
         for number, query in enumerate(self.query):
@@ -52,13 +52,13 @@ class Layer:
             found[own] = odds / odds.sum()
         return found
 
-    def sharpness(self, chances):
-        """The largest eigenvalue of the Hessian where contexts have these chances (zeros allowed)."""
+    def sharpness(self, probabilities):
+        """The largest eigenvalue of the Hessian where contexts have these probabilities (zeros allowed)."""
         size, n_queries = len(self.table), len(self.queries)
         inner = np.zeros((n_queries, size, size))
         for number, query in enumerate(self.query):
             own = slice(self.first[number], self.first[number + 1])
-            tokens, p = self.token[own], chances[own]
+            tokens, p = self.token[own], probabilities[own]
             inner[query][np.ix_(tokens, tokens)] += (np.diag(p) - np.outer(p, p)) / len(self.query)
         whole = np.zeros((n_queries * size, n_queries * size))
         for query in range(n_queries):
@@ -71,7 +71,7 @@ class Layer:
         root = root[:, kept]
         return float(np.linalg.eigvalsh(root.T @ kernel @ root)[-1]) if kept.any() else 0.0
 
-    def limit_chances(self, graphs, soft):
+    def limit_probabilities(self, graphs, soft):
         """Attention in the limit: the label's component alone, with its Luce odds {(query, token): score}."""
         found = np.empty(len(self.token))
         for number, at in enumerate(self.query):
@@ -93,7 +93,7 @@ def curvatures_of(contexts, labels, table):
         for token, score in soft_scores(graph, contexts, labels).items()
     }
     nowhere = np.zeros((len(layer.table), len(layer.queries)))
-    limit, first = layer.limit_chances(graphs, soft), layer.chances(nowhere)
+    limit, first = layer.limit_probabilities(graphs, soft), layer.probabilities(nowhere)
     return layer, layer.sharpness(limit), layer.sharpness(first)
 
 

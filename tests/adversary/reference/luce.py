@@ -44,12 +44,12 @@ def _slopes(n_items, choices, scores, ridge):
     for winner, held, count in choices:
         odds = {item: times * scores[item].exp() for item, times in held.items()}
         total = sum(odds.values())
-        chance = {item: value / total for item, value in odds.items()}
+        probability = {item: value / total for item, value in odds.items()}
         gradient[winner] -= count
-        for item, mine in chance.items():
+        for item, mine in probability.items():
             gradient[item] += count * mine
             hessian[item][item] += count * mine
-            for other, theirs in chance.items():
+            for other, theirs in probability.items():
                 hessian[item][other] -= count * mine * theirs
     for item in range(n_items):
         gradient[item] += Decimal(ridge) * scores[item]
@@ -87,10 +87,12 @@ def fit_doubles(n_items, choices, *, anchor=None, stiffness=0.0):
         for winner, held, count in choices:
             items, times = np.array(list(held)), np.array(list(held.values()), float)
             odds = times * np.exp(scores[items] - scores[items].max())
-            chance = odds / odds.sum()
+            probability = odds / odds.sum()
             gradient[winner] -= count
-            gradient[items] += count * chance
-            hessian[np.ix_(items, items)] += count * (np.diag(chance) - np.outer(chance, chance))
+            gradient[items] += count * probability
+            hessian[np.ix_(items, items)] += count * (
+                np.diag(probability) - np.outer(probability, probability)
+            )
         step = np.linalg.lstsq(hessian, -gradient, rcond=1e-14)[0]
         longest = np.abs(step).max(initial=0.0)
         scores = scores + step * min(1.0, 1.0 / longest if longest > 0 else 1.0)

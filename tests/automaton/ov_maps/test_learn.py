@@ -57,20 +57,22 @@ def test_answers_agree_with_each_other(writes):
     samples = auto.read(TEXTS)
     predicted = auto.predict_samples(samples)
     for number, (context, _) in enumerate(samples):
-        chances = auto.predict_proba(context)
+        probabilities = auto.predict_proba(context)
         told = auto.explain(context)
         mine = predicted.bags.sample == number
-        assert abs(chances.sum() - 1) < 1e-12
-        assert np.allclose(chances[predicted.bags.token[mine]], predicted.probabilities[mine])
-        assert {token: pytest.approx(chances[token]) for token in np.flatnonzero(chances)} == told.written
+        assert abs(probabilities.sum() - 1) < 1e-12
+        assert np.allclose(probabilities[predicted.bags.token[mine]], predicted.probabilities[mine])
+        assert {
+            token: pytest.approx(probabilities[token]) for token in np.flatnonzero(probabilities)
+        } == told.written
         read = {auto.writing.token_of(np.array([key]))[0] for key in told.probabilities}
         assert auto.retrieve(context).tolist() == sorted(read)
         assert auto.attention(context).sum() == pytest.approx(1)
         by_token = {}
-        for key, chance in told.probabilities.items():
+        for key, probability in told.probabilities.items():
             token = told.writes[key]
-            by_token[token] = by_token.get(token, 0.0) + chance
-        assert by_token == {token: pytest.approx(chance) for token, chance in told.written.items()}
+            by_token[token] = by_token.get(token, 0.0) + probability
+        assert by_token == {token: pytest.approx(probability) for token, probability in told.written.items()}
 
 
 @pytest.mark.parametrize("writes", ["successor", "identity+successor"])
@@ -85,10 +87,10 @@ def test_scores_are_of_the_labels_that_can_be_written(writes):
     assert auto.reach.identity == reach.identity
     losses = []
     for context, label in samples:
-        chances = auto.predict_proba(context)
+        probabilities = auto.predict_proba(context)
         offered = {int(row[token]) for token in context for row in auto.writing.table}
         if label in offered:
-            losses.append(-np.log(chances[label]))
+            losses.append(-np.log(probabilities[label]))
     assert len(losses) == score.n_samples
     assert score.log_loss == pytest.approx(np.mean(losses))
 
@@ -211,5 +213,5 @@ def test_what_is_written_is_shown_and_in_tables():
         keys = np.array(auto.reads.components.token_of_node)
         assert frame["writes"].tolist() == [auto.name(int(token)) for token in auto.writing.write(keys)]
         assert set(told.to_pandas()["writes"]) - {""} == {auto.name(token) for token in told.written}
-        for token, chance in told.written.items():
-            assert f"writes {auto.name(token)}: {chance:.6f}" in str(auto.show("d c a"))
+        for token, probability in told.written.items():
+            assert f"writes {auto.name(token)}: {probability:.6f}" in str(auto.show("d c a"))

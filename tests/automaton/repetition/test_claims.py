@@ -43,7 +43,7 @@ def test_short_prompts_and_several_ends_are_not_judged():
     assert set(statuses(at.winners(caught, prompt), counts).values()) == {"not_applicable"}
 
 
-def test_winners_fail_where_chance_goes_to_another_limit():
+def test_winners_fail_where_probability_goes_to_another_limit():
     layer = [[4.0, 1.0], [1.0, 4.0]]
     prompt = [0] * 300 + [1] * 200
     found = at.winners(layer, prompt)

@@ -39,13 +39,13 @@ def test_loops_of_learned_automata_are_the_closed_sets() -> None:
     assert len(lengths) > 1
 
 
-def test_chances_of_loops_are_those_of_drawn_texts() -> None:
+def test_probabilities_of_loops_are_those_of_drawn_texts() -> None:
     table = np.exp(np.random.default_rng(2).normal(size=(3, 3)))
     found = find_loops(table, [0, 1, 2], window=3)
     assert found.loops == ((0,), (1,), (2,))
-    assert found.chances is not None
+    assert found.probabilities is not None
     assert found.steps is not None
-    assert found.chances.sum() == pytest.approx(1)
+    assert found.probabilities.sum() == pytest.approx(1)
     rng, ends, steps = np.random.default_rng(0), np.zeros(3), 0
     for _ in range(2000):
         text = [0, 1, 2]
@@ -54,32 +54,34 @@ def test_chances_of_loops_are_those_of_drawn_texts() -> None:
             text.append(int(rng.choice(3, p=weights / weights.sum())))
         ends[text[-1]] += 1
         steps += len(text) - 3
-    assert np.abs(ends / 2000 - found.chances).max() < 0.04
+    assert np.abs(ends / 2000 - found.probabilities).max() < 0.04
     assert steps / 2000 == pytest.approx(found.steps, rel=0.08)
 
 
-def test_too_many_windows_leave_the_chances_untold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_windows_leave_the_probabilities_untold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attomaton.automaton.repetition.loops.MOST_WINDOWS", 5)
     found = find_loops(np.ones((3, 3)), [0, 1, 2], window=5)
-    assert found.chances is None
+    assert found.probabilities is None
     assert found.steps is None
     assert len(found.loops) == 3
 
 
-def test_chances_are_told_only_where_doubles_can():
+def test_probabilities_are_told_only_where_doubles_can():
     """Two tokens that ask for each other: being caught takes 10^16 steps and more."""
-    assert find_loops([[1, 100], [100, 1]], [0, 1], window=12).chances is None
+    assert find_loops([[1, 100], [100, 1]], [0, 1], window=12).probabilities is None
     told = find_loops([[1, 3], [3, 1]], [0, 1], window=4)
-    assert told.chances.sum() == pytest.approx(1)
+    assert told.probabilities.sum() == pytest.approx(1)
 
 
-def test_many_windows_are_solved_by_iteration_to_the_same_chances(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_windows_are_solved_by_iteration_to_the_same_probabilities(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     table = np.exp(np.random.default_rng(0).normal(size=(4, 4)))
     at_once = find_loops(table, [0, 1, 2, 3], window=4)
     monkeypatch.setattr("attomaton.automaton.repetition.loops.DIRECT", 10)
     iterated = find_loops(table, [0, 1, 2, 3], window=4)
-    assert at_once.chances is not None
-    assert iterated.chances == pytest.approx(at_once.chances, abs=1e-9)
+    assert at_once.probabilities is not None
+    assert iterated.probabilities == pytest.approx(at_once.probabilities, abs=1e-9)
     assert iterated.steps == pytest.approx(at_once.steps, rel=1e-9)
 
 
@@ -109,7 +111,7 @@ def test_wide_windows_are_given_up_before_they_fill_the_memory() -> None:
     found = find_loops([[2.0, 1.0], [1.0, 2.0]], [0, 1] * 60_000, window=100_000)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert found.chances is None
+    assert found.probabilities is None
     assert peak < 1e9
 
 
@@ -117,5 +119,5 @@ def test_a_short_prompt_that_goes_round_its_loop_is_caught_at_once() -> None:
     """The window holds the loop's tokens alone from the beginning, though it is not full."""
     found = find_loops([[0.0, 1.0], [1.0, 0.0]], [0, 1], window=5)
     assert found.steps == 0.0
-    assert found.chances is not None
-    assert found.chances.tolist() == [0.0, 1.0, 0.0]
+    assert found.probabilities is not None
+    assert found.probabilities.tolist() == [0.0, 1.0, 0.0]

@@ -24,9 +24,9 @@ def test_a_certified_limit_is_a_fixed_point_of_the_chain_as_defined(seed: int, s
     found = at.winners(table, starts=0)
     for limit in found.limits:
         there = limit.winners
-        chances = table[np.ix_(there, there)] * limit.shares[there]
-        chances /= chances.sum(axis=1, keepdims=True)
-        assert limit.shares[there] @ chances == pytest.approx(limit.shares[there], abs=1e-9)
+        probabilities = table[np.ix_(there, there)] * limit.shares[there]
+        probabilities /= probabilities.sum(axis=1, keepdims=True)
+        assert limit.shares[there] @ probabilities == pytest.approx(limit.shares[there], abs=1e-9)
         assert limit.shares.sum() == pytest.approx(1)
         if limit.certified:
             assert (limit.exponents[~there] < 1).all()
@@ -58,8 +58,8 @@ def test_slopes_are_the_derivative_of_the_flow(seed: int, size: int) -> None:
     along -= along.mean()
     ends = []
     for sign in (1, -1):
-        chances = table * (shares + sign * 1e-6 * along)
-        ends.append(find_steady(chances / chances.sum(axis=1, keepdims=True)))
+        probabilities = table * (shares + sign * 1e-6 * along)
+        ends.append(find_steady(probabilities / probabilities.sum(axis=1, keepdims=True)))
     measured = (ends[0] - ends[1]) / 2e-6 - along
     assert find_slopes(table, shares) @ along == pytest.approx(measured, abs=1e-5)
 
@@ -93,7 +93,7 @@ def test_the_flow_predicts_shares_and_slopes_of_drawn_texts() -> None:
     assert drawn.shares[-1] == pytest.approx(late.shares_at([3_000_000])[0], abs=0.01)
 
 
-def test_equal_odds_leave_the_shares_to_chance() -> None:
+def test_equal_odds_leave_the_shares_to_probability() -> None:
     limit = at.winners(np.ones((3, 3)), starts=0).first
     assert limit.neutral
     assert not limit.certified
@@ -109,7 +109,7 @@ def test_an_unstable_fixed_point_is_no_limit() -> None:
 
 
 def test_closed_sets_of_an_automaton_are_several_ends() -> None:
-    """0 leads to 1 and 2, which repeat themselves: chance decides."""
+    """0 leads to 1 and 2, which repeat themselves: a random draw decides."""
     found = at.winners([[0.0, 1.0, 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [1, 2, 0])
     assert found.n_classes == 2
     assert [one.shares.tolist() for one in found.limits] == [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
@@ -171,9 +171,9 @@ def test_a_tie_beside_several_winners_is_decided_along_the_limits_that_move() ->
     assert limit.shares == pytest.approx([0.5, 0.5, 0.0])
     assert limit.certified
     assert limit.exponents[2] == pytest.approx(1.0)
-    small = 1e-4  # q₂/x₂ − 1 by hand: 0 and 1 lead to 2 with the chance x₂/(1 − x₂/2 + x₂/2) each
-    chances = table * [0.5 - small / 2, 0.5 - small / 2, small]
-    steady = find_steady(chances / chances.sum(axis=1, keepdims=True))
+    small = 1e-4  # q₂/x₂ − 1 by hand: 0 and 1 lead to 2 with the probability x₂/(1 − x₂/2 + x₂/2) each
+    probabilities = table * [0.5 - small / 2, 0.5 - small / 2, small]
+    steady = find_steady(probabilities / probabilities.sum(axis=1, keepdims=True))
     assert limit.bend == pytest.approx((steady[2] / small - 1) / small, rel=1e-3)
 
 
@@ -188,9 +188,9 @@ def test_a_layer_with_ties_ends_in_seconds_and_says_what_is_not_proved() -> None
 
 
 def test_the_stationary_law_keeps_the_digits_of_its_smallest_entries() -> None:
-    """0 → 1 → 2 → 3 with 1e-90, 1e-60 and 1e-30, and back: each is the product of the chances before."""
-    chances = np.array([[1, 1e-90, 0, 0], [1, 0, 1e-60, 0], [1, 0, 0, 1e-30], [1.0, 0, 0, 0]])
-    assert find_steady(chances) == pytest.approx([1.0, 1e-90, 1e-150, 1e-180], rel=1e-14)
+    """0 → 1 → 2 → 3 with 1e-90, 1e-60 and 1e-30, and back: each is the product of those before."""
+    probabilities = np.array([[1, 1e-90, 0, 0], [1, 0, 1e-60, 0], [1, 0, 0, 1e-30], [1.0, 0, 0, 0]])
+    assert find_steady(probabilities) == pytest.approx([1.0, 1e-90, 1e-150, 1e-180], rel=1e-14)
 
 
 def test_a_limit_is_called_a_range_only_where_a_line_stands_still() -> None:

@@ -36,8 +36,10 @@ def test_shuffling_keeps_the_first_token_and_the_counts_of_every_document():
 
 def test_a_head_by_frequency_obeys_a_shuffled_corpus_and_one_by_followers_its_own():
     rng = np.random.default_rng(1)
-    chances = 1.0 / np.arange(1, N + 1)
-    plain = [rng.choice(N, 60, p=chances / chances.sum()) for _ in range(60)]  # order says nothing
+    probabilities = 1.0 / np.arange(1, N + 1)
+    plain = [
+        rng.choice(N, 60, p=probabilities / probabilities.sum()) for _ in range(60)
+    ]  # order says nothing
     likes_frequent = np.tile(np.linspace(1, 0, N)[:, None], N)
     likes_frequent = watch_layer(np.eye(N), likes_frequent)
     found = compare_shuffled(likes_frequent, plain, window=8)

@@ -37,10 +37,10 @@ def test_patterns_are_causal_and_the_loss_is_that_of_the_logits(config):
     for pattern in seen.patterns:
         assert torch.allclose(pattern.sum(-1), torch.ones(()).double())
         assert pattern.triu(1).abs().max() == 0
-    chance = torch.log_softmax(seen.logits, -1).gather(2, torch.from_numpy(ROWS)[:, 1:, None])[..., 0]
-    if config.one_hot:  # where the label is not in the context its chance is held above zero
-        chance = chance.clamp_min(np.log(1e-9))
-    assert torch.allclose(model.loss(torch.from_numpy(ROWS)), -chance, atol=1e-6)
+    probability = torch.log_softmax(seen.logits, -1).gather(2, torch.from_numpy(ROWS)[:, 1:, None])[..., 0]
+    if config.one_hot:  # where the label is not in the context its probability is held above zero
+        probability = probability.clamp_min(np.log(1e-9))
+    assert torch.allclose(model.loss(torch.from_numpy(ROWS)), -probability, atol=1e-6)
 
 
 @pytest.mark.parametrize("config", PARTS)

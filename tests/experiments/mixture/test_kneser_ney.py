@@ -34,12 +34,12 @@ class SlowKneserNey:
         found = {n: n - (n + 1) * share * often[n + 1] / often[n] for n in (1, 2, 3)}
         return tuple(discount if discount > 0 else FEW[n - 1] for n, discount in found.items())
 
-    def chance(self, context, token, n=None):
+    def probability(self, context, token, n=None):
         n = self.order if n is None else n
         if n == 0:
             return 1 / self.size
         context = tuple(context[len(context) - n + 1 :])
-        lower = self.chance(context[1:] if n > 1 else (), token, n - 1)
+        lower = self.probability(context[1:] if n > 1 else (), token, n - 1)
         after = {gram[-1]: count for gram, count in self.counts[n - 1].items() if gram[:-1] == context}
         if not after:
             return lower
@@ -56,7 +56,9 @@ def test_equals_the_definition(order, seed):
     model = learn_kneser_ney(fitted, order)
     slow = SlowKneserNey(fitted.text, 0, fitted.n_tokens, order)
     contexts = held.contexts(order - 1)[:40].tolist()
-    expected = [slow.chance(context, int(token)) for context, token in zip(contexts, held.text, strict=False)]
+    expected = [
+        slow.probability(context, int(token)) for context, token in zip(contexts, held.text, strict=False)
+    ]
     np.testing.assert_allclose(model.read(held)[0][:40], expected, rtol=1e-12)
 
 
@@ -64,7 +66,7 @@ def test_a_short_text_takes_the_fixed_discounts_as_the_definition_does():
     fitted = MixtureText(np.array([1, 2, 1]), 0, 4)
     slow = SlowKneserNey(fitted.text, 0, 4, 2)
     law = learn_kneser_ney(fitted, 2).law(fitted, 2)
-    np.testing.assert_allclose(law, [slow.chance((2,), token) for token in range(4)], rtol=1e-12)
+    np.testing.assert_allclose(law, [slow.probability((2,), token) for token in range(4)], rtol=1e-12)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
@@ -97,11 +99,11 @@ def test_a_large_vocabulary_at_a_high_order(order):
         assert law.sum() == pytest.approx(1, abs=1e-11)
         context = fitted.contexts(order - 1)[place].tolist()
         for token in (*often[:4].tolist(), int(text[place]), n_tokens - 1):
-            assert law[token] == pytest.approx(slow.chance(context, token), rel=1e-12)
+            assert law[token] == pytest.approx(slow.probability(context, token), rel=1e-12)
 
 
 def test_no_token_is_impossible_where_a_discount_would_be_negative():
-    """D₂ was clipped at 0, so that contexts seen with counts of 2 alone gave other tokens the chance 0."""
+    """D₂ was clipped at 0, so that contexts seen with counts of 2 alone gave other tokens probability 0."""
     text = "0100110001100010010001001100011000000011"
     fitted = MixtureText(np.array(list(map(int, text))), 0, 2)
     model = learn_kneser_ney(fitted, 5)

@@ -23,16 +23,16 @@ def learned():
 def test_every_part_is_a_law_or_silent_and_reads_what_its_law_says(learned):
     _, held, mixture = learned
     for part in mixture.parts:
-        chances, sure = part.read(held)
+        probabilities, sure = part.read(held)
         for place in PLACES:
             law = part.law(held, place)
             assert law.shape == (held.n_tokens,)
             assert law.min() >= 0
             assert law.sum() == pytest.approx(1.0 if sure[place] else 0.0, abs=1e-12)
-            assert chances[place] == pytest.approx(law[held.text[place]], abs=1e-12)
+            assert probabilities[place] == pytest.approx(law[held.text[place]], abs=1e-12)
 
 
-def test_the_mixture_is_a_law_with_a_chance_for_words_never_seen(learned):
+def test_the_mixture_is_a_law_with_a_probability_for_words_never_seen(learned):
     _, held, mixture = learned
     new = MixtureText(np.array([12, 12, 3, 12]), 0, 13)
     for reading, places in ((held, PLACES), (new, range(4))):
@@ -46,16 +46,18 @@ def test_the_mixture_is_a_law_with_a_chance_for_words_never_seen(learned):
 def test_it_foretells_the_held_back_text_better_than_each_part(learned):
     mixture = learned[2]
     judged = MixtureText(draw_text(11, 400), 0, 13)
-    chances, sure = read_parts(mixture.parts, judged)
+    probabilities, sure = read_parts(mixture.parts, judged)
     together = -np.log(mixture.read(judged)[0]).mean()
-    alone = [-np.log(one[level > 0].clip(1e-9)).mean() for one, level in zip(chances.T, sure.T, strict=True)]
+    alone = [
+        -np.log(one[level > 0].clip(1e-9)).mean() for one, level in zip(probabilities.T, sure.T, strict=True)
+    ]
     assert together < min(alone)
 
 
 def test_the_rule_is_the_part_that_carried_most(learned):
     _, held, mixture = learned
-    chances, sure = read_parts(mixture.parts, held)
-    carried = mixture.weights.of(sure) * chances
+    probabilities, sure = read_parts(mixture.parts, held)
+    carried = mixture.weights.of(sure) * probabilities
     assert mixture.rules(held).tolist() == carried.argmax(1).tolist()
     np.testing.assert_allclose(mixture.shares(held).sum(1), 1, atol=1e-12)
     answer = mixture.answer(held, 50, words=[f"w{one}" for one in range(13)])

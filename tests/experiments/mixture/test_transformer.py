@@ -14,13 +14,13 @@ PLAN = TransformerPlan(
 )
 
 
-def test_chances_add_up_to_one_and_are_those_of_the_labels():
+def test_probabilities_add_up_to_one_and_are_those_of_the_labels():
     layer = OneLayer(20, PLAN).eval()
     states = layer(torch.arange(16).view(2, 8)).flatten(0, 1)
-    every = torch.stack([layer.log_chances(states, torch.full((16,), token)) for token in range(20)], 1)
+    every = torch.stack([layer.log_probabilities(states, torch.full((16,), token)) for token in range(20)], 1)
     np.testing.assert_allclose(every.exp().sum(1).detach(), 1, atol=1e-5)
     labels = torch.arange(16) + 4
-    found = layer.log_chances(states, labels)
+    found = layer.log_probabilities(states, labels)
     np.testing.assert_allclose(found.detach(), every.gather(1, labels[:, None])[:, 0].detach(), atol=1e-5)
 
 
@@ -35,12 +35,12 @@ def test_it_sees_only_what_stands_before():
 def test_reading_in_windows_keeps_every_position_and_its_state():
     text = np.arange(50) % 7
     trained = train_transformer(text, 9, PLAN)
-    chances, states = trained.read(text, 0)
-    assert chances.shape == (50,)
+    probabilities, states = trained.read(text, 0)
+    assert probabilities.shape == (50,)
     assert states.shape == (50, 16)
-    assert (chances < 0).all()
+    assert (probabilities < 0).all()
     assert np.abs(states).sum(1).min() > 0
-    assert -chances.mean() < np.log(9)
+    assert -probabilities.mean() < np.log(9)
 
 
 @pytest.mark.slow  # trains
@@ -76,6 +76,6 @@ def test_what_comes_later_changes_nothing_before_it():
     text = np.arange(60) % 7
     trained = train_transformer(text, 9, PLAN)
     changed = np.where(np.arange(60) < 33, text, 8)
-    (chances, states), (others, other_states) = trained.read(text, 0), trained.read(changed, 0)
-    np.testing.assert_allclose(others[:33], chances[:33], atol=1e-6)
+    (probabilities, states), (others, other_states) = trained.read(text, 0), trained.read(changed, 0)
+    np.testing.assert_allclose(others[:33], probabilities[:33], atol=1e-6)
     np.testing.assert_allclose(other_states[:34], states[:34], atol=1e-6)

@@ -13,9 +13,9 @@ KINDS = ("same token", "previous", "key token", "uniform", "first token", "rando
 
 
 def draw_text(rng, n=60, *, length=60, n_tokens=14, steepness=0.0):
-    """Independent tokens; their chances fall as rank^−steepness."""
-    chances = np.arange(1, n_tokens + 1.0) ** -steepness
-    return [rng.choice(n_tokens, length, p=chances / chances.sum()) for _ in range(n)]
+    """Independent tokens; their probabilities fall as rank^−steepness."""
+    probabilities = np.arange(1, n_tokens + 1.0) ** -steepness
+    return [rng.choice(n_tokens, length, p=probabilities / probabilities.sum()) for _ in range(n)]
 
 
 def build_heads(kind, rng, *, n_heads=8, n_tokens=14, longest=64):

@@ -65,10 +65,10 @@ def test_few_documents_are_refused():
 
 def test_the_correction_is_that_of_benjamini_and_hochberg():
     z = np.random.default_rng(2).normal(size=40) + np.r_[np.full(5, 3.0), np.zeros(35)]
-    chances = [0.5 * erfc(one / 2**0.5) for one in z]
-    ranked = sorted(chances)
+    probabilities = [0.5 * erfc(one / 2**0.5) for one in z]
+    ranked = sorted(probabilities)
     most = max((p for rank, p in enumerate(ranked, 1) if p <= 0.05 * rank / 40), default=-1.0)
-    assert above_chance(z).tolist() == [p <= most for p in chances]
+    assert above_chance(z).tolist() == [p <= most for p in probabilities]
     assert 2 <= above_chance(z).sum() <= 7
 
 

@@ -154,7 +154,7 @@ def test_the_beginning_is_a_rung():
 
 
 @pytest.mark.slow  # campaign
-def test_random_heads_pass_by_chance_only():
+def test_random_heads_pass_by_probability_only():
     rungs = [Position(), KeyToken(), Induction(), PMI(COUNTS)]
     random = []
     for seed in range(10):

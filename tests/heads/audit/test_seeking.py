@@ -98,7 +98,7 @@ def test_a_head_that_looks_at_the_label_is_found():
     assert "random" in str(seeking)
 
 
-def test_random_heads_of_one_layer_measure_chance():
+def test_random_heads_of_one_layer_measure_probability():
     random = []
     for seed in range(10):
         rows = watch_rows(StandIn(n_layers=1, n_heads=40, seed=seed), DOCUMENTS, window=8, seed=seed)

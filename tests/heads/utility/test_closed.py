@@ -24,7 +24,7 @@ COUNTS = count_pairs(Samples.from_windows(TEXT, window=5, n_tokens=6))
 CONFIG = SmallConfig(6, longest=5, width=8, n_heads=2)
 
 
-def mean_field_chances(model):
+def mean_field_probabilities(model):
     """p(·|k) where every head gives the mean of its values over the text, by what heads write."""
     config = model.config
     means = [
@@ -46,18 +46,18 @@ def mean_field_chances(model):
 def test_in_one_layer_it_is_the_definition(values):
     """Σ_y (P(y|k) − p(y|k))·ω_x(y), by one backward pass and with no table over labels."""
     model = drawn(SmallConfig(6, longest=5, width=8, n_heads=2, values=values))
-    field, chances = find_mean_field(model, COUNTS), mean_field_chances(model)
+    field, probabilities = find_mean_field(model, COUNTS), mean_field_probabilities(model)
     for head in model.shape.heads:
-        slow = define_closed_utility(model, head, COUNTS, chances)
+        slow = define_closed_utility(model, head, COUNTS, probabilities)
         fast = field.slopes[0][:, head.number] @ field.values[0][:, head.number].T
         assert np.allclose(fast, slow, atol=1e-7)
 
 
 def test_the_table_is_centred_by_what_a_context_gives():
     model = drawn(CONFIG)
-    chances = mean_field_chances(model)
+    probabilities = mean_field_probabilities(model)
     for table in find_closed_utility(model, COUNTS):
-        slow = define_closed_utility(model, table.head, COUNTS, chances)
+        slow = define_closed_utility(model, table.head, COUNTS, probabilities)
         centred = (slow - slow @ COUNTS.shares[:, None]) * (1 - 1 / COUNTS.length)
         found = table.at(COUNTS.queries, COUNTS.tokens)
         assert np.allclose(found, centred[COUNTS.queries, COUNTS.tokens], atol=1e-7)

@@ -54,7 +54,7 @@ def test_a_group_alone_is_the_problem_of_its_component():
         np.testing.assert_allclose(alone.gradient(scores), expected.gradient(scores), atol=1e-9)
 
 
-def test_losses_of_impossible_chances_are_numbers():
+def test_losses_of_impossible_probabilities_are_numbers():
     from attomaton.solvers.soft.curvature import measure_slopes
 
     problem, scores = cycle_problem([1.0, 2.0, 3.0]), np.array([0.0, 900.0, -900.0])

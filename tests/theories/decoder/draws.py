@@ -6,7 +6,7 @@ from attomaton.theories.decoder.supports import Supports
 
 
 def draw_supports(rng, *, n_tokens=None, n_contexts=None, positions=None, even=False):
-    """Contexts with random supports and counts; ``even`` keeps every chance above 1/(4 s)."""
+    """Contexts with random supports and counts; ``even`` keeps every probability above 1/(4 s)."""
     n_tokens = n_tokens or int(rng.integers(2, 12))
     n_contexts = n_contexts or int(rng.integers(1, 7))
     sizes = rng.integers(1, n_tokens if even else n_tokens + 1, n_contexts)
@@ -19,7 +19,7 @@ def draw_supports(rng, *, n_tokens=None, n_contexts=None, positions=None, even=F
 
 
 def _share_out(rng, sizes, positions):
-    """Counts that sum up to ``positions``, no context rare and no chance small."""
+    """Counts that sum up to ``positions``, no context rare and probability 0 small."""
     shares = 0.5 / len(sizes) + 0.5 * rng.dirichlet(np.ones(len(sizes)))
     laws = [0.25 / size + 0.75 * rng.dirichlet(2 * np.ones(size)) for size in sizes]
     counts = np.concatenate(

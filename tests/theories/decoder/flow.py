@@ -22,11 +22,13 @@ def step_implicitly(weights, features, law, shares, width):
     """The minimum of CE(X) + ‖X − W‖²/(2Δ)."""
     found = weights
     for _ in range(60):
-        value, chances = measure(found, weights, features, law, shares, width)
-        pull = (shares[:, None] * (chances - law)).T @ features + (found - weights) / width
+        value, probabilities = measure(found, weights, features, law, shares, width)
+        pull = (shares[:, None] * (probabilities - law)).T @ features + (found - weights) / width
         if np.abs(pull).max() * width < 1e-10 * max(1, np.abs(found).max()):
             break
-        move = np.linalg.solve(curve(chances, features, shares, width), pull.ravel()).reshape(found.shape)
+        move = np.linalg.solve(curve(probabilities, features, shares, width), pull.ravel()).reshape(
+            found.shape
+        )
         size, slope = 1.0, (pull * move).sum()
         while size > 1e-6:
             tried = measure(found - size * move, weights, features, law, shares, width)[0]
@@ -38,7 +40,7 @@ def step_implicitly(weights, features, law, shares, width):
 
 
 def measure(found, weights, features, law, shares, width):
-    """The value to be minimised, and the chances there."""
+    """The value to be minimised, and the probabilities there."""
     logits = features @ found.T
     logits = logits - logits.max(axis=1, keepdims=True)
     raised = np.exp(logits)
@@ -47,9 +49,12 @@ def measure(found, weights, features, law, shares, width):
     return loss + ((found - weights) ** 2).sum() / (2 * width), raised / totals
 
 
-def curve(chances, features, shares, width):
+def curve(probabilities, features, shares, width):
     """The matrix of second derivatives."""
-    inner = chances[:, :, None] * np.eye(chances.shape[1]) - chances[:, :, None] * chances[:, None, :]
+    inner = (
+        probabilities[:, :, None] * np.eye(probabilities.shape[1])
+        - probabilities[:, :, None] * probabilities[:, None, :]
+    )
     outer = features[:, :, None] * features[:, None, :] * shares[:, None, None]
-    size = chances.shape[1] * features.shape[1]
+    size = probabilities.shape[1] * features.shape[1]
     return np.einsum("jab,jce->acbe", inner, outer).reshape(size, size) + np.eye(size) / width

@@ -76,7 +76,7 @@ def draw_small(rng, kind):
 def assert_proved(limit):
     """Both answers follow from the proofs, taken by themselves."""
     found, supports, features = limit.compatibility, limit.supports, limit.features
-    wanted = np.log(supports.chances[found.one] / supports.chances[found.other])
+    wanted = np.log(supports.probabilities[found.one] / supports.probabilities[found.other])
     tokens, contexts = supports.tokens, supports.row[found.one]
     if limit.compatible:
         scores = features @ found.weights.T
@@ -309,11 +309,13 @@ def test_what_is_certified_agrees_with_its_own_loss():
         place = np.append([0, 1], rng.integers(0, n_rows, int(rng.integers(1, 13))))
         labels = np.append(n_tokens - 1, rng.integers(0, n_tokens, len(place) - 1))
         limit = at.learn_decoder([[0, *labels.tolist()]], rows[place])
-        chances = [limit.predict_proba(rows[row])[label] for row, label in zip(place, labels, strict=True)]
+        probabilities = [
+            limit.predict_proba(rows[row])[label] for row, label in zip(place, labels, strict=True)
+        ]
         counts["all"] += 1
         if limit.certified:
             counts["certified"] += 1
-            assert -np.log(chances).mean() == pytest.approx(limit.loss, abs=1e-6)
+            assert -np.log(probabilities).mean() == pytest.approx(limit.loss, abs=1e-6)
     assert counts["certified"] > 0.6 * counts["all"]
 
 

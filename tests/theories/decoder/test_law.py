@@ -42,7 +42,7 @@ def test_contexts_with_equal_counts_go_one_way():
     for _ in range(20):
         supports = draw_supports(rng)
         levels, level = list_levels(supports)
-        assert np.array_equal(levels.chances[level], supports.chances)
+        assert np.array_equal(levels.probabilities[level], supports.probabilities)
         assert int(find_levels(supports).contexts.sum()) == len(supports)
         grouped, each = (
             next(iter(follow(one, [500], 1.0))).excess for one in (find_levels(supports), levels)
@@ -54,7 +54,7 @@ def test_contexts_with_equal_counts_go_one_way():
 
 
 def test_uniform_supports_follow_lamberts_equation():
-    """s (eᵘ − 1) + (V − s) u = V τ / s is the flow of the gap u of a support with equal chances."""
+    """s (eᵘ − 1) + (V − s) u = V τ / s is the flow of the gap u of a support with equal probabilities."""
     supports = join_supports([draw_supports(np.random.default_rng(2), n_tokens=9)])
     supports.counts[:] = 5
     levels, _ = list_levels(supports)

@@ -21,7 +21,7 @@ from attomaton.theories.decoder.supports import Supports
 TEXT = ["a b a c a b a b", "c a"]
 
 
-def test_chances_are_those_of_the_corpus_and_the_loss_ends_at_their_entropy():
+def test_probabilities_are_those_of_the_corpus_and_the_loss_ends_at_their_entropy():
     limit = at.learn_decoder(TEXT)
     assert limit.predict_proba("c a").tolist() == [0.0, 0.75, 0.25]
     assert limit.predict_proba(["c", "a"]).tolist() == limit.predict_proba([0]).tolist()
@@ -40,12 +40,12 @@ def test_contexts_that_never_occur_stay_uniform():
     assert "never stands before" in str(limit.explain("rose"))
 
 
-def test_a_stopped_decoder_gives_the_same_chances_one_by_one_and_at_once():
+def test_a_stopped_decoder_gives_the_same_probabilities_one_by_one_and_at_once():
     limit = at.learn_decoder(TEXT)
     stopped = limit.at(300, 0.5)
     contexts, labels = np.repeat([[0], [1], [2]], 3, axis=0), np.tile([0, 1, 2], 3)
     one_by_one = [limit.predict_proba(row, step=300, step_size=0.5) for row in ([0], [1], [2])]
-    assert np.allclose(np.exp(stopped.log_chances(contexts, labels)), np.concatenate(one_by_one))
+    assert np.allclose(np.exp(stopped.log_probabilities(contexts, labels)), np.concatenate(one_by_one))
     assert stopped.loss == pytest.approx(limit.loss_at(300, 0.5))
     assert np.allclose(limit.weights_at(300, 0.5)[:, 0], limit.logits_at("a", 300, 0.5))
 
@@ -113,7 +113,7 @@ def test_labels_beyond_the_vocabulary_are_refused():
     stopped = at.learn_decoder(["the cat sat on the mat"]).at(10)
     for contexts, labels in (([[1]], [-1]), ([[1]], [99]), ([[1], [0]], [1]), ([[0.7]], [1])):
         with pytest.raises(AttomatonError):
-            stopped.log_chances(contexts, labels)
+            stopped.log_probabilities(contexts, labels)
 
 
 def test_counts_beyond_32_bits_give_the_loss_of_the_stopped_decoder():

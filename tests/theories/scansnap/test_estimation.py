@@ -24,9 +24,13 @@ def as_dict(classes):
     """(query, label) → share, mean length, law as a dictionary."""
     found = {}
     for n in range(len(classes)):
-        tokens, chances = classes.entries_of(n)
+        tokens, probabilities = classes.entries_of(n)
         key = int(classes.queries[n]), int(classes.labels[n])
-        found[key] = classes.shares[n], classes.lengths[n], dict(zip(tokens.tolist(), chances, strict=True))
+        found[key] = (
+            classes.shares[n],
+            classes.lengths[n],
+            dict(zip(tokens.tolist(), probabilities, strict=True)),
+        )
     return found
 
 
@@ -124,9 +128,9 @@ def test_a_corpus_in_two_parts_is_their_mixture(one, other):
         n_samples, n_keys = sum(n for n, _, _ in held), sum(n * mean for n, mean, _ in held)
         assert share == pytest.approx(n_samples / sum(sizes))
         assert length == pytest.approx(n_keys / n_samples)
-        for token, chance in law.items():
+        for token, probability in law.items():
             mixed = sum(n * mean * part.get(token, 0.0) for n, mean, part in held)
-            assert chance == pytest.approx(mixed / n_keys)
+            assert probability == pytest.approx(mixed / n_keys)
 
 
 @given(counted_sets())
@@ -143,9 +147,9 @@ def test_merging_two_labels_gives_the_mixture_by_their_number_of_keys(samples):
         parts = [apart[query, old] for old in ((0, 1) if label == 0 else (label,)) if (query, old) in apart]
         n_keys = sum(part[0] * part[1] for part in parts)
         assert share == pytest.approx(sum(part[0] for part in parts))
-        for token, chance in law.items():
+        for token, probability in law.items():
             mixed = sum(part[0] * part[1] * part[2].get(token, 0.0) for part in parts) / n_keys
-            assert chance == pytest.approx(mixed)
+            assert probability == pytest.approx(mixed)
 
 
 def test_the_query_is_no_key_but_its_earlier_occurrences_are():
@@ -165,8 +169,8 @@ def test_contexts_as_classes_are_the_distinct_bags(samples, query_is_key):
     classes = classes_of_contexts(samples, query_is_key=query_is_key)
     found = {}
     for n in range(len(classes)):
-        tokens, chances = classes.entries_of(n)
-        bag = np.repeat(tokens, np.rint(chances * classes.lengths[n]).astype(int))
+        tokens, probabilities = classes.entries_of(n)
+        bag = np.repeat(tokens, np.rint(probabilities * classes.lengths[n]).astype(int))
         found[int(classes.queries[n]), int(classes.labels[n]), tuple(bag.tolist())] = classes.shares[n]
     assert found == pytest.approx({key: count / wanted.total() for key, count in wanted.items()})
 

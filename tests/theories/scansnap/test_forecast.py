@@ -158,9 +158,9 @@ def test_times_are_those_of_as_many_equal_classes():
 
 @pytest.mark.parametrize(("common_weight", "least", "most"), [(0.1, 0.98, 1.05), (1.0, 1.3, 2.0)])
 def test_the_law_of_time_is_that_of_the_flow_for_weakly_correlated_classes(common_weight, least, most):
-    """The chance of the label passes ½ where the law has it; where classes overlap they wait."""
+    """The probability of the label passes ½ where the law has it; where classes overlap they wait."""
     classes = draw_linear_classes(3, classes_per_query=2, common_weight=common_weight)
-    odds = classes.n_tokens - 1  # e^{M h} at chance ½
+    odds = classes.n_tokens - 1  # e^{M h} at probability ½
     told = len(classes) * (odds * np.log(odds) + odds - 1) / classes.n_tokens
     times = told * np.geomspace(0.5, 4, 60)
     losses = solve_flow(classes, Rates(decoder=1.0, attention=0.1), times).loss()

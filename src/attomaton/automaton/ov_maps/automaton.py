@@ -38,7 +38,7 @@ from attomaton.graphs.writing import Reach
 
 
 def write_prediction(read: BatchPrediction, writing: Writing) -> BatchPrediction:
-    """The chances of tokens to be written, from those of keys to be read.
+    """The probabilities of tokens to be written, from those of keys to be read.
 
     The contexts of the answer hold what is written at each position; a token has the component of the
     likeliest key that writes it, and was seen if any of them was.
@@ -62,8 +62,8 @@ def write_prediction(read: BatchPrediction, writing: Writing) -> BatchPrediction
     seen = np.logical_or.reduceat(read.seen[order], first)
     times = np.add.reduceat(bags.multiplicity[order], first)
     merged = Bags(samples, bags.sample[rows], tokens[rows], times)
-    chances = np.add.reduceat(read.probabilities[order], first)
-    return BatchPrediction(merged, read.component[rows], seen, chances)
+    probabilities = np.add.reduceat(read.probabilities[order], first)
+    return BatchPrediction(merged, read.component[rows], seen, probabilities)
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class WritingExplanation(Explanation):
     Attributes
     ----------
     written : mapping of int to float
-        Token → its chance to be the next one.
+        Token → its probability to be the next one.
     writes : mapping of int to int
         What each key writes that is read.
     token_name : callable
@@ -140,18 +140,21 @@ class WritingExplanation(Explanation):
     token_name: Callable[[int], str] = field(default=str, compare=False, repr=False)
 
     def _rows(self) -> list[tuple[str, float, str]]:
-        """What is written, likeliest first: the token, its chance, and where that is read."""
+        """What is written, likeliest first: the token, its probability, and where that is read."""
         sources: dict[int, list[str]] = {}
         for key, token in self.writes.items():
             sources.setdefault(token, []).append(self.name(key))
         falling = sorted(self.written.items(), key=lambda item: -item[1])
-        return [(self.token_name(token), chance, " ".join(sources[token])) for token, chance in falling]
+        return [
+            (self.token_name(token), probability, " ".join(sources[token])) for token, probability in falling
+        ]
 
     @property
     def written_lines(self) -> list[str]:
         """The tokens that are written, in lines, likeliest first."""
         return [
-            f"writes {token}: {chance:.6f}, where it reads {keys}" for token, chance, keys in self._rows()
+            f"writes {token}: {probability:.6f}, where it reads {keys}"
+            for token, probability, keys in self._rows()
         ]
 
     def _table(self) -> pa.Table:
@@ -162,14 +165,16 @@ class WritingExplanation(Explanation):
         return read.append_column("writes", pa.array(written, pa.large_string()))
 
     def _blocks(self) -> list[Block]:
-        rows = [(token, Bar(chance, f"{chance:.6f}"), keys) for token, chance, keys in self._rows()]
+        rows = [
+            (token, Bar(probability, f"{probability:.6f}"), keys) for token, probability, keys in self._rows()
+        ]
         first, rule, *others = super()._blocks()
         return [first, rule, Grid("Written", ["token", "probability", "where this is read"], rows), *others]
 
     def to_dict(self, name: Callable[[int], Any] = int) -> dict[str, Any]:
         """Everything as plain JSON values, keys shown by ``name`` and written tokens as texts or ids."""
         tokens: Callable[[int], Any] = int if name is int else self.token_name
-        written = [[tokens(token), chance] for token, chance in self.written.items()]
+        written = [[tokens(token), probability] for token, probability in self.written.items()]
         return {**super().to_dict(name), "written": written}
 
 
@@ -270,11 +275,11 @@ class WritingAutomaton(Tabular, Attention):
         return WritingCoverage(**plain, reach=self.reach, settling=self.settling)
 
     def read_bags(self, bags: Bags) -> BatchPrediction:
-        """The chances of keys to be read, of many contexts that are bags of tokens."""
+        """The probabilities of keys to be read, of many contexts that are bags of tokens."""
         return self.reads.predict_bags(self.writing.read_bags(bags))
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The chances of tokens to be written, of many contexts that are bags of tokens."""
+        """The probabilities of tokens to be written, of many contexts that are bags of tokens."""
         return write_prediction(self.read_bags(bags), self.writing)
 
     def attention(self, context: Context) -> Float64:
@@ -297,7 +302,7 @@ class WritingAutomaton(Tabular, Attention):
         keys = np.array(list(explanation.probabilities), np.int64)
         return WritingExplanation(
             **{one.name: getattr(explanation, one.name) for one in fields(Explanation)},
-            written=write_prediction(read, self.writing).chances(),
+            written=write_prediction(read, self.writing).probabilities(),
             writes=dict(zip(keys.tolist(), self.writing.write(keys).tolist(), strict=True)),
             token_name=names,
         )

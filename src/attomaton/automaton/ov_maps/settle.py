@@ -271,8 +271,8 @@ def choose_first(problem: WritingProblem) -> Int32:
 def choose_again(writers: Writers, chosen: Int32, known: Known) -> Int32:
     """The writers with the largest mass in the limit; a choice stays where no other has more.
 
-    A writer has more mass if its hard score is higher or, where hard scores tie and some chance is lost to
-    keys that do not write the label, if m e^{soft} is larger.
+    A writer has more mass if its hard score is higher or, where hard scores tie and some probability is lost
+    to keys that do not write the label, if m e^{soft} is larger.
     """
     bags = writers.bags
     hard = np.where(known.seen, known.hard, -np.inf)

@@ -36,11 +36,11 @@ MOST_ENTRIES = 200_000_000
 """Entries of the odds that several flows together may look at, beyond 1,000 evaluations."""
 
 LOWEST = -300.0
-"""ln x below which a token counts as this rare when rates are found: products of chances stay in doubles."""
+"""ln x below which a token counts as this rare when rates are found: products stay within float64."""
 
 
 LEAST = 1e-300
-"""What is added to the chance of leaving a state: doubles may take it for 0."""
+"""What is added to the probability of leaving a state: doubles may take it for 0."""
 
 
 def find_exponents(odds: Float64, shares: Float64) -> Float64:
@@ -54,25 +54,27 @@ def find_rates(logs: Float64, heights: Float64) -> Float64:
     order = np.argsort(-heights)
     near = np.maximum(heights[order] - heights[order[0]], LOWEST)
     reached = logs[np.ix_(order, order)] + near
-    chances = np.exp(reached - reached.max(axis=1, keepdims=True))
+    probabilities = np.exp(reached - reached.max(axis=1, keepdims=True))
     shares, rates = np.exp(near), np.empty(len(heights))
-    rates[order] = find_steady(chances / chances.sum(axis=1, keepdims=True)) * shares.sum() / shares - 1.0
+    rates[order] = (
+        find_steady(probabilities / probabilities.sum(axis=1, keepdims=True)) * shares.sum() / shares - 1.0
+    )
     return rates
 
 
-def _count_work(chances: Float64) -> float:
-    return len(chances) ** 3 / 3
+def _count_work(probabilities: Float64) -> float:
+    return len(probabilities) ** 3 / 3
 
 
 @compiled(work=_count_work)
-def find_steady(chances: Float64) -> Float64:
+def find_steady(probabilities: Float64) -> Float64:
     """The stationary law q = qP of a chain that comes back to its first state from everywhere, shape (K,).
 
     States are taken out of the chain from the last to the second (Grassmann, Taksar and Heyman), with sums
     and products alone, so that the smallest entries are as exact as the largest.
     """
-    size = len(chances)
-    left = chances.copy()
+    size = len(probabilities)
+    left = probabilities.copy()
     for out in range(size - 1, 0, -1):
         leaving = LEAST
         for to in range(out):
@@ -134,11 +136,11 @@ def follow_flow(
 def find_slopes(odds: Float64, shares: Float64) -> Float64:
     """The derivative of q(x) − x on the winners, shape (K, K): row j, column k is ∂(q_j − x_j)/∂x_k."""
     sums = odds @ shares
-    chances = odds * shares / sums[:, None]
-    steady = find_steady(chances)
-    around = np.linalg.inv(np.eye(len(odds)) - chances + steady)
+    probabilities = odds * shares / sums[:, None]
+    steady = find_steady(probabilities)
+    around = np.linalg.inv(np.eye(len(odds)) - probabilities + steady)
     pulled = (steady / sums)[:, None] * odds
-    moved = np.diag(pulled.sum(axis=0)) - chances.T @ pulled
+    moved = np.diag(pulled.sum(axis=0)) - probabilities.T @ pulled
     return (moved.T @ around).T - np.eye(len(odds))
 
 
@@ -186,7 +188,7 @@ class Limit:
         near the limit come back to it, like 1/ln t. nan where it is not needed or cannot be had.
     neutral : bool
         Whether the limit is proved to lie on a line of shares that all stand still: which of them a text ends
-        with is then chance.
+        with is then probability.
     returns : bool
         Whether every token that keeps coming up leads to a winner at once. Otherwise tokens may hold each
         other up away from the winners, and exponents are not told.

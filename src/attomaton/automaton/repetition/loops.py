@@ -30,7 +30,7 @@ MOST_PATHS = 1_000_000
 """Paths that are tried to find loops."""
 
 MOST_WINDOWS = 200_000
-"""Windows that are gone through to find the chances of loops."""
+"""Windows that are gone through to find the probabilities of loops."""
 
 MOST_PLACES = 20_000_000
 """Places of all windows that are gone through, together."""
@@ -39,7 +39,7 @@ MOST_SHOWN = 20
 """Loops that are printed."""
 
 DIRECT = 3_000
-"""Windows up to which chances are solved for at once; more of them by iteration."""
+"""Windows up to which probabilities are solved for at once; more of them by iteration."""
 
 CLOSE = 1e-12
 """The residual at which iteration ends, relative to 1."""
@@ -48,7 +48,7 @@ Window = tuple[int, ...]
 """The last tokens of a text, as places."""
 
 LOST = 1e-6
-"""By how much chances may be negative, or their sum miss 1, before they are not told."""
+"""By how much probabilities may be negative, or their sum miss 1, before they are not told."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,8 +63,8 @@ class Loops:
         T: how many of the last tokens are seen.
     loops : tuple of tuple of int
         Each loop as token ids in the order of writing, the lowest first.
-    chances : float64 array, shape (n_loops,), or None
-        The chance that the text after the prompt ends in each; None if there are too many windows to go
+    probabilities : float64 array, shape (n_loops,), or None
+        The probability that the text after the prompt ends in each; None if there are too many windows to go
         through, if being caught takes so long that doubles cannot tell, or if no prompt was given.
     steps : float, or None
         How many tokens are written on average until the window holds the loop's tokens alone.
@@ -72,7 +72,7 @@ class Loops:
     Examples
     --------
     >>> found = find_loops([[0.0, 1.0], [1.0, 0.0]], [0, 1], window=3)  # each token is followed by the other
-    >>> found.loops, found.chances.tolist()
+    >>> found.loops, found.probabilities.tolist()
     (((0,), (0, 1), (1,)), [0.0, 1.0, 0.0])
     >>> print(found)
     Loops(3 loops, window 3)
@@ -84,20 +84,20 @@ class Loops:
     odds: Odds
     window: int
     loops: tuple[tuple[int, ...], ...]
-    chances: Float64 | None
+    probabilities: Float64 | None
     steps: float | None
 
     def __repr__(self) -> str:
         return f"Loops({len(self.loops):,} loops, window {self.window})"
 
     def __str__(self) -> str:
-        """The loops with their chances, the likeliest first."""
-        falling = np.zeros(len(self.loops)) if self.chances is None else -self.chances
+        """The loops with their probabilities, the likeliest first."""
+        falling = np.zeros(len(self.loops)) if self.probabilities is None else -self.probabilities
         order: list[int] = np.argsort(falling, stable=True).tolist()
         lines = [repr(self)]
         for place in order[:MOST_SHOWN]:
-            chance = "" if self.chances is None else f"{self.chances[place]:.4f}  "
-            lines.append(f"  {chance}{' '.join(map(self.odds.name, self.loops[place]))}")
+            probability = "" if self.probabilities is None else f"{self.probabilities[place]:.4f}  "
+            lines.append(f"  {probability}{' '.join(map(self.odds.name, self.loops[place]))}")
         if len(order) > MOST_SHOWN:
             lines.append(f"  and {len(order) - MOST_SHOWN:,} more")
         return "\n".join(lines)
@@ -123,7 +123,7 @@ def find_loops(layer: Layer, prompt: Context | None = None, *, window: int) -> L
     >>> found = find_loops(auto, "a b c a", window=3)
     >>> [[auto.name(token) for token in loop] for loop in found.loops]
     [['a'], ['a', 'b', 'c'], ['b'], ['c']]
-    >>> found.chances.tolist(), found.steps
+    >>> found.probabilities.tolist(), found.steps
     ([0.0, 1.0, 0.0, 0.0], 0.0)
     """
     window = whole_number(window, "window", least=1)
@@ -174,11 +174,14 @@ def _leads(one: Float64 | float, other: Float64 | float) -> Bool:
 
 
 def next_windows(odds: Odds, state: Window, window: int) -> dict[Window, float]:
-    """The windows that can follow one, with their chances."""
+    """The windows that can follow one, with their probabilities."""
     counts = np.bincount(state, minlength=len(odds.tokens)).astype(np.float64)
     weights = counts * odds.among(counts > 0)[state[-1]]
-    chances = weights / weights.sum()
-    return {(*state, token)[-window:]: float(chances[token]) for token in np.flatnonzero(chances).tolist()}
+    probabilities = weights / weights.sum()
+    return {
+        (*state, token)[-window:]: float(probabilities[token])
+        for token in np.flatnonzero(probabilities).tolist()
+    }
 
 
 def loops_by_definition(odds: Odds, window: int) -> list[Window]:
@@ -208,7 +211,7 @@ def _cycle_of(odds: Odds, state: Window, window: int) -> Window:
 
 
 def _absorb(odds: Odds, start: Window, window: int, cycles: list[Window]) -> tuple[Float64, float] | None:
-    """The chance of each cycle, and the mean number of tokens before it; None if it is too much."""
+    """The probability of each cycle, and the mean number of tokens before it; None if it is too much."""
     ends = {frozenset(cycle): place for place, cycle in enumerate(cycles)}
     most = min(MOST_WINDOWS, MOST_PLACES // window)
     number, waiting = {start: 0}, [start]
@@ -218,13 +221,13 @@ def _absorb(odds: Odds, start: Window, window: int, cycles: list[Window]) -> tup
         here = number[state]
         if _is_caught(odds, state, window, ends):
             continue
-        for after, chance in next_windows(odds, state, window).items():
+        for after, probability in next_windows(odds, state, window).items():
             if after not in number:
                 if len(number) >= most:
                     return None
                 number[after] = len(number)
                 waiting.append(after)
-            rows.append((here, number[after], chance))
+            rows.append((here, number[after], probability))
     return _solve_absorption(number, rows, ends)
 
 
@@ -244,18 +247,18 @@ def _is_caught(odds: Odds, state: Window, window: int, ends: dict[frozenset[int]
 def _solve_absorption(
     number: dict[Window, int], rows: list[tuple[int, int, float]], ends: dict[frozenset[int], int]
 ) -> tuple[Float64, float] | None:
-    """Chances and mean steps from the first window, from a sparse system; None if its digits are lost."""
+    """Probabilities and mean steps from the first window, by a sparse system; None if its digits are lost."""
     from scipy.sparse import diags_array, eye_array
     from scipy.sparse.linalg import gmres, spsolve
 
     n = len(number)
-    chances = np.zeros(len(ends))
+    probabilities = np.zeros(len(ends))
     if not rows:
-        chances[ends[frozenset(next(iter(number)))]] = 1.0
-        return chances, 0.0
-    here, after, chance = (np.array(one) for one in zip(*rows, strict=True))
+        probabilities[ends[frozenset(next(iter(number)))]] = 1.0
+        return probabilities, 0.0
+    here, after, probability = (np.array(one) for one in zip(*rows, strict=True))
     moving = np.bincount(here, minlength=n) > 0
-    table = csr_array((chance, (here, after)), shape=(n, n))
+    table = csr_array((probability, (here, after)), shape=(n, n))
     first = np.zeros(n)
     first[0] = 1.0
     inner = eye_array(n, format="csc") - table.T.tocsc() @ diags_array(moving.astype(np.float64))
@@ -268,6 +271,8 @@ def _solve_absorption(
             return None
     for state, place in number.items():
         if not moving[place]:
-            chances[ends[frozenset(state)]] += visits[place]
-    lost = visits.min() < -LOST or abs(chances.sum() - 1) > LOST  # doubles cannot tell: it takes too long
-    return None if lost or not np.isfinite(visits).all() else (chances, float(visits[moving].sum()))
+            probabilities[ends[frozenset(state)]] += visits[place]
+    lost = (
+        visits.min() < -LOST or abs(probabilities.sum() - 1) > LOST
+    )  # doubles cannot tell: it takes too long
+    return None if lost or not np.isfinite(visits).all() else (probabilities, float(visits[moving].sum()))

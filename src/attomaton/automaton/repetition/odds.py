@@ -74,7 +74,7 @@ class Odds:
     def among(self, present: Bool | None = None) -> Float64:
         """w, shape (K, K): the odds under each query where the tokens ``present`` stand once.
 
-        None means all. Rows are scaled so that their largest entry is 1, which changes no chance.
+        None means all. Rows are scaled so that their largest entry is 1, which changes probability 0.
         """
         there = np.ones(len(self.tokens), np.bool_) if present is None else present
         levels: Float64 = np.where(there, self.levels, -np.inf)
@@ -113,15 +113,17 @@ def _rank(layer: Attention | Float64, tokens: Int32) -> tuple[Float64, Float64]:
         known = layer.know(np.repeat(tokens, len(tokens)), np.tile(tokens, len(tokens)))
         levels, scores = np.where(known.seen, known.hard, -np.inf), np.where(known.seen, known.soft, 0.0)
         return levels.reshape(shape), scores.reshape(shape)
-    chances = _chances(layer, tokens) if isinstance(layer, Attention) else layer[np.ix_(tokens, tokens)]
-    above = chances > 0
+    probabilities = (
+        _probabilities(layer, tokens) if isinstance(layer, Attention) else layer[np.ix_(tokens, tokens)]
+    )
+    above = probabilities > 0
     scores = np.zeros(shape)
-    scores[above] = np.log(chances[above])
+    scores[above] = np.log(probabilities[above])
     return np.where(above, 0.0, -np.inf), scores
 
 
-def _chances(layer: Attention, tokens: Int32) -> Float64:
-    """The chances under each query where each token stands once, shape (K, K)."""
+def _probabilities(layer: Attention, tokens: Int32) -> Float64:
+    """The probabilities under each query where each token stands once, shape (K, K)."""
     size = len(tokens)
     values = np.array([np.append(np.delete(tokens, place), tokens[place]) for place in range(size)])
     offsets = np.arange(0, size * size + 1, size)

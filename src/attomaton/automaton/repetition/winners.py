@@ -81,7 +81,7 @@ class Winners(Tabular):
         How many of these did not settle.
     settled : bool
         Whether the prompt's own shares settled, and shares a millionth beside them at the same limit: between
-        two limits chance decides.
+        two limits a random draw decides.
     n_classes : int
         How many sets of tokens a text may be caught in: one, unless some odds are 0.
 
@@ -288,9 +288,9 @@ def winners(
 ) -> Winners:
     """Find what a layer ends with when it is fed its own output, all of which it sees.
 
-    The next token is j with chance m_j w_ij / Σ_l m_l w_il, i the last token and m_l how often token l has
-    come up. Shares then follow dx/d ln t = q(x) − x, q the stationary law of that chain at fixed shares. At
-    a limit ρ_j = Σ_i x_i w_ij / Σ_l x_l w_il is 1 for the winners and below 1 for all others, whose counts
+    The next token is j with probability m_j w_ij / Σ_l m_l w_il, i the last token and m_l how often token l
+    has come up. Shares then follow dx/d ln t = q(x) − x, q the stationary law of that chain at fixed shares.
+    At a limit ρ_j = Σ_i x_i w_ij / Σ_l x_l w_il is 1 for the winners and below 1 for all others, whose counts
     grow like t^ρ_j.
 
     Parameters
@@ -300,9 +300,9 @@ def winners(
     prompt : str or sequence, optional
         The first context: a text never has other tokens. None means every token of the layer once.
     starts : int
-        Other shares to start the flow from, besides the prompt's: there may be several limits, and chance
-        decides early which of them a text goes to. With more than 50 tokens fewer are tried, so that an
-        answer takes seconds.
+        Other shares to start the flow from, besides the prompt's: there may be several limits, and
+        random draws decide early which of them a text goes to. With more than 50 tokens fewer are tried, so
+        that an answer takes seconds.
     seed : int or numpy.random.Generator, optional
         What draws those starts beyond one for each token, or the seed of it.
 

@@ -126,7 +126,7 @@ def said_of_loss(model: HeadModel) -> str:
     if bool(model.watch(np.zeros((1, 1), np.int64)).logits.isfinite().all()):
         return ""
     return (
-        f"Causal value is left out: {model.name} gives no chance to tokens that are not in the context, "
+        f"Causal value is left out: {model.name} gives probability 0 to tokens that are not in the context, "
         "so that its loss is infinite."
     )
 
@@ -338,11 +338,11 @@ def audit_heads(
     others = (Last(), Frequency(counts), Bigram(counts))
     beside = [rung for rung in others if rung.name not in names]
     scored, ladder, alone, seeking = measure(model, own, whole=True)
-    by_chance = [
+    by_probability = [
         measure(control, own if null == "intact" else settle_rungs(steps, control)) for control in controls
     ]  # beside the model's own heads nothing is more or less useful
-    ladder = ladder.against([one[1] for one in by_chance]) if by_chance else ladder
-    seeking = seeking.against([one[3] for one in by_chance]) if by_chance else seeking
+    ladder = ladder.against([one[1] for one in by_probability]) if by_probability else ladder
+    seeking = seeking.against([one[3] for one in by_probability]) if by_probability else seeking
     worth, why_not = _worth(model, [documents[one] for one in score_on], how, tell)
     return HeadAudit(
         model.name,
@@ -355,7 +355,7 @@ def audit_heads(
         scored.first.mean(0, dtype=np.float64),
         len(np.unique(scored.documents)),
         len(scored),
-        len(by_chance),
+        len(by_probability),
         null,
         " ".join(why for why in (no_controls, why_not) if why),
     )

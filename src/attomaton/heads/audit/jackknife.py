@@ -18,7 +18,7 @@ FEWEST = 8
 """Documents that an interval over documents needs."""
 
 SMALLEST = 1e-300
-"""The least chance that is told apart from none: a finite distance has |z| of at most 37."""
+"""The least probability that is told apart from none: a finite distance has |z| of at most 37."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +145,7 @@ MANY_HEADS = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Chance:
+class Probability:
     """How a measure lies for random heads.
 
     Attributes
@@ -158,11 +158,11 @@ class Chance:
     Examples
     --------
     >>> heads = tuple(Head(0, number) for number in range(8))
-    >>> chance = Chance(heads, np.arange(8) - 3.5, np.full(8, 1.0))
+    >>> probability = Probability(heads, np.arange(8) - 3.5, np.full(8, 1.0))
     >>> one = Estimates(np.array([7.0]), np.zeros((2, 1)))
-    >>> chance.z((Head(0, 0),), one).round(2).tolist()
+    >>> probability.z((Head(0, 0),), one).round(2).tolist()
     [2.16]
-    >>> Chance.of([((Head(0, 0),), one)] * 2).values.tolist()
+    >>> Probability.of([((Head(0, 0),), one)] * 2).values.tolist()
     [7.0, 7.0]
     """
 
@@ -171,10 +171,10 @@ class Chance:
     errors: Float64
 
     @classmethod
-    def of(cls, measured: Sequence[tuple[Sequence[Head], Estimates]]) -> "Chance":
+    def of(cls, measured: Sequence[tuple[Sequence[Head], Estimates]]) -> "Probability":
         """From the heads and measures of several models with random heads."""
         if not measured:
-            raise InvalidSamples("chance is told from random heads; measure at least one random model")
+            raise InvalidSamples("probability is told from random heads; measure at least one random model")
         return cls(
             tuple(head for heads, _ in measured for head in heads),
             np.concatenate([estimates.value for _, estimates in measured]),

@@ -21,7 +21,7 @@ from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int32, table_of
 from attomaton.heads.audit.explanations import Rung
-from attomaton.heads.audit.jackknife import Chance, Estimates, Resampled, above_chance
+from attomaton.heads.audit.jackknife import Estimates, Probability, Resampled, above_chance
 from attomaton.heads.audit.rows import NOTHING, Rows
 from attomaton.heads.model import Head
 
@@ -235,7 +235,7 @@ class Ladder(Tabular):
         that attends uniformly inside the window, where nothing is to be explained.
     scales : float64 array, shape (n_rungs, n_heads)
         β; NaN for free offsets and effects.
-    chance : tuple of Chance
+    probability : tuple of Probability
         For each rung how random heads lie, if they were measured.
 
     Examples
@@ -255,7 +255,7 @@ class Ladder(Tabular):
     explained: tuple[Estimates, ...]
     added: tuple[Estimates, ...]
     scales: Float64
-    chance: tuple[Chance, ...] = ()
+    probability: tuple[Probability, ...] = ()
 
     def __repr__(self) -> str:
         n, rungs = len(self.heads), len(self.names)
@@ -286,10 +286,10 @@ class Ladder(Tabular):
         error over documents. That says whether a rung helps on other documents, not whether training made
         the head so: a head of random weights is helped by many a rung.
         """
-        if not self.chance:
+        if not self.probability:
             return np.array([one.z for one in self.added])
         signed = [self._signed(number) for number in range(len(self.names))]
-        return np.array([one.z(self.heads, own) for one, own in zip(self.chance, signed, strict=True)])
+        return np.array([one.z(self.heads, own) for one, own in zip(self.probability, signed, strict=True)])
 
     @property
     def holds(self) -> Bool:
@@ -302,7 +302,10 @@ class Ladder(Tabular):
             raise MismatchedParts("the ladders of random heads have other rungs; climb the same ones")
         rungs = range(len(self.names))
         return replace(
-            self, chance=tuple(Chance.of([(one.heads, one._signed(at)) for one in random]) for at in rungs)
+            self,
+            probability=tuple(
+                Probability.of([(one.heads, one._signed(at)) for one in random]) for at in rungs
+            ),
         )
 
     def _signed(self, rung: int) -> Estimates:

@@ -30,7 +30,7 @@ from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Bool, Float64, Int32, Int64, table_of
 from attomaton.graphs.grouping import find_rows, pack_pairs
 from attomaton.heads.audit.explanations import TokenCounts
-from attomaton.heads.audit.jackknife import Chance, Estimates, Resampled, above_chance
+from attomaton.heads.audit.jackknife import Estimates, Probability, Resampled, above_chance
 from attomaton.heads.audit.rows import Rows
 from attomaton.heads.model import Head
 
@@ -133,7 +133,7 @@ class Seeking(Tabular):
         pair counting alike: what the test is about.
     n_rows, n_documents : int
         How many rows have their label and a matched token in the window, and of how many documents.
-    chance : Chance, optional
+    probability : Probability, optional
         The excess of random heads. With it ``z`` is held against them, otherwise against documents alone, and
         no head is said to seek the label.
 
@@ -154,25 +154,27 @@ class Seeking(Tabular):
     excess: Estimates
     n_rows: int
     n_documents: int
-    chance: Chance | None = None
+    probability: Probability | None = None
 
     def __repr__(self) -> str:
         n = len(self.heads)
-        heads = f"{n} heads, not judged" if self.chance is None else f"{int(self.holds.sum())} of {n} heads"
+        heads = (
+            f"{n} heads, not judged" if self.probability is None else f"{int(self.holds.sum())} of {n} heads"
+        )
         return f"Seeking({heads}, {self.n_rows:,} rows of {self.n_documents:,} documents)"
 
     def against(self, random: Sequence["Seeking"]) -> "Seeking":
         """The same, held against the excess of heads with random weights, measured on the same text."""
-        return replace(self, chance=Chance.of([(one.heads, one.excess) for one in random]))
+        return replace(self, probability=Probability.of([(one.heads, one.excess) for one in random]))
 
     @property
     def z(self) -> Float64:
-        """The excess against chance, shape (n_heads,).
+        """The excess against probability, shape (n_heads,).
 
         With random heads: beyond their mean, by its own error and their spread. Without: by its error over
         documents, which many a random head passes too.
         """
-        return self.excess.z if self.chance is None else self.chance.z(self.heads, self.excess)
+        return self.excess.z if self.probability is None else self.probability.z(self.heads, self.excess)
 
     @property
     def holds(self) -> Bool:
@@ -180,12 +182,12 @@ class Seeking(Tabular):
 
         None without random heads: ``judged`` says so.
         """
-        return above_chance(self.z) if self.chance is not None else np.zeros(len(self.heads), bool)
+        return above_chance(self.z) if self.probability is not None else np.zeros(len(self.heads), bool)
 
     @property
     def judged(self) -> list[bool | None]:
         """The same for tables: None where there are no random heads to hold heads against."""
-        return [None] * len(self.heads) if self.chance is None else self.holds.tolist()
+        return [None] * len(self.heads) if self.probability is None else self.holds.tolist()
 
     def _table(self) -> pa.Table:
         return table_of(
@@ -212,7 +214,7 @@ class Seeking(Tabular):
                 f"{self.over_profile.value[at]:+.3f}",
                 f"{self.excess.value[at]:+.3f} [{self.excess.low[at]:+.3f}, {self.excess.high[at]:+.3f}]",
                 f"{self.excess.z[at]:+.1f}",
-                "–" if self.chance is None else f"{self.z[at]:+.1f}",
+                "–" if self.probability is None else f"{self.z[at]:+.1f}",
                 SAID[judged[at]],
             )
             for at in order

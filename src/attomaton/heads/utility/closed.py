@@ -4,7 +4,8 @@ With z the logits at a position, −∂loss/∂a_i = ⟨e_y − softmax(z), ω(x
 head writes where it looks at x. Its mean over positions with the query k is ⟨P(·|k) − p(·|k), ω(x)⟩ as far as
 
 - labels do not depend on the other tokens of the context: P(y | k, x in it) = P(y | k);
-- the model's chances are those at the mean of what its heads read: p(·|k) is the mean field's, in which every
+- the model's probabilities are those at the mean of what its heads read: p(·|k) is the mean field's, in which
+every
   head gives the mean of its values over the text, with a share for the query, which is always in its context;
 - ω is the same at every position, and what follows the head (norms, perceptrons, later layers) is linear
   around the mean field: it is differentiated there, so that nothing else is dropped of it.
@@ -170,7 +171,8 @@ def find_closed_utility(
         How many times each token stands in its row when it is run by itself. For models with positions
         give more than one: values are then means over that many positions, and the query is at the last.
     copies : bool
-        Whether the chance that the label is the token looked at is that of contexts which have the token.
+        Whether the probability that the label is the token looked at is that of contexts which have the
+        token.
     heads : sequence of Head, optional
         Which; all if not given.
 
@@ -201,8 +203,8 @@ def correct_copies(model: HeadModel, head: Head, counts: PairCounts) -> Float64:
     (r − P(x|k))·(ω_x(x) − ⟨P(·|k), ω(x)⟩)/(1 − P(x|k)).
     """
     size = len(counts.shares)
-    chance = np.asarray(counts.labels[counts.queries, counts.tokens]).ravel()
-    rate = (counts.copied_times + chance) / (counts.times + 1)
+    probability = np.asarray(counts.labels[counts.queries, counts.tokens]).ravel()
+    rate = (counts.copied_times + probability) / (counts.times + 1)
     own, mean = np.empty(size), np.empty(len(counts.tokens))
     order = np.argsort(counts.tokens, kind="stable")
     borders = np.searchsorted(counts.tokens[order], np.arange(size + 1))
@@ -212,7 +214,7 @@ def correct_copies(model: HeadModel, head: Head, counts: PairCounts) -> Float64:
         rows = order[borders[part[0]] : borders[part[-1] + 1]]
         expected = counts.labels @ written.T
         mean[rows] = expected[counts.queries[rows], counts.tokens[rows] - part[0]]
-    return (rate - chance) * (own[counts.tokens] - mean) / np.maximum(1 - chance, 1e-9)
+    return (rate - probability) * (own[counts.tokens] - mean) / np.maximum(1 - probability, 1e-9)
 
 
 def find_copy_utility(counts: PairCounts, *, strength: float = STRENGTH) -> UtilityTable:
@@ -233,14 +235,16 @@ def find_copy_utility(counts: PairCounts, *, strength: float = STRENGTH) -> Util
     return make_table(Head(0, 0), (keys, counts.times.astype(np.int64)), sums, size, strength)
 
 
-def define_closed_utility(model: HeadModel, head: Head, counts: PairCounts, chances: Float64) -> Float64:
+def define_closed_utility(
+    model: HeadModel, head: Head, counts: PairCounts, probabilities: Float64
+) -> Float64:
     """The slow definition: Σ_y (P(y|k) − p(y|k))·ω_x(y), shape (n_tokens, n_tokens), not centred.
 
-    ``chances`` is p(·|k), a row for each query.
+    ``probabilities`` is p(·|k), a row for each query.
     """
     written = model.write_logits(head, np.arange(len(counts.shares)))
     seen = np.asarray(counts.labels.sum(axis=1)).ravel() > 0
-    return np.where(seen[:, None], counts.labels.toarray() - chances, 0.0) @ written.T
+    return np.where(seen[:, None], counts.labels.toarray() - probabilities, 0.0) @ written.T
 
 
 class _LonePass:

@@ -263,11 +263,12 @@ def _lay_out(sequences: Integers, n_tokens: int) -> _Corpus:
 class _Residual:
     """R = Y − p, to the first order around what the current token says.
 
-    ``chances`` are p_x; ``omega`` and ``omega_twice`` what s and s' add to the logits; ``jacobian`` is J̄.
+    ``probabilities`` are p_x; ``omega`` and ``omega_twice`` what s and s' add to the logits; ``jacobian`` is
+    J̄.
     """
 
     corpus: _Corpus
-    chances: Float64
+    probabilities: Float64
     omega: Float64
     omega_twice: Float64
     jacobian: Float64
@@ -280,21 +281,23 @@ class _Residual:
     def over_tokens(self) -> Float64:
         """XᵀR."""
         tables = self.corpus.tables
-        return tables.counts - tables.shares[:, None] * self.chances
+        return tables.counts - tables.shares[:, None] * self.probabilities
 
     def over_contexts(self) -> tuple[Float64, Float64]:
         """sᵀR and s'ᵀR."""
         tables = self.corpus.tables
         (once, both, twice), moved = tables.spread, self.moved
-        first = tables.nexts[0] - tables.currents[0] @ self.chances - once @ moved[0] - both @ moved[1]
-        second = tables.nexts[1] - tables.currents[1] @ self.chances - both.T @ moved[0] - twice @ moved[1]
+        first = tables.nexts[0] - tables.currents[0] @ self.probabilities - once @ moved[0] - both @ moved[1]
+        second = (
+            tables.nexts[1] - tables.currents[1] @ self.probabilities - both.T @ moved[0] - twice @ moved[1]
+        )
         return first, second
 
     def look_up(self, table: Float64) -> Float64:
         """R table Xᵀ of every sequence, for a table of next token × token."""
         corpus, uniform, means = self.corpus, self.corpus.uniform, self.corpus.tables.means
         once = self.moved[0] @ table
-        by_token = self.chances @ table - means[0] @ once
+        by_token = self.probabilities @ table - means[0] @ once
         found = table.ravel()[corpus.next_pairs] - uniform @ corpus.look_up(once)
         if self.omega_twice.any():
             twice = self.moved[1] @ table
@@ -312,9 +315,9 @@ def _find_slopes(corpus: _Corpus, weights: CourseWeights) -> CourseWeights:
     pairs = np.einsum("lij,ljk->ik", before, values, optimize=True)
     means, shares = corpus.tables.means, corpus.tables.shares
     omega, omega_twice = total @ output, pairs @ output
-    chances = softmax(output + means[0] @ omega + means[1] @ omega_twice, axis=-1)
-    jacobian = np.diag(shares @ chances) - (chances * shares[:, None]).T @ chances
-    residual = _Residual(corpus, chances, omega, omega_twice, jacobian)
+    probabilities = softmax(output + means[0] @ omega + means[1] @ omega_twice, axis=-1)
+    jacobian = np.diag(shares @ probabilities) - (probabilities * shares[:, None]).T @ probabilities
+    residual = _Residual(corpus, probabilities, omega, omega_twice, jacobian)
     once, twice = residual.over_contexts()
     carried, carried_twice = once @ output.T, twice @ output.T
     moved = [

@@ -1,8 +1,8 @@
 """Where gradient descent is at any step, for one-hot contexts: the course of every context's logits.
 
 From W = 0 all tokens that are outside a support keep one logit, and so do those of a support with equal
-counts: a context is a few *levels*, each with its chance p, its number of tokens and its logit. Contexts with
-the same levels have the same course, so a corpus has few courses. With q the softmax,
+counts: a context is a few *levels*, each with its probability p, its number of tokens and its logit. Contexts
+with the same levels have the same course, so a corpus has few courses. With q the softmax,
 
     L ← L + f(L),   f = ηπ (p − q),
 
@@ -58,7 +58,7 @@ class Levels:
     ----------
     offsets : int64 array, shape (n_courses + 1,)
         Where the levels of each course begin; the last of each is that of all tokens outside the support.
-    chances : float64 array, shape (n_levels,)
+    probabilities : float64 array, shape (n_levels,)
         p of each token of the level.
     tokens : float64 array, shape (n_levels,)
         How many tokens it has.
@@ -71,12 +71,12 @@ class Levels:
     --------
     >>> from attomaton.theories.decoder.supports import count_supports
     >>> levels = find_levels(count_supports([[0, 1, 0, 1, 0, 2, 0]], 1))
-    >>> levels.chances.round(4).tolist(), levels.tokens.tolist(), levels.contexts.tolist()
+    >>> levels.probabilities.round(4).tolist(), levels.tokens.tolist(), levels.contexts.tolist()
     ([1.0, 0.0, 0.3333, 0.6667, 0.0, 1.0, 0.0], [1.0, 2.0, 1.0, 1.0, 1.0, 1.0, 2.0], [1, 1, 1])
     """
 
     offsets: Int64
-    chances: Float64
+    probabilities: Float64
     tokens: Float64
     shares: Float64
     contexts: Int64
@@ -119,19 +119,19 @@ def _complete(inside: Int64, offsets: Int64, contexts: Int64, supports: Supports
     starts = offsets[:-1]
     totals = np.add.reduceat(inside[:, 0] * inside[:, 1], starts)
     outside = supports.n_tokens - np.add.reduceat(inside[:, 1], starts)
-    chances = inside[:, 0] / totals[rows_of(offsets)]
+    probabilities = inside[:, 0] / totals[rows_of(offsets)]
     return Levels(
         offsets + np.arange(len(offsets)),
-        np.insert(chances, offsets[1:], 0.0),
+        np.insert(probabilities, offsets[1:], 0.0),
         np.insert(inside[:, 1].astype(np.float64), offsets[1:], outside.astype(np.float64)),
         totals / supports.n_positions,
         contexts,
     )
 
 
-def _log(chances: Float64) -> Float64:
+def _log(probabilities: Float64) -> Float64:
     """ln p of levels of a support, and 0 outside."""
-    return np.log(np.where(chances > 0, chances, 1.0))
+    return np.log(np.where(probabilities > 0, probabilities, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ class Moment:
     def logits(self) -> Float64:
         """The logit of each level, shape (n_levels,); over all tokens of a context they sum to 0."""
         levels = self.levels
-        logits = self.state + _log(levels.chances)
+        logits = self.state + _log(levels.probabilities)
         sums = np.add.reduceat(np.stack([levels.tokens * logits, levels.tokens]), levels.offsets[:-1], axis=1)
         return logits - (sums[0] / sums[1])[rows_of(levels.offsets)]
 
@@ -199,7 +199,7 @@ def _cut(levels: Levels) -> Iterator[Levels]:
         inside = slice(offsets[first], offsets[last])
         yield Levels(
             offsets[first : last + 1] - offsets[first],
-            levels.chances[inside],
+            levels.probabilities[inside],
             levels.tokens[inside],
             levels.shares[first:last],
             levels.contexts[first:last],
@@ -210,14 +210,14 @@ class _Mover:
     """Steps of some courses, one by one or many at once."""
 
     def __init__(self, levels: Levels, step_size: float) -> None:
-        self._chances, self._tokens = levels.chances, levels.tokens
+        self._probabilities, self._tokens = levels.probabilities, levels.tokens
         self._last, self._row = levels.offsets[1:] - 1, rows_of(levels.offsets)
         self._step_size, self._rate = step_size, step_size * levels.shares[self._row]
-        self._law = levels.tokens * levels.chances
+        self._law = levels.tokens * levels.probabilities
 
     def follow(self, steps: Sequence[int], exact: int) -> Iterator[Float64]:
         """The state at each of these steps."""
-        state, now, length = self._centre(-_log(self._chances)), 0, 0.0
+        state, now, length = self._centre(-_log(self._probabilities)), 0, 0.0
         for step in steps:
             while now < step:
                 n_steps = min(int(length), step - now)
@@ -248,8 +248,8 @@ class _Mover:
     def jump(self, state: Float64, n_steps: float) -> Float64:
         """So many steps by one implicit one; a single step is that of gradient descent."""
         lower = -np.log1p(self.find_slack(state))
-        pull = -self._chances * np.expm1(state + lower[self._row])
-        softmax = self._chances - pull
+        pull = -self._probabilities * np.expm1(state + lower[self._row])
+        softmax = self._probabilities - pull
         softmax[self._last] = np.exp(state[self._last] + lower)
         pull[self._last] = -softmax[self._last]
         stiff = (n_steps - 1.0) * self._rate * softmax
@@ -298,7 +298,7 @@ def direct_column(supports: Supports, number: int) -> Float64:
 
 def find_finite(supports: Supports) -> Float64:
     """W* at each pair: ln p_jz less its mean over the support, shape (n_pairs,); outside it is 0."""
-    return centre(supports.row, np.log(supports.chances))
+    return centre(supports.row, np.log(supports.probabilities))
 
 
 def squared_norm(supports: Supports) -> float:
@@ -326,7 +326,7 @@ def asymptote(supports: Supports, number: int, step: float, step_size: float) ->
     """
     pairs = supports.pairs_of(number)
     size, n_tokens = int(supports.sizes[number]), supports.n_tokens
-    logs = np.log(supports.chances[pairs])
+    logs = np.log(supports.probabilities[pairs])
     gap = np.log(step_size * supports.shares[number] * n_tokens * step / size)
     base = -(size * gap + logs.sum()) / n_tokens
     logits = np.full(n_tokens, base)
@@ -357,7 +357,7 @@ class StoppedDecoder:
     (StoppedDecoder(step 1,000 of size 1), 0.3234, (3, 3))
     >>> stopped.column(0).round(3).tolist()
     [-3.943, 2.521, 1.421]
-    >>> logs = stopped.log_chances(np.array([[0], [0], [2]]), np.array([1, 0, 2]))
+    >>> logs = stopped.log_probabilities(np.array([[0], [0], [2]]), np.array([1, 0, 2]))
     >>> np.exp(logs).round(4).tolist()  # of 1 and 0 after 0, and of 2 after 2
     [0.7494, 0.0012, 0.0024]
     """
@@ -399,13 +399,13 @@ class StoppedDecoder:
         logits[self.supports.tokens[pairs]] = self.moment.logits[self.level[pairs]]
         return logits
 
-    def log_chances(self, contexts: Any, labels: Any) -> Float64:
-        """The logarithms of the chances of labels after contexts of token ids, shape (n,).
+    def log_probabilities(self, contexts: Any, labels: Any) -> Float64:
+        """The logarithms of the probabilities of labels after contexts of token ids, shape (n,).
 
         Parameters
         ----------
         contexts : int array, shape (n, width)
-            A context that never occurs gives every token the chance 1/V.
+            A context that never occurs gives every token the probability 1/V.
         labels : int array, shape (n,)
             One next token each.
         """

@@ -117,7 +117,7 @@ def check_features(features: object, n_rows: int, what: str = "contexts") -> Flo
 def law_of(supports: Supports) -> Float64:
     """p_jz as a dense table, shape (n_contexts, n_tokens)."""
     law = np.zeros((len(supports), supports.n_tokens))
-    law[supports.row, supports.tokens] = supports.chances
+    law[supports.row, supports.tokens] = supports.probabilities
     return law
 
 
@@ -126,7 +126,7 @@ def find_excess(supports: Supports, logits: Float64) -> float:
     top = logits.max(axis=1)
     sums = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
     logs = logits[supports.row, supports.tokens] - sums[supports.row]
-    return float(supports.counts @ (np.log(supports.chances) - logs)) / supports.n_positions
+    return float(supports.counts @ (np.log(supports.probabilities) - logs)) / supports.n_positions
 
 
 def _logits(weights: Float64, features: Float64 | None) -> Float64:

@@ -49,7 +49,7 @@ class DecoderEvidence:
     def lateness(self) -> float:
         """η t π p of the rarest next token of any context, at the last record."""
         trace, supports = self.trace, self.trace.supports
-        least = float((supports.shares[supports.row] * supports.chances).min())
+        least = float((supports.shares[supports.row] * supports.probabilities).min())
         return trace.step_size * trace.steps[-1] * least
 
     @property

@@ -115,7 +115,7 @@ def find_compatibility(supports: Supports, features: Float64) -> Compatibility:
     """Find the W with the log-odds of every support, or why there is none."""
     one = np.flatnonzero(np.diff(supports.row) == 0)  # tokens that follow each other inside a support
     other = one + 1
-    log_odds = np.log(supports.chances[one] / supports.chances[other])
+    log_odds = np.log(supports.probabilities[one] / supports.probabilities[other])
     contexts = supports.row[one]
     left, singular, axes = np.linalg.svd(features, full_matrices=False)
     kept = singular > NEGLIGIBLE * singular.max(initial=0.0)
@@ -377,7 +377,7 @@ class EmbeddedLimit(Printed):
         return float((self.direction**2).sum())
 
     def predict_proba(self, features: Any) -> Float64:
-        """The chances of all next tokens in the limit, shape (n_tokens,).
+        """The probabilities of all next tokens in the limit, shape (n_tokens,).
 
         After a context of the corpus, its support and what cannot be told from it share the limit, by the
         finite scores of the solution itself. Elsewhere the token whose growing score is the largest has it
@@ -390,9 +390,9 @@ class EmbeddedLimit(Printed):
             members, scores = self.solved.merged[same[0]], self.solved.scores[same[0]]
         else:
             members, scores = self._extend(given)
-        chances = np.zeros(len(members))
-        chances[members] = np.exp(scores[members] - scores[members].max())
-        return chances / chances.sum()
+        probabilities = np.zeros(len(members))
+        probabilities[members] = np.exp(scores[members] - scores[members].max())
+        return probabilities / probabilities.sum()
 
     def _extend(self, given: Float64) -> tuple[Bool, Float64]:
         """The tokens that share the limit for features that no context has, and their finite scores.
@@ -441,18 +441,18 @@ class EmbeddedLimit(Printed):
         return self.loss + self.excess_at(step, step_size)
 
     def explain(self, number: int) -> DecoderExplanation:
-        """Why the decoder ends with these chances after a context of the corpus, by its number."""
+        """Why the decoder ends with these probabilities after a context of the corpus, by its number."""
         number = whole_number(number, "number", most=len(self.supports) - 1)
-        chances = self.predict_proba(self.features[number])
+        probabilities = self.predict_proba(self.features[number])
         members = np.flatnonzero(self.solved.merged[number])
-        order = members[np.argsort(-chances[members], kind="stable")]
+        order = members[np.argsort(-probabilities[members], kind="stable")]
         pairs = self.supports.pairs_of(number)
         counts = np.zeros(self.supports.n_tokens, np.int64)
         counts[self.supports.tokens[pairs]] = self.supports.counts[pairs]
         scores = self.solved.scores[number, order]
         alike = int((self.solved.merged == self.solved.merged[number]).all(axis=1).sum()) - 1
         names = tuple(name_token(self.vocabulary, token) for token in order.tolist())
-        columns = chances[order], scores - scores.mean(), counts[order]
+        columns = probabilities[order], scores - scores.mean(), counts[order]
         return DecoderExplanation(f"context {number}", names, *columns, self.supports.n_tokens, alike)
 
     def to_dict(self) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class DecoderLimit(Tabular):
     >>> limit.logits_at("a", 1000).round(3).tolist(), limit.asymptote_at("a", 1000).round(3).tolist()
     ([-3.943, 2.521, 1.421], [-3.944, 2.522, 1.423])
     >>> limit.table().slice(0, 1).to_pylist()
-    [{'context': ['a'], 'token': 'b', 'count': 3, 'chance': 0.75}]
+    [{'context': ['a'], 'token': 'b', 'count': 3, 'probability': 0.75}]
     >>> (1000 * limit.excesses_at([1000])).round(3).tolist(), limit.to_pandas()["context"][0]
     ([2.023], ('a',))
     >>> import tempfile
@@ -138,7 +138,7 @@ class DecoderLimit(Tabular):
         return squared_norm(self.supports)
 
     def predict_proba(self, context: Any, *, step: int | None = None, step_size: float = 1.0) -> Float64:
-        """The chances of all next tokens, shape (n_tokens,): in the limit, or after ``step`` steps.
+        """The probabilities of all next tokens, shape (n_tokens,): in the limit, or after ``step`` steps.
 
         In the limit they are those of the corpus. A context that never occurs keeps W = 0: all are alike.
         """
@@ -151,9 +151,9 @@ class DecoderLimit(Tabular):
         size = self.supports.n_tokens
         if number is None:
             return np.full(size, 1.0 / size)
-        chances, pairs = np.zeros(size), self.supports.pairs_of(number)
-        chances[self.supports.tokens[pairs]] = self.supports.chances[pairs]
-        return chances
+        probabilities, pairs = np.zeros(size), self.supports.pairs_of(number)
+        probabilities[self.supports.tokens[pairs]] = self.supports.probabilities[pairs]
+        return probabilities
 
     def direction(self, context: Any) -> Float64:
         """The column of W^mm of a context: what grows like ln t, shape (n_tokens,)."""
@@ -214,7 +214,7 @@ class DecoderLimit(Tabular):
         return np.array(excesses).reshape(given.shape)
 
     def explain(self, context: Any) -> DecoderExplanation:
-        """Why the decoder ends with these chances after a context."""
+        """Why the decoder ends with these probabilities after a context."""
         return explain_support(self._ask(context), self.supports, self.vocabulary)
 
     def to_dict(self) -> dict[str, Any]:
@@ -258,7 +258,7 @@ class DecoderLimit(Tabular):
         return [self.explain(self.supports.contexts[number].tolist()) for number in order.tolist()]
 
     def _table(self) -> pa.Table:
-        """The table of the supports: context, token, count and chance."""
+        """The table of the supports: context, token, count and probability."""
         return self.supports.table()
 
     def to_pandas(self, vocabulary: Worded | None = None) -> Any:

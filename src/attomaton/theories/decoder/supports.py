@@ -29,7 +29,7 @@ SUPPORTS = pa.schema(
         ("context", pa.large_list(pa.int32())),
         ("token", pa.int32()),
         ("count", pa.int64()),
-        ("chance", pa.float64()),
+        ("probability", pa.float64()),
     ]
 )
 
@@ -77,10 +77,10 @@ class Supports(Tabular):
     --------
     >>> offsets, tokens, counts = np.array([0, 2, 3]), np.array([1, 2, 0]), np.array([3, 1, 4])
     >>> supports = Supports(np.array([[0], [1]]), offsets, tokens, counts, n_tokens=3)
-    >>> supports, supports.sizes.tolist(), supports.shares.tolist(), supports.chances.tolist()
+    >>> supports, supports.sizes.tolist(), supports.shares.tolist(), supports.probabilities.tolist()
     (Supports(2 contexts, 3 pairs, vocabulary of 3), [2, 1], [0.5, 0.5], [0.75, 0.25, 1.0])
     >>> round(supports.entropy, 4), supports.find([1]), supports.table().column_names
-    (0.2812, 1, ['context', 'token', 'count', 'chance'])
+    (0.2812, 1, ['context', 'token', 'count', 'probability'])
     >>> supports.tokens[supports.pairs_of(0)].tolist(), supports.find_all([[0], [2], [7]])
     ([1, 2], [0, None, None])
     >>> supports.number_all(np.array([[1], [2]]))[1].tolist()
@@ -126,7 +126,7 @@ class Supports(Tabular):
         width = self.contexts.shape[1]
         given = self.contexts[self.row].ravel(), np.arange(len(self.tokens) + 1) * width
         columns = {"context": (given[1], given[0]), "token": self.tokens.astype(np.int32)}
-        return make_table(SUPPORTS, {**columns, "count": self.counts, "chance": self.chances})
+        return make_table(SUPPORTS, {**columns, "count": self.counts, "probability": self.probabilities})
 
     @cached_property
     def row(self) -> Int64:
@@ -154,14 +154,14 @@ class Supports(Tabular):
         return self.totals / self.n_positions
 
     @cached_property
-    def chances(self) -> Float64:
+    def probabilities(self) -> Float64:
         """p_jz of each pair, shape (n_pairs,)."""
         return self.counts / self.totals[self.row]
 
     @cached_property
     def entropy(self) -> float:
         """H = −Σ π_j p_jz ln p_jz, in nats by position: no decoder of these contexts has a smaller loss."""
-        return float((self.counts * -np.log(self.chances)).sum() / self.n_positions) + 0.0
+        return float((self.counts * -np.log(self.probabilities)).sum() / self.n_positions) + 0.0
 
     def pairs_of(self, number: int) -> slice:
         """The pairs of a context."""

@@ -1,4 +1,4 @@
-"""Why a decoder ends with these chances after a context."""
+"""Why a decoder ends with these probabilities after a context."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +45,7 @@ def ask(context: Any, supports: Supports, vocabulary: Vocabulary | None) -> Deco
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DecoderExplanation(Printed):
-    """One context: its support, with the tokens of it by falling chance.
+    """One context: its support, with the tokens of it by falling probability.
 
     Attributes
     ----------
@@ -53,8 +53,8 @@ class DecoderExplanation(Printed):
         Its tokens.
     tokens : tuple of str
         The support, likeliest first; empty if the context never occurs.
-    chances : float64 array, shape (support,)
-        Their chances in the limit.
+    probabilities : float64 array, shape (support,)
+        Their probabilities in the limit.
     finite : float64 array, shape (support,)
         Their log-odds against the mean of the support: where the finite part of W ends.
     counts : int64 array, shape (support,)
@@ -74,7 +74,7 @@ class DecoderExplanation(Printed):
 
     context: str
     tokens: tuple[str, ...]
-    chances: Float64
+    probabilities: Float64
     finite: Float64
     counts: Int64
     n_tokens: int
@@ -96,14 +96,16 @@ class DecoderExplanation(Printed):
     def to_dict(self, *, shown: int = SHOWN) -> dict[str, Any]:
         """The context and its likeliest next tokens as plain JSON values."""
         shown = whole_number(shown, "shown", least=1)
-        columns = (self.tokens, self.chances.tolist(), self.finite.tolist(), self.counts.tolist())
+        columns = (self.tokens, self.probabilities.tolist(), self.finite.tolist(), self.counts.tolist())
         rows = list(zip(*columns, strict=True))[:shown]
         return {
             "context": self.context,
             "positions": self.positions,
             "support": self.support,
             "alike": self.alike,
-            "tokens": [dict(zip(("token", "chance", "finite", "count"), row, strict=True)) for row in rows],
+            "tokens": [
+                dict(zip(("token", "probability", "finite", "count"), row, strict=True)) for row in rows
+            ],
         }
 
     @property
@@ -112,7 +114,7 @@ class DecoderExplanation(Printed):
         if not self.support:
             return (
                 f"{self.context!r} never stands before a token, so its weights stay 0 and all "
-                f"{self.n_tokens:,} tokens keep the same chance."
+                f"{self.n_tokens:,} tokens keep the same probability."
             )
         times = "once" if self.positions == 1 else f"{self.positions:,} times"
         begin = f"After {self.context!r}, seen {times}, {self.support:,} of {self.n_tokens:,} tokens follow"
@@ -126,11 +128,14 @@ class DecoderExplanation(Printed):
         )
 
     def _blocks(self) -> list[Block]:
-        columns = (self.tokens, self.chances.tolist(), self.finite.tolist(), self.counts.tolist())
+        columns = (self.tokens, self.probabilities.tolist(), self.finite.tolist(), self.counts.tolist())
         first = zip(*(column[:SHOWN] for column in columns), strict=True)
-        rows = [(token, f"{chance:.3g}", f"{odds:.3f}", f"{seen:,}") for token, chance, odds, seen in first]
+        rows = [
+            (token, f"{probability:.3g}", f"{odds:.3f}", f"{seen:,}")
+            for token, probability, odds, seen in first
+        ]
         rest = self.support - SHOWN
-        grid = Grid("", ["next token", "chance", "log-odds", "seen"], rows)
+        grid = Grid("", ["next token", "probability", "log-odds", "seen"], rows)
         return [self.sentence, *([grid] * bool(rows)), *([f"and {rest:,} more"] * (rest > 0))]
 
 
@@ -142,15 +147,15 @@ def explain_support(
         nothing = np.zeros(0), np.zeros(0), np.zeros(0, np.int64)
         return DecoderExplanation(request.name, (), *nothing, supports.n_tokens, 0)
     pairs = supports.pairs_of(request.number)
-    chances, counts, own = supports.chances[pairs], supports.counts[pairs], supports.tokens[pairs]
+    probabilities, counts, own = supports.probabilities[pairs], supports.counts[pairs], supports.tokens[pairs]
     order = np.argsort(-counts, kind="stable")
-    logs = np.log(chances)
+    logs = np.log(probabilities)
     same = supports.offsets[:-1][supports.sizes == len(own)]
     alike = (supports.tokens[same[:, None] + np.arange(len(own))] == own).all(axis=1)
     return DecoderExplanation(
         request.name,
         tuple(name_token(vocabulary, token) for token in own[order].tolist()),
-        chances[order],
+        probabilities[order],
         (logs - logs.mean())[order],
         counts[order],
         supports.n_tokens,

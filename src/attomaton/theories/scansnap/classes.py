@@ -103,8 +103,8 @@ class CorpusClasses:
                 "give one query and one label for each class, and one offset more"
             )
         shares = check_floats(self.shares, (len(offsets) - 1,), "shares")
-        chances = check_floats(self.probabilities, (len(ids["tokens"]),), "probabilities")
-        keep_checked(self, offsets=offsets, shares=shares, probabilities=chances, n_tokens=size, **ids)
+        probabilities = check_floats(self.probabilities, (len(ids["tokens"]),), "probabilities")
+        keep_checked(self, offsets=offsets, shares=shares, probabilities=probabilities, n_tokens=size, **ids)
 
     def __len__(self) -> int:
         return len(self.queries)

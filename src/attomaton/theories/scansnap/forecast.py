@@ -340,8 +340,8 @@ def define_distinct(classes: CorpusClasses, tolerance: float = 0.0) -> dict[int,
     """The definition: token → class, for tokens of which all but ``tolerance`` is in one class."""
     held: dict[int, dict[int, float]] = defaultdict(dict)
     for number in range(len(classes)):
-        for token, chance in zip(*classes.entries_of(number), strict=True):
-            held[int(token)][number] = classes.shares[number] * chance
+        for token, probability in zip(*classes.entries_of(number), strict=True):
+            held[int(token)][number] = classes.shares[number] * probability
     found: dict[int, int] = {}
     for token, masses in held.items():
         best = max(masses, key=masses.__getitem__)

@@ -163,10 +163,12 @@ def decode(attention: Float64, decoder: Float64, answer: Int64, n_tokens: int) -
     n_others = n_tokens - decoder.shape[1] + 1
     logits = features @ decoder
     logits[:, -1] += np.log(n_others) if n_others else -np.inf
-    chances = log_softmax(logits, axis=1)
-    missed = -np.exp(chances)
+    probabilities = log_softmax(logits, axis=1)
+    missed = -np.exp(probabilities)
     missed[row, answer] += 1.0
-    returned = missed @ decoder.T  # the others' column counts once for each of them, and so does its chance
+    returned = (
+        missed @ decoder.T
+    )  # the others' column counts once for each of them, and so does its probability
     across = returned - features * (features * returned).sum(axis=1, keepdims=True)
     missed[:, -1] /= max(n_others, 1)
-    return DecoderOutput(-chances[row, answer], features, missed, returned, across / norms)
+    return DecoderOutput(-probabilities[row, answer], features, missed, returned, across / norms)

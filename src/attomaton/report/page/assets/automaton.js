@@ -85,19 +85,19 @@ function countTokens(context) {
   return [...counts].sort((one, other) => one[0] - other[0]).map(([token, times]) => ({ token, times }));
 }
 
-// Every distinct token of the context with its chance; which components are retrieved, beaten, incomparable.
+// Every distinct token of the context with its probability; which components are retrieved, beaten, incomparable.
 function answer(graph, context, tie) {
   const entries = countTokens(context);
   for (const entry of entries) {
     entry.row = graph && graph.rowOf.has(entry.token) ? graph.rowOf.get(entry.token) : null;
     entry.seen = entry.row !== null;
     entry.taken = false;
-    entry.chance = 0;
+    entry.probability = 0;
   }
   const seen = entries.filter((entry) => entry.seen);
   if (!seen.length) {
     for (const entry of entries) {
-      entry.chance = entry.times / context.length;
+      entry.probability = entry.times / context.length;
       entry.taken = true;
     }
     return { entries, rule: "BACK_OFF", retrieved: [], beaten: [], incomparable: [] };
@@ -111,7 +111,7 @@ function answer(graph, context, tie) {
     entry.odds = entry.times * Math.exp(graph.soft[entry.row] - largest);
     total += entry.odds;
   }
-  for (const entry of taken) entry.chance = entry.odds / total;
+  for (const entry of taken) entry.probability = entry.odds / total;
   return { entries, ...compare(graph, seen, taken) };
 }
 

@@ -150,16 +150,16 @@ class ContextBox {
 
   // The answer in one line, for those who listen.
   say(found) {
-    const best = [...found.entries].sort((one, other) => other.chance - one.chance).slice(0, 3);
+    const best = [...found.entries].sort((one, other) => other.probability - one.probability).slice(0, 3);
     return (
       `${found.rule.toLowerCase().replaceAll("_", " ")}: ` +
-      best.map((entry) => `${cut(this.automaton.name(entry.token), 30)} ${percent(entry.chance)}`).join(", ")
+      best.map((entry) => `${cut(this.automaton.name(entry.token), 30)} ${percent(entry.probability)}`).join(", ")
     );
   }
 
   showStrip(found) {
     const weight = new Map(
-      found ? found.entries.map((entry) => [entry.token, entry.chance / entry.times]) : [],
+      found ? found.entries.map((entry) => [entry.token, entry.probability / entry.times]) : [],
     );
     this.strip.replaceChildren(
       ...this.ids.map((id, place) => {
@@ -242,11 +242,11 @@ class ContextBox {
   tabulate(found, graph) {
     const score = (entry) => (entry.seen ? graph.hard[entry.row] : -Infinity);
     const entries = [...found.entries].sort(
-      (one, other) => other.chance - one.chance || score(other) - score(one),
+      (one, other) => other.probability - one.probability || score(other) - score(one),
     );
     const rows = entries.map((entry) => {
       const bar = make("span", { class: "bar" });
-      bar.style.width = `${100 * entry.chance}%`;
+      bar.style.width = `${100 * entry.probability}%`;
       return make(
         "tr",
         { class: entry.taken ? "taken" : null, "data-token": entry.token },
@@ -259,7 +259,7 @@ class ContextBox {
         make(
           "td",
           null,
-          make("data", { value: entry.chance }, entry.chance.toFixed(6)),
+          make("data", { value: entry.probability }, entry.probability.toFixed(6)),
           make("span", { class: "track", "aria-hidden": "true" }, bar),
         ),
         make("td", null, count(entry.times)),
