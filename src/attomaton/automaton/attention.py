@@ -182,7 +182,7 @@ class Attention(ABC):
         return self.predict_bags(count_all_tokens(samples))
 
     def predict(self, context: Context) -> dict[Any, float]:
-        """Token → the probability that it comes next, likeliest first; those with probability 0 are not in it.
+        """Token → the probability that it comes next, likeliest first; zeros are left out.
 
         Tokens are texts where there is a vocabulary, ids where there is none. Only tokens of the context can
         be there. For numbers by id see :meth:`predict_proba`.

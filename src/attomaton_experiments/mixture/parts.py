@@ -52,7 +52,7 @@ class MixturePart(Protocol):
         ...
 
     def law(self, reading: MixtureText, place: int) -> Float64:
-        """All probabilities at one position, shape (n_tokens,): they sum to 1, or are all 0 if it is silent."""
+        """All probabilities at one position, shape (n_tokens,): their sum is 1, or 0 if it is silent."""
         ...
 
 

@@ -68,7 +68,7 @@ def fit_weights(
     silent = (sure == 0) & (probabilities > 0)
     if silent.any() or not (probabilities > 0).any(1).all():
         raise MismatchedParts(
-            "a silent part has a probability above 0, or no part gives a token any; add a part that is never silent"
+            "a silent part gives a probability, or no part gives a token any; add a part that is never silent"
         )
     speaks = sure > 0
     overall = np.full(probabilities.shape[1], 1 / probabilities.shape[1])
