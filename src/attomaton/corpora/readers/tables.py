@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Literal, cast
 
 import numpy as np
 import pyarrow as pa
 
 from attomaton.base.errors import AttomatonError, UnreadableSource, UnsupportedOption
 from attomaton.base.ragged import offsets_of
-from attomaton.base.tables import Int64, Integers, arrow_compute
+from attomaton.base.tables import Int64, Integers, arrow_compute, arrow_parquet
 from attomaton.corpora.budgets import CONTAINER, FOOTER, PIECE_ROWS, UNPACKED, shown, unpacked_most
 from attomaton.corpora.readers.batches import (
     BATCH_BYTES,
@@ -33,39 +33,45 @@ from attomaton.corpora.readers.records import MemoryReader
 
 _arrow: Any = pa
 _types: Any = pa.types
-NAMES = ("text", "content", "tokens", "input_ids", "ids")
+COLUMN_NAMES = ("text", "content", "tokens", "input_ids", "ids")
 """Columns that are taken without being named, if only one of them is there."""
+LISTED_COLUMNS = 20  # columns that an error lists
+BATCH_ROWS = 1000  # rows that are read at once, where nothing speaks against it
+SAMPLE_ROWS = 100  # rows of a pandas column that are looked at to see what it holds
+ARROW_MAGIC = b"ARROW1"
+ID_BYTES = 4  # of a token id in memory
+FRAME_TYPES = ("DataFrame", "LazyFrame", "Series", "Index")
 ADVICE = "split the document"
-FIELDS = 20  # columns that an error lists
 
 
 def find_column(schema: Any, reading: Reading, source: str) -> str:
     """The name of the column to read; an error lists the columns if it is not clear which."""
-    kinds = {field.name: _kind(field.type) for field in schema}
-    present = ", ".join(shown(f"{field.name}: {field.type}") for field in list(schema)[:FIELDS]) or "none"
-    present += f" and {len(kinds) - FIELDS:,} more" if len(kinds) > FIELDS else ""
-    if reading.column is not None:
-        if reading.column not in kinds:
-            raise UnreadableSource(f"{source} has no column {reading.column!r}; it has {present}")
-        chosen = reading.column
-    else:
+    kinds = {field.name: _document_kind(field.type) for field in schema}
+    present = (
+        ", ".join(shown(f"{field.name}: {field.type}") for field in list(schema)[:LISTED_COLUMNS]) or "none"
+    )
+    present += f" and {len(kinds) - LISTED_COLUMNS:,} more" if len(kinds) > LISTED_COLUMNS else ""
+    name = reading.column
+    if name is None:
         usable = [name for name, kind in kinds.items() if kind is not None]
-        named = [name for name in usable if name in NAMES] or usable
-        if not named:
+        candidates = [name for name in usable if name in COLUMN_NAMES] or usable
+        if not candidates:
             raise UnreadableSource(
                 f"{source} has no column of text or of lists of integers (it has {present}); write one"
             )
-        if len(named) > 1:
-            several = ", ".join(map(shown, named[:FIELDS]))
+        if len(candidates) > 1:
+            several = ", ".join(map(shown, candidates[:LISTED_COLUMNS]))
             raise UnreadableSource(f"{source} has several columns to read ({several}); name one with column")
-        chosen = named[0]
-    if kinds[chosen] is None:
-        kind = next(field.type for field in schema if field.name == chosen)
+        return candidates[0]
+    if name not in kinds:
+        raise UnreadableSource(f"{source} has no column {name!r}; it has {present}")
+    if kinds[name] is None:
+        arrow_type = next(field.type for field in schema if field.name == name)
         raise UnreadableSource(
-            f"{source}, column {shown(chosen)!r}, is {shown(str(kind))}; documents are "
+            f"{source}, column {shown(name)!r}, is {shown(str(arrow_type))}; documents are "
             "text, or lists of integers that are not nested further: name another column"
         )
-    return chosen
+    return name
 
 
 def read_column(array: Any, first_row: int, source: str, reading: Reading) -> Iterator[Batch]:
@@ -73,42 +79,46 @@ def read_column(array: Any, first_row: int, source: str, reading: Reading) -> It
     try:  # an array from a damaged file may point outside its buffers
         array.validate(full=True)
     except pa.ArrowInvalid:
-        same = {"string": _arrow.binary(), "large_string": _arrow.large_binary()}.get(str(array.type))
-        if same is None:
+        binary = {"string": _arrow.binary(), "large_string": _arrow.large_binary()}.get(str(array.type))
+        if binary is None:
             raise
-        array.view(same).validate(full=True)  # bad UTF-8 is named below
-    texts = _kind(array.type) == "text"
+        array.view(binary).validate(full=True)  # bad UTF-8 is named below
+    is_text = _document_kind(array.type) == "text"
     skips = Skips(reading)
     for first in range(0, len(array), PIECE_ROWS):
         rows = array.slice(first, PIECE_ROWS)
-        sizes = _sizes(rows)
-        for start, stop in pairwise(_cuts(sizes)):
+        sizes = _row_sizes(rows)
+        for start, stop in pairwise(_cut_rows(sizes)):
             piece = rows.slice(start, stop - start)
             numbers = first_row + first + np.arange(start, stop, dtype=np.int64)
-            if texts:
-                yield _texts(piece, numbers, sizes[start:stop], source, reading, skips)
+            if is_text:
+                yield _text_batch(piece, numbers, sizes[start:stop], source, reading, skips)
             else:
-                yield _tokens(piece, numbers, source, reading, skips)
+                yield _token_batch(piece, numbers, source, reading, skips)
 
 
-def _sizes(array: Any) -> Int64:
+def _row_sizes(array: Any) -> Int64:
     """The bytes of each row once it is unpacked; rows can share theirs, so the array may have fewer."""
-    kind = array.type
-    if _types.is_dictionary(kind):
-        of_value = np.append(_sizes(array.dictionary), 0)  # the last for rows that are null
-        places = array.indices.fill_null(len(of_value) - 1) if array.null_count else array.indices
-        return of_value[np.minimum(places.to_numpy(zero_copy_only=False).astype(np.int64), len(of_value) - 1)]
-    if _types.is_string_view(kind):
-        views: Int64 = np.frombuffer(array.buffers()[1] or b"", np.int32)[::4].astype(np.int64)
-        return views[array.offset : array.offset + len(array)]
-    if _kind(kind) == "text":
-        bytes_of = arrow_compute().binary_length(array).fill_null(0)
-        return bytes_of.to_numpy(zero_copy_only=False).astype(np.int64)
-    lengths = arrow_compute().list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
-    return 4 * lengths.astype(np.int64)
+    if _types.is_dictionary(array.type):
+        value_sizes = np.append(_row_sizes(array.dictionary), 0)  # the last for rows that are null
+        null = len(value_sizes) - 1
+        indices = array.indices.fill_null(null) if array.null_count else array.indices
+        return value_sizes[np.minimum(indices.to_numpy(zero_copy_only=False).astype(np.int64), null)]
+    if _types.is_string_view(array.type):  # views of 16 bytes, which begin with the length
+        lengths: Int64 = np.frombuffer(array.buffers()[1] or b"", np.int32)[::4].astype(np.int64)
+        return lengths[array.offset : array.offset + len(array)]
+    if _document_kind(array.type) == "text":
+        n_bytes = arrow_compute().binary_length(array).fill_null(0)
+        return n_bytes.to_numpy(zero_copy_only=False).astype(np.int64)
+    return ID_BYTES * _list_lengths(array)
 
 
-def _cuts(sizes: Int64) -> list[int]:
+def _list_lengths(array: Any) -> Int64:
+    lengths = arrow_compute().list_value_length(array).fill_null(0)
+    return lengths.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _cut_rows(sizes: Int64) -> list[int]:
     """Where to cut rows of these sizes into pieces: 0, …, the number of rows."""
     ends = np.cumsum(sizes)
     cuts = [0]
@@ -119,83 +129,85 @@ def _cuts(sizes: Int64) -> list[int]:
     return cuts
 
 
-def _kind(kind: Any) -> str | None:
-    if _types.is_dictionary(kind):
-        return "text" if _kind(kind.value_type) == "text" else None
-    if _types.is_string(kind) or _types.is_large_string(kind) or _types.is_string_view(kind):
+def _document_kind(arrow_type: Any) -> Literal["text", "ids"] | None:
+    """What documents a column of this type holds; None if it holds none."""
+    if _types.is_dictionary(arrow_type):
+        return "text" if _document_kind(arrow_type.value_type) == "text" else None
+    if (
+        _types.is_string(arrow_type)
+        or _types.is_large_string(arrow_type)
+        or _types.is_string_view(arrow_type)
+    ):
         return "text"
-    fixed = _types.is_fixed_size_list(kind) and kind.list_size > 0
-    lists = _types.is_list(kind) or _types.is_large_list(kind) or fixed
-    return "ids" if lists and _types.is_integer(kind.value_type) else None
+    is_fixed = _types.is_fixed_size_list(arrow_type) and arrow_type.list_size > 0
+    is_list = _types.is_list(arrow_type) or _types.is_large_list(arrow_type) or is_fixed
+    return "ids" if is_list and _types.is_integer(arrow_type.value_type) else None
 
 
-def _texts(array: Any, rows: Int64, sizes: Int64, source: str, reading: Reading, skips: Skips) -> TextBatch:
+def _text_batch(
+    array: Any, rows: Int64, sizes: Int64, source: str, reading: Reading, skips: Skips
+) -> TextBatch:
     texts: list[str] = []
-    good: list[int] = []
+    good_rows: list[int] = []
     values: Any = array
     if int(sizes.max(initial=0)) <= reading.max_bytes:
         with suppress(UnicodeDecodeError):  # which row is wrong is said below
             values = array.to_pylist()
     for row, size, value in zip(rows.tolist(), sizes.tolist(), values, strict=True):
-        place = f"{source}, row {row},"
+        where = f"{source}, row {row},"
         try:
             if size > reading.max_bytes:
-                raise too_long(place, reading, advice=ADVICE)
+                raise too_long(where, reading, advice=ADVICE)
             text = value.as_py() if values is array else value
             if text is None:
-                raise UnreadableSource(f"{place} is null, not text; drop the row")
-            texts.append(checked_text(text, place))
+                raise UnreadableSource(f"{where} is null, not text; drop the row")
+            texts.append(checked_text(text, where))
         except UnicodeDecodeError as error:
-            reason = f"{place} is not UTF-8 text (byte {error.start}: {error.reason})"
+            reason = f"{where} is not UTF-8 text (byte {error.start}: {error.reason})"
             skips.add(UnreadableSource(f"{reason}; convert it to UTF-8 first"))
         except UnreadableSource as error:
             skips.add(error)
         else:
-            good.append(row)
-    return TextBatch(texts, np.array(good, np.int64), skips.take())
+            good_rows.append(row)
+    return TextBatch(texts, np.array(good_rows, np.int64), skips.take())
 
 
-def _tokens(array: Any, rows: Int64, source: str, reading: Reading, skips: Skips) -> TokenBatch:
+def _token_batch(array: Any, rows: Int64, source: str, reading: Reading, skips: Skips) -> TokenBatch:
     """Lists of ids; the common case, in which nothing is wrong, looks at all of them at once."""
     flat: Any = array.flatten()
-    lengths: Int64 = arrow_compute().list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
-    if not array.null_count and not flat.null_count and 4 * int(lengths.max(initial=0)) <= reading.max_bytes:
+    lengths = _list_lengths(array)
+    longest = ID_BYTES * int(lengths.max(initial=0))
+    if not array.null_count and not flat.null_count and longest <= reading.max_bytes:
         ids = flat.to_numpy(zero_copy_only=False)
         if bad_id(ids, source, reading.n_tokens) is None:
             return TokenBatch(offsets_of(lengths), ids.astype(np.int32), rows, skips.take())
     lists: list[Integers] = []
-    good: list[int] = []
+    good_rows: list[int] = []
     for row, scalar in zip(rows.tolist(), array, strict=True):
-        place = f"{source}, row {row}"
-        error: AttomatonError | None = None
-        if not scalar.is_valid:
-            error = UnreadableSource(f"{place}, is null, not a list of ids; drop the row")
-        elif scalar.values.null_count:
-            error = UnreadableSource(f"{place}, has a null among its ids; drop the row or mend it")
-        elif 4 * len(scalar.values) > reading.max_bytes:
-            error = too_long(f"{place},", reading, advice=ADVICE)
-        else:
-            lists.append(scalar.values.to_numpy(zero_copy_only=False))
-            error = bad_id(lists[-1], place, reading.n_tokens)
-            if error is None:
-                good.append(row)
-                continue
-            lists.pop()
-        skips.add(error)
-    return token_batch(lists, good, skips)
+        error = _bad_list(scalar, f"{source}, row {row}", reading)
+        if error is not None:
+            skips.add(error)
+            continue
+        lists.append(scalar.values.to_numpy(zero_copy_only=False))
+        good_rows.append(row)
+    return token_batch(lists, good_rows, skips)
 
 
-MAGIC = b"ARROW1"
-ROWS = 1000  # rows that are read at once, where nothing speaks against it
+def _bad_list(scalar: Any, where: str, reading: Reading) -> AttomatonError | None:
+    """The error for a row that is not a list of ids, if it is not."""
+    if not scalar.is_valid:
+        return UnreadableSource(f"{where}, is null, not a list of ids; drop the row")
+    if scalar.values.null_count:
+        return UnreadableSource(f"{where}, has a null among its ids; drop the row or mend it")
+    if ID_BYTES * len(scalar.values) > reading.max_bytes:
+        return too_long(f"{where},", reading, advice=ADVICE)
+    return bad_id(scalar.values.to_numpy(zero_copy_only=False), where, reading.n_tokens)
 
 
 def open_parquet(file: BinaryIO) -> Any:
     """A Parquet file whose footer has no text or list that is longer than the file could hold."""
-    from pyarrow import parquet
-
-    tables: Any = parquet
     size = file.seek(0, 2)
-    return tables.ParquetFile(
+    return arrow_parquet().ParquetFile(
         _arrow.PythonFile(file, "r"),
         buffer_size=1 << 20,
         pre_buffer=False,
@@ -212,39 +224,39 @@ class ParquetReader(TableReader):
     def table(self) -> Any:
         """All rows of a file that does not say that it is too large."""
         with self.file.open_raw() as raw:
-            opened = open_parquet(raw)
-            about = opened.metadata
-            size = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
-            self.check_size(max(size, about.num_rows))
-            return opened.read(use_threads=False)
+            parquet = open_parquet(raw)
+            footer = parquet.metadata
+            size = sum(footer.row_group(group).total_byte_size for group in range(footer.num_row_groups))
+            self.check_size(max(size, footer.num_rows))
+            return parquet.read(use_threads=False)
 
     def batches(self) -> Iterator[Batch]:
         """The documents; rows are numbered from 0."""
         row = 0
-        with naming(self.source, lambda: f", after row {row},"), self.file.open_raw() as file:
-            stored, table = file.seek(0, 2), open_parquet(file)
-            name = find_column(table.schema_arrow, self.reading, self.source)
-            for group in range(table.num_row_groups):
-                at_once = self._rows_at_once(table, group, stored)
-                for batch in table.iter_batches(
-                    at_once, row_groups=[group], columns=[name], use_threads=False
+        with naming(self.source, lambda: f", after row {row},"), self.file.open_raw() as raw:
+            file_size, parquet = raw.seek(0, 2), open_parquet(raw)
+            name = find_column(parquet.schema_arrow, self.reading, self.source)
+            for group in range(parquet.num_row_groups):
+                batch_rows = self._batch_rows(parquet, group, file_size)
+                for batch in parquet.iter_batches(
+                    batch_rows, row_groups=[group], columns=[name], use_threads=False
                 ):
                     yield from read_column(batch.column(0), row, self.source, self.reading)
                     row += len(batch)
 
-    def _rows_at_once(self, table: Any, group: int, stored: int) -> int:
+    def _batch_rows(self, parquet: Any, group: int, file_size: int) -> int:
         """How many rows may be read together, by the size that the file gives for the group; at least one.
 
         Arrow's metadata of a column is not asked: where a footer is damaged that would end the process.
         """
-        about, limit = table.metadata.row_group(group), self.reading.max_bytes
-        rows, size = max(1, about.num_rows), max(1, about.total_byte_size)
-        if size // rows > unpacked_most(stored, limit):
+        footer, limit = parquet.metadata.row_group(group), self.reading.max_bytes
+        rows, size = max(1, footer.num_rows), max(1, footer.total_byte_size)
+        if size // rows > unpacked_most(file_size, limit):
             raise UnreadableSource(
                 f"{self.source}, row group {group}, has rows that unpack to {size // rows:,} bytes each; "
                 "split the documents, or raise the limit (max_bytes; --max-document on the command line)"
             )
-        return max(1, min(ROWS, max(UNPACKED, 4 * limit) * rows // size))
+        return max(1, min(BATCH_ROWS, max(UNPACKED, 4 * limit) * rows // size))
 
 
 @dataclass(frozen=True)
@@ -259,26 +271,23 @@ class ArrowReader(FileReader):
         with naming(self.source, lambda: f", after row {row},"), self.file.open_raw() as raw:
             schema, _ = _open_arrow(raw, None)
             name = find_column(schema, self.reading, self.source)
-            _, tables = _open_arrow(raw, schema.get_all_field_indices(name))
-            for batch in tables:
+            _, batches = _open_arrow(raw, schema.get_all_field_indices(name))
+            for batch in batches:
                 yield from read_column(batch.column(0), row, self.source, self.reading)
                 row += len(batch)
 
 
 def _open_arrow(raw: Any, fields: list[int] | None) -> tuple[Any, Iterator[Any]]:
     """The schema and the batches; only some fields of these, if they are given."""
-    from pyarrow import ipc
-
     raw.seek(0)
-    begins = raw.read(6)
+    magic = raw.read(len(ARROW_MAGIC))
     raw.seek(0)
     file = _arrow.PythonFile(raw, "r")
-    interchange: Any = ipc
-    options = interchange.IpcReadOptions(included_fields=fields)
-    if begins == MAGIC:
-        table = interchange.open_file(file, options=options)
+    options = _arrow.ipc.IpcReadOptions(included_fields=fields)
+    if magic == ARROW_MAGIC:
+        table = _arrow.ipc.open_file(file, options=options)
         return table.schema, (table.get_batch(index) for index in range(table.num_record_batches))
-    stream = interchange.open_stream(file, options=options)
+    stream = _arrow.ipc.open_stream(file, options=options)
     return stream.schema, iter(stream)
 
 
@@ -315,11 +324,7 @@ class DatasetReader(HeldReader):
         dataset: Any = self.dataset
         if not hasattr(dataset, "iter"):
             raise UnreadableSource(f"{self.source} has splits ({', '.join(dataset)}); give one of them")
-        return dataset.with_format("arrow").iter(ROWS)
-
-
-FRAMES = ("DataFrame", "LazyFrame", "Series", "Index")
-HEAD = 100  # rows of a pandas column that are looked at to see what it holds
+        return dataset.with_format("arrow").iter(BATCH_ROWS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,66 +360,69 @@ def library_of(value: object) -> str:
 
 def is_frame(source: Any) -> bool:
     """Whether this is a frame or Series of pandas or Polars, or a table or array of Arrow."""
-    room, name = library_of(source), type(source).__name__
-    return (room in ("pandas", "polars") and name in FRAMES) or isinstance(
+    library, name = library_of(source), type(source).__name__
+    return (library in ("pandas", "polars") and name in FRAME_TYPES) or isinstance(
         source, _arrow.Table | _arrow.RecordBatch | _arrow.Array | _arrow.ChunkedArray
     )
 
 
 def read_frame(source: Any, reading: Reading) -> Reader:
     """The reader of a frame: of the column that is asked for, or the only one that fits."""
-    room = library_of(source)
+    library = library_of(source)
     if type(source).__name__ == "LazyFrame":
         raise UnreadableSource("the LazyFrame is not computed yet; give its .collect()")
-    if hasattr(source, "columns"):
-        called = f"the {room} frame"
-        column = _column_of(source, reading, called)
+    is_table = hasattr(source, "columns")
+    if is_table:
+        title = f"the {library} frame"
+        column = _column_of(source, reading, title)
     else:
-        called = f"the {room} column"
+        title = f"the {library} column"
         if reading.column not in (None, getattr(source, "name", None)):
             raise UnsupportedOption(
                 f"column is {shown(str(reading.column))!r}, and one column is given; leave it out"
             )
-        column = source if room == "pyarrow" else _to_arrow(source)
+        column = source if library == "pyarrow" else _to_arrow(source)
     if isinstance(column, list):
-        return MemoryReader(cast("list[Any]", column), reading, called)
+        return MemoryReader(cast("list[Any]", column), reading, title)
     if isinstance(column, _arrow.Array):
         column = _arrow.chunked_array([column])
-    kind = column.type
-    if not hasattr(source, "columns") and _types.is_integer(kind) and not column.null_count:
-        return MemoryReader([column.to_numpy()], reading, called)  # one document, as an array of ids is
-    lists = _types.is_list(kind) or _types.is_large_list(kind)
-    if lists and not _types.is_integer(kind.value_type):
-        return MemoryReader(column.to_pylist(), reading, called)
-    try:
-        find_column(_arrow.schema([("column", kind)]), Reading(column="column"), called)
-    except UnreadableSource as error:
+    if not is_table and _types.is_integer(column.type) and not column.null_count:
+        return MemoryReader([column.to_numpy()], reading, title)  # one document, as an array of ids is
+    is_list = _types.is_list(column.type) or _types.is_large_list(column.type)
+    if is_list and not _types.is_integer(column.type.value_type):
+        return MemoryReader(column.to_pylist(), reading, title)
+    if _document_kind(column.type) is None:
         raise UnreadableSource(
-            f"{called} holds {shown(str(kind))}; documents are texts, lists of tokens or lists of ids"
-        ) from error
-    return ColumnReader(column, reading, called)
+            f"{title} holds {shown(str(column.type))}; documents are texts, lists of tokens or lists of ids"
+        )
+    return ColumnReader(column, reading, title)
 
 
-def _column_of(frame: Any, reading: Reading, called: str) -> Any:
+def _column_of(frame: Any, reading: Reading, title: str) -> Any:
     """A column of a Polars frame, of an Arrow table, or of a pandas frame, which may hold any objects."""
-    pandas = library_of(frame) == "pandas"
-    table = frame if pandas or library_of(frame) == "pyarrow" else frame.to_arrow()
-    names = [str(name) for name in frame.columns] if pandas else table.schema.names
-    chosen = reading.column
-    if chosen is None and not pandas:
-        chosen = find_column(table.schema, reading, "the frame")
-    elif chosen is None:
-        fields: list[Any] = []
-        for place, name in enumerate(names):
-            column = _to_arrow(frame.iloc[:, place].dropna().head(HEAD))
-            fields.append(_arrow.field(name, _arrow.string() if isinstance(column, list) else column.type))
-        chosen = find_column(_arrow.schema(fields), reading, called)
-    if names.count(chosen) != 1:
-        number = "several columns" if chosen in names else "no column"
-        present = ", ".join(map(shown, names[:FIELDS])) or "none"
-        raise UnreadableSource(f"the frame has {number} called {chosen!r}; it has {present}")
-    place = names.index(chosen)
-    return _to_arrow(frame.iloc[:, place]) if pandas else table.column(place)
+    library = library_of(frame)
+    if library == "pandas":
+        names, schema = [str(name) for name in frame.columns], None
+        columns = [frame.iloc[:, index] for index in range(len(names))]
+    else:
+        table = frame if library == "pyarrow" else frame.to_arrow()
+        names, schema, columns = table.schema.names, table.schema, table.columns
+    name = reading.column
+    if name is None:
+        name = find_column(_guess_schema(names, columns) if schema is None else schema, reading, title)
+    if names.count(name) != 1:
+        number = "several columns" if name in names else "no column"
+        present = ", ".join(map(shown, names[:LISTED_COLUMNS])) or "none"
+        raise UnreadableSource(f"the frame has {number} called {name!r}; it has {present}")
+    column = columns[names.index(name)]
+    return _to_arrow(column) if library == "pandas" else column
+
+
+def _guess_schema(names: list[str], columns: list[Any]) -> Any:
+    """The Arrow types of pandas columns, by their first values; text, if they hold objects of any kind."""
+    arrays = [_to_arrow(column.dropna().head(SAMPLE_ROWS)) for column in columns]
+    types = [_arrow.string() if isinstance(array, list) else array.type for array in arrays]
+    return _arrow.schema(list(zip(names, types, strict=True)))
 
 
 def _to_arrow(series: Any) -> Any:
