@@ -93,32 +93,31 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803  the name that scikit-learn gives it
         """Learn from contexts ``X``, shape (n_samples, window), and labels ``y``, shape (n_samples,)."""
-        values, padded, y = self._check(X, y)
-        _multiclass.check_classification_targets(y)
-        self.classes_, number, counts = np.unique(y, return_inverse=True, return_counts=True)
-        self.class_frequencies_ = counts / len(number)
+        filled, hidden = _fill_masked(X)
+        values, labels = _validation.validate_data(self, filled, y)
+        tokens, padded = self._read_tokens(values, hidden)
+        _multiclass.check_classification_targets(labels)
+        self.classes_, class_of_sample, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        n_samples = len(class_of_sample)
+        self.class_frequencies_ = counts / n_samples
         is_token = np.zeros(len(counts), bool)  # classes that are tokens: the whole numbers from 0 up
         if self.classes_.dtype.kind in "iuf":
             is_token = self.classes_ >= 0
-        token = np.zeros(len(counts), np.int64)
-        token[is_token] = self.classes_[is_token].astype(np.int64)
-        size = self._n_tokens(values[~padded], token)
-        if size >= MAX_TOKENS:
-            raise InvalidSamples(
-                f"the largest token id is {size - 1}; attomaton takes fewer than {MAX_TOKENS:,} tokens: "
-                "renumber the ids that occur to 0, 1, 2 …"
-            )
-        possible = is_token[number]  # a label that is no token is in no context
-        inside = ~padded[possible]
+        token_of_class = np.zeros(len(counts), np.int64)
+        token_of_class[is_token] = self.classes_[is_token].astype(np.int64)
+        n_tokens = self._count_tokens(max(int(tokens[~padded].max()), int(token_of_class.max())))
+        self._is_class = np.zeros(n_tokens + 1, bool)  # by token; the last stands for all unknown tokens
+        self._is_class[token_of_class[is_token]] = True
+        self._column = np.zeros(n_tokens + 1, np.int64)
+        self._column[token_of_class[is_token]] = np.flatnonzero(is_token)
+        usable = is_token[class_of_sample]  # a label that is no token is in no context
+        in_context = ~padded[usable]
         samples = Samples.from_arrays(
-            values[possible][inside],
-            offsets_of(np.count_nonzero(inside, axis=1)),
-            token[number[possible]],
-            n_tokens=size,
+            tokens[usable][in_context],
+            offsets_of(np.count_nonzero(in_context, axis=1)),
+            token_of_class[class_of_sample[usable]],
+            n_tokens=n_tokens,
         )
-        self._is_class, self._column = np.zeros(size + 1, bool), np.zeros(size + 1, np.int64)
-        self._is_class[token[is_token]] = True
-        self._column[token[is_token]] = np.flatnonzero(is_token)
         solved = solve_samples(
             samples, embeddings=self.embeddings, min_support=self.min_support, atol=self.atol
         )
@@ -127,10 +126,10 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
                 warnings.warn(f"{solution.status.value}: {solution!r}", ConvergenceWarning, stacklevel=2)
         self.automaton_ = Automaton(solved.components, solved.hard, solved.soft)
         n_realisable = self.automaton_.components.edges.n_samples
-        self.n_unrealisable_ = len(number) - n_realisable
+        self.n_unrealisable_ = n_samples - n_realisable
         if not n_realisable:
             warnings.warn(
-                f"the labels of all {len(number)} samples are missing from their contexts, so attention has "
+                f"the labels of all {n_samples} samples are missing from their contexts, so attention has "
                 "nothing to learn: predictions are class frequencies; give as y the token that "
                 "follows each context",
                 stacklevel=2,
@@ -139,17 +138,18 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> Float64:  # noqa: N803
         """The probability of every class to be the next token, shape (n_samples, n_classes)."""
-        predicted = self._predict(X)
-        probabilities = np.tile(self.class_frequencies_, (predicted.n_samples, 1))
-        probabilities[predicted.bags.sample] = 0.0
-        probabilities[predicted.bags.sample, self._column[predicted.bags.token]] = predicted.probabilities
+        prediction = self._predict(X)
+        bags = prediction.bags
+        probabilities = np.tile(self.class_frequencies_, (prediction.n_samples, 1))
+        probabilities[bags.sample] = 0.0
+        probabilities[bags.sample, self._column[bags.token]] = prediction.probabilities
         return probabilities
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """The likeliest next token of every context, shape (n_samples,); of equals, the first class."""
-        predicted = self._predict(X)
-        best = np.full(predicted.n_samples, self.class_frequencies_.argmax())
-        sample, token = predicted.most_likely()
+        prediction = self._predict(X)
+        best = np.full(prediction.n_samples, self.class_frequencies_.argmax())
+        sample, token = prediction.most_likely()
         best[sample] = self._column[token]
         return self.classes_[best]
 
@@ -164,64 +164,73 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
     def _predict(self, X: Any) -> BatchPrediction:  # noqa: N803
         """What the automaton retrieves among the classes of each context."""
         _validation.check_is_fitted(self)
-        values, padded, _ = self._check(X)
-        size = self.automaton_.n_tokens
-        tokens = np.minimum(values, size)  # all unknown tokens become one that is no node of any graph
+        filled, hidden = _fill_masked(X)
+        values = _validation.validate_data(self, filled, reset=False)
+        tokens, padded = self._read_tokens(values, hidden)
+        unknown = self.automaton_.n_tokens  # the id of all unknown tokens, which is no node of any graph
         offsets = offsets_of(np.count_nonzero(~padded, axis=1))
         contexts = trusted(
             Samples,
-            values=tokens[~padded].astype(np.int32),
+            values=np.minimum(tokens[~padded], unknown).astype(np.int32),
             starts=offsets[:-1],
             stops=offsets[1:],
-            labels=np.full(len(values), size, np.int32),
-            n_tokens=size + 1,
+            labels=np.full(len(tokens), unknown, np.int32),
+            n_tokens=unknown + 1,
         )
         bags = count_all_tokens(contexts)
         return self.automaton_.predict_bags(bags.keep(self._is_class[bags.token]))
 
-    def _check(self, X: Any, y: Any = "no_validation") -> tuple[Int64, Bool, Any]:  # noqa: N803
-        """The contexts, shape (n_samples, window), where they are padding, and the labels."""
-        masked_array: Any = np.ma.MaskedArray
-        hidden, filled = False, X
-        if isinstance(X, masked_array):
-            hidden, filled = np.ma.getmaskarray(X), X.filled(0)
-        fitting = not isinstance(y, str)
-        checked: Any = _validation.validate_data(self, filled, y, reset=fitting)
-        values, labels = checked if fitting else (checked, None)
+    def _read_tokens(self, values: NDArray[Any], hidden: Bool | bool) -> tuple[Int64, Bool]:
+        """The token ids, shape (n_samples, window), and where they are padding."""
+        padded = np.zeros(values.shape, bool) | hidden
         if self.padding is not None:
             whole_number(self.padding, "padding", least=-LARGEST)
-        padded = hidden | (np.zeros(values.shape, bool) if self.padding is None else values == self.padding)
+            padded |= values == self.padding
         _check_tokens(values, padded)
         ids = np.minimum(np.where(padded, 0, values).astype(np.float64), 2.0**53)  # more is no id
-        return ids.astype(np.int64), padded, labels
+        return ids.astype(np.int64), padded
 
-    def _n_tokens(self, values: Int64, label: Int64) -> int:
-        needed = 1 + max(int(values.max()), int(label.max()))
-        if self.embeddings is None:
-            return needed
-        given = len(np.atleast_1d(self.embeddings))
-        if given < needed:
-            raise TokenOutOfRange(
-                f"the largest token id is {needed - 1}, and embeddings have {given} rows; give one row per "
-                "token up to the largest id"
+    def _count_tokens(self, largest: int) -> int:
+        """The size of the vocabulary: that of the embeddings, or up to the largest token id."""
+        n_tokens = largest + 1
+        if self.embeddings is not None:
+            n_tokens = len(np.atleast_1d(self.embeddings))
+            if n_tokens <= largest:
+                raise TokenOutOfRange(
+                    f"the largest token id is {largest}, and embeddings have {n_tokens} rows; give one row "
+                    "per token up to the largest id"
+                )
+        if n_tokens >= MAX_TOKENS:
+            raise InvalidSamples(
+                f"the largest token id is {n_tokens - 1}; attomaton takes fewer than {MAX_TOKENS:,} tokens: "
+                "renumber the ids that occur to 0, 1, 2 …"
             )
-        return given
+        return n_tokens
+
+
+def _fill_masked(X: Any) -> tuple[Any, Bool | bool]:  # noqa: N803
+    """The values of a masked array with 0 where it is masked, and where that is; False means nowhere."""
+    masked_array: Any = np.ma.MaskedArray
+    if isinstance(X, masked_array):
+        return X.filled(0), np.ma.getmaskarray(X)
+    return X, False
 
 
 def _check_tokens(values: NDArray[Any], padded: Bool) -> None:
     """Every value that is no padding must be a whole number from 0 up, and every row must hold one."""
     negative = (values < 0) & ~padded
     if negative.any():
-        row, place = np.argwhere(negative)[0]
-        token = values[row, place]
+        row, column = np.argwhere(negative)[0]
+        token = values[row, column]
         raise TokenOutOfRange(
-            f"Negative values in data: {token} in row {row}, column {place} of X; token ids start at 0, and "
+            f"Negative values in data: {token} in row {row}, column {column} of X; token ids start at 0, and "
             f"what marks padding is given as AttentionLimit(padding={token})"
         )
-    if values.dtype.kind == "f" and (values != np.floor(values)).any():
-        row, place = np.argwhere(values != np.floor(values))[0]
+    fractional = values != np.floor(values)
+    if fractional.any():
+        row, column = np.argwhere(fractional)[0]
         raise InvalidSamples(
-            f"{values[row, place]} in row {row}, column {place} of X is no token id; "
+            f"{values[row, column]} in row {row}, column {column} of X is no token id; "
             "number the tokens 0, 1, 2 …"
         )
     empty = np.flatnonzero(padded.all(axis=1))
