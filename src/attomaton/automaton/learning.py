@@ -22,6 +22,8 @@ from attomaton.automaton.runs.staged import Finished, learn_by_part
 from attomaton.base.artifacts import RUN, Building, build_folder, digest_arrays
 from attomaton.base.artifacts.uploads import build_at
 from attomaton.base.errors import NothingRealisable, UnsupportedOption
+from attomaton.base.kernels import is_kept, start_helpers
+from attomaton.base.machine import count_processors
 from attomaton.base.options import given_path, show
 from attomaton.base.progress import Progress, Stages, as_stages, silent
 from attomaton.base.remote import as_place
@@ -40,11 +42,17 @@ from attomaton.engines.source import Corpus, check_tokenizer, read_source, refus
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.origin import check_training, describe_origin
 from attomaton.graphs.writing import Reach
-from attomaton.solvers.solved import compile_beside, solve_edges
+from attomaton.solvers.solved import solve_edges
 
 Learned = TypeVar("Learned", Automaton, WritingAutomaton)
 Source = str | PathLike[str] | Samples | Documents | TokenizedCorpus | Sequence[Any] | Any
 """What :func:`learn` reads: a path, glob or URL, samples, token ids, documents; a frame or dataset too."""
+
+LEARNING = (("pivots", "orders", "choices"), ("planting", "sets", "luce"))
+"""Exercises of :mod:`attomaton.cli.warming` that compile what is needed here, in chains of equal length."""
+
+LARGE_CORPUS = 50_000
+"""From this many samples on, Python alone would take longer than compiling does."""
 
 
 def learn(
@@ -275,7 +283,8 @@ def _prepare(
         corpus = read_source(
             source, window=selection.longest, tokenizer=tokenizer, tokens=tokens, reading=how
         )
-        compile_beside(len(corpus.tokens) if isinstance(corpus.tokens, Samples) else 0)
+        if isinstance(corpus.tokens, Samples) and len(corpus.tokens) >= LARGE_CORPUS:
+            _start_compiling()
         selection = selection.with_ids(corpus.vocabulary)
         longest = None if isinstance(source, Samples) else selection.reach
         yield _Prepared(corpus, selection, how, longest, work, building)
@@ -283,6 +292,20 @@ def _prepare(
             shutil.rmtree(work, ignore_errors=True)
             if not overwrite:
                 check_training(building.folder, building.target)
+
+
+def _start_compiling() -> None:
+    """Begin to compile the solvers in other programs, if no earlier program did.
+
+    They compile while this program reads the corpus, and it waits for them when it needs a solver. Where no
+    code is kept on disk they would be of no use.
+    """
+    if count_processors() == 1:
+        return
+    from attomaton.solvers.hard.placement import solve_parts
+
+    if is_kept(solve_parts) is False:
+        start_helpers(LEARNING)
 
 
 def _warn(automaton: Learned) -> Learned:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from attomaton.automaton.learning import learn
+from attomaton.automaton.learning import LEARNING, learn
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.kernels import is_kept, start_helpers, wait_for_helpers
 from attomaton.base.machine import count_processors
@@ -22,7 +22,7 @@ from attomaton.graphs.robustness import measure_robustness
 from attomaton.solvers.hard import forest, placement, planting
 from attomaton.solvers.hard.problem import OrderProblem
 from attomaton.solvers.hard.solve import solve_graph_svm
-from attomaton.solvers.solved import LEARNING, solve_ties
+from attomaton.solvers.solved import solve_ties
 from attomaton.trajectory.forward import fast_forward
 
 Chain = tuple[str, ...]

@@ -6,15 +6,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from attomaton.base.borders import trusted
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.kernels import is_kept
-from attomaton.base.machine import count_processors, share_out
+from attomaton.base.machine import share_out
 from attomaton.base.options import check_threads, real_number
 from attomaton.base.progress import Progress, silent
 from attomaton.base.solutions import SCORE_SCHEMA, Solution, score_table
@@ -29,30 +27,7 @@ from attomaton.solvers.hard.problem import multiplier_table
 from attomaton.solvers.hard.solve import HardSolution, solve_graph_svm
 from attomaton.solvers.soft.certify import join_soft
 from attomaton.solvers.soft.solve import SoftSolution, solve_luce
-
-if TYPE_CHECKING:
-    from attomaton.solvers.soft.tied import TieScores
-
-LEARNING = (("pivots", "orders", "choices"), ("planting", "sets", "luce"))
-"""Exercises of :mod:`attomaton.cli.warming` that compile what is needed here, in chains of equal length."""
-
-LARGE = 50_000
-"""From this many positions of a corpus on, Python alone would take longer than compiling does."""
-
-
-def compile_beside(n_positions: int) -> None:
-    """Begin to compile the solvers in other programs, if a corpus is large and no earlier program did.
-
-    They compile while this program reads the corpus, and it waits for them when it needs a solver. Where no
-    code is kept on disk they would be of no use.
-    """
-    if n_positions < LARGE or count_processors() == 1:
-        return
-    from attomaton.base.kernels import start_helpers
-    from attomaton.solvers.hard.placement import solve_parts
-
-    if is_kept(solve_parts) is False:
-        start_helpers(LEARNING)
+from attomaton.solvers.soft.tied import TieScores, group_choices, solve_groups
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,15 +60,18 @@ class Solved:
     def __post_init__(self) -> None:
         """The solutions must be of these components: one score for each node, in the same kind of space."""
         nodes = self.components.nodes.select(["query", "token"])
-        parts: list[tuple[object, type[Solution]]] = [(self.hard, HardSolution), (self.soft, SoftSolution)]
-        for part, kind in parts:
-            if not isinstance(part, kind) or not part.scores.select(["query", "token"]).equals(nodes):
+        solutions: list[tuple[object, type[Solution]]] = [
+            (self.hard, HardSolution),
+            (self.soft, SoftSolution),
+        ]
+        for solution, kind in solutions:
+            if not isinstance(solution, kind) or not solution.scores.select(["query", "token"]).equals(nodes):
                 raise MismatchedParts(
                     f"the {kind.__name__} given is not one of these components; "
                     "give Automaton(components, hard, soft), both solved from the same components"
                 )
-        numbers = self.components.component_of_node
-        if not np.array_equal(self.hard.components.component_of_node, numbers):
+        numbering = self.components.component_of_node
+        if not np.array_equal(self.hard.components.component_of_node, numbering):
             raise MismatchedParts(
                 "the embeddings merge some of these components; give Automaton(hard.components, hard, soft)"
             )
@@ -146,12 +124,12 @@ def solve_edges(
     Examples
     --------
     >>> samples = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
-    >>> solve_edges(extract_edges(samples), lambda found: extract_choices(samples, found)).embedded
+    >>> solve_edges(extract_edges(samples), lambda components: extract_choices(samples, components)).embedded
     False
     """
     atol, threads = real_number(atol, "atol", least=0), check_threads(threads)
     if embeddings is None:
-        return _solve_by_part(edges, extract, atol, progress, threads)
+        return _solve_by_part(edges, extract, atol=atol, progress=progress, threads=threads)
     progress("finding components", 0, 0)
     components = find_components(edges, threads=threads)
     progress("solving the hard side", 0, 0)
@@ -166,6 +144,7 @@ def solve_edges(
 def _solve_by_part(
     edges: EdgeTable,
     extract: Callable[[Components], ChoiceTable],
+    *,
     atol: float,
     progress: Progress,
     threads: int | None,
@@ -174,35 +153,42 @@ def _solve_by_part(
 
     Whoever solves part by part on disk does the same arithmetic, so that the answers have the same bytes.
     """
-    limits = list(pairwise(cut_parts(edges.queries, edges.n_tokens).tolist()))
-    alone = threads if len(limits) == 1 else 1
+    ranges = list(pairwise(cut_parts(edges.queries, edges.n_tokens).tolist()))  # of queries
+    inner_threads = threads if len(ranges) == 1 else 1
+
+    def find(queries: tuple[int, int]) -> Components:
+        return find_components(part_of_edges(edges, *queries), threads=inner_threads)
+
+    def solve_hard(components: Components) -> HardSolution:
+        return solve_graph_svm(components, threads=inner_threads)
+
+    def solve_soft(problem: tuple[Components, ChoiceTable]) -> TieScores:
+        return solve_ties(*problem, atol=atol, threads=inner_threads)
+
     progress("finding components", 0, 0)
-    parts = share_out(
-        lambda part: find_components(part_of_edges(edges, *part), threads=alone), limits, threads
-    )
+    parts = share_out(find, ranges, threads)
     progress("solving the hard side", 0, 0)
-    hards = share_out(lambda part: solve_graph_svm(part, threads=alone), parts, threads)
+    hard_parts = share_out(solve_hard, parts, threads)
     components = join_components(parts, edges)
     progress("extracting choices", 0, 0)
     choices = extract(keep_ties(components))
     progress("solving the soft side", 0, 0)
-    tables = [slice_queries(choices.rows, *part) for part in limits]
-    tasks = list(zip(parts, (trusted(ChoiceTable, rows=table) for table in tables), strict=True))
-    softs = share_out(lambda part: solve_ties(*part, atol=atol, threads=alone), tasks, threads)
-    multipliers = np.concatenate([column(part.multipliers, "multiplier") for part in hards])
+    choice_parts = [trusted(ChoiceTable, rows=slice_queries(choices.rows, *queries)) for queries in ranges]
+    soft_parts = share_out(solve_soft, list(zip(parts, choice_parts, strict=True)), threads)
+    multipliers = np.concatenate([column(part.multipliers, "multiplier") for part in hard_parts])
     hard = trusted(
         HardSolution,
         components=components,
-        scores=join(SCORE_SCHEMA, [part.scores for part in hards]),
-        certificate=join_hard([part.certificate for part in hards]),
+        scores=join(SCORE_SCHEMA, [part.scores for part in hard_parts]),
+        certificate=join_hard([part.certificate for part in hard_parts]),
         multipliers=multiplier_table(components.order, multipliers),
     )
-    ties = np.concatenate([part.scores for part in softs])
+    tie_scores = np.concatenate([part.scores for part in soft_parts])
     soft = trusted(
         SoftSolution,
-        scores=score_table(components.nodes, spread_scores(components, ties)),
-        certificate=join_soft([part.certificate for part in softs]),
-        loss=sum(part.loss for part in softs),
+        scores=score_table(components.nodes, spread_scores(components, tie_scores)),
+        certificate=join_soft([part.certificate for part in soft_parts]),
+        loss=sum(part.loss for part in soft_parts),
         choices=choices,
         components=components,
     )
@@ -211,20 +197,18 @@ def _solve_by_part(
 
 def solve_ties(
     components: Components, choices: ChoiceTable, *, atol: float = 1e-8, threads: int | None = None
-) -> "TieScores":
+) -> TieScores:
     """The soft side of components, of which only those with more than one token are looked at.
 
     Its scores are those of the tokens that tie; all others are 0.
     """
-    from attomaton.solvers.soft.tied import group_choices, solve_groups
-
     return solve_groups(group_choices(choices, keep_ties(components)), atol=atol, threads=threads)
 
 
-def spread_scores(components: Components, ties: Float64) -> Float64:
+def spread_scores(components: Components, tie_scores: Float64) -> Float64:
     """The scores of all nodes, shape (n_nodes,), from those of the nodes that tie."""
     scores = np.zeros(components.nodes.num_rows)
-    scores[components.sizes[components.component_of_node] > 1] = ties
+    scores[components.sizes[components.component_of_node] > 1] = tie_scores
     return scores
 
 
@@ -251,7 +235,9 @@ def solve_samples(
     ('CERTIFIED', 'CERTIFIED')
     """
     edges = extract_edges(samples).filter(min_support=min_support)
-    return solve_edges(edges, lambda found: extract_choices(samples, found), embeddings=embeddings, atol=atol)
+    return solve_edges(
+        edges, lambda components: extract_choices(samples, components), embeddings=embeddings, atol=atol
+    )
 
 
 @dataclass(frozen=True)
