@@ -10,10 +10,11 @@ import pytest
 import attomaton as at
 from attomaton.automaton.runs import staged
 from attomaton.base.artifacts import parted
+from attomaton.base.errors import CorruptRun
 from attomaton.base.tables import rows_to_bytes
-from attomaton.engines import Engine, parts as edge_parts, work as keeping
+from attomaton.engines import Engine, parts as edge_parts
 from attomaton.engines.parts import cut_choices, sum_choices
-from attomaton.engines.work import Kept, run_weighed
+from attomaton.engines.work import PartRecords, run_weighed
 from attomaton.graphs import parts
 from attomaton.graphs.choices import count_choices, encode_choices, extract_choices
 from tests.engines.conftest import draw_documents, samples_of, write_shards
@@ -91,7 +92,7 @@ def test_sorted_choices_are_added_up_across_batches(size):
 
 
 def test_a_record_is_taken_up_only_if_it_is_of_the_same_work_and_its_files_are_whole(tmp_path):
-    kept, calls = Kept(tmp_path, "stage", "a" * 64), []
+    part_records, calls = PartRecords(tmp_path, "stage", "a" * 64), []
 
     def work(number):
         calls.append(number)
@@ -100,18 +101,18 @@ def test_a_record_is_taken_up_only_if_it_is_of_the_same_work_and_its_files_are_w
 
         return {"files": {"file": entry_of(tmp_path / "file")}}
 
-    assert kept.run(0, work) == kept.run(0, work)
+    assert part_records.run(0, work) == part_records.run(0, work)
     assert calls == [0]
     (tmp_path / "file").write_bytes(b"other")
-    kept.run(0, work)
+    part_records.run(0, work)
     assert calls == [0, 0]
-    Kept(tmp_path, "stage", "b" * 64).run(0, work)
+    PartRecords(tmp_path, "stage", "b" * 64).run(0, work)
     assert calls == [0, 0, 0]
     (tmp_path / "stage-00000.json").write_text("{")
-    kept.run(0, work)
+    part_records.run(0, work)
     assert calls == [0, 0, 0, 0]
-    kept.run(7, work)
-    kept.clear(1)
+    part_records.run(7, work)
+    part_records.clear(1)
     assert [path.name for path in tmp_path.glob("*.json")] == ["stage-00000.json"]
 
 
@@ -129,7 +130,7 @@ def test_heavy_parts_are_worked_on_alone():
         return {"number": number}
 
     weights = [1, 100, 1, 1, 100, 1]
-    found = run_weighed(work, weights, threads=4, most=10, tell=told.append, stop=stop)
+    found = run_weighed(work, weights, threads=4, max_weight=10, report=told.append, stop=stop)
     assert [record["number"] for record in found] == list(range(6))
     assert most[1] == most[4] == 1
     assert told[-1] == sum(weights)
@@ -142,11 +143,11 @@ def test_a_part_that_fails_stops_the_others():
 
     def work(number):
         if number == 1:
-            raise keeping.CorruptRun("here")
+            raise CorruptRun("here")
         return {}
 
-    with pytest.raises(keeping.CorruptRun, match="here"):
-        run_weighed(work, [1, 1, 1], threads=1, most=10, tell=lambda _: None, stop=stop)
+    with pytest.raises(CorruptRun, match="here"):
+        run_weighed(work, [1, 1, 1], threads=1, max_weight=10, report=lambda _: None, stop=stop)
     assert stop.is_set()
 
 
@@ -157,7 +158,7 @@ def test_finished_parts_are_taken_up_after_an_interruption(tmp_path, small_parts
     at.learn(tmp_path / "shards", out=tmp_path / "whole", **options)
     begun: list[int] = []
     seen: list[tuple[str, int]] = []
-    original = Kept.run
+    original = PartRecords.run
 
     def counted(self, number, work):
         def noted(part):
@@ -170,7 +171,7 @@ def test_finished_parts_are_taken_up_after_an_interruption(tmp_path, small_parts
 
         return original(self, number, noted)
 
-    monkeypatch.setattr(Kept, "run", counted)
+    monkeypatch.setattr(PartRecords, "run", counted)
     for limit in (3, 6, 10, 14):  # noqa: B007  (the closure reads it)
         begun.clear()
         with pytest.raises(KeyboardInterrupt):

@@ -16,17 +16,17 @@ from tests.faults.counts import trials
 
 PROGRAM = """
 import atexit, json, os
-from attomaton.engines.work import Kept
+from attomaton.engines.work import PartRecords
 from attomaton.graphs import parts
 parts.PART_SAMPLES = 500  # so that there are many parts
 taken, made = [], []
-take_up, run = Kept.take_up, Kept.run
+read_intact = PartRecords.read_intact
 def counted(self, number):
-    found = take_up(self, number)
+    found = read_intact(self, number)
     if found is not None:
         taken.append([self.stage, number])
     return found
-Kept.take_up = counted
+PartRecords.read_intact = counted
 from attomaton.engines import duckdb
 open_parts = duckdb.open_parts
 def opened(*given):  # the edges of a finished pass, all at once

@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from attomaton.engines.parts import (
         ChoiceParts as ChoiceParts,
         EdgeParts as EdgeParts,
+        Ties as Ties,
         map_queries as map_queries,
     )
     from attomaton.engines.selection import Selection as Selection
     from attomaton.engines.spark import SparkEngine as SparkEngine
     from attomaton.engines.sums import Counting as Counting, Sums as Sums
-    from attomaton.engines.work import Stage as Stage, Ties as Ties
+    from attomaton.engines.work import Stage as Stage
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

@@ -25,15 +25,14 @@ from attomaton.corpora.shards import Shards
 from attomaton.engines.kernel import choices_of_piece, query_rows
 from attomaton.engines.memory import count_realisable
 from attomaton.engines.merging import Merger
-from attomaton.engines.parts import ChoiceParts, EdgeParts, QueryTable, map_queries, open_parts
+from attomaton.engines.parts import ChoiceParts, EdgeParts, QueryTable, Ties, map_queries, open_parts
 from attomaton.engines.selection import Selection
 from attomaton.engines.sums import MOST_ROWS, Counting, Sums, sum_in_parts
 from attomaton.engines.work import (
-    Kept,
+    PartRecords,
     Record,
     Stage,
     Task,
-    Ties,
     Workshop,
     clear_drafts,
     fingerprint,
@@ -197,18 +196,23 @@ class DuckDBEngine:
         place = self.work / stage.name
         total = sum(weights)
 
-        def tell(done: int) -> None:
+        def report(done: int) -> None:
             self.progress(stage.title, done, total)
 
         with working_in(self.work), explained(place):
             place.mkdir(exist_ok=True)
             clear_drafts(place)
-            kept = Kept(place, stage.name, stage.fingerprint)
-            kept.clear(len(weights))
-            tell(0)
-            options: Any = {"threads": self._threads, "most": self._bytes // (2 * self._threads)}
-            options |= {"tell": tell, "stop": Event()}
-            records = run_weighed(lambda number: kept.run(number, partial(stage, place)), weights, **options)
+            part_records = PartRecords(place, stage.name, stage.fingerprint)
+            part_records.clear(len(weights))
+            report(0)
+            records = run_weighed(
+                lambda number: part_records.run(number, partial(stage, place)),
+                weights,
+                threads=self._threads,
+                max_weight=self._bytes // (2 * self._threads),
+                report=report,
+                stop=Event(),
+            )
         return [{**record, "folder": str(place)} for record in records]
 
     def map_queries(

@@ -25,6 +25,7 @@ from attomaton.corpora.shards import Cuts
 from attomaton.engines.kernel import choices_of_piece, query_rows
 from attomaton.engines.parts import (
     EdgeParts,
+    Ties,
     rows_between,
     scan_rows,
     sum_neighbours,
@@ -33,7 +34,7 @@ from attomaton.engines.parts import (
 )
 from attomaton.engines.selection import Selection
 from attomaton.engines.sums import MOST_ROWS, PIECE_TOKENS, Counting, Sums, add_rows, merge_sums, sum_in_parts
-from attomaton.engines.work import Kept, Stage, Ties
+from attomaton.engines.work import PartRecords, Stage
 from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA, encode_choices
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
@@ -260,16 +261,16 @@ class RunStage:
     """
 
     stage: Stage
-    kept: Kept
+    part_records: PartRecords
     order: Sequence[int]
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
-        folder, attempt = self.kept.folder, f"-{token_hex(6)}"
+        folder, attempt = self.part_records.folder, f"-{token_hex(6)}"
         for task in numbers_of(batches):
             part = self.order[task]
             with explained(folder):
-                self.kept.run(part, lambda number: self.stage(folder, number, attempt=attempt))
+                self.part_records.run(part, lambda number: self.stage(folder, number, attempt=attempt))
             yield tell(part)
 
 

@@ -49,7 +49,7 @@ from attomaton.engines.parts import (
     write_edges,
 )
 from attomaton.engines.sums import Sums, merge_sums, sums_of
-from attomaton.engines.work import Kept, Record, clear_drafts, run_weighed
+from attomaton.engines.work import PartRecords, Record, clear_drafts, run_weighed
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.grouping import sum_by_key
 from attomaton.graphs.parts import cut_parts
@@ -141,10 +141,10 @@ class Merger:
                 keys = self._sorted_keys(first, stop) if parts.get("edges") else iter(())
                 return write_edges(file, sum_neighbours(keys), min_support=min_support)
 
-            kept = Kept(place, "edges", str(about["fingerprint"]))
+            part_records = PartRecords(place, "edges", str(about["fingerprint"]))
             paths = parts.get("edges", [])
             weights = _weigh(queries, borders, sum(map(count_rows, paths)))
-            entries = self._merge_parts(kept, merge, paths, borders, weights)
+            entries = self._merge_parts(part_records, merge, paths, borders, weights)
             return finish(place, entries, {**counted, "name": QUERIES}, about)
 
     def choices(self, parts: Mapping[str, Sequence[Path]], borders: Int64, fingerprint: str) -> ChoiceParts:
@@ -163,8 +163,8 @@ class Merger:
                 rows = self._choices(first, stop, ordered=is_large) if paths else iter(())
                 return write_choices(file, rows) if is_large else count_unsorted(file, rows)
 
-            kept = Kept(place, "choices", fingerprint)
-            entries = self._merge_parts(kept, merge, paths, borders, weights)
+            part_records = PartRecords(place, "choices", fingerprint)
+            entries = self._merge_parts(part_records, merge, paths, borders, weights)
         return ChoiceParts(borders, tuple(place / entry["name"] for entry in entries), tuple(entries))
 
     def sums(self, paths: Sequence[Path]) -> Sums:
@@ -179,7 +179,7 @@ class Merger:
 
     def _merge_parts(
         self,
-        kept: Kept,
+        part_records: PartRecords,
         merge: Callable[[int, int, Path], dict[str, Any]],
         paths: Sequence[Path],
         borders: Int64,
@@ -191,17 +191,22 @@ class Merger:
             self._view(paths)
 
         def work(number: int) -> Record:
-            entry = merge(*limits[number], kept.folder / part_name(kept.stage, number))
+            entry = merge(*limits[number], part_records.folder / part_name(part_records.stage, number))
             return {"files": {entry["name"]: entry}, "entry": entry}
 
-        def tell(done: int) -> None:
+        def report(done: int) -> None:
             self._progress("merging", done, sum(weights))
 
-        tell(0)
-        kept.clear(len(limits))
-        most = self._memory // (BYTES_PER_ROW * self._threads)
-        options: Any = {"threads": self._threads, "most": most, "tell": tell, "stop": self._stop}
-        records = run_weighed(lambda number: kept.run(number, work), weights, **options)
+        report(0)
+        part_records.clear(len(limits))
+        records = run_weighed(
+            lambda number: part_records.run(number, work),
+            weights,
+            threads=self._threads,
+            max_weight=self._memory // (BYTES_PER_ROW * self._threads),
+            report=report,
+            stop=self._stop,
+        )
         return [record["entry"] for record in records]
 
     def _view(self, paths: Sequence[Path]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.artifacts import check_files, read_sealed, write_sealed
+from attomaton.base.artifacts import check_files, digest_record, read_sealed, write_sealed
 from attomaton.base.artifacts.parted import write_part
 from attomaton.base.borders import (
     check_counts,
@@ -45,8 +45,9 @@ from attomaton.graphs.choices import (
     unpack_choices,
     unpack_in_any_order,
 )
+from attomaton.graphs.components import NODE_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
-from attomaton.graphs.parts import cut_parts, cut_queries, join, slice_queries
+from attomaton.graphs.parts import cut_parts, cut_queries, join, of_nodes, shift, slice_queries
 
 MANIFEST = "edges.json"
 QUERIES = "queries.parquet"
@@ -447,3 +448,44 @@ def rows_between(table: QueryTable, first: int, stop: int) -> pa.Table:
     if isinstance(table, EdgeParts):
         return table.read(first, stop)
     return slice_queries(table, first, stop)
+
+
+@dataclass(frozen=True)
+class Ties:
+    """Components with more than one token, a file for each part of the queries; they can be sent elsewhere.
+
+    Attributes
+    ----------
+    paths : tuple of Path
+        Parquet files of nodes, components numbered from 0 in each.
+    digests : tuple of str
+        The SHA-256 of each file.
+    n_tokens : int
+        Size of the vocabulary.
+
+    Examples
+    --------
+    >>> Ties((), (), 5).load()
+    Components(0 components of 0 queries)
+    """
+
+    paths: tuple[Path, ...]
+    digests: tuple[str, ...]
+    n_tokens: int
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all files together."""
+        return digest_record([self.n_tokens, list(self.digests)])
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        """The nodes of each part, components numbered one after the other; one part is read at a time."""
+        number = 0
+        for path in self.paths:
+            table = read_parquet(path.read_bytes())
+            yield shift(table, number, "component")
+            number += int(column(table, "component").max(initial=-1)) + 1
+
+    def load(self) -> Components:
+        """All of them in memory, without edges and order."""
+        return of_nodes(join(NODE_SCHEMA, list(self)), self.n_tokens)

@@ -34,7 +34,7 @@ from attomaton.engines.executors import Slots, cut_slots
 from attomaton.engines.selection import Selection
 from attomaton.engines.sparksession import explained_failure, map_batches, open_session
 from attomaton.engines.sums import Counting, Sums
-from attomaton.engines.work import Kept, Stage, Ties, clear_drafts, fingerprint, prepare_work, working_in
+from attomaton.engines.work import PartRecords, Stage, clear_drafts, fingerprint, prepare_work, working_in
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import QUERY_SCHEMA
@@ -155,9 +155,11 @@ class SparkEngine:
         """Second pass: the choices inside each label's component (None means in whole contexts), counted."""
         return self.choice_parts(components, self._borders).load()
 
-    def choice_parts(self, within: Components | Ties | None, borders: Int64) -> edge_parts.ChoiceParts:
+    def choice_parts(
+        self, within: Components | edge_parts.Ties | None, borders: Int64
+    ) -> edge_parts.ChoiceParts:
         """The same, in Parquet files: part ``i`` of the queries ``borders[i] … borders[i + 1] − 1``."""
-        digest = within.fingerprint if isinstance(within, Ties) else None
+        digest = within.fingerprint if isinstance(within, edge_parts.Ties) else None
         if isinstance(within, Components):
             digest = digest_arrays(*(column(within.nodes, name) for name in within.nodes.schema.names))
         settings = {"reach": self.selection.reach, "kept": digest_arrays(self.kept)}
@@ -165,22 +167,24 @@ class SparkEngine:
         with working_in(self.work) as work, explained(work):
             place = work / "choices"
             place.mkdir(exist_ok=True)
-            kept = Kept(place, "all", fingerprint(self.shards, settings, self._digests))
-            record = kept.read(0)
+            part_records = PartRecords(place, "all", fingerprint(self.shards, settings, self._digests))
+            record = part_records.read(0)
             if record is None or not self._are_whole(place, record["files"]):
                 pack = run.PackChoices(*self._kernel(borders), self._share(place, within))
                 counted = self._count(
                     "choices", place, pack, run.WriteChoices(place), edge_parts.write_choices
                 )
-                record = kept.write(0, {"files": {entry["name"]: entry for entry in counted}})
+                record = part_records.write(0, {"files": {entry["name"]: entry for entry in counted}})
         entries = tuple(record["files"].values())
         return edge_parts.ChoiceParts(borders, tuple(place / entry["name"] for entry in entries), entries)
 
-    def _share(self, place: Path, within: Components | Ties | None) -> Callable[[], Components | None]:
+    def _share(
+        self, place: Path, within: Components | edge_parts.Ties | None
+    ) -> Callable[[], Components | None]:
         """Put ties into one file for all executors; an executor does it, if they are in files already."""
         if within is None:
             return type(None)  # called, it gives None: choices in whole contexts
-        if isinstance(within, Ties):
+        if isinstance(within, edge_parts.Ties):
             task = map_batches(self.session.range(0, 1, 1, 1), run.JoinTies(within, place), run.TOLD)
             name = self._collect("joining ties", task)[0]["name"]
         else:
@@ -192,13 +196,13 @@ class SparkEngine:
         with working_in(self.work) as work, explained(work):
             place = work / count.name
             place.mkdir(exist_ok=True)
-            kept = Kept(place, "all", fingerprint(self.shards, count.settings, self._digests))
-            record = kept.read(0)
+            part_records = PartRecords(place, "all", fingerprint(self.shards, count.settings, self._digests))
+            record = part_records.read(0)
             if record is None or not self._are_whole(place, record["files"]):
                 task = run.share(self._cuts, count, place)
                 rows = self._map_documents(task, run.LISTED).groupBy("kind", "key").sum("high", "low")
                 stored = self._collect(count.name, map_batches(rows, run.StoreRows(place, "sums"), run.TOLD))
-                record = kept.write(0, {"files": {entry["name"]: entry for entry in stored}})
+                record = part_records.write(0, {"files": {entry["name"]: entry for entry in stored}})
         return run.read_sums([place / name for name in record["files"]], count)
 
     def run_parts(self, stage: Stage, weights: Sequence[int]) -> list[dict[str, Any]]:
@@ -211,13 +215,16 @@ class SparkEngine:
             place = work / stage.name
             place.mkdir(exist_ok=True)
             clear_drafts(place)
-            kept = Kept(place, stage.name, stage.fingerprint)
-            kept.clear(len(weights))
+            part_records = PartRecords(place, stage.name, stage.fingerprint)
+            part_records.clear(len(weights))
             heaviest = sorted(range(len(weights)), key=lambda number: -weights[number])
             numbers = self.session.range(0, len(weights), 1, len(weights))
-            self._collect(stage.title, map_batches(numbers, run.RunStage(stage, kept, heaviest), run.TOLD))
+            self._collect(
+                stage.title, map_batches(numbers, run.RunStage(stage, part_records, heaviest), run.TOLD)
+            )
             return [
-                {**_found(kept.read(number), place), "folder": str(place)} for number in range(len(weights))
+                {**_found(part_records.read(number), place), "folder": str(place)}
+                for number in range(len(weights))
             ]
 
     def map_queries(

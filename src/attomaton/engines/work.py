@@ -9,33 +9,39 @@ and a marker in it says so.
 import hashlib
 import re
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from attomaton.base import artifacts
-from attomaton.base.artifacts import check_files, digest_record, explained, read_sealed, write_sealed
+from attomaton.base.artifacts import (
+    check_files,
+    digest_record,
+    explained,
+    identify_file,
+    read_sealed,
+    write_sealed,
+)
 from attomaton.base.artifacts.files import DRAFT_NAME, draft_name, lock_file
-from attomaton.base.errors import CorruptRun, UnwritablePlace
+from attomaton.base.errors import UnwritablePlace
 from attomaton.base.progress import Progress
 from attomaton.base.remote import refuse_url
-from attomaton.base.tables import arrow_parquet, column, read_parquet
+from attomaton.base.tables import arrow_parquet
 from attomaton.corpora.documents import Piece
 from attomaton.corpora.shards import Shards
-from attomaton.graphs.components import NODE_SCHEMA, Components
-from attomaton.graphs.parts import join, of_nodes, shift
 
 MARKER = "attomaton-work.txt"  # a folder with this file is one that we may work in
 JOB_TOKENS = 1 << 22
 FORMAT = 1
 _arrow: Any = pa
+
+Record = dict[str, Any]
+"""What is known of a finished part: plain values, and under ``files`` the entry of each file by its name."""
 
 
 @dataclass(frozen=True)
@@ -66,54 +72,56 @@ class Workshop:
         """Run a task over all shards; its parts by kind, in corpus order."""
         parts: dict[str, list[Path]] = {}
         done, total = 0, sum(shards.sizes)
-        self.progress(task.name, done, total)
+
+        def report(tokens: int) -> None:
+            """Tokens of the job that is under way."""
+            self.progress(task.name, min(done + tokens, total), total)
+
+        report(0)
         for number, job in enumerate(shards.jobs(JOB_TOKENS)):
-            print_of_job = fingerprint(job, task.settings)
-            stem = f"{task.name}-{number:05d}-{print_of_job[:16]}"
-            record = self._recorded(stem, print_of_job)
-            if record is None:
-                tell = partial(self._tell, task.name, total, done)
-                record = self._work(task, job, stem, tell)
-                with artifacts.explained(self.folder):
-                    artifacts.write_sealed(
-                        self.folder / f"{stem}.json", {**record, "fingerprint": print_of_job}
-                    )
-            for entry in record["parts"]:
+            digest = fingerprint(job, task.settings)
+            stem = f"{task.name}-{number:05d}-{digest[:16]}"
+            entries = self._read_finished(stem, digest)
+            if entries is None:
+                entries = self._run_job(task, job, stem, report)
+                record = {"format": FORMAT, "parts": entries, "fingerprint": digest}
+                with explained(self.folder):
+                    write_sealed(self.folder / f"{stem}.json", record)
+            for entry in entries:
                 parts.setdefault(entry["kind"], []).append(self.folder / entry["name"])
             done += sum(job.sizes)
-            self._tell(task.name, total, done, 0)
+            report(0)
         return parts
 
-    def _tell(self, stage: str, total: int, before: int, done: int) -> None:
-        self.progress(stage, min(before + done, total), total)
-
-    def _recorded(self, stem: str, print_of_job: str) -> dict[str, Any] | None:
-        """The record of a finished job if all its parts are as they were written."""
+    def _read_finished(self, stem: str, digest: str) -> list[dict[str, Any]] | None:
+        """The entries of a finished job's parts if all are as they were written."""
         try:
-            record = artifacts.read_sealed(self.folder / f"{stem}.json")
-            if record is None:
+            record = read_sealed(self.folder / f"{stem}.json")
+            if record is None or record["fingerprint"] != digest or record["format"] != FORMAT:
                 return None
-            parts = {entry["name"]: entry for entry in record["parts"]}
-            ours = all(re.fullmatch(rf"{stem}-\d+-\d+\.parquet", name) for name in parts)
-            if not ours or record["fingerprint"] != print_of_job or record["format"] != FORMAT:
+            entries = record["parts"]
+            parts = {entry["name"]: entry for entry in entries}
+            if not all(re.fullmatch(rf"{stem}-\d+-\d+\.parquet", name) for name in parts):
                 return None
-            artifacts.check_files(self.folder, parts, again="run the pass again")
+            check_files(self.folder, parts, again="run the pass again")
         except (OSError, KeyError, TypeError):
             return None
-        return record
+        return entries
 
-    def _work(self, task: Task, job: Shards, stem: str, tell: Callable[[int], object]) -> dict[str, Any]:
-        """Process a job's pieces in threads; few are held at a time."""
+    def _run_job(
+        self, task: Task, job: Shards, stem: str, report: Callable[[int], object]
+    ) -> list[dict[str, Any]]:
+        """Process a job's pieces in threads, few at a time; the entries of its parts."""
         entries: list[dict[str, Any]] = []
         waiting: deque[tuple[int, Future[list[dict[str, Any]]]]] = deque()
         done = 0
 
-        def take_one() -> None:
+        def collect_first() -> None:
             nonlocal done
             tokens, future = waiting.popleft()
             entries.extend(future.result())
             done += tokens
-            tell(done)
+            report(done)
 
         pool = ThreadPoolExecutor(self.threads)
         try:
@@ -121,15 +129,15 @@ class Workshop:
                 future = pool.submit(self._process, task, piece, f"{stem}-{number:05d}")
                 waiting.append((len(piece.ids), future))
                 if len(waiting) > self.threads:
-                    take_one()
+                    collect_first()
             while waiting:
-                take_one()
+                collect_first()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             clear_drafts(self.folder)
             raise
         pool.shutdown()
-        return {"format": FORMAT, "parts": entries}
+        return entries
 
     def _process(self, task: Task, piece: Piece, stem: str) -> list[dict[str, Any]]:
         return [
@@ -143,10 +151,8 @@ def fingerprint(shards: Shards, settings: Mapping[str, Any], digests: Sequence[s
 
     A shard behind a URL stands there with its size and the tag of its content, where the store gives one.
     """
-    identities = (
-        [artifacts.identify_file(path) for path in shards.paths] if digests is None else list(digests)
-    )
-    return artifacts.digest_record([identities, shards.n_tokens, dict(settings)])
+    identities = [identify_file(path) for path in shards.paths] if digests is None else list(digests)
+    return digest_record([identities, shards.n_tokens, dict(settings)])
 
 
 def write_part(path: Path, table: pa.Table) -> dict[str, Any]:
@@ -155,14 +161,14 @@ def write_part(path: Path, table: pa.Table) -> dict[str, Any]:
     It is not flushed to the disk: the digest in the record says later whether it got there.
     """
     sink: Any = _arrow.BufferOutputStream()
-    kinds: Any = table.schema
+    schema: Any = table.schema
     options: dict[str, Any] = {"compression": "lz4", "use_dictionary": False, "row_group_size": 1 << 16}
     encodings = {  # rising integers are best kept as differences
-        field.name: "DELTA_BINARY_PACKED" if field.type == pa.int64() else "PLAIN" for field in kinds
+        field.name: "DELTA_BINARY_PACKED" if field.type == pa.int64() else "PLAIN" for field in schema
     }
     arrow_parquet().write_table(table, sink, column_encoding=encodings, **options)
     blob = sink.getvalue()
-    with artifacts.explained(path.parent):
+    with explained(path.parent):
         draft = path.with_name(draft_name())
         with draft.open("xb") as file:  # never through a link
             file.write(blob)
@@ -176,7 +182,7 @@ def prepare_work(folder: Path) -> Path:
     Nothing in it is touched yet, so files of others are safe, and so is a run that is under way there.
     """
     refuse_url(folder, "the work folder")
-    with artifacts.explained(folder):
+    with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / MARKER).is_file():
             strangers = sorted(path.name for path in folder.iterdir())
@@ -194,9 +200,9 @@ def prepare_work(folder: Path) -> Path:
 @contextmanager
 def working_in(folder: Path) -> Generator[Path]:
     """The work folder, for one run at a time; what a killed run left half written is cleared away."""
-    place = prepare_work(folder)
-    with artifacts.explained(folder):
-        marker = (place / MARKER).open("ab", buffering=0)
+    prepare_work(folder)
+    with explained(folder):
+        marker = (folder / MARKER).open("ab", buffering=0)
     with marker:
         free = True
         with suppress(OSError):  # a file system without locks
@@ -205,17 +211,17 @@ def working_in(folder: Path) -> Generator[Path]:
             raise UnwritablePlace(
                 f"another run works in {folder}; wait until it ends, or work in another folder"
             )
-        with artifacts.explained(folder):
-            clear_drafts(place)
-        yield place
+        with explained(folder):
+            clear_drafts(folder)
+        yield folder
 
 
 def clear_drafts(folder: Path) -> None:
     """Remove what we did not write to its end."""
-    for place in (folder, folder / "edges"):
-        for draft in place.iterdir() if place.is_dir() else ():
-            if DRAFT_NAME.fullmatch(draft.name):
-                draft.unlink(missing_ok=True)
+    for parent in (folder, folder / "edges"):
+        for path in parent.iterdir() if parent.is_dir() else ():
+            if DRAFT_NAME.fullmatch(path.name):
+                path.unlink(missing_ok=True)
 
 
 class Stage(Protocol):
@@ -254,12 +260,8 @@ class Stage(Protocol):
         ...
 
 
-Record = dict[str, Any]
-"""What is known of a finished part: plain values, and under ``files`` the entry of each file by its name."""
-
-
 @dataclass(frozen=True)
-class Kept:
+class PartRecords:
     """The records of the parts of one stage, beside their files; ``stage`` begins the names of the records.
 
     ``fingerprint`` is a digest of all that the answer depends on.
@@ -271,39 +273,38 @@ class Kept:
 
     def run(self, number: int, work: Callable[[int], Record]) -> Record:
         """The record of a part: an earlier one if its files are whole, or what ``work`` makes now."""
-        earlier = self.take_up(number)
-        return self.write(number, work(number)) if earlier is None else earlier
+        finished = self.read_intact(number)
+        return self.write(number, work(number)) if finished is None else finished
 
     def write(self, number: int, record: Record) -> Record:
         """Record a finished part, whose files are written already."""
-        whole = {**record, "fingerprint": self.fingerprint}
+        signed = {**record, "fingerprint": self.fingerprint}
         with explained(self.folder):
-            write_sealed(self._path(number), whole)
-        return whole
+            write_sealed(self._path(number), signed)
+        return signed
 
     def read(self, number: int) -> Record | None:
         """The record that is there, if it is of the same work; its files are not looked at."""
         record = read_sealed(self._path(number))
         return record if record is not None and record.get("fingerprint") == self.fingerprint else None
 
-    def take_up(self, number: int) -> Record | None:
+    def read_intact(self, number: int) -> Record | None:
         """The record that an earlier run left, if it is of the same work and its files are as written."""
         try:
             record = self.read(number)
             if record is None:
                 return None
-            files: Mapping[str, Any] = record["files"]
-            check_files(self.folder, files, again="run it again")
-        except (CorruptRun, OSError, KeyError, TypeError, AttributeError):
+            check_files(self.folder, record["files"], again="run it again")
+        except (OSError, KeyError, TypeError, AttributeError):
             return None
         return record
 
     def clear(self, n_parts: int) -> None:
-        """Remove the records of this stage that are of other work or beyond ``n_parts``, and their files."""
+        """Remove the records of this stage that are of other work or beyond ``n_parts``; their files stay."""
         for path in sorted(self.folder.glob(f"{self.stage}-*.json")) if self.folder.is_dir() else ():
             number = re.fullmatch(rf"{self.stage}-(\d+)\.json", path.name)
-            same = (read_sealed(path) or {}).get("fingerprint") == self.fingerprint
-            if number is not None and not (same and int(number[1]) < n_parts):
+            is_current = (read_sealed(path) or {}).get("fingerprint") == self.fingerprint
+            if number is not None and not (is_current and int(number[1]) < n_parts):
                 path.unlink(missing_ok=True)
 
     def _path(self, number: int) -> Path:
@@ -315,71 +316,30 @@ def run_weighed(
     weights: Sequence[int],
     *,
     threads: int,
-    most: int,
-    tell: Callable[[int], object],
+    max_weight: int,
+    report: Callable[[int], object],
     stop: Event,
 ) -> list[Record]:
-    """Do ``work`` on the parts 0, 1, 2 … in threads; parts that weigh more than ``most`` one at a time.
+    """Do ``work`` on the parts 0, 1, 2 … in threads; parts that weigh more than ``max_weight`` one at a time.
 
-    ``tell`` hears the weight of what is done. If a part fails, or the user interrupts, ``stop`` is set, the
+    ``report`` hears the weight of what is done. If a part fails, or the user interrupts, ``stop`` is set, the
     others end, and the error is raised.
     """
-    done: dict[int, Record] = {}
-    finished = 0
-    heavy = [number for number, weight in enumerate(weights) if weight > most]
-    light = [number for number, weight in enumerate(weights) if weight <= most]
-    for numbers, at_once in ((heavy, 1), (light, threads)):
-        pool = ThreadPoolExecutor(at_once)
+    records: dict[int, Record] = {}
+    done = 0
+    heavy = [number for number, weight in enumerate(weights) if weight > max_weight]
+    light = [number for number, weight in enumerate(weights) if weight <= max_weight]
+    for numbers, n_threads in ((heavy, 1), (light, threads)):
+        pool = ThreadPoolExecutor(n_threads)
         try:
-            waiting: list[tuple[int, Future[Record]]] = [(one, pool.submit(work, one)) for one in numbers]
-            for number, future in waiting:
-                done[number] = future.result()
-                finished += weights[number]
-                tell(finished)
+            futures = [pool.submit(work, number) for number in numbers]
+            for number, future in zip(numbers, futures, strict=True):
+                records[number] = future.result()
+                done += weights[number]
+                report(done)
         except BaseException:
             stop.set()
             raise
         finally:
             pool.shutdown(cancel_futures=True)
-    return [done[number] for number in range(len(weights))]
-
-
-@dataclass(frozen=True)
-class Ties:
-    """Components with more than one token, a file for each part of the queries; they can be sent elsewhere.
-
-    Attributes
-    ----------
-    paths : tuple of Path
-        Parquet files of nodes, components numbered from 0 in each.
-    digests : tuple of str
-        The SHA-256 of each file.
-    n_tokens : int
-        Size of the vocabulary.
-
-    Examples
-    --------
-    >>> Ties((), (), 5).load()
-    Components(0 components of 0 queries)
-    """
-
-    paths: tuple[Path, ...]
-    digests: tuple[str, ...]
-    n_tokens: int
-
-    @property
-    def fingerprint(self) -> str:
-        """Of all files together."""
-        return digest_record([self.n_tokens, list(self.digests)])
-
-    def __iter__(self) -> Iterator[pa.Table]:
-        """The nodes of each part, components numbered one after the other; one part is read at a time."""
-        number = 0
-        for path in self.paths:
-            table = read_parquet(path.read_bytes())
-            yield shift(table, number, "component")
-            number += int(column(table, "component").max(initial=-1)) + 1
-
-    def load(self) -> Components:
-        """All of them in memory, without edges and order."""
-        return of_nodes(join(NODE_SCHEMA, list(self)), self.n_tokens)
+    return [records[number] for number in range(len(weights))]

@@ -21,8 +21,7 @@ from attomaton.base.artifacts.parted import part_name, write_part
 from attomaton.base.progress import Progress, silent
 from attomaton.base.tables import column, make_table, read_parquet
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.engines.parts import ChoiceParts, EdgeParts, count_values
-from attomaton.engines.work import Ties
+from attomaton.engines.parts import ChoiceParts, EdgeParts, Ties, count_values
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import QUERY_SCHEMA
