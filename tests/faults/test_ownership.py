@@ -291,15 +291,15 @@ def test_notes_in_an_unfinished_training_stay(made, tmp_path):
 
 
 def test_the_lock_does_not_depend_on_where_one_stands(made, tmp_path):
-    from attomaton.base.artifacts.folders import find_place, hold
+    from attomaton.base.artifacts.folders import lock_target, resolve_target
 
     _, auto = made
     auto.save(tmp_path / "run")
     with (
-        hold(find_place(tmp_path / "run")),
+        lock_target(resolve_target(tmp_path / "run")),
         contextlib.chdir(tmp_path / "run"),
         pytest.raises(at.AttomatonError, match="is being written by process"),
-        hold(find_place(".")),
+        lock_target(resolve_target(".")),
     ):
         pass
 

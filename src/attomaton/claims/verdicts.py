@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from attomaton.base.artifacts import MANIFEST, digest_file, explained, read_sealed, write_sealed
-from attomaton.base.artifacts.folders import hold
+from attomaton.base.artifacts.folders import lock_target
 from attomaton.base.artifacts.manifests import FORMAT
 from attomaton.base.drawing import GREY, TWO_COLUMNS, house_axes
 from attomaton.base.errors import CorruptRun, UnwritablePlace
@@ -300,7 +300,7 @@ def write_verdicts(run: str | Path, verdicts: Sequence[Mapping[str, Any]], trace
         return f"{run} is no run folder that attomaton wrote"
     try:
         about = {"kind": "verdicts", "format": FORMAT, "trace": trace}
-        with hold(place) as lock, explained(place):
+        with lock_target(place) as lock, explained(place):
             path = place / VERDICTS
             if digest_trace(place) != trace:
                 return f"the training in {run} was replaced in the meantime; verify again"

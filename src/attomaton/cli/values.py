@@ -90,10 +90,10 @@ def is_stream(path: Path | None, as_json: bool) -> bool:
 
 def check_folder(folder: Path | None, kind: "FolderKind", *, overwrite: bool = True) -> None:
     """Refuse, before the work, a folder that may not be written or replaced."""
-    from attomaton.base.artifacts.folders import check_replaceable, find_place
+    from attomaton.base.artifacts.folders import check_replaceable, resolve_target
 
     if folder is not None:
-        check_replaceable(find_place(folder), kind, overwrite=overwrite)
+        check_replaceable(resolve_target(folder), kind, overwrite=overwrite)
 
 
 def read_queries(text: str | None) -> list[str] | int | None:

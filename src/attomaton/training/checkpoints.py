@@ -39,8 +39,8 @@ from attomaton.base.artifacts.folders import (
     check_replaceable,
     drop_partial,
     find_partials,
-    find_place,
-    hold,
+    lock_target,
+    resolve_target,
 )
 from attomaton.base.artifacts.manifests import FORMAT
 from attomaton.base.artifacts.ownership import PARTIAL, Lock, is_partial, take_stock
@@ -196,9 +196,9 @@ def open_training(
     if store is None:
         yield None, None
         return
-    run = find_place(store.path)
+    run = resolve_target(store.path)
     settings = json.loads(json.dumps(settings))
-    with hold(run) as lock:
+    with lock_target(run) as lock:
         with explained(run):
             _prepare_run(run, corpora, lock)
             finished = _is_finished(run / TRAINING, store, settings, lock)
@@ -211,7 +211,7 @@ def open_training(
             FILES,
             overwrite=store.overwrite or store.resume,
             resumable=True,
-            held=lock,
+            lock=lock,
             about={"asked": settings},
         ) as building:
             skipped = {id(corpus): corpus.skipped for corpus in corpora}.values()

@@ -2,8 +2,8 @@
 
 Linux and macOS have all that is needed here. Windows has no flag that refuses links, opens no folders,
 locks with another call, and removes no open file. Linux renames without loss in one step (``renameat2``);
-elsewhere the same takes several steps, and :func:`~attomaton.base.artifacts.folders.settle` mends what a
-kill between them leaves.
+elsewhere the same takes several steps, and :func:`~attomaton.base.artifacts.folders.restore_spare` mends
+what a kill between them leaves.
 """
 
 import ctypes

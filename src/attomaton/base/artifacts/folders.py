@@ -6,9 +6,10 @@ at any moment leaves the old folder or the new one. What it was building stays b
 """
 
 import os
+import re
 import warnings
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
@@ -32,6 +33,8 @@ from attomaton.base.artifacts.files import (
 )
 from attomaton.base.artifacts.manifests import FORMAT, MANIFEST, RUN, FolderKind, read_sealed, write_sealed
 from attomaton.base.errors import UnwritablePlace
+
+ID_DIGITS = 8  # of the random id that ends the name of an unfinished folder
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def build_folder(
     *,
     overwrite: bool,
     resumable: bool = False,
-    held: ownership.Lock | None = None,
+    lock: ownership.Lock | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> Generator[Building]:
     """Build a folder and put it in place of an old one of ours, if all goes well.
@@ -90,117 +93,116 @@ def build_folder(
         Whether a finished folder of ours may be replaced.
     resumable : bool
         Take up what a killed writer left, and leave what was done if this one fails.
-    held : Lock, optional
+    lock : Lock, optional
         The lock of the target, if the caller has it already.
     about : mapping, optional
         What to note in the record of the unfinished folder.
     """
     record = {"kind": kind.name, "about": dict(about or {}), "files": sorted(files)}
-    place = find_place(target) if held is None else Path(target)
-    with hold(place) if held is None else nullcontext(held) as lock:
-        with explained(place):
-            settle(place)
-            if ownership.take_stock(place) is not None and not _can_be_renamed(place):
+    target = resolve_target(target) if lock is None else Path(target)
+    with lock_target(target) if lock is None else nullcontext(lock) as lock:
+        with explained(target):
+            restore_spare(target)
+            if ownership.take_stock(target) is not None and not _can_be_renamed(target):
                 raise UnwritablePlace(
-                    f"{shown(place)} cannot be replaced as a whole (you are in it, or it is a mount, or the "
+                    f"{shown(target)} cannot be replaced as a whole (you are in it, or it is a mount, or the "
                     "folder around it cannot be written); go elsewhere, or give another folder"
                 )
-            check_replaceable(place, kind, overwrite=overwrite)
-            folder = _open_partial(place, kind, lock, record, resumable=resumable)
+            check_replaceable(target, kind, overwrite=overwrite)
+            folder = _open_partial(target, kind, lock, record, resumable=resumable)
         try:
-            yield Building(place, folder, kind)
-            with explained(place):
+            yield Building(target, folder, kind)
+            with explained(target):
                 if not overwrite:
-                    _keep_training(folder, place)
-                _install(folder, place, lock)
+                    _keep_training(folder, target)
+                _install(folder, target, lock)
         except BaseException:
-            bare = not any(path.is_file() for path in folder.rglob("*") if path.name != ownership.PARTIAL)
-            if ownership.is_partial(folder) and (bare or not resumable):
+            is_empty = not any(path.is_file() for path in folder.rglob("*") if path.name != ownership.PARTIAL)
+            if ownership.is_partial(folder) and (is_empty or not resumable):
                 drop_partial(folder, lock)
             raise
 
 
 @contextmanager
-def hold(place: Path) -> Generator[ownership.Lock]:
-    """Hold the lock of a folder that :func:`find_place` found."""
-    with explained(place):
-        new = [folder for folder in (place.parent, *place.parent.parents) if not folder.exists()]
-        place.parent.mkdir(parents=True, exist_ok=True)
-        beside = os.access(place.parent, os.W_OK | os.X_OK) or not place.exists()
-        guard = ownership.locked(place, place.parent if beside else place)
-        lock = guard.__enter__()
-    try:
-        yield lock
-    finally:
-        guard.__exit__(None, None, None)
-        for folder in new:  # made for nothing
-            if not any(folder.iterdir()):
-                folder.rmdir()
+def lock_target(target: Path) -> Generator[ownership.Lock]:
+    """Hold the lock of a folder that :func:`resolve_target` found."""
+    with ExitStack() as stack:
+        with explained(target):
+            new = [folder for folder in (target.parent, *target.parent.parents) if not folder.exists()]
+            target.parent.mkdir(parents=True, exist_ok=True)
+            beside = os.access(target.parent, os.W_OK | os.X_OK) or not target.exists()
+            lock = stack.enter_context(ownership.locked(target, target.parent if beside else target))
+        try:
+            yield lock
+        finally:
+            stack.close()
+            for folder in new:  # made for nothing
+                if not any(folder.iterdir()):
+                    folder.rmdir()
 
 
-def find_place(target: str | os.PathLike[str]) -> Path:
+def resolve_target(path: str | os.PathLike[str]) -> Path:
     """The folder that a path means; links on the way are followed, a link to nothing is refused."""
-    if not os.fspath(target):
+    if not os.fspath(path):
         raise UnwritablePlace("the path of the folder is empty; give a name")
-    place = Path(os.path.realpath(target))
-    with explained(place):
-        if Path(target).is_symlink() and not place.exists():
-            raise UnwritablePlace(f"{target} is a link to nothing; give the path of a folder")
-        if place.exists() and not place.is_dir():
-            raise UnwritablePlace(f"{target} is a file; give the path of a folder to write to")
-        ownership.refuse_inside(place, target)
-    return place
+    target = Path(os.path.realpath(path))
+    with explained(target):
+        if Path(path).is_symlink() and not target.exists():
+            raise UnwritablePlace(f"{path} is a link to nothing; give the path of a folder")
+        if target.exists() and not target.is_dir():
+            raise UnwritablePlace(f"{path} is a file; give the path of a folder to write to")
+        ownership.refuse_inside(target, path)
+    return target
 
 
-def check_replaceable(place: Path, kind: FolderKind, *, overwrite: bool) -> None:
+def check_replaceable(target: Path, kind: FolderKind, *, overwrite: bool) -> None:
     """Refuse a place where something stands that may not be replaced."""
-    if not place.exists():
+    if not target.exists():
         return
-    stock = ownership.take_stock(place)
+    stock = ownership.take_stock(target)
     if stock is None:
-        strangers = sorted(entry.name for entry in place.iterdir() if not ownership.is_partial(entry))
-        strangers = [name for name in strangers if not name.endswith(".attomaton-lock")]
+        strangers = sorted(entry.name for entry in target.iterdir() if not ownership.is_partial(entry))
+        strangers = [name for name in strangers if not name.endswith(ownership.LOCK)]
         if strangers:
-            raise UnwritablePlace(f"{shown(place)} holds other files ({few(strangers)}); give a new folder")
+            raise UnwritablePlace(f"{shown(target)} holds other files ({few(strangers)}); give a new folder")
         return
-    check_kind(place, kind)
+    check_kind(target, kind)
     if stock.strangers:
         raise UnwritablePlace(
-            f"{shown(place)} holds files that attomaton did not write ({few(stock.strangers)}); move them "
+            f"{shown(target)} holds files that attomaton did not write ({few(stock.strangers)}); move them "
             "away, or give a new folder"
         )
-    trained = (place / ownership.INNER).exists()
-    inside = [path.name for path in stock.drafts if path.parent == place]
-    moving = not trained and any(name.startswith(f"{place.name}.partial-") for name in inside)
-    if not overwrite and not stock.is_bare_run and not (stock.missing and moving):  # a killed writer's moves
-        within = " with a training in it, which would be removed, too" if trained else ""
-        raise UnwritablePlace(
-            f"{shown(place)} holds {kind.phrase} already{within}; give another folder, or replace it with "
-            "--overwrite (in Python: overwrite=True)"
-        )
+    has_training = (target / ownership.INNER).exists()
+    moves = [path for path in stock.drafts if path.parent == target]
+    moves = [path for path in moves if path.name.startswith(f"{target.name}.partial-")]
+    was_cut_short = stock.missing and not has_training and bool(moves)  # a writer was killed in _move_in
+    if overwrite or stock.is_bare_run or was_cut_short:
+        return
+    within = " with a training in it, which would be removed, too" if has_training else ""
+    raise UnwritablePlace(
+        f"{shown(target)} holds {kind.phrase} already{within}; give another folder, or replace it with "
+        "--overwrite (in Python: overwrite=True)"
+    )
 
 
-def check_kind(place: Path, kind: FolderKind) -> None:
+def check_kind(target: Path, kind: FolderKind) -> None:
     """Refuse a folder of ours that is of another kind."""
-    stock = ownership.take_stock(place)
+    stock = ownership.take_stock(target)
     if stock is not None and stock.manifest["kind"] != kind.name:
         raise UnwritablePlace(
-            f"{shown(place)} holds files of the kind {stock.manifest['kind']!r}, not {kind.phrase}; give "
+            f"{shown(target)} holds files of the kind {stock.manifest['kind']!r}, not {kind.phrase}; give "
             "another folder"
         )
 
 
-def find_partials(place: Path, ending: str = "") -> list[Path]:
+def find_partials(target: Path, ending: str = "") -> list[Path]:
     """Folders beside a place that were being built for it."""
-    beside = _beside(place)
-    start = sibling(place.name, ".partial-" + "0" * 8)[:-8]
-    with os.scandir(beside) as entries:
+    parent = _parent_of_partials(target)
+    start = sibling(target.name, ".partial-" + "0" * ID_DIGITS)[:-ID_DIGITS]
+    partial = re.compile(f"{re.escape(start)}.{{{ID_DIGITS}}}{re.escape(ending)}", re.DOTALL)
+    with os.scandir(parent) as entries:
         names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    return [
-        beside / name
-        for name in names
-        if name.startswith(start) and name.endswith(ending) and len(name) == len(start) + 8 + len(ending)
-    ]
+    return [parent / name for name in names if partial.fullmatch(name)]
 
 
 def drop_partial(folder: Path, lock: ownership.Lock) -> None:
@@ -214,44 +216,44 @@ def _remove_old(folder: Path, visible: Path, lock: ownership.Lock) -> None:
     Where somebody else's files are in it, it stays, under a name that can be seen.
     """
     try:
-        kept = ownership.remove_ours(folder, lock.draft)
-        if kept:
+        strangers = ownership.remove_ours(folder, lock.draft)
+        if strangers:
             rename_new(folder, visible)
-            ownership.tell_kept(visible, kept)
+            ownership.tell_kept(visible, strangers)
     except OSError as error:
         warnings.warn(
             f"{shown(folder)}, which was replaced, cannot be removed: {error.strerror}", stacklevel=2
         )
 
 
-def standing(place: Path) -> Path:
+def find_current(target: Path) -> Path:
     """Where a folder is to be read: at its place, or under the name that it has between two renames."""
-    if place.exists() or not place.parent.is_dir():
-        return place
+    if target.exists() or not target.parent.is_dir():
+        return target
     return next(
-        (path for path in find_partials(place, SPARE) if ownership.take_stock(path) is not None), place
+        (path for path in find_partials(target, SPARE) if ownership.take_stock(path) is not None), target
     )
 
 
-def settle(place: Path) -> None:
+def restore_spare(target: Path) -> None:
     """Put a folder back that a kill between two renames left without its name."""
-    actual = standing(place)
-    if actual != place:
-        actual.rename(place)
+    current = find_current(target)
+    if current != target:
+        current.rename(target)
 
 
 def _open_partial(
-    place: Path, kind: FolderKind, lock: ownership.Lock, record: Mapping[str, Any], *, resumable: bool
+    target: Path, kind: FolderKind, lock: ownership.Lock, record: Mapping[str, Any], *, resumable: bool
 ) -> Path:
     """The folder to build in: one that a killed writer left, or a new one; what else is left goes.
 
     Of an unfinished folder the drafts go, and of a run all but its work.
     """
     earlier: Path | None = None
-    for partial in filter(ownership.is_partial, find_partials(place)):
-        own = read_sealed(partial / ownership.PARTIAL) or {}
-        same = all(own.get(name) == value for name, value in record.items())
-        if resumable and earlier is None and same:
+    for partial in filter(ownership.is_partial, find_partials(target)):
+        earlier_record = read_sealed(partial / ownership.PARTIAL) or {}
+        is_same = all(earlier_record.get(name) == value for name, value in record.items())
+        if resumable and earlier is None and is_same:
             earlier = partial
         else:
             drop_partial(partial, lock)
@@ -262,79 +264,80 @@ def _open_partial(
             if file.is_file() and file.name != ownership.PARTIAL:
                 file.unlink()
         return earlier
-    name = token_hex(4)
-    folder = _beside(place) / sibling(place.name, f".partial-{name}")
+    unique = token_hex(ID_DIGITS // 2)
+    folder = _parent_of_partials(target) / sibling(target.name, f".partial-{unique}")
     draft = folder.with_name(lock.draft.name)
     draft.mkdir()  # it has its name only when it has its record: a kill leaves nothing unknown
-    write_sealed(draft / ownership.PARTIAL, {**record, "id": name})
+    write_sealed(draft / ownership.PARTIAL, {**record, "id": unique})
     rename_new(draft, folder)
     return folder
 
 
-def _keep_training(folder: Path, place: Path) -> None:
+def _keep_training(folder: Path, target: Path) -> None:
     """Link what stands in a folder without a run, such as a training, into the run that takes its place."""
-    stock = ownership.take_stock(place) if place.exists() else None
+    stock = ownership.take_stock(target) if target.exists() else None
     if stock is None or not stock.is_bare_run:
         return
     unfinished = [path for draft in stock.drafts for path in draft.rglob("*") if path.is_file()]
-    names = [file.relative_to(place).as_posix() for file in [*stock.files[:-1], *unfinished]]
+    listed = stock.files[:-1]  # all but the manifest
+    names = [file.relative_to(target).as_posix() for file in [*listed, *unfinished]]
     record = read_sealed(folder / ownership.PARTIAL) or {}
-    write_sealed(
-        folder / ownership.PARTIAL, {**record, "records": names}
-    )  # before they are there: a kill leaves them
+    # before they are there: a kill leaves them
+    write_sealed(folder / ownership.PARTIAL, {**record, "records": names})
     for name in names:
         new = folder / name
         new.parent.mkdir(parents=True, exist_ok=True)
-        link_or_copy(place / name, new)
+        link_or_copy(target / name, new)
 
 
-def _install(folder: Path, place: Path, lock: ownership.Lock) -> None:
+def _install(folder: Path, target: Path, lock: ownership.Lock) -> None:
     """Put a built folder in its place."""
     flush_tree(folder)
-    if folder.parent == place:
-        _move_in(folder, place, lock)
+    if folder.parent == target:
+        _move_in(folder, target, lock)
         return
     swap = lock.swap(folder.parent)  # whoever takes over the lock knows this name, and that it is ours
     lock.remember()
     rename_new(folder, swap)
     (swap / ownership.PARTIAL).unlink()
     flush(swap)
-    if not place.exists():
-        rename_new(swap, place)
-    elif ownership.take_stock(place) is None:
-        replace_empty(swap, place)
+    if not target.exists():
+        rename_new(swap, target)
+    elif ownership.take_stock(target) is None:
+        replace_empty(swap, target)
     else:
-        swap.chmod(place.stat().st_mode & 0o7777)
-        exchange(swap, place, folder.with_name(folder.name + SPARE))
-        flush(place.parent)
+        swap.chmod(target.stat().st_mode & 0o7777)
+        exchange(swap, target, folder.with_name(folder.name + SPARE))
+        flush(target.parent)
         _remove_old(swap, folder, lock)
-    flush(place.parent)
+    flush(target.parent)
 
 
-def _move_in(folder: Path, place: Path, lock: ownership.Lock) -> None:
+def _move_in(folder: Path, target: Path, lock: ownership.Lock) -> None:
     """Fill an empty folder that must keep its place; the manifest first, which says what is still to come."""
     for entry in sorted(folder.iterdir(), key=lambda path: path.name != MANIFEST):
         if entry.name != ownership.PARTIAL:
-            rename_new(entry, place / entry.name)
-    flush(place)
+            rename_new(entry, target / entry.name)
+    flush(target)
     ownership.remove_partial(folder, lock.draft)
 
 
-def _beside(place: Path) -> Path:
-    """Where lock and unfinished folder of a place stand: beside it, or inside if it cannot be renamed."""
-    return place.parent if _can_be_renamed(place) else place
+def _parent_of_partials(target: Path) -> Path:
+    """Where unfinished folders of a target stand: beside it, or inside if it cannot be renamed."""
+    return target.parent if _can_be_renamed(target) else target
 
 
-def _can_be_renamed(place: Path) -> bool:
-    if not place.exists():
+def _can_be_renamed(target: Path) -> bool:
+    """Whether a folder could be swapped: no mount, not around us, and its parent can be written."""
+    if not target.exists():
         return True
     try:
         here = Path.cwd()
     except FileNotFoundError:  # it was removed
         here = Path("/")
     return (
-        not os.path.ismount(place)
-        and place != here
-        and place not in here.parents
-        and os.access(place.parent, os.W_OK | os.X_OK)
+        not os.path.ismount(target)
+        and target != here
+        and target not in here.parents
+        and os.access(target.parent, os.W_OK | os.X_OK)
     )

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from attomaton.base import artifacts
 from attomaton.base.artifacts.files import DRAFT, entry_of, link_or_copy, shown
-from attomaton.base.artifacts.folders import find_place, hold
+from attomaton.base.artifacts.folders import lock_target, resolve_target
 from attomaton.base.artifacts.manifests import FORMAT
 from attomaton.base.artifacts.ownership import take_stock
 from attomaton.base.errors import UnreadableSource, UnwritablePlace
@@ -226,15 +226,15 @@ def tokenize_corpus(
     workers = whole_number(workers, "workers", least=1, most=MOST_THREADS)
     shard_tokens = whole_number(shard_tokens, "shard_tokens", least=1)
     job = _Job.of(source, tokenizer, reading, shard_tokens)
-    place = find_place(out)
+    place = resolve_target(out)
     job.refuse_inputs_in(place)
-    with hold(place) as lock:
+    with lock_target(place) as lock:
         same = job.is_that_of(place)
         if same and is_whole(place, artifacts.read_manifest(place, TOKENIZED)):
             return read_tokens(place)
         replace = overwrite or same  # a damaged corpus is mended by the call that made it
         with artifacts.build_folder(
-            place, TOKENIZED, FILES, overwrite=replace, resumable=True, held=lock
+            place, TOKENIZED, FILES, overwrite=replace, resumable=True, lock=lock
         ) as building:
             _seed(building.folder, place)
             job.run(building.folder, workers, progress or silent)
