@@ -1,4 +1,4 @@
-"""One head, context by context: its attention beside what each rung makes of it."""
+"""One head, context by context: its attention beside the attention that each rung fits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,25 +23,25 @@ from attomaton.heads.model import Head, HeadModel, check_head
 from attomaton.heads.opening import open_model
 
 SHOWN = 8
-"""Places of a context that are printed: those that the head looks at most."""
+"""Positions of a context that are printed: those with the most attention."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadContexts(Tabular):
-    """Contexts in which a head looks elsewhere than the first rung says, with every rung beside.
+    """Contexts in which a head departs from the first rung, with the fit of every rung.
 
     Attributes
     ----------
     rows : Rows
-        The contexts, of this head alone.
+        The contexts, for this head only.
     names : tuple of str
         The rungs, nested.
     fitted : float64 array, shape (n_rungs, n_rows, window)
-        The attention that each rung, on those before it, says.
+        The attention fitted by each rung together with those before it.
 
     Examples
     --------
-    >>> HeadContexts.__name__  # show_head makes them
+    >>> HeadContexts.__name__  # show_head returns them
     'HeadContexts'
     """
 
@@ -55,7 +55,7 @@ class HeadContexts(Tabular):
         return f"HeadContexts(head {self.head}, {len(self.rows)} contexts)"
 
     def _table(self) -> pa.Table:
-        """Of each place number, document, position, lag, token, label, attention, and ``fitted <rung>``."""
+        """Per position: number, document, position, lag, token, label, attention, and ``fitted <rung>``."""
         n, window = len(self.rows), self.rows.window
         columns: dict[str, Any] = {
             "number": np.repeat(np.arange(n), window),
@@ -109,7 +109,7 @@ def show_head(
     vocabulary: Vocabulary | None = None,
     progress: Stages | None = None,
 ) -> HeadContexts:
-    """Contexts of documents held back in which a head departs most from the first rung, one of each document.
+    """The held-out contexts in which a head departs most from the first rung, one per document.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def show_head(
 
 
 def of_head(rung: Step, model: HeadModel, head: Head) -> Step:
-    """A rung for rows of one head alone: of a table with scores for every head, those of this one."""
+    """A rung for the rows of one head: a table with scores for every head keeps only this head's."""
     if not isinstance(rung, Table):
         return rung
     place, many = model.shape.heads.index(head), len(model.shape.heads)
@@ -157,7 +157,7 @@ def of_head(rung: Step, model: HeadModel, head: Head) -> Step:
 
 
 def _most_apart(rows: Rows, first: Fitted, n: int) -> Any:
-    """The row of each document that departs most from a rung, of the n documents where that is most."""
+    """The row of each document that departs most from a rung, for the n documents that depart most."""
     apart = divergence(rows.attention[:, 0].astype(np.float64), first.logs)
     order = np.argsort(-apart, kind="stable")
     _, firsts = np.unique(rows.documents[order], return_index=True)
