@@ -32,8 +32,8 @@ from attomaton.training.trace import DeepTrace, Trace
 class TheoryLayer:
     """The theory's layer f_W(X) = Xᵀ softmax(X W x̄) with its decoder, at every position of a context.
 
-    Logits are ln u, where u is the value that the layer's head gives to each token (for the token-id head, the
-    attention mass on it), and −∞ where u is zero. With ``Untied(temperature)`` they are E f / temperature.
+    Logits are ln u, where u is the value that the layer's head gives to each token (for the token-id head,
+    the attention mass on it), and −∞ if u is zero. With ``Untied(temperature)`` they are E f / temperature.
 
     Attributes
     ----------

@@ -10,6 +10,7 @@ from attomaton.heads.audit.causal import LabelledContexts, replace_heads
 from attomaton.heads.audit.contexts import show_head
 from attomaton.heads.audit.heads import Audit, audit_heads
 from attomaton.heads.audit.ladder import Position
+from attomaton.heads.audit.pictures import draw_audit
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.rows import split_documents
 from attomaton.heads.audit.rungs import learned_rungs, plain_rungs
@@ -104,6 +105,15 @@ def test_an_audit_is_drawn(audit):
 
     mpl.use("agg")
     assert audit.plot().get_ylabel() == "explained share"
+
+
+def test_the_legend_names_only_rungs_that_can_be_seen():
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    shares = np.array([[0.5, 0.2], [0.505, 0.2], [0.4, 0.1], [0.505, 0.3]])
+    axes = draw_audit(["0.0", "0.1"], ["a", "tiny", "harmful", "d"], shares, np.array([False, True]))
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "d", "seeks the label"]
 
 
 @pytest.mark.parametrize("kind", ["folder", "transformers model"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -76,16 +77,17 @@ class HeadContexts(Tabular):
         return name_token(self.vocabulary, token)
 
     def _blocks(self) -> list[Block]:
-        blocks: list[Block] = [repr(self)]
+        rungs = ", ".join(f"+{number} {name}" for number, name in enumerate(self.names, 1))
+        columns = "Attention in %: own, and as fitted up to each rung; * marks the next token."
+        blocks: list[Block] = [repr(self), columns, *wrap(f"Rungs: {rungs}.", 80)]
         for at in range(len(self.rows)):
             tokens: Int32 = self.rows.tokens[at]
             label, own = int(self.rows.labels[at]), self.rows.attention[at, 0]
             rows = [
                 (
                     str(lag),
-                    self._name(int(tokens[lag])) + " (label)" * (int(tokens[lag]) == label),
-                    f"{own[lag]:.3f}",
-                    *(f"{one[at, lag]:.3f}" for one in self.fitted),
+                    self._name(int(tokens[lag])) + " *" * (int(tokens[lag]) == label),
+                    *(f"{100 * one[lag]:.0f}" for one in (own, *self.fitted[:, at])),
                 )
                 for lag in np.argsort(-own, kind="stable")[:SHOWN].tolist()
             ]
@@ -93,7 +95,7 @@ class HeadContexts(Tabular):
                 f"Document {self.rows.documents[at]}, position {self.rows.positions[at]}: query "
                 f"{self._name(int(tokens[0]))}, next {self._name(label)}"
             )
-            headers = ["lag", "token", "attention", *(f"+ {name}" for name in self.names)]
+            headers = ["lag", "token", "own", *(f"+{number}" for number in range(1, len(self.names) + 1))]
             blocks.append(Grid(title, headers, rows))
         return blocks
 

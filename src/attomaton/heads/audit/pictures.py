@@ -15,6 +15,9 @@ COLOURS = (GREY, BLUE, ORANGE, GREEN, "#8a5cb8", "#b0892e", "#3a9aa8", "#e08fb4"
 ROW, HIGHEST = 0.1, 5.0
 """Height in inches of a head's row in a map, and of all rows at most."""
 
+VISIBLE = 0.01
+"""A rung is in the legend if it adds at least this share to some head."""
+
 MOST_STEPS = 12
 """Steps labelled below a map, at most."""
 
@@ -32,7 +35,8 @@ def draw_audit(
         below = np.zeros(len(heads))
         for number, (name, top) in enumerate(zip(rungs, tops, strict=True)):
             colour = COLOURS[number % len(COLOURS)]
-            axes.bar(places, top - below, 0.8, bottom=below, color=colour, label=drawable(name, 24))
+            label = drawable(name, 24) if (top - below).max(initial=0.0) >= VISIBLE else "_"
+            axes.bar(places, top - below, 0.8, bottom=below, color=colour, label=label)
             below = top
         seekers = places[np.asarray(seeks, bool)]
         axes.plot(

@@ -42,9 +42,7 @@ def _map_weights(folder: Path) -> dict[str, Tensor]:
     if (folder / INDEX).exists():
         return map_shards(folder, parse_index(read_json(folder / INDEX), folder / INDEX))
     pickled = sorted(one.name for kind in ("*.bin", "*.pt", "*.pth") for one in folder.glob(kind))
-    advice = (
-        f"; {pickled[0]} is a pickle, which is never opened; convert it" if pickled else f"; {RESTORE}"
-    )
+    advice = f"; {pickled[0]} is a pickle, which is never opened; convert it" if pickled else f"; {RESTORE}"
     raise UnreadableModel(f"{folder} has neither {SINGLE} nor {INDEX}{advice}")
 
 

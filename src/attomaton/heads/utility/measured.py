@@ -215,7 +215,7 @@ def make_table(
 ) -> UtilityTable:
     """A table from sums over pairs, given as ascending keys query · n_tokens + token, and their counts.
 
-    The score of a pair is (sum + strength · m) / (count + strength), m being the token's mean over all queries.
+    The score of a pair is (sum + strength · m) / (count + strength), m the token's mean over all queries.
     """
     keys, counts = pairs
     query, token = keys // n_tokens, keys % n_tokens
