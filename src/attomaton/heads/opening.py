@@ -161,7 +161,7 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str = "float3
     if hasattr(source, "config") and hasattr(source, "state_dict"):
         return read_object(source, dtype=DTYPES[dtype])
     raise UnreadableModel(
-        f"a {type(source).__name__} cannot be read as a model; give a folder, an id on the hub with its "
+        f"an object of type {type(source).__name__} cannot be read as a model; give a folder, a hub id with "
         "revision, a transformers or TransformerLens model, or a trace"
     )
 

@@ -28,8 +28,8 @@ class AttentionModel:
     Attributes
     ----------
     embeddings : Embeddings
-        ``Orthonormal()``, ``RandomUnit(dim)``, ``Equicorrelated(dim, correlation)``, ``EmbeddingTable(table)``; a
-        table, shape (n_tokens, dim), means the last, and ``"orthonormal"`` or None the first.
+        ``Orthonormal()``, ``RandomUnit(dim)``, ``Equicorrelated(dim, correlation)``, ``EmbeddingTable(table)``;
+        a table, shape (n_tokens, dim), means the last, and ``"orthonormal"`` or None the first.
     head : Readout
         ``TokenId()`` (the attention mass on the label), ``Tied()`` (assumption A), ``Untied(temperature)``;
         or ``"token-id"``, ``"tied"``, ``"untied"``.
@@ -228,9 +228,7 @@ def lay_out(model: AttentionModel, samples: Sequence[Samples], tables: Sequence[
     """The trials as float64 tensors; each has its own samples and embeddings."""
     realisable = [some.take(find_realisable(some)) for some in samples]
     if not all(len(some) for some in realisable):
-        raise InvalidSamples(
-            "a trial has no realisable sample, so it cannot be trained; leave it out"
-        )
+        raise InvalidSamples("a trial has no realisable sample, so it cannot be trained; leave it out")
     n, t = max(len(some) for some in realisable), max(int(some.lengths.max()) for some in realisable)
     ids, labels = np.zeros((len(realisable), n, t), np.int64), np.zeros((len(realisable), n), np.int64)
     there, weight = np.zeros((len(realisable), n, t), bool), np.zeros((len(realisable), n))
