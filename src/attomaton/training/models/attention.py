@@ -158,7 +158,7 @@ class Trials:
     def hessian(self, weights: Tensor, moved: Tensor | None = None) -> Tensor:
         """∇²L with respect to W as a vector, shape (b, d·d, d·d), or along m axes ``moved``, (b, m, m).
 
-        ``moved`` is :meth:`moved_scores` of the axes. It is the same at every W, so many Hessians can share
+        ``moved`` is :meth:`moved_scores` of the axes. It is the same at every W, so several Hessians can share
         it. Samples do not interact, so one derivative of their slopes per position is enough.
         """
         moved = self.moved_scores() if moved is None else moved
