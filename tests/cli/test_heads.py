@@ -149,8 +149,8 @@ def test_heads_over_training(folder):
     ("models", "said"),
     [
         (["steps/checkpoint-3", "model"], "model is not named after a step"),
-        (["steps/none-*"], "nothing stands at steps/none-*"),
-        (["steps/checkpoint-3", "steps/checkpoint-3"], "both of step 3"),
+        (["steps/none-*"], "nothing matches steps/none-*"),
+        (["steps/checkpoint-3", "steps/checkpoint-3"], "both at step 3"),
         (["steps/checkpoint-3", "other/checkpoint-5"], "the tokenizers of"),
         (["steps/checkpoint-3", "steps/checkpoint-20", "--revision", "main"], "one model of the hub"),
     ],

@@ -243,7 +243,7 @@ class ApproachBounds:
         """The trial with the largest shortfall, and how many of those judged reach their bounds."""
         worst = find_worst(shortfall, self.among)
         n_judged, n_left = int(self.among.sum()), int((~self.among).sum())
-        count = f"{int((self.among & reached).sum())} of {n_judged} trials reach theirs"
+        count = f"{int((self.among & reached).sum())} of {n_judged} trials reach their bound"
         left = f"; trials not judged: {n_left}" if n_left else ""
         return Judgement(
             float(values[worst]),

@@ -223,7 +223,7 @@ def judge_local(evidence: Evidence) -> Judgement:
     what = (
         f"correlation of W with the Graph-SVM of the selected tokens at the end ({{}}); bound: as for the "
         f"direction, or with other losses and heads {CLOSER:.0%} of the tangent of the angle when W was half "
-        "as long as at half of the steps; {} of {} trials reach theirs"
+        "as long as at half of the steps; {} of {} trials reach their bound"
     )
     return angles.judge(what)
 
@@ -293,7 +293,7 @@ def judge_path(evidence: Evidence) -> Judgement:
     """The regularisation path converges to the direction of W_svm."""
     what = (
         f"correlation of W_R with W_svm at R = {LEVELS[-1]:g} ‖W_svm‖ ({{}}); bound: {CLOSER:.0%} of the "
-        f"tangent of the angle at R = {LEVELS[-2]:g} ‖W_svm‖; {{}} of {{}} trials reach theirs"
+        f"tangent of the angle at R = {LEVELS[-2]:g} ‖W_svm‖; {{}} of {{}} trials reach their bound"
     )
     return evidence.once(_follow_path).judge(what)
 

@@ -250,7 +250,7 @@ def need_followed(evidence: Evidence) -> str:
 
 def judge_fast_forward(evidence: Evidence) -> Judgement:
     """From the same W(0), fast-forward has the weights of the run at every late record."""
-    what = f"largest ‖W − computed‖ from step {LATE:,} on / error bound of fast-forward"
+    what = f"largest ‖W − computed‖ / error bound of fast-forward, from step {LATE:,} on"
     return evidence.once(follow_run).judge(what)
 
 

@@ -105,7 +105,7 @@ def test_heads_that_are_not_there_are_refused_and_not_said_to_be_worth_nothing()
             replace_heads(MODEL, CONTEXTS, sets=[[head]])
         with pytest.raises(MismatchedParts, match="is not a head"):
             share_out(MODEL, CONTEXTS, [head])
-    with pytest.raises(MismatchedParts, match=r"head 0\.1 is there twice"):
+    with pytest.raises(MismatchedParts, match=r"head 0\.1 is given twice"):
         share_out(MODEL, CONTEXTS, [Head(0, 1), Head(0, 0), Head(0, 1)])
 
 

@@ -151,7 +151,7 @@ def test_steps_that_are_not_said():
         audit_course([StandIn()], documents)
     with pytest.raises(MismatchedParts, match="1 models and 2 steps"):
         audit_course([StandIn()], documents, steps=[1, 2])
-    with pytest.raises(MismatchedParts, match="both of step 1"):
+    with pytest.raises(MismatchedParts, match="both at step 1"):
         audit_course([StandIn(), StandIn()], documents, steps=[1, 1])
     with pytest.raises(UnsupportedOption, match="at least one model"):
         audit_course([], documents)

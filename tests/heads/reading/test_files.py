@@ -101,7 +101,7 @@ CHANGED = {
     "true": ({"n_head": True}, "n_head is True"),
     "heads that do not fit": ({"n_head": 5}, "n_embd 32 is not a multiple of n_head 5"),
     "another width": ({"n_embd": 64}, "has shape .* but the configuration requires"),
-    "another activation": ({"activation_function": "exec"}, "activation_function is 'exec'; supported are gelu"),
+    "another activation": ({"activation_function": "exec"}, "is 'exec'; supported are gelu"),
     "no epsilon": ({"layer_norm_epsilon": 0}, "layer_norm_epsilon is 0"),
     "infinite": ({"layer_norm_epsilon": 1e999}, "config.json"),
     "a second text": ({"add_cross_attention": True}, "add_cross_attention"),

@@ -28,8 +28,8 @@ class AttentionModel:
     Attributes
     ----------
     embeddings : Embeddings
-        ``Orthonormal()``, ``RandomUnit(dim)``, ``Equicorrelated(dim, correlation)``, ``EmbeddingTable(table)``;
-        a table, shape (n_tokens, dim), means the last, and ``"orthonormal"`` or None the first.
+        ``Orthonormal()``, ``RandomUnit(dim)``, ``Equicorrelated(dim, correlation)`` or a table, shape
+        (n_tokens, dim), as such or in ``EmbeddingTable``; ``"orthonormal"`` or None means the first.
     head : Readout
         ``TokenId()`` (the attention mass on the label), ``Tied()`` (assumption A), ``Untied(temperature)``;
         or ``"token-id"``, ``"tied"``, ``"untied"``.
@@ -158,7 +158,7 @@ class Trials:
     def hessian(self, weights: Tensor, moved: Tensor | None = None) -> Tensor:
         """∇²L with respect to W as a vector, shape (b, d·d, d·d), or along m axes ``moved``, (b, m, m).
 
-        ``moved`` is :meth:`moved_scores` of the axes. It is the same at every W, so several Hessians can share
+        ``moved`` is :meth:`moved_scores` of the axes. It is constant in W, and Hessians can share
         it. Samples do not interact, so one derivative of their slopes per position is enough.
         """
         moved = self.moved_scores() if moved is None else moved
