@@ -62,7 +62,7 @@ def test_what_the_page_holds_is_what_was_found(audit, tmp_path):
         assert seeks == audit.seeking.holds[at_head]
         assert pattern == pytest.approx(audit.causal.pattern.value[at_head], abs=1e-4)
         assert ablation == pytest.approx(audit.causal.ablation.value[at_head], abs=1e-4)
-    assert "no evidence" in record["no_evidence"]
+    assert "not evidence" in record["no_evidence"]
 
 
 def test_of_a_course_the_last_step_and_all_means(tmp_path):

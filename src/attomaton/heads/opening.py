@@ -182,7 +182,8 @@ def read_object(model: Any, *, dtype: torch.dtype = torch.float32) -> Transforme
     >>> read_object(SimpleNamespace(config={"model_type": "t5"}, state_dict=dict))
     Traceback (most recent call last):
         ...
-    attomaton.base.errors.UnreadableModel: model_type is 't5'; gpt2, gpt_neox, llama, mistral, qwen2 are read
+    attomaton.base.errors.UnreadableModel: model_type is 't5'; supported are gpt2, gpt_neox, llama, mistral,
+    qwen2
     """
     config: Any = model.config
     settings = parse_settings(

@@ -67,7 +67,7 @@ def test_wrong_documents_are_refused():
     with pytest.raises(TokenOutOfRange, match="document 1 holds the id -1"):
         watch_rows(MODEL, [np.arange(9), np.arange(9) - 1], window=6)
     for wrong in (None, 3, "words", {0: [1, 2]}):
-        with pytest.raises(InvalidSamples, match="give a list with the token ids of each document"):
+        with pytest.raises(InvalidSamples, match="give a list of token ids per document"):
             watch_rows(MODEL, wrong, window=6)
     with pytest.raises(UnsupportedOption, match=r"takes contexts of 64 tokens.*window of 63 or less"):
         watch_rows(MODEL, draw_documents(2), window=64, longest=99)

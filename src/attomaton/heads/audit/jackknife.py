@@ -38,8 +38,7 @@ class Resampled:
         n = len(distinct)
         if n < FEWEST:
             raise InvalidSamples(
-                f"{n} documents are too few to estimate the variation between documents; give at least "
-                f"{FEWEST}; long ones may be cut"
+                f"{n} documents are too few to tell how they vary; give at least {FEWEST}, or cut long ones"
             )
         return cls(place.astype(np.int64), n)
 

@@ -143,8 +143,7 @@ def check_weights(model: HeadModel) -> Transformer:
     if isinstance(model, Transformer):
         return model
     raise UnsupportedOption(
-        f"random heads are made from the weights of a model, and {model.name} exposes none; "
-        "give a model from a folder, a file or arrays"
+        f"random heads need weights, and {model.name} exposes none; give a folder, a file or arrays"
     )
 
 

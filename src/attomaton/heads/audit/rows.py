@@ -187,8 +187,7 @@ def list_documents(documents: Any) -> list[Any]:
     """
     if isinstance(documents, str | bytes | Mapping) or not isinstance(documents, Iterable):
         raise InvalidSamples(
-            f"documents is a {type(cast('Any', documents)).__name__}; give a list with the token ids of "
-            "each document"
+            f"documents is a {type(cast('Any', documents)).__name__}; give a list of token ids per document"
         )
     source = cast("Any", documents)
     return list(source.to_pylist() if hasattr(source, "to_pylist") else source)
