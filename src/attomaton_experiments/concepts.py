@@ -96,18 +96,18 @@ class Concepts(Tabular):
 
     @property
     def explained(self) -> float:
-        """The share of ‖W^mm‖² that these directions hold."""
+        """The share of ‖W^mm‖² that these directions explain."""
         sizes = self.supports.sizes.astype(np.float64)
         whole = float((sizes * (self.supports.n_tokens - sizes)).sum()) / self.supports.n_tokens
         return float((self.values**2).sum()) / whole if whole > 0 else 0.0
 
     def leading_words(self, concept: int, count: int = SHOWN, *, lowered: bool = False) -> list[str]:
-        """The words that a concept lifts most, or lowers most."""
+        """The words that a concept raises most, or lowers most."""
         order = self._order(self.words, concept, count, lowered)
         return [name_token(self.vocabulary, token) for token in order.tolist()]
 
     def leading_contexts(self, concept: int, count: int = SHOWN, *, lowered: bool = False) -> list[str]:
-        """The contexts that ask for a concept most, or for its opposite; of equals the most frequent."""
+        """The contexts that call for a concept most, or for its opposite; ties by frequency."""
         order = self._order(self.contexts, concept, count, lowered)
         rows: list[list[int]] = self.supports.contexts[order].tolist()
         return [" ".join(name_token(self.vocabulary, token) for token in row) for row in rows]

@@ -150,11 +150,11 @@ class Verdicts(Tabular, list[Verdict]):
     >>> print(verdicts)
     1 holds
     Verdicts
-    ┏━━━━━━━━━━━━┳━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┓
-    ┃ claim      ┃ verdict ┃ what was measured, and its bound ┃
-    ┡━━━━━━━━━━━━╇━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┩
-    │ norm grows │ holds   │ 1.3 (bound 1): ‖W‖ at the end    │
-    └────────────┴─────────┴──────────────────────────────────┘
+    ┏━━━━━━━━━━━━┳━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┓
+    ┃ claim      ┃ verdict ┃ measurement and bound         ┃
+    ┡━━━━━━━━━━━━╇━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┩
+    │ norm grows │ holds   │ 1.3 (bound 1): ‖W‖ at the end │
+    └────────────┴─────────┴───────────────────────────────┘
     """
 
     @property
@@ -183,7 +183,7 @@ class Verdicts(Tabular, list[Verdict]):
 
     def _blocks(self) -> list[Block]:
         rows = [(one.claim, Signal(one.status.words, one.status.good), one.measured) for one in self]
-        headers = ["claim", "verdict", "what was measured, and its bound"]
+        headers = ["claim", "verdict", "measurement and bound"]
         good = False if self.counts["fails"] else True if self.counts["holds"] else None
         summary = Signal(self.summary, good)
         return [summary, Grid("Verdicts", headers, rows)] if rows else ["No claim was judged."]

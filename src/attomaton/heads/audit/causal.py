@@ -1,4 +1,4 @@
-"""Causal value of heads: the loss with a head's mean pattern, and with its mean output, in their place.
+"""Causal value of heads: how the loss rises with a head's mean pattern, and with its mean output.
 
 Replacing the pattern by its mean removes where a head looks and keeps what it reads. Mean ablation removes
 both, so it is not evidence about where a head looks. The two are always measured and shown together.
