@@ -285,7 +285,7 @@ def need_decided(evidence: Evidence) -> str:
             "no trial has decided: selected tokens lose attention, others keep theirs, or W(0) still "
             "has an effect"
         )
-    near = "in no trial is W near the direction of its selected tokens, or should it be yet"
+    near = "W is not yet near the direction of the selected tokens in any trial"
     return "" if evidence.once(_find_local).judged.any() else near
 
 
