@@ -128,7 +128,7 @@ def test_checkpoints_that_fit_no_run_are_named_errors(run, deep_run, tmp_path):
     with pytest.raises(AttomatonError):
         open_checkpoint(there[0].with_stem("000000000010"))
     there[1].rename(there[1].with_stem("000000000041"))
-    with pytest.raises(CorruptRun, match="named after"):
+    with pytest.raises(CorruptRun, match="of the step in its name"):
         open_checkpoint(there[1].with_stem("000000000041"))
 
 

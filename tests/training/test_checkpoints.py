@@ -83,7 +83,7 @@ def test_an_earlier_run_is_replaced_only_if_that_is_asked_for(tmp_path, whole):
     with pytest.raises(Interrupted):
         run(Store(tmp_path, every=1500, overwrite=True), watch=interrupt_at(3500))
     assert_same_bits(read_trace(tmp_path), earlier)
-    with pytest.raises(UnwritablePlace, match="holds an unfinished training already"):
+    with pytest.raises(UnwritablePlace, match="already holds an unfinished training"):
         run(Store(tmp_path, every=1500))
     assert_same_bits(run(Store(tmp_path, every=1500, overwrite=True)), whole)
     assert_same_bits(read_trace(tmp_path), whole)

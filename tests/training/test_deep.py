@@ -87,7 +87,7 @@ def test_a_deep_trace_is_no_trace_of_one_layer(tmp_path):
     with pytest.raises(CorruptRun, match="is not a trace"):
         Trace.load(path)
     other = at.train(at.Samples.from_lists([[0, 1]], [0]), at.AttentionModel(), 1.0, steps=2)
-    with pytest.raises(CorruptRun, match="holds no deep trace"):
+    with pytest.raises(CorruptRun, match="is not a deep trace"):
         DeepTrace.load(other.save(tmp_path / "other.safetensors"))
 
 

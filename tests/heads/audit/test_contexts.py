@@ -37,5 +37,5 @@ def test_a_head_may_be_a_pair_and_must_be_there():
     assert "head 1.0" in repr(show_head(StandIn(), documents, (1, 0), how=how, n=1))
     with pytest.raises(MismatchedParts, match=r"'1\.0' is not a head; give Head"):
         show_head(StandIn(), documents, "1.0", how=how)
-    with pytest.raises(MismatchedParts, match=r"there is not a head 2\.0"):
+    with pytest.raises(MismatchedParts, match=r"there is no head 2\.0"):
         show_head(StandIn(), documents, Head(2, 0), how=how)

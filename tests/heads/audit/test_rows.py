@@ -69,7 +69,7 @@ def test_wrong_documents_are_refused():
     for wrong in (None, 3, "words", {0: [1, 2]}):
         with pytest.raises(InvalidSamples, match="give a list of token ids per document"):
             watch_rows(MODEL, wrong, window=6)
-    with pytest.raises(UnsupportedOption, match=r"takes contexts of 64 tokens.*window of 63 or less"):
+    with pytest.raises(UnsupportedOption, match=r"takes contexts of 64 tokens.*window of at most 63"):
         watch_rows(MODEL, draw_documents(2), window=64, longest=99)
 
 

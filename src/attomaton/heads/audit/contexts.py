@@ -77,9 +77,10 @@ class HeadContexts(Tabular):
         return name_token(self.vocabulary, token)
 
     def _blocks(self) -> list[Block]:
-        rungs = ", ".join(f"+{number} {name}" for number, name in enumerate(self.names, 1))
+        rungs = ", ".join(f"+{number}\xa0{name}" for number, name in enumerate(self.names, 1))
         columns = "Attention in %: own, and as fitted up to each rung; * marks the next token."
-        blocks: list[Block] = [repr(self), columns, *wrap(f"Rungs: {rungs}.", 80)]
+        legend = (line.replace("\xa0", " ") for line in wrap(f"Rungs: {rungs}.", 80))
+        blocks: list[Block] = [repr(self), columns, *legend]
         for at in range(len(self.rows)):
             tokens: Int32 = self.rows.tokens[at]
             label, own = int(self.rows.labels[at]), self.rows.attention[at, 0]
