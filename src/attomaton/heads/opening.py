@@ -143,8 +143,8 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str = "float3
     >>> open_model("owner/name")
     Traceback (most recent call last):
         ...
-    attomaton.base.errors.UnreadableModel: there is no folder owner/name; give one, or add a revision for a
-    model on the hub: preferably a commit, 40 digits
+    attomaton.base.errors.UnreadableModel: there is no folder owner/name; give one, or add a revision for a hub
+    model (best: a commit)
     """
     if dtype not in DTYPES:
         raise UnsupportedOption(f"dtype is {show(dtype)}; choose float32 or float64")
@@ -206,8 +206,7 @@ def _open_place(place: Path, source: str, revision: str | None, dtype: torch.dty
         return read_mingpt(place, dtype=dtype)
     if HUB_ID.fullmatch(source) and not place.exists():
         raise UnreadableModel(
-            f"there is no folder {source}; give one, or add a revision for a model on the hub: preferably a "
-            "commit, 40 digits"
+            f"there is no folder {source}; give one, or add a revision for a hub model (best: a commit)"
         )
     what = "is a file" if place.exists() else "does not exist"
     raise UnreadableModel(f"{shown(source)} {what}; give a folder with config.json and safetensors files")
