@@ -143,8 +143,8 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str = "float3
     >>> open_model("owner/name")
     Traceback (most recent call last):
         ...
-    attomaton.base.errors.UnreadableModel: there is no folder owner/name; give one, or add a revision for a hub
-    model (best: a commit)
+    attomaton.base.errors.UnreadableModel: there is no folder owner/name; give one, or add a revision for a
+    hub model (best: a commit)
     """
     if dtype not in DTYPES:
         raise UnsupportedOption(f"dtype is {show(dtype)}; choose float32 or float64")
