@@ -45,7 +45,7 @@ from attomaton.heads import (
     seek_labels,
     watch_rows,
 )
-from attomaton.heads.audit.jackknife import above_chance
+from attomaton.heads.audit.jackknife import above_null
 from attomaton.heads.audit.pictures import draw_audit
 from attomaton_experiments.head_study.edges import ObeyedEdges
 from attomaton_experiments.head_study.shuffled import compare_shuffled
@@ -85,7 +85,7 @@ def audit_built() -> tuple[dict[str, int], dict[str, int], dict[str, int], int]:
             model, documents = build_heads(kind, rng), draw_text(rng)
             seeking = audit_heads(model, documents, rungs=(Position(),), how=HOW).seeking
             held[kind] += int(seeking.holds.any())
-            over_documents[kind] += int(above_chance(seeking.excess.z).any())
+            over_documents[kind] += int(above_null(seeking.excess.z).any())
             without[kind] += int(replace(seeking, probability=None).holds.any())
         rng = np.random.default_rng([len(KINDS), seed])
         model, documents = build_heads("random", rng), draw_text(rng)

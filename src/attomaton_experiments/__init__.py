@@ -1,1 +1,1 @@
-"""Published experiments, one settings file each, and the runner that redraws them."""
+"""Published experiments, one settings file each, and the runner that reproduces them."""

@@ -1,9 +1,9 @@
 """Concepts: the leading directions of the centred support matrix.
 
 Column j of W^mm for one-hot contexts is 1_{S_j} − (s_j/V)𝟙. Where embeddings are learned with vanishing
-weight decay, words and contexts are said to align with the singular vectors of this matrix (arXiv
-2408.15417): each pair of them is a concept, with the words that it lifts and the contexts that ask for them.
-Contexts with the same support have the same column, so they fall together.
+weight decay, words and contexts are reported to align with the singular vectors of this matrix (arXiv
+2408.15417): each pair is a concept, with the words that it raises and the contexts that call for them.
+Contexts with the same support have the same column, so they coincide.
 """
 
 from dataclasses import dataclass
@@ -33,13 +33,13 @@ from attomaton.corpora import Vocabulary, name_token
 from attomaton.theories import Supports
 
 SHOWN = 6
-"""Words and contexts that stand for each side of a concept."""
+"""Words and contexts that represent each side of a concept."""
 
 DENSE = 64
-"""The smaller side of a matrix up to which it is decomposed as a dense one."""
+"""Matrices whose smaller side is at most this are decomposed densely."""
 
 PROVED = 1e-6
-"""How large what is left of A v − σ u may be, relative to the largest singular value."""
+"""Tolerance for the residual A v − σ u, relative to the largest singular value."""
 
 CONCEPTS = pa.schema(
     [
@@ -61,13 +61,13 @@ class Concepts(Tabular):
     Attributes
     ----------
     values : float64 array, shape (count,)
-        Singular values σ, falling.
+        Singular values σ, descending.
     words : float64 array, shape (n_tokens, count)
-        Left singular vectors: what each concept lifts. The largest entry of each is positive.
+        Left singular vectors: the words that each concept raises. The largest entry of each is positive.
     contexts : float64 array, shape (n_contexts, count)
-        Right singular vectors: which contexts ask for it.
+        Right singular vectors: the contexts that call for it.
     supports : Supports
-        What it was found from.
+        The supports it was computed from.
 
     Examples
     --------
@@ -96,18 +96,18 @@ class Concepts(Tabular):
 
     @property
     def explained(self) -> float:
-        """The share of ‖W^mm‖² that these directions hold."""
+        """The share of ‖W^mm‖² that these directions explain."""
         sizes = self.supports.sizes.astype(np.float64)
         whole = float((sizes * (self.supports.n_tokens - sizes)).sum()) / self.supports.n_tokens
         return float((self.values**2).sum()) / whole if whole > 0 else 0.0
 
     def leading_words(self, concept: int, count: int = SHOWN, *, lowered: bool = False) -> list[str]:
-        """The words that a concept lifts most, or lowers most."""
+        """The words that a concept raises most, or lowers most."""
         order = self._order(self.words, concept, count, lowered)
         return [name_token(self.vocabulary, token) for token in order.tolist()]
 
     def leading_contexts(self, concept: int, count: int = SHOWN, *, lowered: bool = False) -> list[str]:
-        """The contexts that ask for a concept most, or for its opposite; of equals the most frequent."""
+        """The contexts that call for a concept most, or for its opposite; ties by frequency."""
         order = self._order(self.contexts, concept, count, lowered)
         rows: list[list[int]] = self.supports.contexts[order].tolist()
         return [" ".join(name_token(self.vocabulary, token) for token in row) for row in rows]
@@ -133,7 +133,7 @@ class Concepts(Tabular):
         return self.vocabulary
 
     def rows(self) -> list[tuple[str, str, str, str, str]]:
-        """Each concept's two sides as text: number, σ, side, words, contexts."""
+        """Both sides of each concept as text: number, σ, side, words, contexts."""
         return [
             (
                 str(concept),
@@ -147,7 +147,7 @@ class Concepts(Tabular):
         ]
 
     def plot(self, across: int = 0, up: int = 1, ax: Any = None) -> Any:
-        """Draw words by two concepts, the most extreme with their names; returns the matplotlib axes."""
+        """Draw words by two concepts, the most extreme with labels; returns the matplotlib axes."""
         across, up = (whole_number(one, "concept", most=len(self) - 1) for one in (across, up))
         with house_axes(ax, height=ONE_COLUMN) as axes:
             axes.plot(self.words[:, across], self.words[:, up], ".", color=GREY, markersize=2)
@@ -162,7 +162,7 @@ class Concepts(Tabular):
         return axes
 
     def _apart(self, across: int, up: int) -> list[int]:
-        """The most extreme words of two concepts, but none that would stand upon another."""
+        """The most extreme words of two concepts, without overlapping labels."""
         points = self.words[:, [across, up]]
         reach = np.maximum(np.ptp(points, axis=0), 1e-300)
         chosen: list[int] = []
@@ -180,7 +180,7 @@ class Concepts(Tabular):
 
 
 class _Supported(Protocol):
-    """A limit: what has supports, and may name its tokens."""
+    """A limit that has supports and may name its tokens."""
 
     @property
     def supports(self) -> Supports: ...
@@ -192,16 +192,16 @@ class _Supported(Protocol):
 def find_concepts(
     supports: Supports | _Supported, count: int = 8, *, vocabulary: Vocabulary | None = None
 ) -> Concepts:
-    """The leading directions of the centred support matrix; it is never made, so V and m may be 10⁵.
+    """The leading directions of the centred support matrix; it is never formed, so V and m may be 10⁵.
 
     Parameters
     ----------
     supports : Supports, DecoderLimit or EmbeddedLimit
-        What follows each context.
+        The tokens that follow each context.
     count : int
-        How many directions; fewer than tokens and contexts.
+        The number of directions; fewer than tokens and contexts.
     vocabulary : Vocabulary, optional
-        What names the tokens; that of the limit if not given.
+        Names of the tokens. None means those of the limit.
 
     Examples
     --------
@@ -244,12 +244,12 @@ def define_matrix(supports: Supports) -> Float64:
 
 
 def group_supports(supports: Supports) -> Int64:
-    """A number for each context, the same for contexts with the same support, shape (n_contexts,).
+    """A number per context, equal for contexts with the same support, shape (n_contexts,).
 
     Examples
     --------
     >>> from attomaton.theories import count_supports
-    >>> group_supports(count_supports([[0, 3, 1, 3, 2, 0]], 1)).tolist()  # after 0 and 1 there is 3 alone
+    >>> group_supports(count_supports([[0, 3, 1, 3, 2, 0]], 1)).tolist()  # 0 and 1 are followed by 3 only
     [0, 0, 1, 2]
     """
     rows: Any = rows_to_bytes(supports.offsets, supports.tokens.astype(np.int32))
@@ -257,7 +257,7 @@ def group_supports(supports: Supports) -> Int64:
 
 
 def _centred(supports: Supports) -> Any:
-    """The matrix by its products, with a sparse table and one rank."""
+    """The matrix as a linear operator, from a sparse table and a rank-one term."""
     from scipy.sparse.linalg import LinearOperator
 
     shape = supports.n_tokens, len(supports)
@@ -289,7 +289,7 @@ def _decompose(operator: Any, count: int) -> tuple[Float64, Float64, Float64]:
 
 
 def _check(operator: Any, words: Float64, values: Float64, contexts: Float64) -> None:
-    """Triples are what they are said to be: A v = σ u and Aᵀ u = σ v."""
+    """Check that triples satisfy A v = σ u and Aᵀ u = σ v."""
     scale = max(float(values[0]), 1e-300)
     left = max(
         max(
@@ -300,5 +300,5 @@ def _check(operator: Any, words: Float64, values: Float64, contexts: Float64) ->
     )
     if left > PROVED * scale:
         raise UncertifiedSolution(
-            f"the directions are off by {left:.1e}; ask for fewer, or for more, of them"
+            f"the directions have an error of {left:.1e}; choose a smaller or larger count"
         )

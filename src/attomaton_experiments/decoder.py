@@ -1,8 +1,8 @@
-"""The decoder's limit beside training: on random contexts, on the frequent words of a text, and its concepts.
+"""The decoder's limit compared with training: random contexts, frequent words of a text, and its concepts.
 
 Settings of ``decoder``: ``n_tokens``, ``n_contexts``, ``positions``, ``trials``, ``step_size`` and ``steps``.
-Of ``decoder-text``: ``n_tokens``, ``step_share`` (step size as a share of the edge of stability), ``late``
-and ``mass`` (train until ηtπV/s is ``late`` for this share of the positions). Of ``decoder-concepts``:
+For ``decoder-text``: ``n_tokens``, ``step_share`` (step size as a share of the edge of stability), ``late``
+and ``mass`` (train until ηtπV/s is ``late`` for this share of the positions). For ``decoder-concepts``:
 ``count``.
 """
 
@@ -33,11 +33,11 @@ from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings
 
 NEAR = 0.01
-"""By what share the measured loss may differ from the foretold one."""
+"""The relative error allowed for the predicted loss."""
 
 
 def run_decoder(settings: Settings, progress: Progress) -> Page:
-    """Train decoders on random contexts, and hold each against the claims."""
+    """Train decoders on random contexts, and test each against the claims."""
     rng = np.random.default_rng(settings["seed"])
     steps = _spread(int(settings["steps"]), 40)
     traces: list[DecoderTrace] = []
@@ -49,7 +49,7 @@ def run_decoder(settings: Settings, progress: Progress) -> Page:
         f"{settings['trials']} draws of {settings['n_contexts']} one-hot contexts over {settings['n_tokens']}"
         f" tokens, {settings['steps']:,} steps of size {settings['step_size']:g}"
     )
-    headers = ["t·(CE − H)", "its limit ‖W^mm‖²/η", "ratio", "logit off the law", "verdicts"]
+    headers = ["t·(CE − H)", "its limit ‖W^mm‖²/η", "ratio", "largest logit error", "verdicts"]
     shown = [[f"{a:.4f}", f"{b:.4f}", f"{a / b:.4f}", f"{c:.4f}", told] for a, b, c, told in rows]
     numbers = {
         "trial": np.repeat(np.arange(len(traces)), len(steps)),
@@ -60,7 +60,7 @@ def run_decoder(settings: Settings, progress: Progress) -> Page:
     return render_figure(
         settings,
         caption,
-        (Grid("Measured and foretold at the last step", headers, shown),),
+        (Grid("Measured and predicted at the last step", headers, shown),),
         table_of(numbers),
         partial(_draw_runs, traces),
         verdicts=_worst(traces),
@@ -69,7 +69,7 @@ def run_decoder(settings: Settings, progress: Progress) -> Page:
 
 
 def _spread(last: int, count: int) -> list[int]:
-    """Rising steps up to the last, evenly by their logarithms."""
+    """Ascending steps up to the last, evenly spaced on a logarithmic scale."""
     return sorted({round(float(step)) for step in np.geomspace(1, last, count)})
 
 
@@ -87,7 +87,7 @@ def draw_contexts(settings: Settings, rng: np.random.Generator) -> Supports:
 
 
 def _measure(trace: DecoderTrace) -> tuple[float, float, float, str]:
-    """t·(CE − H), its limit, the largest error of the law's logits, and how the claims fared."""
+    """t·(CE − H), its limit, the largest error of the predicted logits, and the verdicts in short."""
     step, size = trace.steps[-1], trace.step_size
     logits = trace.logits(-1)
     laws = [asymptote(trace.supports, number, step, size) for number in range(len(logits))]
@@ -97,7 +97,7 @@ def _measure(trace: DecoderTrace) -> tuple[float, float, float, str]:
 
 
 def _worst(traces: Sequence[DecoderTrace]) -> list[Verdict]:
-    """The worst verdict on each claim: a failure, or the one nearest to its bound."""
+    """The worst verdict on each claim: a failure, or the one closest to its bound."""
     judged = [verify_decoder(trace) for trace in traces]
     order = {"fails": 0, "holds": 1, "too_early": 2, "not_applicable": 3}
     return [
@@ -107,19 +107,19 @@ def _worst(traces: Sequence[DecoderTrace]) -> list[Verdict]:
 
 
 def _draw_runs(traces: Sequence[DecoderTrace], path: Path, *, caption: str) -> list[Path]:
-    """t·(CE − H)·η/‖W^mm‖² over the steps, trained and foretold."""
+    """t·(CE − H)·η/‖W^mm‖² over the steps, trained and predicted."""
     lines: list[Line] = []
     for trace in traces:
         scale = trace.step_size * np.array(trace.steps) / squared_norm(trace.supports)
         told = [one.excess for one in follow(find_levels(trace.supports), trace.steps, trace.step_size)]
         lines.append(Line("trained", trace.steps, (scale * trace.excesses).tolist(), 0))
-        lines.append(Line("foretold", trace.steps, (scale * np.array(told)).tolist(), 1, 2))
+        lines.append(Line("predicted", trace.steps, (scale * np.array(told)).tolist(), 1, 2))
     panel = LinePanel("ηt(CE − H) / ‖W^mm‖²", [*lines, Line("limit", [0], [1.0], 2, 1)])
     return draw_lines([panel], path, caption=caption)
 
 
 def run_text(settings: Settings, progress: Progress) -> Page:
-    """Train the decoder of a text's frequent words by bigrams, beside what is foretold for every step."""
+    """Train the bigram decoder of a text's frequent words, and compare with the prediction for every step."""
     progress("counting", 0, 0)
     limit = learn_decoder(
         settings["source"], "bigram", engine="memory", most_frequent=settings["n_tokens"] - 1
@@ -131,7 +131,7 @@ def run_text(settings: Settings, progress: Progress) -> Page:
     progress("training", 0, 0)
     levels = find_levels(supports)
     trained = np.array([one.excess for one in follow(levels, steps, step_size, exact=last)])
-    foretold = np.array([one.excess for one in follow(levels, steps, step_size)])
+    predicted = np.array([one.excess for one in follow(levels, steps, step_size)])
     law = limit.squared_norm / (step_size * np.array(steps))
     caption = (
         f"{Path(settings['source']).name}: {supports.n_positions:,} positions, {supports.n_tokens:,} words, "
@@ -140,16 +140,16 @@ def run_text(settings: Settings, progress: Progress) -> Page:
     )
     marks = sorted({0, len(steps) // 3, 2 * len(steps) // 3, len(steps) - 1})
     rows = [
-        [f"{steps[mark]:,}", *(f"{limit.entropy + part[mark]:.5f}" for part in (trained, foretold, law))]
+        [f"{steps[mark]:,}", *(f"{limit.entropy + part[mark]:.5f}" for part in (trained, predicted, law))]
         for mark in marks
     ]
     return render_figure(
         settings,
         caption,
-        (Grid(f"Loss (entropy {limit.entropy:.5f})", ["step", "trained", "foretold", "by the law"], rows),),
-        table_of({"step": steps, "trained": trained, "foretold": foretold, "law": law}),
-        partial(_draw_text, steps, trained, foretold, law),
-        verdicts=[_judge_text(limit.entropy + trained, limit.entropy + foretold, steps)],
+        (Grid(f"Loss (entropy {limit.entropy:.5f})", ["step", "trained", "predicted", "by the law"], rows),),
+        table_of({"step": steps, "trained": trained, "foretold": predicted, "law": law}),
+        partial(_draw_text, steps, trained, predicted, law),
+        verdicts=[_judge_text(limit.entropy + trained, limit.entropy + predicted, steps)],
         notes=tuple(settings.get("remarks", ())),
         options="--data FILE",
     )
@@ -170,15 +170,15 @@ def find_late_step(supports: Supports, step_size: float, late: float, mass: floa
     return int(np.ceil(needed[order][int(np.argmax(reached))] - 1e-9))
 
 
-def _judge_text(trained: Float64, foretold: Float64, steps: Sequence[int]) -> Verdict:
-    off = np.abs(foretold / trained - 1)
+def _judge_text(trained: Float64, predicted: Float64, steps: Sequence[int]) -> Verdict:
+    off = np.abs(predicted / trained - 1)
     worst = int(off.argmax())
-    meaning = f"largest relative error of the foretold loss at any record, at step {steps[worst]:,}"
+    meaning = f"largest relative error of the predicted loss at any record, at step {steps[worst]:,}"
     return Judgement(float(off[worst]), NEAR, bool(off[worst] <= NEAR), meaning).about("decoder-text")
 
 
-def _draw_text(steps: Any, trained: Any, foretold: Any, law: Any, path: Path, *, caption: str) -> list[Path]:
-    curves = (("trained", trained), ("foretold", foretold), ("by the law of large steps", law))
+def _draw_text(steps: Any, trained: Any, predicted: Any, law: Any, path: Path, *, caption: str) -> list[Path]:
+    curves = (("trained", trained), ("predicted", predicted), ("by the law of large steps", law))
     lines = [Line(name, steps, curve.tolist(), place, place) for place, (name, curve) in enumerate(curves)]
     return draw_lines([LinePanel("CE − H, nats by position", lines, log=True)], path, caption=caption)
 
@@ -194,7 +194,7 @@ def run_concepts(settings: Settings, progress: Progress) -> Page:
     caption = (
         f"{Path(settings['source']).name}: {found.words.shape[0]:,} words by {found.contexts.shape[0]:,} "
         f"contexts, {len(limit.supports.tokens):,} bigrams; {alike:,} contexts share their support with "
-        f"another; these directions hold {found.explained:.1%} of ‖W^mm‖²"
+        f"another; these directions explain {found.explained:.1%} of ‖W^mm‖²"
     )
     return render_figure(
         settings,

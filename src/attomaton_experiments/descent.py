@@ -1,4 +1,4 @@
-"""The loop in which the experiments' own networks are trained: batches, a loss, an optimiser of PyTorch."""
+"""The training loop of the experiments' own networks: batches, a loss, a PyTorch optimiser."""
 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attomaton.base import whole_number
 
-_torch: Any = torch  # its types leave some functions partly unknown
+_torch: Any = torch  # its type stubs leave some functions partly unknown
 
 
 def descend(
@@ -22,10 +22,10 @@ def descend(
     clip: float | None = None,
     first: int = 0,
 ) -> Generator[tuple[int, float]]:
-    """Take a step on each batch; yields the number of steps taken and the loss of the last.
+    """Take a step on each batch; yields the number of steps taken and the last loss.
 
-    ``rate`` is the learning rate by the steps taken before, ``clip`` the largest norm of the gradient, and
-    ``first`` the number of steps that were taken in an earlier session.
+    ``rate`` maps the number of steps taken to the learning rate, ``clip`` is the largest gradient norm,
+    and ``first`` the number of steps taken in an earlier session.
     """
     for step, batch in enumerate(batches, first):
         if rate is not None:
@@ -43,9 +43,9 @@ def descend(
 
 @contextmanager
 def repeatable(seed: int) -> Generator[None]:
-    """PyTorch's random numbers from this seed, and one thread: sums are the same on any number of cores.
+    """Seed PyTorch and use one thread, so that sums are the same on any number of cores.
 
-    Afterwards random numbers go on as if nothing had been drawn.
+    The state of the random generator is restored afterwards.
     """
     seed, threads = whole_number(seed, "seed"), torch.get_num_threads()
     torch.set_num_threads(1)

@@ -1,7 +1,7 @@
 """What explains where heads of small models look.
 
 Settings: ``tokens`` ("characters" or "words"), ``window``, ``held_out`` or ``n_tokens`` (the text);
-``models``, ``steps``, ``trials``; ``n_contexts``, ``n_windows``, ``strength`` (what is measured); ``bounds``.
+``models``, ``steps``, ``trials``; ``n_contexts``, ``n_windows``, ``strength`` (measurement); ``bounds``.
 """
 
 from functools import partial
@@ -23,11 +23,11 @@ from attomaton_experiments.settings import Settings
 from attomaton_experiments.text import split_text
 
 SIZES = ("n_contexts", "n_windows", "strength")
-"""The settings of what is measured."""
+"""The settings of the measurement."""
 
 
 def run_heads(settings: Settings, progress: Progress) -> Page:
-    """Train the models on the text, audit their heads, and put it on a page."""
+    """Train the models on the text, audit their heads, and make the page."""
     progress("learning the automaton", 0, 0)
     text, parts, asked = read_study(settings), Parts(settings["work"]), study.list_models(settings)
     told = {name: settings[name] for name in (*SIZES, "tokens")} | {"text": text.digest}
@@ -44,7 +44,7 @@ def run_heads(settings: Settings, progress: Progress) -> Page:
 
 
 def read_study(settings: Settings) -> StudyText:
-    """The text of the settings, with what explains attention without a look at a model."""
+    """The text of the settings, with the explanations of attention that do not depend on a model."""
     if settings["tokens"] == "characters":
         train, held = (one.values for one in split_text(settings))
         size = int(max(train.max(), held.max())) + 1

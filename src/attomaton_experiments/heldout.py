@@ -1,4 +1,4 @@
-"""Every position of a held-out text: a mixture of limits, and what it is compared with."""
+"""Every position of a held-out text: a mixture of limits, compared with other models."""
 
 from functools import partial
 
@@ -13,7 +13,7 @@ from attomaton_experiments.settings import Settings
 
 
 def run_heldout(settings: Settings, progress: Progress) -> Page:
-    """Learn from train.txt, weigh on its end, and judge all of valid.txt."""
+    """Learn from train.txt, fit weights on its end, and judge all of valid.txt."""
     texts = read_texts(settings["source"], settings["held"])
     trained = TransformerPlan(**settings["transformer"] | {"seed": settings["seed"]})
     table = judge_all(

@@ -1,9 +1,9 @@
 """Training experiments of the first paper: draw, train, solve, measure, predict, judge.
 
-Settings: ``data`` (how samples are drawn), ``model`` (what is trained) and ``step`` (by which steps);
-``local`` to measure against the tokens that the model selects too; ``slope_from``, the step from which the
-fall of ‖Π_fin W − W_fin‖ is fitted; ``published``, the ranges that the paper reports, by the name of the
-measure; ``panels``, the measures that the figure shows, if not all; ``log_axis`` for steps on a logarithmic
+Settings: ``data`` (how samples are drawn), ``model`` (what is trained) and ``step`` (the optimiser);
+``local`` to measure also relative to the tokens that the model selects; ``slope_from``, the step from which
+the decay of ‖Π_fin W − W_fin‖ is fitted; ``published``, the ranges that the paper reports, by the name of
+the measure; ``panels``, the measures in the figure, if not all; ``log_axis`` for steps on a logarithmic
 axis.
 """
 
@@ -43,7 +43,7 @@ MEASURES = {
     "surprise": "−ln of that mass",
     "norm": "‖W‖",
 }
-"""What is measured, by its name in :class:`~attomaton.claims.Curves`."""
+"""The measures, by their names in :class:`~attomaton.claims.Curves`."""
 
 LOCAL = "local_"
 LOCAL_MEASURES = {
@@ -53,26 +53,26 @@ LOCAL_MEASURES = {
     "local_retrieved": "mass on the best local component",
     "local_surprise": "−ln of that mass, local",
 }
-"""The same against the Graph-SVM of the tokens that the model selects."""
+"""The same relative to the Graph-SVM of the tokens that the model selects."""
 
 LOGARITHMIC = ("finite_distance", "surprise")
 HEADS: dict[str, Any] = {"token-id": TokenId(), "softmax": Untied(1.0)}
 
 PREDICTED = 40
-"""Records at which curves are predicted too."""
+"""Records at which curves are also predicted."""
 
 ASTRAY = 0.95
-"""Below this correlation with the global direction a trial has gone elsewhere."""
+"""A trial with a lower correlation with the global direction has converged elsewhere."""
 
 
 def run_training(settings: Settings, progress: Progress) -> Page:
-    """Train, measure and judge every trial, and put it on a page."""
+    """Train, measure and judge every trial, and make the page."""
     progress(f"{settings['name']}: drawing, training, solving, judging", 0, 0)
     return render_outcome(measure_training(settings))
 
 
 def measure_training(settings: Settings, *, judged: bool = True) -> Outcome:
-    """Train every trial with samples, embeddings and W(0) of its own, measure it, and judge it if asked."""
+    """Train every trial with its own samples, embeddings and W(0), measure it, and optionally judge it."""
     trace = train_trials(settings)
     automata = solve_trials(trace)
     target = aim_at(trace, automata)
@@ -104,7 +104,7 @@ def train_trials(settings: Settings) -> Trace:
 
 
 def draw_corpora(settings: Settings, draw: str) -> list[Samples]:
-    """A corpus for each trial, from a generator of its own."""
+    """A corpus per trial, each from its own generator."""
     sizes = {name: settings["data"][name] for name in ("n_tokens", "n_samples", "window")}
     seeds = ([settings["seed"], trial, 1] for trial in range(settings["trials"]))
     return [DRAWS[draw](np.random.default_rng(seed), **sizes) for seed in seeds]
@@ -113,7 +113,7 @@ def draw_corpora(settings: Settings, draw: str) -> list[Samples]:
 def _panels(
     settings: Settings, titles: dict[str, str], curves: Curves, predicted: Curves | None
 ) -> dict[str, Panel]:
-    """Every measure; nothing is predicted of the distance to W_fin, where the expansion is at its limit."""
+    """Every measure; the distance to W_fin is not predicted, where the expansion is at its limit."""
     panels: dict[str, Panel] = {}
     for name, title in titles.items():
         measure = name.removeprefix(LOCAL)
@@ -135,7 +135,7 @@ def _panels(
 
 
 def _compare(globally: Float64, locally: Float64) -> str:
-    """How often the local direction is the closer one."""
+    """How often the local direction is closer."""
     astray = globally < ASTRAY
     closer = int((locally > globally)[astray].sum())
     return (

@@ -1,8 +1,8 @@
-"""Which margin each optimiser makes large: many small trials, with and without cycles.
+"""The margin that each optimiser maximises: many small trials, with and without cycles.
 
 Settings: ``data`` (how samples are drawn), ``steps``, ``every`` and ``optimisers``, each with its step, its
-size, how it shrinks, and the ``bar`` that ``enough`` of the trials without cycles must reach. With a folder
-for ``work`` every training is kept there, and one that was interrupted goes on.
+size, its decay, and the ``bar`` that a share ``enough`` of the trials without cycles must reach. With a
+folder for ``work`` every training run is stored there, and an interrupted one is resumed.
 """
 
 from collections.abc import Callable
@@ -64,7 +64,7 @@ DRAWS = {"acyclic": "without cycles", "cyclic": "with cycles"}
 
 @dataclass(frozen=True, eq=False)
 class OptimiserRun:
-    """One optimiser on one kind of data, with margins in every norm and the verdict on its own."""
+    """One optimiser on one kind of data, with margins in every norm and the verdict in its own norm."""
 
     asked: dict[str, Any]
     draw: str
@@ -74,12 +74,12 @@ class OptimiserRun:
 
     @property
     def ends(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """The share of the best margin in its own norm at the end, shape (n_trials,)."""
+        """The final share of the best margin in its own norm, shape (n_trials,)."""
         return self.margins[self.own].share[-1]
 
 
 def run_optimisers(settings: Settings, progress: Progress) -> Page:
-    """Train every optimiser on data without and with cycles, measure margins, judge, and put it on a page."""
+    """Train every optimiser on data without and with cycles, measure margins, judge, and make the page."""
     corpora = {draw: draw_trials(settings, draw) for draw in DRAWS}
     pairs = [(draw, asked) for draw in DRAWS for asked in settings["optimisers"]]
     runs: list[OptimiserRun] = []
@@ -101,19 +101,19 @@ def run_optimisers(settings: Settings, progress: Progress) -> Page:
 
 
 NOTES = (
-    "The margin of W is the smallest score difference of any priority; its share is margin(W)/‖W‖ over the "
-    "best margin in that norm, which the Graph-SVM of that norm proves. Each optimiser is judged in its own "
+    "The margin of W is the smallest score difference of any priority; its share is margin(W)/‖W‖ / the "
+    "best margin in that norm, proved by the Graph-SVM of that norm. Each optimiser is judged in its own "
     "norm; in the others its share stays below 1.",
-    "Muon here brings singular values near 1, not to 1, as PyTorch's does, so that it stays behind spectral "
-    "descent. The running mean of squares that Adam keeps over 1,000 steps holds the weights back: averages "
-    "over 100 steps come nearer by the same step.",
-    "With cycles the theorem does not apply: scores inside components stay finite, and margins are shown for "
-    "what they are.",
+    "Muon here brings singular values near 1, not to 1, as in PyTorch, so it falls short of spectral "
+    "descent. Adam's running mean of squares over 1,000 steps slows the weights down: averages "
+    "over 100 steps come closer by the same step.",
+    "With cycles the theorem does not apply: scores inside components stay finite, and margins are shown "
+    "only for comparison.",
 )
 
 
 def draw_trials(settings: Settings, draw: str) -> list[Samples]:
-    """A corpus for each trial, from a generator of its own."""
+    """A corpus per trial, each from its own generator."""
     data, cyclic = settings["data"], draw == "cyclic"
     names = ("n_tokens", "n_samples", "window", "n_queries")
     sizes: dict[str, int] = {name: data[name] for name in names}
@@ -131,7 +131,7 @@ def _draw_one(rng: np.random.Generator, *, cyclic: bool, **sizes: int) -> Sample
 
 
 def make_step(asked: dict[str, Any]) -> Step:
-    """The step that the settings of an optimiser describe."""
+    """The step described by the settings of an optimiser."""
     options: dict[str, Any] = {
         name: asked[name] for name in ("betas", "epsilon", "momentum") if name in asked
     }
@@ -147,7 +147,7 @@ def train_optimiser(
     corpora: list[Samples],
     advance: Callable[[int, int], None],
 ) -> OptimiserRun:
-    """Train all trials by one optimiser, or read what was trained before, and measure."""
+    """Train all trials with one optimiser, or read an earlier run, and measure."""
     steps, step, work = settings["steps"], make_step(asked), settings.get("work")
     watch = Watch([lambda done, _: advance(done, steps)], every=settings["every"])
     slug = f"{draw}-{asked['name']}".replace(", ", "-").replace(" ", "-").lower()
@@ -177,7 +177,7 @@ def _bars(runs: list[OptimiserRun]) -> list[Verdict]:
 def _caption(settings: Settings, corpora: dict[str, list[Samples]]) -> str:
     data = settings["data"]
     return (
-        "Margin of W over the best in each norm, medians over trials (solid: the optimiser's own norm): "
+        "Margin of W / best margin in each norm, medians over trials (solid: the optimiser's own norm): "
         f"K = {data['n_tokens']}, n = {data['n_samples']}, T = {data['window']}, "
         f"{data['n_queries']} queries, orthonormal embeddings, {settings['steps']:,} steps; "
         f"{len(corpora['acyclic'])} trials without cycles and {len(corpora['cyclic'])} with"
@@ -185,7 +185,7 @@ def _caption(settings: Settings, corpora: dict[str, list[Samples]]) -> str:
 
 
 def _table(runs: list[OptimiserRun], draw: str) -> Grid:
-    headers = ["optimiser", "own norm", "median", "5 %", "least", *(f"median, {norm}" for norm in NORMS)]
+    headers = ["optimiser", "own norm", "median", "5 %", "smallest", *(f"median, {norm}" for norm in NORMS)]
     rows = [
         [
             run.asked["name"],
@@ -200,7 +200,7 @@ def _table(runs: list[OptimiserRun], draw: str) -> Grid:
 
 
 def _rows(run: OptimiserRun) -> list[dict[str, Any]]:
-    """A row for each norm, record and trial."""
+    """One row per norm, record and trial."""
     return [
         {
             "optimiser": run.asked["name"],
@@ -218,7 +218,7 @@ def _rows(run: OptimiserRun) -> list[dict[str, Any]]:
 
 
 def _draw(runs: list[OptimiserRun], path: Path, *, caption: str) -> list[Path]:
-    """Median share of the best margin by step: a panel for each norm, without cycles, and own norms with."""
+    """Median share of the best margin by step: a panel per norm without cycles, and own norms with cycles."""
     names = list(dict.fromkeys(run.asked["name"] for run in runs))
     panels = [
         LinePanel(

@@ -1,4 +1,4 @@
-"""What an experiment of the first paper came to: curves by trial, predicted ones beside them; its page."""
+"""The outcome of an experiment of the first paper: curves by trial beside predicted ones; its page."""
 
 from dataclasses import dataclass, replace
 
@@ -19,17 +19,17 @@ NUMBER_SCHEMA = pa.schema([("at", pa.float64()), ("trial", pa.int64()), ("value"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Outcome:
-    """One experiment, done.
+    """The outcome of one experiment.
 
     Attributes
     ----------
     settings : dict
-        What was asked for; the figure shows the measures named by its ``panels``, or all.
+        The settings; the figure shows the measures in its ``panels``, or all.
     measured : dict of str to Panel
-        All curves, along steps or radii, by their names in files. What is predicted is the mean over the
-        trials (geometric on a logarithmic axis); NaN where it does not speak.
+        All curves, along steps or radii, by their names in files. Predictions are means over the
+        trials (geometric on a logarithmic axis); NaN where there is none.
     verdicts : tuple of Verdict
-        What became of the claims; empty if they were not asked for.
+        The verdicts on the claims; empty if they were not judged.
     notes : tuple of str
         Sentences for the page: counts over trials that no single curve shows.
     """
@@ -44,21 +44,21 @@ class Outcome:
 
     @property
     def first(self) -> Panel:
-        """The first of the curves, which all run along the same axis."""
+        """The first of the curves, which all have the same axis."""
         return next(iter(self.measured.values()))
 
     @property
     def n_trials(self) -> int:
-        """How many trials there were."""
+        """The number of trials."""
         return self.first.values.shape[1]
 
     def last(self) -> dict[str, tuple[float, float, float]]:
-        """Mean, least and most over the trials of every measure at its last record."""
+        """Mean, smallest and largest over the trials of every measure at its last record."""
         ends = {name: one.values[-1] for name, one in self.measured.items()}
         return {name: (float(end.mean()), float(end.min()), float(end.max())) for name, end in ends.items()}
 
     def table(self) -> pa.Table:
-        """Every number: columns measure, at, trial, value."""
+        """All numbers: columns measure, at, trial, value."""
         names = [name for name, one in self.measured.items() for _ in range(one.values.size)]
         curves = self.measured.values()
         columns = {
@@ -70,7 +70,7 @@ class Outcome:
 
 
 def render_outcome(outcome: Outcome) -> Page:
-    """The page: settings, published beside obtained at the end, verdicts, and what differs."""
+    """The page: settings, published and obtained values at the end, verdicts, and remarks on differences."""
     name, title = outcome.settings["name"], outcome.settings["title"]
     caption, number = _caption(outcome), outcome.n_trials
     ends = {one: dict(zip(("mean", "min", "max"), end, strict=True)) for one, end in outcome.last().items()}
@@ -99,13 +99,13 @@ def _paragraphs(outcome: Outcome) -> list[str]:
     return [
         f"At {first.axis} = {first.at[-1]:,g}, over {number} trials:",
         render_table(headers, rows),
-        *_foretold(outcome),
+        *_predicted(outcome),
         *outcome.notes,
         *outcome.settings.get("remarks", ()),
         *render_verdicts(outcome.verdicts),
         "![Curves](figure.png)",
         "Lines are means over trials and bands one standard deviation (of logarithms on logarithmic axes); "
-        "dashed lines were computed from the data alone. All numbers: `curves.parquet`. Again: "
+        "dashed lines were computed from the data alone. All numbers: `curves.parquet`. To reproduce: "
         f"`attomaton reproduce {outcome.settings['name']} --trials {number} --out DIR`.",
     ]
 
@@ -134,24 +134,24 @@ def _published(one: Panel) -> str:
     return f"{one.published[0]:g} to {one.published[1]:g}" if one.published else ""
 
 
-def _foretold(outcome: Outcome) -> list[str]:
-    """What was predicted for the end, beside what was measured."""
+def _predicted(outcome: Outcome) -> list[str]:
+    """The predictions for the end, to compare with the measured values."""
     shown = [
         f"{one.title} {one.predicted[1][-1]:.4g}"
         for one in outcome.measured.values()
         if one.predicted is not None
     ]
-    lead = "Computed without training, for the same place (means; geometric where the axis is logarithmic): "
+    lead = "Computed without training, at the same point (means; geometric if the axis is logarithmic): "
     return [f"{lead}{'; '.join(shown)}."] if shown else []
 
 
 def _panels(outcome: Outcome) -> list[Panel]:
-    """What the figure shows; a logarithmic panel shows the trials that have something to show."""
+    """The panels of the figure; a logarithmic panel shows the trials with nonzero values."""
     chosen = [outcome.measured[name] for name in outcome.settings.get("panels", outcome.measured)]
     return [
         replace(one, values=np.maximum(one.values[:, (one.values > LEAST).any(axis=0)], LEAST))
         if one.log
         else one
         for one in chosen
-        if np.ptp(one.values) > 0  # without ties there is nothing
+        if np.ptp(one.values) > 0  # zero without ties
     ]

@@ -1,4 +1,4 @@
-"""What every experiment comes to: one page, printed, and written beside its figure and its numbers."""
+"""The result of every experiment: one page, printed, and written with its figure and its numbers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,26 +16,26 @@ KIND = FolderKind("experiment", "an experiment", "attomaton reproduce --out")
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """One experiment, done.
+    """The page of one experiment.
 
     Attributes
     ----------
     paragraphs : tuple of str
         The page in Markdown.
     printed : tuple of str or Grid
-        What the command prints, before the verdicts.
+        The command's output, before the verdicts.
     size : str
-        What it prints last, before the seconds that it took.
+        The last line of output, before the elapsed seconds.
     record : dict
-        What it prints with ``--json``, besides the name and the verdicts; its ``seconds`` are put in later.
+        The output with ``--json``, besides the name and the verdicts; ``seconds`` are added later.
     numbers : pyarrow.Table
-        Every number behind figure and tables.
+        All numbers behind figure and tables.
     numbers_file : str
         The name of their file.
     draw : callable
-        Given a path without ending, draws the figure there and returns the files.
+        Takes a path without extension, draws the figure there and returns the files.
     verdicts : tuple of Verdict, optional
-        What became of the claims. None means that the experiment judges none.
+        The verdicts on the claims. None means that the experiment judges none.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Page:
 def write_page(page: Page, folder: Path) -> list[Path]:
     """Write figure.png, figure.pdf, the numbers, verdicts.json and summary.md; returns their paths.
 
-    Where no claim is judged there is no verdicts.json.
+    If no claim is judged there is no verdicts.json.
     """
     files: dict[str, Callable[[Path], object]] = {
         page.numbers_file: partial(write_parquet, page.numbers),
@@ -89,7 +89,7 @@ def render_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> st
 
 
 def render_verdicts(verdicts: Sequence[Verdict]) -> list[str]:
-    """A heading, and claims with their verdicts, numbers and reasons; nothing if there are none."""
+    """A heading, and claims with their verdicts, numbers and reasons; empty if there are none."""
     rows = [
         [verdict.claim, verdict.status.value, verdict.shown_value, verdict.shown_bound, verdict.reason]
         for verdict in verdicts

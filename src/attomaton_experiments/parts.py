@@ -1,4 +1,4 @@
-"""Finished parts of an experiment on disk, so that one that was cut short goes on where it was."""
+"""Finished parts of an experiment on disk, so that an interrupted experiment can be resumed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from attomaton.base import explained, read_sealed, write_sealed
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Where finished parts are kept.
+    """Storage of finished parts.
 
     Attributes
     ----------
     folder : Path, optional
-        The folder that ``--work`` names. None means that nothing is kept.
+        The folder given as ``--work``. None means that nothing is stored.
 
     Examples
     --------
@@ -34,7 +34,7 @@ class Parts:
     def take(self, name: str, asked: dict[str, Any], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The numbers of a part: read if it was made with these settings before, else made and written.
 
-        Numbers are plain values of JSON, and finite.
+        Numbers are plain finite JSON values.
         """
         if self.folder is None:
             return make()

@@ -1,4 +1,4 @@
-"""The regularisation path of the first paper: W_R for rising R, for several losses.
+"""The regularisation path of the first paper: W_R for increasing R, for several losses.
 
 Settings: ``path`` has the radii, as multiples of ‖W_svm‖, and the cases; ``data`` and ``model`` are as for
 training.
@@ -17,20 +17,20 @@ from attomaton_experiments.page import Page
 from attomaton_experiments.settings import Settings
 
 REACHED = 0.9
-"""The tangent of the angle to W_svm must fall to this share when R doubles; in the limit it halves."""
+"""The tangent of the angle to W_svm must fall to this share when R grows twofold; in the limit to half."""
 
 
 AXIS = "R / ‖W_svm‖"
 
 
 def run_path(settings: Settings, progress: Progress) -> Page:
-    """Follow every path, and put it on a page."""
-    progress(f"{settings['name']}: drawing, solving, following, judging", 0, 0)
+    """Compute every path, and make the page."""
+    progress(f"{settings['name']}: drawing, solving, computing paths, judging", 0, 0)
     return render_outcome(measure_path(settings))
 
 
 def measure_path(settings: Settings) -> Outcome:
-    """Follow the path of every trial for every case of the settings, and judge it."""
+    """Compute the path of every trial for every case of the settings, and judge it."""
     levels = np.array(settings["path"]["levels"], np.float64)
     measured: dict[str, Panel] = {}
     verdicts: list[Verdict] = []
@@ -56,7 +56,7 @@ def measure_path(settings: Settings) -> Outcome:
 
 
 def _predict(trace: Trace, automata: list[Automaton], radii: Float64) -> Float64:
-    """The correlation of level·W_svm + W_fin + R with W_svm where its norm is the radius: the mean."""
+    """The mean correlation of level·W_svm + W_fin + R with W_svm, where its norm is the radius."""
     found = np.empty(radii.shape)
     for trial, automaton in enumerate(automata):
         direction = dense(automaton.hard.weights)
@@ -67,7 +67,7 @@ def _predict(trace: Trace, automata: list[Automaton], radii: Float64) -> Float64
 
 
 def _judge(claim: str, levels: Float64, correlation: Float64) -> Verdict:
-    """The tangent of the angle at the last radius against that at half of it, in the worst trial."""
+    """The tangent of the angle at the last radius / that at half of it, in the worst trial."""
     half = int(np.abs(levels - levels[-1] / 2).argmin())
     tangents = np.sqrt(np.maximum(1.0 / correlation[[half, -1]] ** 2 - 1.0, 0.0))
     share = tangents[1] / np.maximum(tangents[0], 1e-6)
@@ -76,6 +76,6 @@ def _judge(claim: str, levels: Float64, correlation: Float64) -> Verdict:
         float(share[worst]),
         REACHED,
         bool(share[worst] <= REACHED),
-        f"tangent of the angle to W_svm at R = {levels[-1]:g} ‖W_svm‖ over that at {levels[half]:g} (trial "
+        f"tangent of the angle to W_svm at R = {levels[-1]:g} ‖W_svm‖ / that at {levels[half]:g} (trial "
         f"{worst}); {int((share <= REACHED).sum())} of {len(share)} trials are within the bound",
     ).about(claim)

@@ -1,7 +1,7 @@
-"""Layers with drawn odds, fed their own output: whether the predicted tokens win, and how others fade.
+"""Layers with random odds that read their own output: whether the predicted tokens win, and how others fade.
 
-Settings: ``n_tokens``, ``length`` of the texts, ``each`` (a prompt of all tokens alike) and ``winners`` and
-``others`` (a prompt near the limit, which ``runs`` texts begin with, for exponents).
+Settings: ``n_tokens``, ``length`` of the texts, ``each`` (a prompt with all tokens equally often) and
+``winners`` and ``others`` (a prompt near the limit, which starts ``runs`` texts, for exponents).
 """
 
 from dataclasses import dataclass
@@ -21,21 +21,21 @@ from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings
 
 NEAR = 0.05
-"""How far an exponent may be from what was measured."""
+"""How far an exponent may be from the measured one."""
 
 ENOUGH = 0.9
-"""The share of layers whose winners must be those predicted."""
+"""The share of layers whose winners must be as predicted."""
 
 FOLLOWED = 0.95
-"""The share of slopes on the way that must be near the flow's: where limits part, a single text is random."""
+"""The share of slopes that must be near the flow's: where limits separate, a single text is random."""
 
 DRAWN = 4
-"""Layers that the figure shows."""
+"""Layers in the figure."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One layer: what is predicted of it, and what it drew after either prompt."""
+    """One layer: its prediction, and the texts it wrote after either prompt."""
 
     found: Winners
     even: TextCounts
@@ -43,13 +43,13 @@ class Trial:
 
     @property
     def right(self) -> bool:
-        """Whether the counts at the last length lead on to the predicted winners."""
+        """Whether the counts at the last length lead to the predicted winners."""
         end = continue_flow(self.found, self.even.mean[-1])
         return end is not None and np.array_equal(end.winners, self.found.first.winners)
 
     @property
     def judged(self) -> Any:
-        """Tokens that fade and come up often enough."""
+        """Tokens that fade and occur often enough."""
         return ~self.found.first.winners & (self.found.exponents >= SLOW)
 
     @property
@@ -60,21 +60,21 @@ class Trial:
 
     @property
     def exponent_errors(self) -> Float64:
-        """Measured slope less ρ near the limit, for the judged tokens."""
+        """Measured slope − ρ near the limit, for the judged tokens."""
         if self.near is None:
             return np.empty(0)
         return (self.near.slopes(int(self.near.lengths[0])) - self.found.exponents)[self.judged]
 
     @property
     def slope_errors(self) -> Float64:
-        """Measured slope over the last two decades less the flow's, after the prompt of all tokens."""
+        """Measured slope over the last two decades − the flow's, after the prompt of all tokens."""
         last = int(self.even.lengths[-1])
         expected = self.found.slopes_between(last // 100, last)
         return (self.even.slopes(last // 100) - expected)[self.judged]
 
 
 def run_repetition(settings: Settings, progress: Progress) -> Page:
-    """Draw layers and texts, compare, judge, and put it on a page."""
+    """Sample layers and texts, compare, judge, and make the page."""
     trials: list[Trial] = []
     for number in range(settings["trials"]):
         progress(settings["name"], number, settings["trials"])
@@ -91,17 +91,17 @@ def run_repetition(settings: Settings, progress: Progress) -> Page:
 
 
 NOTES = (
-    "Winners are counted as right if the flow from the counts that the text has at its last length ends at "
-    "the predicted tokens: from there on random draws move shares by less than 1/1000. By their shares "
-    "alone winners often cannot be told at that length, since other tokens fade like t^(ρ − 1), and ρ may be "
+    "Winners count as right if the flow from the text's counts at its last length ends at "
+    "the predicted tokens: beyond it random draws move shares by less than 1/1000. Shares alone often "
+    "do not show the winners at that length, since other tokens fade like t^(ρ − 1), and ρ may be "
     "near 1.",
-    "Exponents are measured on texts that begin near the limit; after a prompt of all tokens alike the "
-    "slopes of the last two decades are those of the flow there, which is not yet at its end.",
+    "Exponents are measured on texts that begin near the limit; after a prompt of all tokens the "
+    "slopes of the last two decades are those of the flow there, which is not yet at its limit.",
 )
 
 
 def draw_odds(settings: Settings, number: int) -> Float64:
-    """The odds of one layer, shape (n_tokens, n_tokens): e^N(0, 1), every second one without repeats."""
+    """The odds of one layer, shape (n_tokens, n_tokens): e^N(0, 1), every second one without repetition."""
     rng, size = np.random.default_rng([settings["seed"], number]), settings["n_tokens"]
     table = np.exp(rng.normal(size=(size, size)))
     if number % 2:
@@ -110,7 +110,7 @@ def draw_odds(settings: Settings, number: int) -> Float64:
 
 
 def run_trial(settings: Settings, number: int) -> Trial:
-    """Predict and draw for one layer."""
+    """Predict and sample for one layer."""
     table, length = draw_odds(settings, number), int(settings["length"])
     rng = np.random.default_rng([settings["seed"], number, 1])
     prompt = np.repeat(np.arange(len(table)), settings["each"]).tolist()
@@ -131,7 +131,7 @@ def _judge(trials: list[Trial]) -> list[Verdict]:
     exponent = float(np.abs(errors).max(initial=0.0))
     slope = float((np.abs(slopes) <= NEAR).mean()) if len(slopes) else 1.0
     share = max(trial.share_error for trial in trials)
-    meaning = f"largest error of {len(errors)} exponents of {SLOW} or more, near the limit"
+    meaning = f"largest error of {len(errors)} exponents of at least {SLOW}, near the limit"
     flow = (
         f"share of {len(slopes)} slopes of the last two decades within {NEAR} of the flow's, in one text each"
     )
@@ -149,7 +149,7 @@ def _judge(trials: list[Trial]) -> list[Verdict]:
 
 def _caption(settings: Settings) -> str:
     return (
-        f"{settings['trials']} layers of {settings['n_tokens']} tokens with drawn odds, texts of "
+        f"{settings['trials']} layers of {settings['n_tokens']} tokens with random odds, texts of "
         f"{settings['length']:,} tokens: shares over the length of the text, drawn (solid) and predicted "
         "(dashed)"
     )
@@ -174,7 +174,7 @@ def _table(trials: list[Trial]) -> Grid:
 
 
 def _rows(number: int, trial: Trial) -> list[dict[str, Any]]:
-    """A row for each token at each length."""
+    """One row per token and length."""
     lengths = trial.even.lengths.tolist()
     predicted = trial.found.shares_at(lengths)
     return [

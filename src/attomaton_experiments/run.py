@@ -44,9 +44,9 @@ KINDS: dict[str, Callable[[Settings, Progress], Page]] = {
     "heads": run_heads,
     "heldout": run_heldout,
 }
-"""What runs each kind of settings."""
+"""The function that runs each kind of settings."""
 
 
 def run_experiment(settings: Settings, progress: Progress = silent) -> Page:
-    """Draw, train, solve, measure, judge; and put it on a page."""
+    """Draw, train, solve, measure, judge, and make the page."""
     return KINDS[settings["kind"]](settings, progress)

@@ -1,10 +1,10 @@
-"""Attention trained on real text, compared with the text's automaton on contexts held out of training.
+"""Attention trained on real text, compared with the text's automaton on held-out contexts.
 
 Settings: ``tokens`` (``"characters"`` or ``"words"``), ``window`` (the longest context), ``held_out`` (the
-share of the text, at its end, that is not trained on), ``n_training_contexts`` (how many of the contexts
-trained on are compared with the automaton too, drawn at random), ``steps`` (when attention is compared) and
-``models``, each with its name, parametrisation (and rank), step and size, and batch_size if not all samples
-are taken at once.
+share of the text, at its end, that is not trained on), ``n_training_contexts`` (how many random training
+contexts are also compared with the automaton), ``steps`` (when attention is compared) and
+``models``, each with its name, parametrisation (and rank), step and size, and batch_size unless all samples
+are used at once.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ from attomaton_experiments.text_outcome import CURVE_SCHEMA, Row, TextOutcome, r
 
 
 def run_text(settings: Settings, progress: Progress) -> Page:
-    """Compare attention with the automaton of the text, and put it on a page."""
+    """Compare attention with the automaton of the text, and make the page."""
     return render_text(compare_text(settings, progress))
 
 
@@ -70,7 +70,7 @@ def compare_text(settings: Settings, progress: Progress = silent) -> TextOutcome
 
 
 def split_text(settings: Settings) -> tuple[Samples, Samples]:
-    """The samples trained on and those held out; no context reaches over the cut."""
+    """The training samples and the held-out samples; no context crosses the cut."""
     path: Path = settings["source"]
     ids = _read_characters(path) if settings["tokens"] == "characters" else read_text(path).ids
     cut = len(ids) - int(settings["held_out"] * len(ids))
@@ -89,13 +89,13 @@ def _read_characters(path: Path) -> Integers:
     except (OSError, UnicodeDecodeError) as error:
         raise UnreadableSource(f"{path} cannot be read as UTF-8 text ({error}); give a text file") from error
     if len(text) < 100:
-        raise UnreadableSource(f"{path} has {len(text)} characters; give a text with hundreds at least")
+        raise UnreadableSource(f"{path} has {len(text)} characters; give a text with several hundred")
     codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
     return np.unique(codes, return_inverse=True)[1]
 
 
 def _some_of(bags: Bags, settings: Settings) -> Bags:
-    """The contexts of some samples drawn at random."""
+    """The contexts of some samples, drawn at random."""
     size = len(bags.samples)
     number: int = min(settings["n_training_contexts"], size)
     drawn = np.random.default_rng([settings["seed"], 1]).choice(size, number, replace=False)
@@ -110,7 +110,7 @@ def _untrained(kind: str, retrieval: Retrieval) -> list[Row]:
 
 
 def _compare(model: str, kind: str, retrieval: Retrieval, scores: Float64, moment: LookupRecord) -> list[Row]:
-    """One row for each rule, from a score for each entry."""
+    """One row per rule, from a score for each entry."""
     masses = attend(retrieval.bags, scores)
     score = retrieval.score(masses)
     when = {"step": moment.step, "epochs": moment.epochs, "log_loss": score.log_loss, "top1": score.top1}

@@ -1,4 +1,4 @@
-"""What an experiment on text came to: curves of agreement with the automaton; and its page."""
+"""The outcome of an experiment on text: curves of agreement with the automaton; and its page."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from attomaton_experiments.page import Page, render_table
 from attomaton_experiments.settings import Settings
 
 FEW = 0.005
-"""Rules that answer a smaller share of the held-out contexts are not drawn: too few to tell."""
+"""Rules that answer a smaller share of the held-out contexts are not drawn: too few samples."""
 
 KINDS = ("held out", "trained on")
 AGREEMENT = [
@@ -27,7 +27,7 @@ SHOWN = {
     "incomparable": "incomparable",
     "unseen_ignored": "unseen ignored",
 }
-"""The rules drawn; where the back-off answers, every token counts as retrieved."""
+"""The rules in the figure; if the back-off answers, every token counts as retrieved."""
 
 MEASURES = ("retrieved", "mass", "same_top", "distance")
 CURVE_SCHEMA = pa.schema(
@@ -38,17 +38,17 @@ CURVE_SCHEMA = pa.schema(
     ]
 )
 Row = dict[str, Any]
-"""One row of the curves: an agreement, and log-loss and top-1 over all contexts of its kind."""
+"""One row of the curves: an agreement, and log-loss and top-1 accuracy over all contexts of its kind."""
 
 
 @dataclass(frozen=True, eq=False)
 class TextOutcome:
-    """One experiment on text, done.
+    """The outcome of one experiment on text.
 
     Attributes
     ----------
     settings : dict
-        What was asked for.
+        The settings.
     counts : dict
         n_tokens, samples and realisable ones trained on and held out, pairs, components.
     shares : dict
@@ -57,7 +57,7 @@ class TextOutcome:
         Columns model, contexts (``"held out"`` or ``"trained on"``), rule, step, n_contexts, epochs,
         log_loss, top1 and the measures of :class:`~attomaton.claims.RetrievalAgreement`. The models
         ``"uniform attention"`` (its top token is the most frequent of the context) and ``"any token"`` (all
-        distinct tokens alike) show what is reached without training.
+        distinct tokens equal) show the values without training.
     """
 
     settings: Settings
@@ -72,7 +72,7 @@ class TextOutcome:
 
 
 def render_text(outcome: TextOutcome) -> Page:
-    """The page: what was trained, and how it agrees with the automaton at the last step."""
+    """The page: the trained models, and their agreement with the automaton at the last step."""
     settings, counts = outcome.settings, outcome.counts
     name, title, caption = settings["name"], settings["title"], _caption(outcome)
     last = list({(row["model"], row["contexts"]): row for row in outcome.rows(rule="all")}.values())
@@ -86,7 +86,7 @@ def render_text(outcome: TextOutcome) -> Page:
             f"components; {counts['held_out']:,} realisable contexts held out.",
             "Top token retrieved: the share of contexts in which the token with the most attention lies in "
             "the component that the automaton retrieves. "
-            "Only contexts that are determined are in the theorem.",
+            "The theorem covers only determined contexts.",
             render_table(AGREEMENT, _agreement(outcome)),
             render_table(QUALITY, _quality(outcome)),
         ),
@@ -101,7 +101,7 @@ def render_text(outcome: TextOutcome) -> Page:
 
 
 def _agreement(outcome: TextOutcome) -> list[list[str]]:
-    """Attention against the automaton, for every rule."""
+    """Agreement of attention with the automaton, for every rule."""
     shares = {"all": 1.0, **outcome.shares}
     rows: list[list[str]] = []
     for kind in KINDS:

@@ -132,7 +132,7 @@ def test_longer_runs_are_asked_for_more():
     ("step", "said"),
     [
         (Adam(0.01), "step sizes that shrink"),
-        (Adam(1.0, (0.9, 0.9), 1e-8, FALL), "is not small beside gradients"),
+        (Adam(1.0, (0.9, 0.9), 1e-8, FALL), "is not small compared with the final gradients"),
         (GradientDescent(0.1, momentum=0.5), "no momentum"),
     ],
 )
@@ -163,7 +163,7 @@ def test_trials_with_cycles_are_left_out_beside_others():
     cyclic = at.synthetic.draw_ordered(np.random.default_rng(0), cyclic=True)
     verdict = judged(run(SignDescent(0.1, schedule=FALL), [*ordered([1]), cyclic]))["margin-max"]
     assert verdict.status is VerdictStatus.HOLDS
-    assert "1 of 1 trials reach theirs; trials not judged: 1" in verdict.reason
+    assert "1 of 1 trials reach their bound; trials not judged: 1" in verdict.reason
 
 
 def test_verify_of_a_run_by_adam_names_the_margin_and_its_number():

@@ -61,4 +61,4 @@ def test_the_law_of_ratios_fails_where_the_decoder_is_not_fast_enough():
 def test_the_printed_snap_is_too_late():
     verdicts = verify_flow(follow(make_star(10, 1000, common=0.05), Rates(5.0, 0.5)))
     verdict = next(one for one in verdicts if "snap" in one.claim)
-    assert "2 K ln M/η_Y it is 0.6" in verdict.reason
+    assert "(2 K ln M/η_Y) is 0.6" in verdict.reason

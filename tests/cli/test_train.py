@@ -81,7 +81,7 @@ def test_other_optimisers_and_steps_that_fall(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["story.txt", "--out", "run", "--resume"], "error: the run in run was trained otherwise: "),
+        (["story.txt", "--out", "run", "--resume"], "error: the run in run has other settings: "),
         (["story.txt", "--out", "story.txt"], "error: story.txt is a file; give the path of a folder"),
         (["missing.txt", "--out", "x"], "error: missing.txt cannot be read"),
         (["story.txt", "--out", "x", "--dim", "100000"], "give a smaller --dim"),

@@ -60,7 +60,7 @@ def test_the_published_curves_are_drawn_again_at_a_small_size(stories, tmp_path)
     assert all(float(cell) > 0.99 for row in rows for cell in row[3:7])
     written = {path.name for path in write_page(page, tmp_path / "out")}
     assert written == {"figure.png", "figure.pdf", "numbers.parquet", "verdicts.json", "summary.md"}
-    assert "we do not know" in (tmp_path / "out" / "summary.md").read_text(encoding="utf-8")
+    assert "an unknown number" in (tmp_path / "out" / "summary.md").read_text(encoding="utf-8")
 
 
 def test_an_experiment_that_was_cut_short_goes_on(stories, tmp_path, monkeypatch):

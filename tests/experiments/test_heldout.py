@@ -1,6 +1,7 @@
 """The held-out table by one command, small."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ pytest.importorskip("torch")
 from attomaton.base.progress import silent
 from attomaton.cli import app
 from attomaton_experiments import settings as experiment_settings
+from attomaton_experiments.mixture import telling
 from attomaton_experiments.run import run_experiment
 from attomaton_experiments.settings import read_settings
 from tests.experiments.mixture.texts import draw_text
@@ -52,6 +54,14 @@ def test_every_row_is_finite_and_the_work_is_taken_up(folder, monkeypatch):
     monkeypatch.setattr("attomaton_experiments.mixture.table.judge", refuse)
     second = run_experiment(small(folder, work=work), silent)
     assert second.numbers["log_loss"].to_pylist() == first.numbers["log_loss"].to_pylist()
+
+
+def test_bars_start_at_zero(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(telling, "save_figure", lambda figure, *_, **__: drawn.append(figure) or [])
+    rows = [SimpleNamespace(name=name, loss=loss) for name, loss in (("unigram", 6.9), ("bigram", 5.7))]
+    telling.draw_rows(SimpleNamespace(rows=rows), tmp_path / "bars.png", caption="two models")
+    assert drawn[0].axes[0].get_xlim()[0] == 0.0
 
 
 @pytest.mark.slow  # an experiment

@@ -65,7 +65,7 @@ def test_steps_are_those_of_the_settings():
 
 
 def test_work_is_refused_where_nothing_is_kept(tmp_path):
-    with pytest.raises(UnsupportedOption, match="keeps no work"):
+    with pytest.raises(UnsupportedOption, match="does not store its work"):
         read_settings("mechanics-global", work=tmp_path)
     found = CliRunner().invoke(app, ["reproduce", "scan-snap-3", "--work", str(tmp_path / "w"), "--json"])
     assert found.exit_code == 1

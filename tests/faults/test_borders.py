@@ -330,7 +330,7 @@ def test_a_checkpoint_beyond_the_last_step_is_refused(tmp_path):
     run = resigned.make_training(tmp_path, stop_after=32)
     rename_step(find_checkpoints(run)[-1], 1_000)
     sign_checkpoints(run)
-    with pytest.raises(CorruptRun, match="the checkpoint after step 1000 is of another run"):
+    with pytest.raises(CorruptRun, match="the checkpoint after step 1000 belongs to another run"):
         resigned.train_on(run)
 
 
@@ -350,7 +350,7 @@ def test_a_signed_trace_that_does_not_fit_is_refused(whole_training, tmp_path, n
 
     arrays, about = read_arrays(whole_training / "training" / "trace.safetensors")
     write_arrays(tmp_path / "trace.safetensors", {**arrays, name: array}, about)
-    with pytest.raises(CorruptRun, match="holds no whole trace"):
+    with pytest.raises(CorruptRun, match="does not hold a complete trace"):
         Trace.load(tmp_path / "trace.safetensors")
 
 

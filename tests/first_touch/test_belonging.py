@@ -80,7 +80,7 @@ def test_no_report_is_written_into_a_run(run, name):
 
 
 def test_a_run_folder_is_no_trace_but_is_not_to_be_deleted(story, run):
-    with pytest.raises(UnsupportedOption, match="a trace is one file") as told:
+    with pytest.raises(UnsupportedOption, match="a trace is a file") as told:
         Trace.load(run)
     assert "delete" not in str(told.value)
     train(story, run, "--window", 8)

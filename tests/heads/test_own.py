@@ -72,7 +72,7 @@ def test_traces_are_opened_at_any_recorded_step():
 
 def test_what_is_no_model_is_named():
     for given in (3, [1, 2], object()):
-        with pytest.raises(UnreadableModel, match="is no model that can be read"):
+        with pytest.raises(UnreadableModel, match="cannot be read as a model"):
             open_model(given)
     with pytest.raises(UnsupportedOption, match="dtype"):
         open_model("x", dtype="int8")

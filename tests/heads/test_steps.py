@@ -66,7 +66,7 @@ def test_steps_are_sorted_as_numbers():
     names = ["checkpoint-1000", "checkpoint-20", "checkpoint-300"]
     assert [one.step for one in find_steps(names)] == [20, 300, 1000]
     assert [one.step for one in find_steps(names, most=2)] == [20, 1000]
-    with pytest.raises(MismatchedParts, match="both of step 20"):
+    with pytest.raises(MismatchedParts, match="both at step 20"):
         find_steps([*names, "other/checkpoint-20"])
 
 
@@ -75,7 +75,7 @@ def test_globs_are_opened(tmp_path):
         (tmp_path / name).mkdir()
     assert sorted(expand([f"{tmp_path}/step-*"])) == [f"{tmp_path}/step-10", f"{tmp_path}/step-5"]
     assert expand([f"{tmp_path}/[step]"]) == [f"{tmp_path}/[step]"]  # what is there is no glob
-    with pytest.raises(UnreadableModel, match="nothing stands at"):
+    with pytest.raises(UnreadableModel, match="nothing matches"):
         expand([f"{tmp_path}/none-*"])
 
 
@@ -117,7 +117,7 @@ def test_checkpoints_of_a_run_are_what_was_recorded_there(kind, request):
 def test_checkpoints_that_fit_no_run_are_named_errors(run, deep_run, tmp_path):
     alone = tmp_path / "model.safetensors"
     shutil.copy(sorted((run / "training" / "checkpoints").iterdir())[0], alone)
-    with pytest.raises(UnreadableModel, match="is one file"):
+    with pytest.raises(UnreadableModel, match="is a file"):
         open_model(alone)
     mixed = tmp_path / "mixed"
     shutil.copytree(run, mixed)
@@ -128,11 +128,11 @@ def test_checkpoints_that_fit_no_run_are_named_errors(run, deep_run, tmp_path):
     with pytest.raises(AttomatonError):
         open_checkpoint(there[0].with_stem("000000000010"))
     there[1].rename(there[1].with_stem("000000000041"))
-    with pytest.raises(CorruptRun, match="named after"):
+    with pytest.raises(CorruptRun, match="of the step in its name"):
         open_checkpoint(there[1].with_stem("000000000041"))
 
 
 def test_a_run_without_a_training_says_so(tmp_path):
     at.learn(at.Samples.from_lists([[0, 1]], [0])).save(tmp_path / "run")
-    with pytest.raises(CorruptRun, match="no finished training"):
+    with pytest.raises(CorruptRun, match="not hold a finished training"):
         open_model(tmp_path / "run")

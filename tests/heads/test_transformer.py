@@ -150,7 +150,7 @@ def test_wrong_contexts_are_named(model):
     with pytest.raises(MismatchedParts, match=r"no head 2\.0"):
         model.score_tokens(Head(2, 0), np.array([0]), np.array([0]))
     for head in ("0.1", Head(0.5, 0), 3, (0, 0, 0)):
-        with pytest.raises(MismatchedParts, match="is no head"):
+        with pytest.raises(MismatchedParts, match="is not a head"):
             model.score_tokens(head, np.array([0]), np.array([0]))
     with pytest.raises(TokenOutOfRange):
         model.write_logits(Head(0, 0), np.array([61]))

@@ -50,7 +50,7 @@ def data_of(page):
 def test_what_the_page_holds_is_what_was_found(audit, tmp_path):
     record = read_heads(audit.save(tmp_path / "heads.parquet"))
     assert record["rungs"] == list(audit.ladder.names)
-    assert record["said_of_z"] == "z holds heads against 1 model with random weights."
+    assert record["said_of_z"] == "z compares heads with 1 model with random weights."
     assert (record["documents"], record["rows"], record["step"]) == (audit.n_documents, audit.n_rows, None)
     for at_head, row in enumerate(record["heads"]):
         name, shares, excess, z, seeks, pattern, ablation = row
@@ -62,7 +62,7 @@ def test_what_the_page_holds_is_what_was_found(audit, tmp_path):
         assert seeks == audit.seeking.holds[at_head]
         assert pattern == pytest.approx(audit.causal.pattern.value[at_head], abs=1e-4)
         assert ablation == pytest.approx(audit.causal.ablation.value[at_head], abs=1e-4)
-    assert "no evidence" in record["no_evidence"]
+    assert "not evidence" in record["no_evidence"]
 
 
 def test_of_a_course_the_last_step_and_all_means(tmp_path):
@@ -113,16 +113,16 @@ def test_what_is_not_finite_is_null_and_very_many_heads_are_cut(tmp_path):
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        (pa.table({"a": [1]}), "holds no audit of heads"),
-        (made().replace_schema_metadata({KEY: b"[]"}), "is no record"),
-        (made().replace_schema_metadata({KEY: b"{"}), "holds no audit of heads"),
-        (made().replace_schema_metadata({KEY: b'{"model": 1}'}), "holds no audit of heads"),
+        (pa.table({"a": [1]}), "does not hold an audit of heads"),
+        (made().replace_schema_metadata({KEY: b"[]"}), "is not an object"),
+        (made().replace_schema_metadata({KEY: b"{"}), "does not hold an audit of heads"),
+        (made().replace_schema_metadata({KEY: b'{"model": 1}'}), "does not hold an audit of heads"),
         (made(seeks=None), "'seeks' is missing"),
         (made(ablation_rise=[0.1, 0.2]), "one of the two causal columns is missing"),
-        (made(label_z=["a", "b"]), "'label_z' holds no numbers"),
-        (made(head=[1, 2]), "of other types"),
-        (made(step=[0.5, 1.5]), "no whole numbers"),
-        (made(step=pa.array([1, None])), "no whole numbers"),
+        (made(label_z=["a", "b"]), "'label_z' does not hold numbers"),
+        (made(head=[1, 2]), "have other types"),
+        (made(step=[0.5, 1.5]), "not whole numbers"),
+        (made(step=pa.array([1, None])), "not whole numbers"),
         (made().slice(0, 0), "no rows"),
     ],
 )

@@ -78,12 +78,12 @@ def stop_early(step, _):
 
 def test_an_earlier_run_is_replaced_only_if_that_is_asked_for(tmp_path, whole):
     earlier = run(Store(tmp_path, every=50), seed=9)
-    with pytest.raises(UnwritablePlace, match="holds a training already; go on with it by --resume"):
+    with pytest.raises(UnwritablePlace, match="already holds a training; continue it with --resume"):
         run(Store(tmp_path, every=1500))
     with pytest.raises(Interrupted):
         run(Store(tmp_path, every=1500, overwrite=True), watch=interrupt_at(3500))
     assert_same_bits(read_trace(tmp_path), earlier)
-    with pytest.raises(UnwritablePlace, match="holds an unfinished training already"):
+    with pytest.raises(UnwritablePlace, match="already holds an unfinished training"):
         run(Store(tmp_path, every=1500))
     assert_same_bits(run(Store(tmp_path, every=1500, overwrite=True)), whole)
     assert_same_bits(read_trace(tmp_path), whole)
@@ -159,7 +159,7 @@ def test_a_missing_or_swapped_checkpoint_is_refused(cut_run, whole):
     _, second, third = checkpoints(cut_run)
     kept = second.read_bytes()
     second.unlink()
-    with pytest.raises(CorruptRun, match="does not follow the checkpoint before it"):
+    with pytest.raises(CorruptRun, match="does not follow the previous checkpoint"):
         run(Store(cut_run, resume=True, every=100))
     second.write_bytes(third.read_bytes())
     with pytest.raises(CorruptRun, match="does not follow"):

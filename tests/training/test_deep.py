@@ -76,7 +76,7 @@ def test_a_run_that_was_cut_short_goes_on_with_the_same_bits(tmp_path, step):
     loaded = DeepTrace.load(tmp_path / "run" / "training" / "trace.safetensors")
     np.testing.assert_array_equal(loaded.numbers, whole.numbers)
     assert (loaded.model, loaded.step) == (model, step)
-    with pytest.raises(MismatchedParts, match="trained otherwise"):
+    with pytest.raises(MismatchedParts, match="has other settings"):
         train_deep(corpus(1), model, step, watch=watch, out=resumed, **settings)
 
 
@@ -84,16 +84,16 @@ def test_a_deep_trace_is_no_trace_of_one_layer(tmp_path):
     path = train_deep(corpus(), steps=2).save(tmp_path / "deep.safetensors")
     from attomaton.training.trace import Trace
 
-    with pytest.raises(CorruptRun, match="holds no trace"):
+    with pytest.raises(CorruptRun, match="is not a trace"):
         Trace.load(path)
     other = at.train(at.Samples.from_lists([[0, 1]], [0]), at.AttentionModel(), 1.0, steps=2)
-    with pytest.raises(CorruptRun, match="holds no deep trace"):
+    with pytest.raises(CorruptRun, match="is not a deep trace"):
         DeepTrace.load(other.save(tmp_path / "other.safetensors"))
 
 
 def test_it_prints_and_is_a_table():
     trace = train_deep(corpus(), steps=4, n_tokens=9)
-    assert "sequences of each" in str(trace)
+    assert "sequences per trial" in str(trace)
     assert trace.table().column_names == ["step", "trial", "loss", "norm"]
     assert trace.n_tokens == 9
     np.testing.assert_allclose(trace.losses[0], np.log(9))

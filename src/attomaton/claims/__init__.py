@@ -1,4 +1,4 @@
-"""Theorems as claims with their assumptions, and what is measured of a training run to judge them."""
+"""Theorems as claims with their assumptions, and measurements of a training run to judge them."""
 
 from typing import TYPE_CHECKING
 

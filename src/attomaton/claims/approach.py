@@ -1,11 +1,11 @@
-"""Claims about where gradient descent goes: norm, direction, finite part, retrieval and composition.
+"""Claims about where gradient descent converges: norm, direction, finite part, retrieval and composition.
 
-A theorem speaks of the limit, and a run ends. But the way there can be computed without training: that of
-plain descent at any step, and normalised descent runs along the same way at a speed of its own. So each claim
-about a limit has a bound that the run itself has no say in: at its end it must be as near to the limit as the
-computed way is at half of the steps. Where that is not near at all, the run is too short to be judged.
+A theorem is about the limit, but a run ends. The path to the limit can be computed without training: plain
+descent at any step, and normalised descent follows the same path at its own speed. So each claim about a
+limit has a bound that does not depend on the run: at its end the run must be as near to the limit as the
+computed path is at half of the steps. If that is not near at all, the run is too short to be judged.
 
-How far normalised descent has come by half of its steps is told by its loss there, the run's own.
+The loss of normalised descent at half of its steps shows how far along the path it is.
 """
 
 from bisect import bisect_left
@@ -32,36 +32,36 @@ from attomaton.trajectory.forward import Trajectory, fast_forward
 from attomaton.trajectory.sharpness import bound_any_sharpness
 
 TIMES = np.array([0.5, 0.625, 0.75, 0.875, 1.0])
-"""Shares of the steps of plain descent at which its way is computed; half of the steps is the first."""
+"""Shares of the steps of plain descent at which its path is computed; half of the steps is the first."""
 
 LATER = np.array([1.0, 1.5, 2.0, 4.0, 8.0])
 """Multiples of the time reached at half of the steps, for normalised descent."""
 
 GENTLE = 0.1
-"""η λ of the plain descent whose way normalised steps follow: small, so that it is nearly a flow."""
+"""η λ of the plain descent whose path normalised steps follow: small, so that it is nearly a flow."""
 
 LONGEST = 1e12
-"""The way is computed to this step of plain descent at most; who is further is judged as if here."""
+"""The path is computed up to this step of plain descent; runs beyond it are judged as if they were here."""
 
 FURTHEST = 1024
-"""Runs of up to this many times the steps are computed to tell when a claim can be judged."""
+"""To find when a claim can be judged, runs of up to this multiple of the steps are computed."""
 
 QUARTERS = 2.0 ** np.array([0.25, 0.5, 0.75, 1.0])
-"""How much longer than one that is too short a run is tried."""
+"""The factor by which a run that is too short is lengthened for the next try."""
 
 HALVINGS = 3
-"""The time at which the way has a loss is found to the 8th root of ten, and rounded down."""
+"""The time at which the path has a given loss is found to the 8th root of ten, and rounded down."""
 
 ROUNDED = 1e-12
-"""Losses are compared to this, relative to 1."""
+"""Tolerance for comparing losses, relative to 1."""
 
 
 @dataclass(frozen=True, eq=False)
 class Way:
-    """Where the trials should be from half of the steps on.
+    """Where the trials should be, from half of the steps on.
 
     ``curves`` and ``weights`` (n_times, n_trials, dim, dim) are computed, ``error`` (n_trials,) bounds
-    the error of the weights, infinite where the way is not known, and ``reason`` says why the first is not.
+    the error of the weights, infinite if the path is unknown, and ``reason`` explains the first such case.
     """
 
     curves: Curves
@@ -71,12 +71,12 @@ class Way:
 
     @property
     def known(self) -> Bool:
-        """Trials whose way is known, shape (n_trials,)."""
+        """Trials whose path is known, shape (n_trials,)."""
         return np.isfinite(self.error)
 
 
 def compute_way(evidence: Evidence) -> Way:
-    """The way of every trial; steps must be those of gradient descent."""
+    """The computed path of every trial; steps must be those of gradient descent."""
     trace = evidence.trace
     weights = np.zeros((len(TIMES), *trace.weights.shape[1:]))
     error, reason = np.full(trace.n_trials, np.inf), ""
@@ -98,9 +98,9 @@ def compute_way(evidence: Evidence) -> Way:
 
 
 def lengthen(evidence: Evidence, steps: int) -> Evidence:
-    """The run as it would be after more steps, at none, half and all of them, by its computed way.
+    """The run as it would be after more steps, at none, half and all of them, from its computed path.
 
-    Normalised steps are taken to go on along the way as fast as in the second half of the run.
+    Normalised steps are assumed to continue along the path as fast as in the second half of the run.
     """
     trace, halves = evidence.trace, np.array([steps // 2, steps])
     weights = np.zeros((3, *trace.weights.shape[1:]))
@@ -109,14 +109,14 @@ def lengthen(evidence: Evidence, steps: int) -> Evidence:
     for trial in np.flatnonzero(evidence.once(compute_way).known).tolist():
         path = follow_trial(evidence, trial)
         times = _times_ahead(evidence, path, trial, halves) if evidence.normalized else halves
-        for at, time in enumerate(map(float, times), start=1):  # one by one: a path holds the last place only
+        for at, time in enumerate(map(float, times), start=1):  # one by one: a path keeps only its last point
             weights[at, trial], losses[at, trial] = dense(path.weights_at(time)), path.loss_at(time)
     longer = replace(trace, steps=np.array([0, *halves]), weights=weights, losses=losses)
     return replace(evidence, trace=longer)
 
 
 def _times_ahead(evidence: Evidence, path: Trajectory, trial: int, steps: Int64) -> list[float]:
-    """When the way has the norms that normalised steps will have reached, to the 8th root of ten."""
+    """The times at which the path has the norms that normalised steps will reach, to the 8th root of ten."""
     trace, middle = evidence.trace, evidence.middle
     half, last = np.linalg.norm(trace.weights[[middle, -1], trial], axis=(1, 2))
     pace = (last - half) / (trace.steps[-1] - trace.steps[middle])
@@ -130,17 +130,17 @@ def _times_ahead(evidence: Evidence, path: Trajectory, trial: int, steps: Int64)
 
 
 def look_ahead(evidence: Evidence, is_ready: Callable[[Evidence], bool]) -> int | str:
-    """About how many more steps a run of gradient descent needs, in two digits, or why that is not known.
+    """About how many more steps a run of gradient descent needs, to two digits, or why this is unknown.
 
-    It is the run of fewest steps, in steps of a factor 2^¼, whose computed way is ready.
+    It is the shortest run, tried in factors of 2^¼, whose computed path can be judged.
     """
     missing = need_descent(evidence) or need_log_loss(evidence) or need_mass_head(evidence)
     if missing or not evidence.once(compute_way).known.any():
         missing = missing or evidence.once(compute_way).reason
-        return f"no number of steps can be given, for where a longer run would be is not known ({missing})"
+        return f"the number of steps is unknown, since a longer run cannot be predicted ({missing})"
     last = int(evidence.trace.steps[-1])
     if not last:
-        return "no number of steps can be given, for none was taken"
+        return "the number of steps is unknown, since none was taken"
     short = max(last, FEWEST_STEPS // 2)
     while not is_ready(evidence.once(lengthen, 2 * short)):
         short *= 2
@@ -155,7 +155,7 @@ def look_ahead(evidence: Evidence, is_ready: Callable[[Evidence], bool]) -> int 
 
 
 def follow_trial(evidence: Evidence, trial: int) -> Trajectory:
-    """Plain descent from a trial's W(0), with its step size; a small one if its steps are normalised."""
+    """Plain descent from a trial's W(0) with its step size; with a small one if its steps are normalised."""
     key = (follow_trial, trial)
     if key in evidence.of_data:
         return evidence.of_data[key]
@@ -175,7 +175,7 @@ def follow_trial(evidence: Evidence, trial: int) -> Trajectory:
 
 
 def _times(evidence: Evidence, path: Trajectory, trial: int) -> Float64:
-    """The steps of the computed way that stand for half of the run's steps, and for later ones."""
+    """The steps of the computed path that correspond to half of the run's steps, and to later ones."""
     trace = evidence.trace
     if evidence.normalized:
         loss = float(trace.losses[evidence.middle, trial])
@@ -185,7 +185,7 @@ def _times(evidence: Evidence, path: Trajectory, trial: int) -> Float64:
 
 
 def _find_time(path: Trajectory, loss: float) -> float:
-    """A step at which the way still has at least this loss, next to the last such; 0 if it never has."""
+    """A step at which the path still has at least this loss, close to the last such; 0 if it never has."""
     least = loss + ROUNDED * max(abs(loss), 1.0)
     if not path.loss_at(1.0) >= least:
         return 0.0
@@ -201,19 +201,19 @@ def _find_time(path: Trajectory, loss: float) -> float:
 
 
 SETTLED = 1e-6
-"""Distances and angles below this are as good as none."""
+"""Distances and angles below this count as zero."""
 
 NEAR = 0.9
-"""A way whose correlation with W_svm is less at half of the steps has not come near: it is 26° away."""
+"""A path with a lower correlation with W_svm at half of the steps is not near: it is 26° away."""
 
 MISSED = 0.1
-"""A way that leaves more attention than this below the best component at half of the steps: the same."""
+"""A path that leaves more attention than this below the best component at half of the steps is not near."""
 
 TOLD = 0.1
-"""A difference from the Luce odds (total variation, at most 1) that may be larger than this tells nothing."""
+"""A difference from the Luce odds (total variation, at most 1) above this gives no information."""
 
 SWINGS = 2.0
-"""Normalised steps of length η swing around W_fin by about η/2; by this many η at most."""
+"""Normalised steps of length η oscillate around W_fin by about η/2; by this many η at most."""
 
 
 def tangent_of(correlation: float) -> float:
@@ -222,28 +222,28 @@ def tangent_of(correlation: float) -> float:
 
 
 def find_worst(shortfall: Float64, among: Bool) -> int:
-    """The trial that falls shortest, among those that count."""
+    """The trial with the largest shortfall, among those that count."""
     return int(np.where(among, np.nan_to_num(shortfall, nan=np.inf), -np.inf).argmax())
 
 
 @dataclass(frozen=True, eq=False)
 class ApproachBounds:
-    """What is asked of each trial, and of which trials it can be asked, shape (n_trials,) each."""
+    """The bound of each trial, and which trials can be judged, shape (n_trials,) each."""
 
     asked: Float64
     among: Bool
 
     def missing(self, short: str) -> str:
-        """Nothing if some trial can be judged, else that the run is too short."""
+        """Empty if some trial can be judged, else that the run is too short."""
         return "" if self.among.any() else short
 
     def judge(
         self, values: Float64, bounds: Float64, reached: Bool, shortfall: Float64, meaning: str
     ) -> Judgement:
-        """The trial that falls shortest, and how many of those that count reach their bounds."""
+        """The trial with the largest shortfall, and how many of those judged reach their bounds."""
         worst = find_worst(shortfall, self.among)
         n_judged, n_left = int(self.among.sum()), int((~self.among).sum())
-        count = f"{int((self.among & reached).sum())} of {n_judged} trials reach theirs"
+        count = f"{int((self.among & reached).sum())} of {n_judged} trials reach their bound"
         left = f"; trials not judged: {n_left}" if n_left else ""
         return Judgement(
             float(values[worst]),
@@ -254,25 +254,25 @@ class ApproachBounds:
 
 
 def _reach(evidence: Evidence) -> tuple[Way, Float64]:
-    """The computed way, and how far from it a sound run may be: its error, and the swings of its steps."""
+    """The computed path, and how far from it a sound run may be: its error plus the oscillation of steps."""
     way = evidence.once(compute_way)
     return way, way.error + _swings(evidence) + SETTLED
 
 
 def _swings(evidence: Evidence) -> float:
-    """How far steps of one length keep a run from W_fin, at most; those that shrink do not."""
+    """How far steps of constant length keep a run from W_fin, at most; 0 for steps that shrink."""
     return SWINGS * evidence.step_size if evidence.normalized else 0.0
 
 
 def _longest(evidence: Evidence) -> Float64:
-    """max ‖e‖² of each trial: a difference of scores moves by at most twice that times ‖ΔW‖."""
+    """max ‖e‖² of each trial: a score difference moves by at most twice that times ‖ΔW‖."""
     return np.sum(evidence.trace.embeddings**2, axis=2).max(axis=1)
 
 
 def need_way(evidence: Evidence) -> str:
-    """The way of some trial can be computed."""
+    """The path of some trial can be computed."""
     way = evidence.once(compute_way)
-    return "" if way.known.any() else f"where the run should be is not known ({way.reason})"
+    return "" if way.known.any() else f"the path of the run is unknown ({way.reason})"
 
 
 def _safe_directions(evidence: Evidence) -> Float64:
@@ -280,7 +280,7 @@ def _safe_directions(evidence: Evidence) -> Float64:
 
 
 def bound_direction(evidence: Evidence) -> ApproachBounds:
-    """The tangent to W_svm that the computed way has at half of the steps, if it is near and closes in."""
+    """The tangent to W_svm of the computed path at half of the steps, if it is near and decreasing."""
     way, reach = _reach(evidence)
     tangent, level = find_tangents(way.weights, _safe_directions(evidence))
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -291,7 +291,7 @@ def bound_direction(evidence: Evidence) -> ApproachBounds:
 
 def need_near_direction(evidence: Evidence) -> str:
     """Some trial should be near W_svm by half of the steps."""
-    reason = f"by half of the steps the computed way has no correlation of {NEAR} with W_svm in any trial"
+    reason = f"at half of the steps the computed path has no correlation of {NEAR} with W_svm in any trial"
     return evidence.once(bound_direction).missing(reason)
 
 
@@ -300,7 +300,7 @@ def judge_direction(evidence: Evidence) -> Judgement:
     bounds = evidence.once(bound_direction)
     (tangent,), _ = find_tangents(evidence.trace.weights[-1:], _safe_directions(evidence))
     meaning = (
-        "correlation of W with W_svm at the end ({}); bound: that of the computed way at half of the steps"
+        "correlation of W with W_svm at the end ({}); bound: that of the computed path at half of the steps"
     )
     return bounds.judge(
         correlation_of(tangent),
@@ -312,7 +312,7 @@ def judge_direction(evidence: Evidence) -> Judgement:
 
 
 def bound_growth(evidence: Evidence) -> ApproachBounds:
-    """Half of the growth that the computed way has in the second half; just 1 if steps are normalised."""
+    """Half of the growth of the computed path in the second half; just 1 if steps are normalised."""
     way, _ = _reach(evidence)
     norm, normalized = way.curves.norm, evidence.normalized
     growth = norm[-1] / np.maximum(norm[0], np.finfo(float).tiny)
@@ -323,22 +323,22 @@ def bound_growth(evidence: Evidence) -> ApproachBounds:
 
 def need_growth(evidence: Evidence) -> str:
     """The norm should grow in the second half of some trial."""
-    return evidence.once(bound_growth).missing("the norm of the computed way does not grow yet in any trial")
+    return evidence.once(bound_growth).missing("the norm of the computed path does not grow yet in any trial")
 
 
 def judge_norm(evidence: Evidence) -> Judgement:
     """‖W‖ grows in the second half of training."""
     bounds, norm = evidence.once(bound_growth), evidence.curves.norm
     growth = norm[-1] / np.maximum(norm[evidence.middle], np.finfo(float).tiny)
-    bound = "any growth" if evidence.normalized else "half of the growth that was computed"
-    meaning = f"‖W‖ at the end over that at half the steps ({{}}); bound: {bound}"
+    bound = "any growth" if evidence.normalized else "half of the computed growth"
+    meaning = f"‖W‖ at the end / ‖W‖ at half of the steps ({{}}); bound: {bound}"
     return bounds.judge(growth, bounds.asked, growth > bounds.asked, bounds.asked - growth, meaning)
 
 
 def bound_finite(evidence: Evidence) -> ApproachBounds:
-    """The largest ‖Π_fin W − W_fin‖ of the computed way from half of the steps on, and the run's swings.
+    """The largest ‖Π_fin W − W_fin‖ of the computed path from half of the steps on, plus the oscillation.
 
-    What is below the best components must have lost its attention: else W_fin is near by chance only.
+    Tokens below the best components must have lost their attention: otherwise W_fin is near by accident.
     """
     way, reach = _reach(evidence)
     bound = way.curves.finite_distance.max(axis=0) + reach
@@ -348,20 +348,20 @@ def bound_finite(evidence: Evidence) -> ApproachBounds:
 
 
 def need_short_steps(evidence: Evidence) -> str:
-    """Steps of one length swing around W_fin so little that something can be told."""
+    """Steps of constant length oscillate around W_fin so little that the claim can be judged."""
     swings, among = _swings(evidence), ~evidence.acyclic
     if not (swings and (0.5 * _longest(evidence) * swings > TOLD)[among].all()):
         return ""
     return (
-        f"normalised steps of length {evidence.step_size:g} may swing around W_fin by {swings:g}, which "
-        f"moves attention by more than {TOLD}: take shorter steps"
+        f"normalised steps of length {evidence.step_size:g} may oscillate around W_fin by {swings:g}, which "
+        f"moves attention by more than {TOLD}: use shorter steps"
     )
 
 
 def need_near_finite(evidence: Evidence) -> str:
-    """What is left of the way to W_fin is small enough to tell something."""
+    """The remaining distance to W_fin is small enough to judge the claim."""
     reason = (
-        "by half of the steps the computed way is so far from its limit in every trial that attention is off "
+        "at half of the steps the computed path is far from its limit in every trial: attention is off "
         f"by more than {TOLD}"
     )
     return evidence.once(bound_finite).missing(reason)
@@ -392,7 +392,7 @@ def judge_composition(evidence: Evidence) -> Judgement:
 
 
 def bound_missed(evidence: Evidence) -> ApproachBounds:
-    """The mass below the highest component that the computed way leaves at half of the steps."""
+    """The mass below the highest component that the computed path leaves at half of the steps."""
     way, reach = _reach(evidence)
     missed = way.curves.missed
     with np.errstate(over="ignore"):
@@ -402,8 +402,8 @@ def bound_missed(evidence: Evidence) -> ApproachBounds:
 
 
 def need_near_retrieval(evidence: Evidence) -> str:
-    """Some trial should have most attention where it belongs by half of the steps."""
-    reason = f"by half of the steps the computed way leaves more than {MISSED} of the attention elsewhere"
+    """Some trial should have most attention on its best component at half of the steps."""
+    reason = f"at half of the steps the computed path leaves more than {MISSED} of the attention elsewhere"
     return evidence.once(bound_missed).missing(reason)
 
 
@@ -419,13 +419,13 @@ N_POINTS = 1_000
 """Random points at which the curvature is computed, over all trials."""
 
 MOST_DIMENSIONS = 16
-"""A Hessian has dim² rows, and a thousand of them are decomposed."""
+"""Limit of dimensions: a Hessian has dim² rows, and a thousand of them are decomposed."""
 
 AT_ONCE = 2_000_000
-"""Numbers of curvatures computed at once."""
+"""Numbers of Hessians computed at once."""
 
 ROUNDING = 1e-12
-"""Eigenvalues above −this, relative to the largest, count as zero or more."""
+"""Eigenvalues above −this, relative to the largest, count as nonnegative."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -466,20 +466,20 @@ def draw_curvature(evidence: Evidence) -> Curvature:
 
 
 def need_few_dimensions(evidence: Evidence) -> str:
-    """The Hessian is small enough to decompose it often."""
+    """The Hessian is small enough to be decomposed many times."""
     dim = evidence.trace.weights.shape[2]
-    return "" if dim <= MOST_DIMENSIONS else f"tried in at most {MOST_DIMENSIONS} dimensions, not {dim}"
+    return "" if dim <= MOST_DIMENSIONS else f"judged in at most {MOST_DIMENSIONS} dimensions, not {dim}"
 
 
 def judge_convexity(evidence: Evidence) -> Judgement:
-    """No eigenvalue of the Hessian below zero, but for rounding."""
+    """No eigenvalue of the Hessian is below zero, up to rounding."""
     least = float(evidence.once(draw_curvature).least.min())
     meaning = f"smallest eigenvalue of the Hessian at {N_POINTS:,} random points, relative to its largest"
     return Judgement(least, -ROUNDING, least >= -ROUNDING, meaning)
 
 
 def judge_strictness(evidence: Evidence) -> Judgement:
-    """Every eigenvalue within the cyclic subspace above zero."""
+    """Every eigenvalue within the cyclic subspace is above zero."""
     least = float(evidence.once(draw_curvature).least_cyclic.min(initial=np.inf))
     meaning = f"the same within the cyclic subspace, at {N_POINTS:,} random points"
     return Judgement(least, ROUNDING, least > ROUNDING, meaning)

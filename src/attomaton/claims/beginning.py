@@ -1,9 +1,9 @@
 """Claims about the beginning of training (arXiv 2601.19208), judged on runs of deep models.
 
-In the first steps every layer's weights follow the corpus: W_O ∝ B̄, V ∝ Φ̄ᵀB̄ᵀ, W ∝ Q̄, P ∝ Δ. Four claims hold
-their errors against the theorem's bounds where it speaks; two more were found by measuring: as long as the
-loss has fallen by a twentieth at most, W points along Q̄, and it turns away from Q̄ only after the steps that
-the theorem speaks of.
+In the first steps every layer's weights follow the corpus: W_O ∝ B̄, V ∝ Φ̄ᵀB̄ᵀ, W ∝ Q̄, P ∝ Δ. Four claims
+compare their errors with the theorem's bounds where it applies; two more were found by measuring: while the
+loss has fallen by at most a twentieth, W points along Q̄, and it turns away from Q̄ only after the steps
+that the theorem covers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,15 +34,15 @@ SCHEMA = pa.schema(
     ]
 )
 TURNED = 0.5
-"""Attention has turned where cos(W, Q̄) is below this."""
+"""Attention has turned away if cos(W, Q̄) is below this."""
 
 
 @dataclass(frozen=True, eq=False)
 class Near:
     """How near one kind of weights is to its forecast; each array has shape (n_records, n_trials, L, H).
 
-    ``cosine`` is that of weights and forecast, NaN where either is zero; ``size`` the norm of the weights
-    over that of the forecast, NaN where that is zero; ``error`` the Frobenius norm of their difference.
+    ``cosine`` is that of weights and forecast, NaN if either is zero; ``size`` the norm of the weights / that
+    of the forecast, NaN if that is zero; ``error`` the Frobenius norm of their difference.
 
     Examples
     --------
@@ -60,15 +60,15 @@ class Near:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Agreement(Tabular):
-    """A run of a deep model beside what its corpora forecast, record by record.
+    """A run of a deep model compared with the forecast from its corpora, record by record.
 
     Attributes
     ----------
     beginnings : tuple of Beginning
-        What each trial's corpus forecasts.
+        The forecast from each trial's corpus.
     near : dict of str to Near
-        ``"attention"`` (W), ``"positions"`` (P), ``"values"`` (V), ``"output"`` (W_O, whose layers and heads
-        are one).
+        ``"attention"`` (W), ``"positions"`` (P), ``"values"`` (V), ``"output"`` (W_O, with a single layer and
+        head axis).
 
     Examples
     --------
@@ -93,7 +93,7 @@ class Agreement(Tabular):
 
     @cached_property
     def bounds(self) -> list[TheoremBounds]:
-        """The theorem's bounds at each record; those of the first trial, whose sizes all share."""
+        """The theorem's bounds at each record, from the first trial, since all have the same sizes."""
         model, start = self.trace.model, "small" if self.trace.model.start else "zero"
         return [
             self.beginnings[0].bounds_at(step, self.trace.step_size, n_layers=model.n_layers, start=start)
@@ -102,12 +102,12 @@ class Agreement(Tabular):
 
     @cached_property
     def fallen(self) -> Float64:
-        """The share of its start by which the loss has fallen, shape (n_records, n_trials)."""
+        """The relative fall of the loss since the start, shape (n_records, n_trials)."""
         return 1 - self.trace.losses / self.trace.losses[0]
 
     @cached_property
     def turns(self) -> Float64:
-        """The step at which cos(W, Q̄) falls below ½, shape (n_trials, L, H); NaN where it does not."""
+        """The step at which cos(W, Q̄) falls below ½, shape (n_trials, L, H); NaN if it does not."""
         return find_crossings(self.trace.steps, self.near["attention"].cosine, TURNED)
 
     def _table(self) -> pa.Table:
@@ -124,19 +124,19 @@ class Agreement(Tabular):
 
 
 def find_crossings(steps: Int64, values: Float64, level: float) -> Float64:
-    """Where curves that were above a level first fall below it, between two records on a straight line.
+    """Where curves that were above a level first fall below it, by linear interpolation between records.
 
     Parameters
     ----------
     steps : int64 array, shape (n_records,)
-        Where the curves were measured.
+        The steps of the records.
     values : float64 array, shape (n_records, …)
         The curves; NaN is neither above nor below.
 
     Returns
     -------
     float64 array, shape (…)
-        NaN where a curve does not fall below.
+        NaN if a curve does not fall below.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def find_crossings(steps: Int64, values: Float64, level: float) -> Float64:
 
 
 def begin_from(sequences: Int64, n_tokens: int) -> Beginning:
-    """What sequences, shape (n_sequences, window + 1), forecast; each is a document of its own.
+    """The forecast from sequences, shape (n_sequences, window + 1); each is a document of its own.
 
     Examples
     --------
@@ -172,8 +172,8 @@ def compare_beginning(
 
     Parameters
     ----------
-    beginnings : Beginning or sequence of Beginning, optional
-        What the corpus of all trials, or that of each, forecasts; computed from the sequences of the trace
+    The forecast from the corpus of all trials, or of each. None means computed from the sequences of the
+        trace.
         if not given.
 
     Examples
@@ -191,20 +191,20 @@ def compare_beginning(
     sizes = {(one.statistics.window, one.statistics.n_tokens) for one in forecasts}
     if len(forecasts) != trace.n_trials or sizes != {(trace.window, trace.n_tokens)}:
         raise MismatchedParts(
-            f"the run has {trace.n_trials} trials of sequences of {trace.window} tokens out of "
-            f"{trace.n_tokens}, and the forecasts are of other sizes; give one Beginning of that corpus"
+            f"the run has {trace.n_trials} trials with sequences of {trace.window} tokens, vocabulary "
+            f"{trace.n_tokens}, but the forecasts have other sizes; give one Beginning of that corpus"
         )
     at = {step: [one.weights_at(step, trace.step_size) for one in forecasts] for step in trace.steps.tolist()}
     return Agreement(trace, tuple(forecasts), _measure_all(trace, at))
 
 
 def compare_course(trace: DeepTrace, courses: ForecastCourse | Sequence[ForecastCourse]) -> dict[str, Near]:
-    """Compare every recorded weight of a run with a course that has the same records.
+    """Compare every recorded weight of a run with a forecast course at the same records.
 
     Parameters
     ----------
-    courses : ForecastCourse or sequence of Course
-        That of all trials, or of each (:func:`~attomaton.theories.beginning.course.follow_course`).
+    courses : ForecastCourse or sequence of ForecastCourse
+        One for all trials, or one per trial (:func:`~attomaton.theories.beginning.course.follow_course`).
 
     Examples
     --------
@@ -222,12 +222,12 @@ def compare_course(trace: DeepTrace, courses: ForecastCourse | Sequence[Forecast
         one.step_size == trace.step_size and one.weights[0].attention.shape == shape for one in forecasts
     )
     if len(forecasts) != trace.n_trials or not fits:
-        raise MismatchedParts("the courses are of another number of trials, size or step; follow them anew")
+        raise MismatchedParts("the courses differ in number of trials, sizes or steps; compute them again")
     return _measure_all(trace, {step: [one.at(step) for one in forecasts] for step in trace.steps.tolist()})
 
 
 def _measure_all(trace: DeepTrace, forecasts: Mapping[int, Sequence[Any]]) -> dict[str, Near]:
-    """Cosine, size and error at all records, of weights that are told by step and trial."""
+    """Cosine, size and error at all records, for forecasts by step and trial."""
     weights = {step: trace.at(step) for step in forecasts}
     near: dict[str, Near] = {}
     for name in WEIGHTS:
@@ -240,7 +240,7 @@ def _measure_all(trace: DeepTrace, forecasts: Mapping[int, Sequence[Any]]) -> di
 
 
 def _measure(weights: Float64, forecasts: Sequence[Float64], name: str) -> tuple[Float64, Float64, Float64]:
-    """Cosine, size and error, shape (n_trials, L, H); the forecast is of each layer, or the same for all."""
+    """Cosine, size and error, shape (n_trials, L, H); one forecast per layer, or one for all."""
     n_trials = len(weights)
     flat = weights.reshape(n_trials, *((1, 1) if name == "output" else weights.shape[1:3]), -1)
     forecast = np.stack(forecasts).reshape(n_trials, -1, 1, flat.shape[3])
@@ -251,22 +251,22 @@ def _measure(weights: Float64, forecasts: Sequence[Float64], name: str) -> tuple
 
 
 NEAR = 0.98
-"""The least cos(W, Q̄) of every layer while the loss has hardly fallen."""
+"""The smallest cos(W, Q̄) of every layer while the loss has hardly fallen."""
 
 FALLEN = 0.05
-"""The share of its start by which the loss has hardly fallen."""
+"""The relative fall up to which the loss has hardly fallen."""
 
 ALONG = 0.8
-"""The least cosine of W and its course."""
+"""The smallest cosine of W and its course."""
 
 FOLLOWED = 0.4
-"""The share of its start by which the loss may have fallen then."""
+"""The relative fall of the loss up to which the course is judged."""
 
 FIRST = 3
 """The first step after which the forecast of W is not zero."""
 
 FADED = 0.1
-"""A start that is this share of the forecast no longer hides it."""
+"""Initial weights of this share of the forecast no longer hide it."""
 
 
 def verify_beginning(run: DeepTrace | Agreement) -> Verdicts:
@@ -289,25 +289,23 @@ def verify_beginning(run: DeepTrace | Agreement) -> Verdicts:
 def _need_plain_descent(agreement: Agreement) -> str:
     step = agreement.trace.step
     plain = isinstance(step, GradientDescent) and not (step.normalized or step.momentum or step.schedule)
-    return "" if plain else f"the forecast is of plain gradient descent, and this is {type(step).__name__}"
+    return "" if plain else f"the forecast is for plain gradient descent, not {type(step).__name__}"
 
 
 def _need_attention_only(agreement: Agreement) -> str:
     model = agreement.trace.model
     if model.hidden is not None:
-        return "the theorem is of attention alone, and this model has a feed-forward part"
+        return "the theorem is about attention alone, but this model has a feed-forward layer"
     if not model.positions:
-        return "the theorem is of a model with relative positions, and this one has none"
+        return "the theorem is about models with relative positions, but this one has none"
     if model.n_heads > 1:
-        return "the theorem is of one head; several that start equal stay equal, each with this forecast"
+        return "the theorem is about one head; several that start equal stay equal, each with this forecast"
     return ""
 
 
 def _need_zero_start(agreement: Agreement) -> str:
     start = agreement.trace.model.start
-    reason = (
-        f"the weights start Gaussian with deviation {start:g}, and the bounds are held against zero starts"
-    )
+    reason = f"the weights start Gaussian with deviation {start:g}, but the bounds are for a start at zero"
     return reason if start else ""
 
 
@@ -320,27 +318,27 @@ def _need_promise(agreement: Agreement) -> str:
 
 
 def _promised(agreement: Agreement) -> list[int]:
-    """The records after the start that the theorem speaks of."""
+    """The records after the start that the theorem covers."""
     steps = agreement.trace.steps
     return [place for place, one in enumerate(agreement.bounds) if one.hold and steps[place]]
 
 
 def _judge_bound(name: str, agreement: Agreement) -> Judgement:
-    """The record whose error is the largest share of its bound."""
+    """The record with the largest error / bound."""
     places = _promised(agreement)
     errors = agreement.near[name].error[places].reshape(len(places), -1).max(axis=1)
     told: list[float] = [getattr(agreement.bounds[place], name) for place in places]
     bounds = np.array(told)
     worst = int((errors / bounds).argmax())
     sign, step = WEIGHTS[name], agreement.trace.steps[places[worst]]
-    meaning = f"Frobenius error of {sign} at step {step:,}, the nearest to its bound of all layers and steps"
+    meaning = f"Frobenius error of {sign} at step {step:,}, closest to its bound over all layers and steps"
     return Judgement(float(errors[worst]), float(bounds[worst]), bool((errors <= bounds).all()), meaning)
 
 
 def _early(agreement: Agreement) -> Any:
-    """The records and trials, shape (n_records, n_trials), at which the forecast should be seen.
+    """The records and trials, shape (n_records, n_trials), at which the forecast should be visible.
 
-    W has moved, the loss has fallen by a twentieth at most, and the forecast is ten times the start.
+    W has moved, the loss has fallen by at most a twentieth, and the forecast is ten times the start.
     """
     trace = agreement.trace
     moved = np.isfinite(agreement.near["attention"].cosine).all(axis=(2, 3))
@@ -355,13 +353,13 @@ def _need_early_records(agreement: Agreement) -> str:
         return ""
     return (
         "no record has a W that has outgrown its start and a loss that has fallen by at most 5 %; record "
-        "more often, or take smaller steps or a smaller start"
+        "more often, or use smaller steps or a smaller start"
     )
 
 
 def _judge_direction(agreement: Agreement) -> Judgement:
     least = float(agreement.near["attention"].cosine.min(axis=(2, 3))[_early(agreement)].min())
-    meaning = "least cos(W, Q̄) of any layer while the loss has fallen by at most 5 % of its start"
+    meaning = "smallest cos(W, Q̄) of any layer while the loss has fallen by at most 5 % of its start"
     return Judgement(least, NEAR, least >= NEAR, meaning)
 
 
@@ -379,7 +377,7 @@ def _judge_turn(agreement: Agreement) -> Judgement:
     layers = ", ".join(_median(one) for one in by_layer)
     meaning = (
         f"first step at which cos(W, Q̄) of a layer falls below {TURNED:g} (median by layer: {layers}); the "
-        "bound is the last step that the theorem speaks of"
+        "bound is the last step that the theorem covers"
     )
     return Judgement(first, float(until), first > until, meaning)
 
@@ -391,15 +389,15 @@ def _median(steps: Float64) -> str:
 
 def _need_two_layers(agreement: Agreement) -> str:
     layers = agreement.trace.model.n_layers
-    reason = f"a course follows what one layer reads of another, and {layers} layers read through each other"
+    reason = f"a course is computed for at most two layers, not {layers}"
     return reason if layers > 2 else ""
 
 
 def judge_course(agreement: Agreement, near: Near) -> Verdict:
     """Whether W is along :func:`~attomaton.theories.beginning.course.follow_course` late in the run.
 
-    What is judged is the last record at which the loss has fallen by at most 40 % of its start; how near W
-    was on the way is told, too. Where a layer turns fast, a course that is a step ahead is far off for a
+    The last record at which the loss has fallen by at most 40 % of its start is judged; the smallest cosine
+    before it is reported too. Where a layer turns fast, a course that is one step ahead is far off for a
     while.
 
     Examples
@@ -418,15 +416,15 @@ def judge_course(agreement: Agreement, near: Near) -> Verdict:
     name = "beginning-course"
     early = np.isfinite(near.cosine).all(axis=(2, 3)) & (agreement.fallen <= FOLLOWED)
     if missing or not early.any(axis=0).all():
-        reason = missing or "W has not moved by a record at which the loss has fallen by at most 40 %"
+        reason = missing or "at every record W has not moved, or the loss has fallen by more than 40 %"
         return Verdict(name, VerdictStatus.NOT_APPLICABLE, None, None, reason)
     cosines = near.cosine.min(axis=(2, 3))
     last = len(early) - 1 - early[::-1].argmax(axis=0)
     end = float(cosines[last, np.arange(len(last))].min())
     step, least = agreement.trace.steps[last.max()], cosines[early].min()
     meaning = (
-        f"cosine of W and its course, of the worst layer, at step {step:,}, the last record with a loss that "
-        f"has fallen by at most 40 %; on the way it was {least:.2f} or more"
+        f"cosine of W and its course, of the worst layer, at step {step:,}, the last record whose loss "
+        f"has fallen by at most 40 %; before that it was at least {least:.2f}"
     )
     return Judgement(end, ALONG, end >= ALONG, meaning).about(name)
 
@@ -439,4 +437,4 @@ CLAIMS: tuple[Claim[Agreement], ...] = (
     Claim("beginning-direction", (_need_plain_descent, _need_early_records), _judge_direction),
     Claim("beginning-turn", (_need_plain_descent, _need_turn), _judge_turn),
 )
-"""The theorem's four bounds, and what was measured of W beyond them."""
+"""The theorem's four bounds, and two observations about W beyond them."""

@@ -1,4 +1,4 @@
-"""What went wrong in a run that does not do what the theory says: the cause, and what to change."""
+"""Why a run departs from the theory: the cause, and what to change."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,14 @@ from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
 
 RISES = 0.1
-"""More than this share of the records with a higher loss than before is no convergence."""
+"""If the loss rises at more than this share of the records, the run does not converge."""
 
 CROWDED = 2
 """With more tokens than this many times the dimensions, small changes of W move many scores."""
 
 
 def diagnose(trace: Trace, automata: Sequence[Automaton]) -> list[str]:
-    """Known ways for a run to go wrong, each with its cause and what to change; empty if none shows.
+    """Known failures of a run, each with its cause and what to change; empty if there are none.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def _not_finite(trace: Trace) -> str:
         return ""
     return (
         f"weights or gradients are not finite in {int(broken.sum())} of {trace.n_trials} trials: a gradient "
-        "underflowed, or a step was far too large; take smaller or fewer steps"
+        "underflowed, or a step was far too large; use smaller or fewer steps"
     )
 
 
@@ -60,15 +60,15 @@ def _too_large_steps(trace: Trace) -> str:
         return ""
     cure = "reduce step_size"
     if isinstance(trace.step, GradientDescent) and trace.step.normalized:
-        cure += ", or let it fall with a schedule: normalised steps keep their length"
+        cure += ", or decay it with a schedule, since normalised steps have constant length"
     return (
-        f"the loss rises again and again in {int(shaken.sum())} of {trace.n_trials} trials: steps are too "
+        f"the loss keeps rising in {int(shaken.sum())} of {trace.n_trials} trials: steps are too "
         f"large for the curvature; {cure}"
     )
 
 
 def _too_small_steps(evidence: Evidence) -> str:
-    """No fall of the loss towards its limit."""
+    """The loss does not fall towards its limit."""
     trace = evidence.trace
     if need_log_loss(evidence) or need_mass_head(evidence):
         fallen = trace.losses[0] - trace.losses[-1]
@@ -82,7 +82,7 @@ def _too_small_steps(evidence: Evidence) -> str:
         return ""
     return (
         f"the loss has hardly fallen in {int(slow.sum())} of {trace.n_trials} trials: "
-        "training has not begun to converge; take more steps or larger ones"
+        "training has not begun to converge; use more or larger steps"
     )
 
 
@@ -98,10 +98,10 @@ def _wrong_priorities(evidence: Evidence) -> str:
         return ""
     cause = need_log_loss(evidence) or need_mass_head(evidence)
     advice = (
-        f"{cause}, so that training may settle on other tokens (see the claim 'local direction'); use "
+        f"{cause}, so training may settle on other tokens (see the claim 'local direction'); use "
         "log-loss with the token-id or tied head"
         if cause
-        else "training is not far enough, or steps are too large; train on, or reduce step_size"
+        else "training is too short, or steps are too large; take more steps, or reduce step_size"
     )
     return f"attention prefers tokens that labels beat in {wrong} of {trace.n_trials} trials: {advice}"
 
@@ -115,7 +115,7 @@ def _crowded(evidence: Evidence) -> str:
         merged
     )
     return (
-        f"{n_tokens} tokens share {dim} dimensions, so that scores depend on each other and training is slow "
+        f"{n_tokens} tokens share {dim} dimensions, so scores depend on each other and training is slow "
         f"or unstable{lost}; give dim ≥ {n_tokens}, or fewer tokens"
     )
 
@@ -126,6 +126,6 @@ def _left_out(trace: Trace) -> str:
     if left <= kept:
         return ""
     return (
-        f"{left:,} of {left + kept:,} samples have a label that is not in their context and were left out; "
-        "take longer contexts, or say that the model speaks of the others only"
+        f"{left:,} of {left + kept:,} samples have a label outside their context and were left out; "
+        "use longer contexts, or state that the model is about the others only"
     )

@@ -1,7 +1,7 @@
-"""First against last: whether what a query looks at first is what it ends with.
+"""Beginning and end: whether a query ends with the tokens it attends to first.
 
-For one layer of tied attention both ends are known from the corpus alone: row k of Q̄ is what query k looks at
-in the first steps, column k of W_svm what it is left with in the end. Where the two put the tokens of the
+For one layer of tied attention both ends follow from the corpus: row k of Q̄ is the attention of query k
+in the first steps, column k of W_svm its attention in the limit. If the two rank the tokens of the
 query's contexts in opposite orders, attention must turn.
 """
 
@@ -20,10 +20,10 @@ from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.theories.beginning.result import Beginning
 
 FEWEST = 5
-"""Tokens that a query must have: fewer have no order to speak of."""
+"""Tokens that a query must have: fewer have no meaningful order."""
 
 SURE = 1.96
-"""An order is kept, or turned, where the agreement is so many deviations from that of two random orders."""
+"""An order is kept, or turned, if the agreement is this many deviations from that of two random orders."""
 
 SCHEMA = pa.schema(
     [
@@ -44,16 +44,16 @@ class Ends(Tabular):
     Attributes
     ----------
     queries : int64 array, shape (n,)
-        The queries that have enough tokens in both.
+        The queries with enough tokens at both ends.
     sizes : int64 array, shape (n,)
-        Tokens that both ends put in an order.
+        Tokens ranked at both ends.
     samples : int64 array, shape (n,)
-        How often the query stands at a position.
+        How often the query occurs.
     agreements : float64 array, shape (n,)
-        Spearman's rank correlation of Q̄'s row and the column of W_svm, over these tokens; NaN where one of
-        them has all tokens at one place.
+        Spearman's rank correlation of Q̄'s row and the column of W_svm over these tokens; NaN if one of
+        them ranks all tokens equally.
     first, last : int64 arrays, shape (n,)
-        The token that each end puts highest, the smallest id among equals.
+        The highest-ranked token at each end, the smallest id among equals.
 
     Examples
     --------
@@ -84,17 +84,17 @@ class Ends(Tabular):
 
     @cached_property
     def _sure(self) -> Float64:
-        """The agreement beyond which two orders of so many tokens are hardly random."""
+        """The agreement beyond which two orders of that many tokens are unlikely to be random."""
         return SURE / np.sqrt(self.sizes - 1)
 
     @property
     def keeps(self) -> Bool:
-        """Which queries end with the order they begin with, more than by chance."""
+        """Which queries end with the order they begin with, significantly."""
         return np.nan_to_num(self.agreements) > self._sure
 
     @property
     def turns(self) -> Bool:
-        """Which queries end with the opposite order, more than by chance."""
+        """Which queries end with the opposite order, significantly."""
         return np.nan_to_num(self.agreements) < -self._sure
 
     def named(self, course: str, count: int) -> list[str]:
@@ -128,9 +128,9 @@ def compare_ends(automaton: Automaton, beginning: Beginning) -> Ends:
     Parameters
     ----------
     automaton : Automaton
-        Where training ends, learned from the corpus with the same tokens.
+        The end of training, learned from the corpus with the same tokens.
     beginning : Beginning
-        Where it begins.
+        The beginning of training.
 
     Examples
     --------
@@ -142,8 +142,8 @@ def compare_ends(automaton: Automaton, beginning: Beginning) -> Ends:
     statistics = beginning.statistics
     if automaton.components.edges.n_tokens != statistics.n_tokens:
         raise MismatchedParts(
-            f"the automaton has {automaton.components.edges.n_tokens:,} tokens and the beginning "
-            f"{statistics.n_tokens:,}; take both from one corpus with the same tokens"
+            f"the automaton has {automaton.components.edges.n_tokens:,} tokens but the beginning "
+            f"{statistics.n_tokens:,}; make both from one corpus with the same tokens"
         )
     scores = automaton.hard.scores
     queries, tokens = (np.asarray(column(scores, name)).astype(np.int64) for name in ("query", "token"))
@@ -167,7 +167,7 @@ def compare_ends(automaton: Automaton, beginning: Beginning) -> Ends:
 
 
 def correlate_ranks(group: Int64, first: Float64, second: Float64, n_groups: int) -> Float64:
-    """Spearman's correlation inside each group, shape (n_groups,); equal values share a rank."""
+    """Spearman's correlation within each group, shape (n_groups,); equal values share a rank."""
     ranks = [_ranks(group, one) for one in (first, second)]
     sizes = np.bincount(group, minlength=n_groups)
     apart = [rank - (np.bincount(group, rank, n_groups) / sizes)[group] for rank in ranks]
@@ -180,7 +180,7 @@ def correlate_ranks(group: Int64, first: Float64, second: Float64, n_groups: int
 
 
 def _ranks(group: Int64, values: Float64) -> Float64:
-    """The rank of each value in its group; equal ones have the mean of their ranks."""
+    """The rank of each value in its group; equal values get the mean of their ranks."""
     order = np.lexsort((values, group))
     ordered, owners = values[order], group[order]
     fresh = np.ones(len(order), bool)
@@ -193,13 +193,13 @@ def _ranks(group: Int64, values: Float64) -> Float64:
 
 
 def _tops(group: Int64, values: Float64, n_groups: int) -> Int64:
-    """The place of the largest value of each group, the first among equals; groups rise."""
+    """The index of the largest value of each group, the first among equals; groups are ascending."""
     order = np.lexsort((-np.arange(len(values)), values, group))
     return order[np.cumsum(np.bincount(group, minlength=n_groups)) - 1]
 
 
 def _look_up(looks: Any, queries: Int64, tokens: Int64) -> Float64:
-    """Q̄ at these pairs; NaN where a pair does not occur in it."""
+    """Q̄ at these pairs; NaN if a pair does not occur in it."""
     there = looks.copy()
     there.data = np.ones_like(there.data)
     gains, present = (np.asarray(table[queries, tokens]).ravel() for table in (looks, there))

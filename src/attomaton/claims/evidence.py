@@ -1,4 +1,4 @@
-"""What claims are judged by: a run, the automata of its trials, and what follows from both."""
+"""The evidence for claims: a run, the automata of its trials, and what follows from both."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,18 +20,18 @@ from attomaton.trajectory.sharpness import find_passed
 Found = TypeVar("Found")
 
 NOWHERE = 1e9
-"""The tangent of a right angle, or more."""
+"""The tangent that stands for a right angle or more."""
 
 
 FEWEST_STEPS, FEWEST_RECORDS = 100, 10
-"""Shorter runs are not judged by where they go."""
+"""Shorter runs are not judged by their limit."""
 
 
 DIGITS = 1e-290
-"""Less attention than this below the best component underflows, and normalised steps are 0/0."""
+"""If less attention than this is below the best component, it underflows and normalised steps are 0/0."""
 
 DIGITS_TIED = 1e-20
-"""The same with a tied head: C Eᵀ is the identity to rounding only, and steps go astray before they end."""
+"""The same with a tied head: C Eᵀ is the identity only up to rounding, so steps go wrong earlier."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,18 +41,18 @@ class Evidence:
     trace: Trace
     automata: tuple[Automaton, ...]
     of_data: dict[Any, Any] = field(default_factory=dict[Any, Any])
-    """What follows from data, W(0) and step: :func:`~attomaton.claims.approach.lengthen` hands it on."""
+    """Depends only on data, W(0) and step; kept by :func:`~attomaton.claims.approach.lengthen`."""
 
     @cached_property
     def target(self) -> Target:
-        """Where the automata say that weights go."""
+        """The limit of the weights according to the automata."""
         if aim_at not in self.of_data:
             self.of_data[aim_at] = aim_at(self.trace, self.automata)
         return self.of_data[aim_at]
 
     @cached_property
     def curves(self) -> Curves:
-        """The run's curves against the automata."""
+        """The run's curves relative to the automata."""
         return measure_against(self.trace, self.target)
 
     @property
@@ -77,7 +77,7 @@ class Evidence:
         return np.array([automaton.components.is_acyclic for automaton in self.automata])
 
     def once(self, find: "Callable[..., Found]", *given: Any) -> "Found":
-        """What a function finds in this evidence, computed the first time it is asked for."""
+        """The result of a function on this evidence, computed once."""
         if (find, given) not in self._known:
             self._known[find, given] = find(self, *given)
         return self._known[find, given]
@@ -104,12 +104,12 @@ class Evidence:
 
 
 def step_size_of(trace: Trace) -> float:
-    """η of gradient descent; 1 for other steps, of which no claim about a limit speaks."""
+    """η of gradient descent; 1 for other steps, which no claim about a limit covers."""
     return trace.step.step_size if isinstance(trace.step, GradientDescent) else 1.0
 
 
 def find_tangents(weights: Float64, along: Float64) -> tuple[Float64, Float64]:
-    """Tangents of the angles between W and a direction, and how far W has gone along it."""
+    """Tangents of the angles between W and a direction, and the length of W along it."""
     unit = along / np.linalg.norm(along, axis=(1, 2), keepdims=True)
     level = np.einsum("rbij,bij->rb", weights, unit)
     beside = np.linalg.norm(weights - level[..., None, None] * unit, axis=(2, 3))
@@ -146,18 +146,18 @@ def need_descent(evidence: Evidence) -> str:
     if not isinstance(step, GradientDescent) or step.momentum or step.schedule is not None:
         return f"the step is {step}, not gradient descent with a fixed step and no momentum"
     if evidence.trace.model.rank is not None:
-        return "W is a product of two factors, and these were trained"
+        return "W is a product of two factors, which were trained"
     return ""
 
 
 def need_start(evidence: Evidence) -> str:
     """The first record is W(0)."""
     first = int(evidence.trace.steps[0])
-    return f"the first record is of step {first:,}, not of W(0)" if first else ""
+    return f"the first record is at step {first:,}, not at W(0)" if first else ""
 
 
 def find_lost_digits(evidence: Evidence) -> tuple[str, Float64, float]:
-    """Which weights are not finite, the attention left to move by trial, and the least that float64 keeps."""
+    """A message if weights are not finite, the attention left to move, and the least that float64 keeps."""
     broken = ~np.isfinite(evidence.trace.weights).all(axis=(0, 2, 3))
     least = DIGITS_TIED if isinstance(evidence.trace.model.head, Tied) else DIGITS
     if broken.any():
@@ -170,28 +170,28 @@ def find_lost_digits(evidence: Evidence) -> tuple[str, Float64, float]:
 
 
 def need_digits(evidence: Evidence) -> str:
-    """Weights are finite, and normalised steps did not go on where float64 rounds the gradient away."""
+    """Weights are finite, and normalised steps did not continue after float64 rounded the gradient away."""
     broken, missed, least = find_lost_digits(evidence)
     if broken or not evidence.normalized or (missed >= least).all():
         return broken
     return (
-        f"normalised steps went on where {missed.min():.0e} of the attention was left to move (trial "
-        f"{int(missed.argmin())}), and rounding hides its gradient below {least:.0e}: take fewer steps"
+        f"normalised steps continued where {missed.min():.0e} of the attention was left to move (trial "
+        f"{int(missed.argmin())}), but rounding hides its gradient below {least:.0e}: use fewer steps"
     )
 
 
 def need_records(evidence: Evidence) -> str:
-    """Enough records for the steps taken to tell where a run goes."""
+    """Enough records for the steps taken to estimate the limit."""
     n_steps, n_records = int(evidence.trace.steps[-1]), len(evidence.trace.steps)
     if n_steps < FEWEST_STEPS or n_records >= FEWEST_RECORDS:
         return ""
-    return f"{n_records} records are too few to tell a limit by: record at least {FEWEST_RECORDS}"
+    return f"{n_records} records are too few to estimate a limit: record at least {FEWEST_RECORDS}"
 
 
 def need_steps(evidence: Evidence) -> str:
-    """Enough steps to tell where a run goes."""
+    """Enough steps to estimate the limit."""
     n_steps = int(evidence.trace.steps[-1])
-    return "" if n_steps >= FEWEST_STEPS else f"{n_steps:,} steps are too few to tell a limit by"
+    return "" if n_steps >= FEWEST_STEPS else f"{n_steps:,} steps are too few to estimate a limit"
 
 
 def need_plain_descent(evidence: Evidence) -> str:
@@ -200,7 +200,7 @@ def need_plain_descent(evidence: Evidence) -> str:
 
 
 def need_stable_step(evidence: Evidence) -> str:
-    """Plain steps on log-loss below the edge of stability in every trial; of other runs none is known."""
+    """Plain steps on log-loss below the edge of stability in every trial; for other runs no edge is known."""
     if need_plain_descent(evidence) or need_log_loss(evidence) or need_mass_head(evidence):
         return ""
     return evidence.once(_describe_passed)
@@ -212,7 +212,7 @@ def _describe_passed(evidence: Evidence) -> str:
     try:
         passed = list(find_passed(trace.samples, list(trace.embeddings), evidence.step_size, components))
     except (UncertifiedSolution, UnsupportedOption) as problem:
-        return f"it is not known which step size is small enough: {problem}"
+        return f"no step size is known to be small enough: {problem}"
     if not passed:
         return ""
     (trial, edge), others = passed[0], len(passed) - 1
@@ -226,7 +226,7 @@ def need_direction(evidence: Evidence) -> str:
 
 def need_ties(evidence: Evidence) -> str:
     """Some trial has a cycle."""
-    return "no trial has a cycle, so that there is no finite part" if evidence.acyclic.all() else ""
+    return "no trial has a cycle, so there is no finite part" if evidence.acyclic.all() else ""
 
 
 def need_independence(evidence: Evidence) -> str:

@@ -1,9 +1,9 @@
 """Local convergence: the Graph-SVM of the tokens that the trained model itself selects.
 
-With another loss or head, descent may settle on other tokens than the labels' components. Every token that
-attention still holds is then taken for chosen, and the graph of these choices has a direction of its own.
-The claims about it, and about the regularisation path, are judged by how an angle closes: no way is computed,
-for losses and heads may be any, and what an angle is compared with is in the first half.
+With another loss or head, descent may settle on tokens outside the labels' components. Every token that
+still has attention is then treated as chosen, and the graph of these choices has its own direction.
+The claims about it, and about the regularisation path, are judged by how an angle decreases, since no path is
+computed for arbitrary losses and heads; the angle for comparison is from the first half.
 """
 
 from dataclasses import dataclass
@@ -43,22 +43,22 @@ SELECTED = 1e-2
 """A token with more attention mass than this is selected."""
 
 UNDECIDED = 9e-3
-"""A token with more than this and not selected is ignored."""
+"""A token with more mass than this that is not selected is ignored."""
 
 FAR = 30.0
-"""Multiple of the local direction at which masses below the highest component are gone: e^-30."""
+"""Multiple of the local direction at which masses below the highest component have vanished: e^-30."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LocalSolutions:
-    """What the selected tokens of every trial say its weights converge to.
+    """The limit of the weights of every trial, according to its selected tokens.
 
     Attributes
     ----------
     hard : tuple of HardSolution
-        The Graph-SVM of each pseudo-graph; zero where every token is selected in every context.
+        The Graph-SVM of each pseudo-graph; zero if every token is selected in every context.
     target : Target
-        Where weights are then said to go. The finite part is the stationary point nearest to W of the
+        The predicted limit of the weights. The finite part is the stationary point nearest to W of the
         model's own loss on the selected tokens.
 
     Examples
@@ -120,7 +120,7 @@ def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
 def find_local_directions(trace: Trace, record: int | None = None) -> Float64:
     """The directions of :func:`solve_local` at a record (None means the last), without the finite parts.
 
-    These take far longer.
+    The finite parts take far longer.
     """
     _, _, hard = _solve_selected(trace, trace.weights[-1 if record is None else record])
     return np.stack([dense(solution.weights) for solution in hard])
@@ -129,7 +129,7 @@ def find_local_directions(trace: Trace, record: int | None = None) -> Float64:
 def _solve_selected(
     trace: Trace, weights: Float64
 ) -> tuple[list[TrialContexts], list[Float64], list[HardSolution]]:
-    """Of each trial its contexts, the mass of their tokens, and the Graph-SVM of those that hold mass."""
+    """For each trial its contexts, the mass of their tokens, and the Graph-SVM of the selected ones."""
     contexts = [read_contexts(*pair) for pair in zip(trace.samples, trace.embeddings, strict=True)]
     masses = [pairs.masses(own[None])[0] for pairs, own in zip(contexts, weights, strict=True)]
     hard = [
@@ -142,9 +142,9 @@ def _solve_selected(
 
 
 def selected_edges(contexts: TrialContexts, mass: Float64) -> EdgeTable:
-    """Every selected token of a context beats all others there, so that selected ones tie.
+    """Every selected token of a context beats all others there, so selected tokens tie.
 
-    Tokens that are neither selected nor clearly not are left out of the context.
+    Tokens that are neither selected nor clearly unselected are left out of the context.
     """
     bags = contexts.bags
     winner = np.flatnonzero(mass > SELECTED)
@@ -165,34 +165,34 @@ def selected_edges(contexts: TrialContexts, mass: Float64) -> EdgeTable:
 
 
 def _most_attended(contexts: TrialContexts, mass: Float64) -> Int64:
-    """For each sample the token with most attention; it is selected, unless a hundred share it."""
+    """The token with most attention in each sample; it is selected, unless a hundred share the mass."""
     order = np.lexsort((mass, contexts.bags.sample))
     last = np.append(contexts.starts[1:], len(mass)) - 1
     return contexts.bags.token[order[last]].astype(np.int64)
 
 
 CLOSER = 0.9
-"""A tangent that halves in the limit must fall at least to this share; before, it falls more slowly."""
+"""A tangent that halves in the limit must fall at least to this share; earlier, it falls more slowly."""
 
 FORGOTTEN = 2.0
 """W must have moved this many times ‖W(0)‖ by half of the steps: else the start still hides the direction."""
 
 ALIKE = 1e-6
-"""Local directions that differ by less, relative to their length, are the same."""
+"""Local directions that differ by less, relative to their norm, count as equal."""
 
 KEEPS = 0.7
-"""A selected token with less than this share of the mass that it had at half the steps is on its way out."""
+"""A selected token with less than this share of its mass at half of the steps is losing its attention."""
 
 LEVELS = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
 """Radii of the regularisation path, in units of ‖W_svm‖."""
 
 PATH_TRIALS = 10
-"""The path is followed for this many trials, at most."""
+"""The path is computed for at most this many trials."""
 
 
 @dataclass(frozen=True, eq=False)
 class Angles:
-    """Tangents at the end and at half of the way, those asked for, and which trials they tell of."""
+    """Tangents at the end and at half of the path, their bounds, and the trials they apply to."""
 
     last: Float64
     half: Float64
@@ -201,12 +201,12 @@ class Angles:
 
     @property
     def judged(self) -> Bool:
-        """Not those that get nearer, but are not near yet: they may or may not arrive."""
+        """All except trials that approach but are not near yet: they may or may not arrive."""
         early = (self.last <= self.asked) & ~(self.half <= tangent_of(NEAR))
         return self.among & ~early
 
     def judge(self, what: str) -> Judgement:
-        """Each judged trial reaches what is asked of it."""
+        """Whether each judged trial reaches its bound."""
         worst = find_worst(self.last / self.asked, self.judged)
         reached, judged = int((self.judged & (self.last <= self.asked)).sum()), int(self.judged.sum())
         return Judgement(
@@ -223,7 +223,7 @@ def judge_local(evidence: Evidence) -> Judgement:
     what = (
         f"correlation of W with the Graph-SVM of the selected tokens at the end ({{}}); bound: as for the "
         f"direction, or with other losses and heads {CLOSER:.0%} of the tangent of the angle when W was half "
-        "as far as at half of the steps; {} of {} trials reach theirs"
+        "as long as at half of the steps; {} of {} trials reach their bound"
     )
     return angles.judge(what)
 
@@ -234,11 +234,11 @@ def _local_directions(evidence: Evidence) -> Float64:
 
 
 def _find_local(evidence: Evidence) -> Angles:
-    """The angles to the directions of the selected tokens; what they are compared with is in the first half.
+    """The angles to the directions of the selected tokens; the angles for comparison are from the first half.
 
-    While W = level · direction + something bounded, the tangent halves when the level doubles; if W goes
-    elsewhere, it stays. With log-loss and a mass head the direction is W_svm in the end, and its bound is
-    known.
+    While W = level · direction + a bounded term, the tangent is halved when the level grows twofold;
+    otherwise it does not fall. With log-loss and a mass head the direction is W_svm in the limit, and
+    its bound is known.
     """
     trace, middle, among = evidence.trace, evidence.middle, evidence.once(_decided)
     along = np.where(among[:, None, None], evidence.once(_local_directions), 1.0)
@@ -253,17 +253,17 @@ def _find_local(evidence: Evidence) -> Angles:
 
 
 def _alike(one: Float64, other: Float64) -> Bool:
-    """Where two directions are the same, and not zero, shape (n_trials,)."""
+    """Where two directions are equal and nonzero, shape (n_trials,)."""
     length = np.linalg.norm(one, axis=(1, 2))
     return (np.linalg.norm(one - other, axis=(1, 2)) <= ALIKE * length) & (length > 0)
 
 
 def _decided(evidence: Evidence) -> Bool:
-    """Trials of which claim 6 speaks: selected tokens keep their mass, all others lose theirs, and some do.
+    """Trials that claim 6 covers: selected tokens keep their mass, the others lose theirs, and both exist.
 
-    The threshold of selection knows nothing of the limit: a token below it may hold its small mass for ever,
-    and tokens just below it are left out of the graph. What is selected at half of the steps must be what is
-    selected at the end, and W(0) must be forgotten by then.
+    The threshold of selection is independent of the limit: a token below it may keep a small mass forever,
+    and tokens just below it are left out of the graph. The tokens selected at half of the steps must be those
+    selected at the end, and the effect of W(0) must have vanished by then.
     """
     trace = evidence.trace
     settled = np.zeros(trace.n_trials, bool)
@@ -279,21 +279,21 @@ def _decided(evidence: Evidence) -> Bool:
 
 
 def need_decided(evidence: Evidence) -> str:
-    """Some trial has made its choice, and come near."""
+    """Some trial has decided, and is near its direction."""
     if not evidence.once(_decided).any():
         return (
-            "no trial has made its choice: selected tokens lose attention, others keep theirs, or W(0) still "
-            "shows"
+            "no trial has decided: selected tokens lose attention, others keep theirs, or W(0) still "
+            "has an effect"
         )
-    near = "W is not near the direction of the selected tokens in any trial, or should not be yet"
+    near = "W is not yet near the direction of the selected tokens in any trial"
     return "" if evidence.once(_find_local).judged.any() else near
 
 
 def judge_path(evidence: Evidence) -> Judgement:
-    """The regularisation path goes along W_svm."""
+    """The regularisation path converges to the direction of W_svm."""
     what = (
         f"correlation of W_R with W_svm at R = {LEVELS[-1]:g} ‖W_svm‖ ({{}}); bound: {CLOSER:.0%} of the "
-        f"tangent of the angle at R = {LEVELS[-2]:g} ‖W_svm‖; {{}} of {{}} trials reach theirs"
+        f"tangent of the angle at R = {LEVELS[-2]:g} ‖W_svm‖; {{}} of {{}} trials reach their bound"
     )
     return evidence.once(_follow_path).judge(what)
 
@@ -315,7 +315,7 @@ def _follow_path(evidence: Evidence) -> Angles:
 
 
 def _on_path(evidence: Evidence) -> Bool:
-    """Trials of which claim 4 speaks: with log-loss all, else those without ties."""
+    """Trials that claim 4 covers: with log-loss all, otherwise those without ties."""
     ties_allowed = isinstance(evidence.trace.model.loss, LogLoss)
     return evidence.directed & (evidence.acyclic | ties_allowed)
 
@@ -324,8 +324,8 @@ def need_path(evidence: Evidence) -> str:
     """The data and the size allow the path."""
     dim = evidence.trace.weights.shape[2]
     if dim > MOST_DIMENSIONS:
-        return f"the path is followed in at most {MOST_DIMENSIONS} dimensions, not {dim}"
+        return f"the path is computed in at most {MOST_DIMENSIONS} dimensions, not {dim}"
     if not _on_path(evidence).any():
         return "every trial has a cycle, and the loss is not log-loss"
-    near = f"the path is not near W_svm at R = {LEVELS[-2]:g} ‖W_svm‖ in any trial, though it gets nearer"
+    near = f"the path is not near W_svm at R = {LEVELS[-2]:g} ‖W_svm‖ in any trial, though it approaches it"
     return "" if evidence.once(_follow_path).judged.any() else near

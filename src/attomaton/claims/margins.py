@@ -1,12 +1,12 @@
-"""Margins of a run, in the norm that its optimiser keeps small, beside the best there are; claims on them.
+"""Margins of a run, in the norm that its optimiser keeps small, compared with the best; claims on them.
 
 The margin of W is the smallest score difference of any priority. Divided by ‖W‖ it is at most the best
 margin, the inverse of the least norm of the Graph-SVM (:func:`~attomaton.solvers.norms.solve.solve_normed`).
 
-Each optimiser seeks the largest margin in its own norm, on data without cycles. Margins are judged, never
+Each optimiser maximises the margin in its own norm, on data without cycles. Margins are judged, never
 directions: the W of largest margin in the max norm or the spectral norm is not unique. Steps of steepest
-descent have a bound that is proved, and plain descent has that of its computed way. For Adam, Muon and
-momentum the theorems have rates without usable constants, and a run is tested against its own margin at half
+descent have a proved bound, and plain descent has the bound of its computed path. For Adam, Muon and
+momentum the theorems have rates without usable constants, so a run is tested against its own margin at half
 of the steps.
 """
 
@@ -54,14 +54,14 @@ OWN: dict[type, Norm] = {
     SpectralDescent: "spectral",
     Muon: "spectral",
 }
-"""The norm in which each kind of step seeks the largest margin."""
+"""The norm in which each kind of step maximises the margin."""
 
 MOST_DIMENSIONS = 64
-"""Larger problems in the spectral norm, or in the max norm with embeddings, take too long."""
+"""Size limit: larger problems in the spectral norm, or in the max norm with embeddings, take too long."""
 
 
 def own_norm(step: Step) -> Norm | None:
-    """The norm in which a step seeks the largest margin; None if no theory names one.
+    """The norm in which a step maximises the margin; None if no theory names one.
 
     Examples
     --------
@@ -78,11 +78,11 @@ class Margins:
     Attributes
     ----------
     margin : float64 array, shape (n_records, n_trials)
-        The smallest score difference of any priority; infinite in trials that have none.
+        The smallest score difference of any priority; infinite in trials without priorities.
     size : float64 array, shape (n_records, n_trials)
         ‖W‖.
     best : float64 array, shape (n_trials,)
-        The largest margin that a W of norm 1 can have; NaN where it was not proved.
+        The largest margin that a W of norm 1 can have; NaN if not proved.
 
     Examples
     --------
@@ -106,18 +106,18 @@ class Margins:
 
     @property
     def share(self) -> Float64:
-        """The margin of W/‖W‖ as a share of the best, shape (n_records, n_trials); 0 where W = 0."""
+        """The margin of W/‖W‖ as a share of the best, shape (n_records, n_trials); 0 if W = 0."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self.size > 0, self.margin / self.size / self.best, 0.0)
 
 
 def measure_margins(trace: Trace, automata: Sequence[Automaton], norm: Norm) -> Margins:
-    """The margins of every record and trial, and the best of each trial in this norm.
+    """The margins of every record and trial, and the best margin of each trial in this norm.
 
     Parameters
     ----------
     automata : sequence of Automaton
-        Those of its trials (:func:`~attomaton.claims.measures.solve_trials`).
+        The automata of the trials (:func:`~attomaton.claims.measures.solve_trials`).
 
     Examples
     --------
@@ -126,7 +126,7 @@ def measure_margins(trace: Trace, automata: Sequence[Automaton], norm: Norm) -> 
     >>> from attomaton.training.models.embeddings import Orthonormal
     >>> samples = at.Samples.from_lists([[0, 1]], [0])
     >>> trace = at.train(samples, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=10)
-    >>> measure_margins(trace, solve_trials(trace), "max").share[-1].round(6).tolist()  # of one priority
+    >>> measure_margins(trace, solve_trials(trace), "max").share[-1].round(6).tolist()  # one priority
     [1.0]
     """
     check_automata(trace, automata)
@@ -180,7 +180,7 @@ def find_strict(components: Components) -> tuple[Int64, Int64, Int64]:
 def find_reach(components: Components, table: Float64, norm: Norm) -> float:
     """The most that a W of norm 1 can move a score difference: max ‖u‖‖v‖ over edges, in the dual norm.
 
-    The dual of the max norm is the sum of sizes; that of the others is ‖u‖₂ ‖v‖₂ for u vᵀ.
+    The dual of the max norm is the sum of absolute values; that of the others is ‖u‖₂ ‖v‖₂ for u vᵀ.
     """
     query, winner, loser = find_strict(components)
     order = 1 if norm == "max" else 2
@@ -204,31 +204,31 @@ def bound_share(
         return -np.inf
     least_share = -np.expm1(-surprise) / surprise  # κ: least G over L
     log_surprise = np.log(surprise) - least_share * float(gains.sum())
-    # the largest single loss is at most the summed one, and e^loss − 1 ≥ e^−margin / odds
+    # the largest single loss is at most the sum, and e^loss − 1 ≥ e^−margin / odds
     value = np.exp(log_surprise)  # may be too small to be added to 1
     margin = -(log_surprise if value < 1e-8 else np.log(np.expm1(value))) - np.log(odds)
     return float(margin / (best * (size + float(paces.sum()))))
 
 
 def find_gains(paces: Float64, *, best: float, reach: float) -> Float64:
-    """γη − ψ(Rη) of each step: what it takes off the loss, over G; less than zero if it is too long."""
+    """γη − ψ(Rη) of each step: the fall of the loss / G; below zero if the step is too long."""
     return best * paces - (np.expm1(reach * paces) - reach * paces)
 
 
 ROUNDING = 1e-6
-"""Shares are held against proved bounds to this."""
+"""Tolerance for comparing shares with proved bounds."""
 
 FURTHEST = 64
-"""What steepest descent must reach is computed for runs of up to this many times the steps."""
+"""Bounds of steepest descent are computed for runs of up to this multiple of the steps."""
 
 WOBBLE = 0.05
-"""A share may fall by this from half of the steps to the end, where no bound is proved: steps swing.
+"""A share without a proved bound may fall by this from half of the steps to the end: steps oscillate.
 
-If it falls by more and stays above 0, the run is too early: shares of Muon were seen to fall by 0.15 first.
+If it falls by more and stays above 0, it is too early: shares of Muon were seen to fall by 0.15 at first.
 """
 
 SMALL = 1e-3
-"""ε of Adam is small if it is less than this share of the attention that is left to move."""
+"""ε of Adam is small if it is below this share of the attention that is left to move."""
 
 
 def find_margins(evidence: Evidence, norm: Norm) -> Margins:
@@ -237,35 +237,33 @@ def find_margins(evidence: Evidence, norm: Norm) -> Margins:
 
 
 def is_proved(evidence: Evidence) -> bool:
-    """Whether steps are those of steepest descent itself, so that :func:`bound_share` speaks of them."""
+    """Whether the steps are exact steepest descent, so that :func:`bound_share` applies."""
     step = evidence.trace.step
     exact = isinstance(step, SignDescent | SpectralDescent) or evidence.normalized
     return exact and not getattr(step, "momentum", 0.0)
 
 
 def describe_share(evidence: Evidence, norm: Norm) -> str:
-    """What was measured, for a claim that does not apply; nothing if that is not known."""
+    """The measured share, for a claim that does not apply; empty if unknown."""
     share = evidence.once(find_margins, norm).share[-1]
     measured = evidence.directed & np.isfinite(share)
     if not measured.any():
         return ""
     least, trials = float(share[measured].min()), int(measured.sum())
-    return f"; measured: {least:.3f} of the best margin in the {norm} norm (the least of {trials} trials)"
+    return f"; measured: {least:.3f} of the best margin in the {norm} norm (the smallest of {trials} trials)"
 
 
 def need_own_norm(evidence: Evidence, norm: Norm) -> str:
-    """The step seeks the margin of this norm, and W itself was trained."""
+    """The step maximises the margin in this norm, and W itself was trained."""
     step = evidence.trace.step
     own = own_norm(step)
     if own != norm:
-        return f"the step is {step}, which seeks the largest margin in the {own} norm: see margin-{own}"
-    return (
-        "" if evidence.trace.model.rank is None else "W is a product of two factors, and these were trained"
-    )
+        return f"the step is {step}, which maximises the margin in the {own} norm: see margin-{own}"
+    return "" if evidence.trace.model.rank is None else "W is a product of two factors, which were trained"
 
 
 def need_rule(evidence: Evidence) -> str:
-    """The theorem, or the computed way, speaks of these steps."""
+    """The theorem, or the computed path, covers these steps."""
     step = evidence.trace.step
     if is_proved(evidence) or not need_descent(evidence):
         return ""
@@ -277,22 +275,22 @@ def need_rule(evidence: Evidence) -> str:
         return str(problem)
     if not last < first:
         return (
-            f"the step is {step}, of one size, and the theorem speaks of step sizes that shrink: give "
+            f"the step is {step}, of constant size, but the theorem is about step sizes that shrink: give "
             "schedule=Decay()"
         )
     return ""
 
 
 def need_memory(evidence: Evidence) -> str:
-    """Half of the run is longer than what the step averages over, where no bound is proved."""
+    """Half of the run is longer than the step's averaging window, if no bound is proved."""
     memory, half = _memory(evidence), int(evidence.trace.steps[evidence.middle])
     if half >= memory:
         return ""
-    return f"the step averages over about {memory:,.0f} steps, and half of the run is {half:,}"
+    return f"the step averages over about {memory:,.0f} steps, but half of the run is {half:,}"
 
 
 def _memory(evidence: Evidence) -> float:
-    """How many steps the slowest running mean of a step is of; one where a bound is proved or computed."""
+    """Steps in the slowest running mean of a step; one if a bound is proved or computed."""
     step = evidence.trace.step
     if is_proved(evidence) or not need_descent(evidence):
         return 1.0
@@ -306,7 +304,7 @@ def _last_pace(evidence: Evidence) -> float:
 
 
 def need_small_epsilon(evidence: Evidence) -> str:
-    """ε of Adam is small beside the gradients of every trial, to the end."""
+    """ε of Adam is small compared with the gradients of every trial, to the end."""
     step = evidence.trace.step
     if not isinstance(step, Adam) or not step.epsilon:
         return ""
@@ -314,18 +312,18 @@ def need_small_epsilon(evidence: Evidence) -> str:
     if step.epsilon <= SMALL * missed:
         return ""
     return (
-        f"ε = {step.epsilon:g} is not small beside gradients at the end, where {missed:.0e} of the attention "
-        "is left to move: give epsilon=0"
+        f"ε = {step.epsilon:g} is not small compared with the final gradients ({missed:.0e} of the attention "
+        "is left to move): give epsilon=0"
     )
 
 
 def need_moving(evidence: Evidence) -> str:
-    """Weights are finite, and gradients did not vanish in rounding."""
+    """Weights are finite, and gradients did not vanish by rounding."""
     broken, missed, least = find_lost_digits(evidence)
     if broken or (missed >= least).all():
         return broken
     return (
-        f"{missed.min():.0e} of the attention was left to move, and rounding hides its gradient: train less"
+        f"{missed.min():.0e} of the attention was left to move, but rounding hides its gradient: train less"
     )
 
 
@@ -337,7 +335,7 @@ def need_order(evidence: Evidence) -> str:
     automaton = evidence.automata[trial]
     ties = automaton.components.nodes.num_rows - len(automaton.components)
     what = f"{ties} ties in trial {trial}" if ties else "priorities contradict each other"
-    return f"every trial with a priority has a cycle ({what}), and the theorem speaks of data without"
+    return f"every trial with a priority has a cycle ({what}), but the theorem is about data without cycles"
 
 
 def find_ordered(evidence: Evidence) -> Bool:
@@ -353,11 +351,11 @@ def need_best(evidence: Evidence, norm: Norm) -> str:
     n_tokens = evidence.trace.embeddings.shape[1]
     if n_tokens > MOST_DIMENSIONS:
         return f"the best margin is computed for at most {MOST_DIMENSIONS} tokens, not {n_tokens:,}"
-    return "the best margin of no trial was proved"
+    return "the best margin was not proved in any trial"
 
 
 def need_short_paces(evidence: Evidence, norm: Norm) -> str:
-    """Steps of steepest descent are so short at the end that some trial's loss must fall."""
+    """Steps of steepest descent are short enough at the end for some trial's loss to fall."""
     if not is_proved(evidence):
         return ""
     pace = _last_pace(evidence) * float(cast("Any", evidence.trace.step).step_size)
@@ -366,21 +364,20 @@ def need_short_paces(evidence: Evidence, norm: Norm) -> str:
         reach = find_reach(evidence.automata[trial].components, evidence.trace.embeddings[trial], norm)
         if find_gains(np.array([pace]), best=float(best[trial]), reach=reach)[0] >= 0:
             return ""
-    return f"steps of length {pace:.3g} are so long that nothing is proved of them: take shorter steps"
+    return f"nothing is proved about steps as long as {pace:.3g}: use shorter steps"
 
 
 def need_reached(evidence: Evidence, norm: Norm) -> str:
-    """Some trial is far enough at half of the steps that something can be asked of its end."""
-    reason = "by half of the steps no margin is large enough to ask one of the end, or it falls for a while"
+    """Some trial is far enough at half of the steps to set a bound for its end."""
+    reason = "at half of the steps no margin is large enough to set a bound, or it falls for a while"
     return evidence.once(bound_margin, norm).missing(reason)
 
 
 def forecast_margin(evidence: Evidence, is_ready: Callable[[Evidence], bool], norm: Norm) -> int | str:
-    """About how many more steps until a margin can be judged, or why that is not known.
+    """About how many more steps until a margin can be judged, or why this is unknown.
 
-    Plain descent has its computed way. For other steps it is known what a run of twice the steps would be
-    asked for, since half of it is this run; and what is proved of steepest descent is proved of longer runs,
-    too.
+    Plain descent has its computed path. For other steps, the bound of a run of twice the steps is known,
+    since half of it is this run; and the proofs about steepest descent also apply to longer runs.
     """
     last = int(evidence.trace.steps[-1])
     if not is_proved(evidence) and isinstance(evidence.trace.step, GradientDescent):
@@ -389,14 +386,14 @@ def forecast_margin(evidence: Evidence, is_ready: Callable[[Evidence], bool], no
     while not (_ask(evidence, norm, len(evidence.trace.steps) - 1, steps) > 0).any():
         if not is_proved(evidence) or steps > FURTHEST * last:
             return (
-                "no number of steps can be given, for the theorem has no rate with known constants so early"
+                "the number of steps is unknown, since the theorem's rate has no known constants this early"
             )
         steps *= 2
     return steps - last
 
 
 def bound_margin(evidence: Evidence, norm: Norm) -> ApproachBounds:
-    """The share of the best margin that is asked of each trial."""
+    """The share of the best margin that each trial must reach."""
     bound = _ask(evidence, norm, evidence.middle, int(evidence.trace.steps[-1]))
     among = bound > 0
     if not is_proved(evidence) and not isinstance(evidence.trace.step, GradientDescent):
@@ -406,7 +403,7 @@ def bound_margin(evidence: Evidence, norm: Norm) -> ApproachBounds:
 
 
 def _ask(evidence: Evidence, norm: Norm, record: int, steps: int) -> Float64:
-    """The share that is asked of each trial after so many steps, from where it was at a record."""
+    """The share that each trial must reach after this many steps, from its state at a record."""
     margins = evidence.once(find_margins, norm)
     bounds = np.full(evidence.trace.n_trials, -np.inf)
     for trial in np.flatnonzero(find_ordered(evidence) & np.isfinite(margins.best)):
@@ -420,7 +417,7 @@ def _ask(evidence: Evidence, norm: Norm, record: int, steps: int) -> Float64:
 
 
 def _prove(evidence: Evidence, margins: Margins, trial: int, record: int, steps: int) -> float:
-    """What steepest descent must reach after so many steps, from where it was at a record."""
+    """The share that steepest descent must reach after this many steps, from its state at a record."""
     trace = evidence.trace
     contexts = evidence.target.contexts[trial]
     count, missed = len(contexts.bags.samples), float(evidence.curves.missed[record, trial])
@@ -445,7 +442,7 @@ def _prove(evidence: Evidence, margins: Margins, trial: int, record: int, steps:
 
 
 def _expect(evidence: Evidence, margins: Margins, trial: int) -> float:
-    """The share that the computed way of plain descent has at half of the steps, if it closes in."""
+    """The share of the computed path of plain descent at half of the steps, if it is increasing."""
     way, table = evidence.once(compute_way), evidence.trace.embeddings[trial]
     if not way.known[trial]:
         return -np.inf
@@ -459,18 +456,18 @@ def _expect(evidence: Evidence, margins: Margins, trial: int) -> float:
 def judge_margin(evidence: Evidence, norm: Norm) -> Judgement:
     """margin(W)/‖W‖ → the best margin in this norm."""
     share, bounds = evidence.once(find_margins, norm).share[-1], evidence.once(bound_margin, norm)
-    bound = "what the run had at half of the steps"
+    bound = "that of the run at half of the steps"
     if is_proved(evidence):
-        bound = "what such steps must reach from where the run was at half of them"
+        bound = "what such steps must reach, starting from half of the steps"
     elif isinstance(evidence.trace.step, GradientDescent):
-        bound = "that of the computed way at half of the steps"
+        bound = "that of the computed path at half of the steps"
     meaning = f"share of the best margin in the {norm} norm at the end ({{}}); bound: {bound}"
     reached = bounds.among & (share >= bounds.asked)
     return bounds.judge(share, bounds.asked, reached, bounds.asked - share, meaning)
 
 
 def _need_sound_way(evidence: Evidence) -> str:
-    """Plain descent is below the edge of stability, and its way is known."""
+    """Plain descent is below the edge of stability, and its path is known."""
     plain = isinstance(evidence.trace.step, GradientDescent) and not evidence.normalized
     return (need_stable_step(evidence) or need_way(evidence)) if plain else ""
 
@@ -511,4 +508,4 @@ def _claim(norm: Norm) -> Claim[Evidence]:
 
 
 MARGIN_CLAIMS = tuple(_claim(norm) for norm in NORMS)
-"""One claim for each norm; a run has one optimiser, and so at most one of them applies."""
+"""One claim per norm; a run has one optimiser, so at most one of them applies."""

@@ -1,4 +1,4 @@
-"""What experiments draw of a training run: correlations, distances, attention masses, step by step."""
+"""Measurements of a training run: correlations, distances, attention masses, step by step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -23,7 +23,7 @@ from attomaton.training.trace import Trace
 from attomaton.trajectory.basis import find_basis
 
 SMALL_VOCABULARY = 1_000
-"""Up to this many tokens all scores E W Eᵀ are computed at once."""
+"""Up to this many tokens, all scores E W Eᵀ are computed at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class TrialContexts:
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
     >>> contexts = read_contexts(samples, np.eye(3))
     >>> below = contexts.below(at.find_components(at.extract_edges(samples)))
-    >>> contexts.sums(contexts.masses(np.zeros((1, 3, 3))) * below).round(3).tolist()  # lost to the query
+    >>> contexts.sums(contexts.masses(np.zeros((1, 3, 3))) * below).round(3).tolist()  # the query's share
     [[0.333, 0.333]]
     """
 
@@ -60,14 +60,14 @@ class TrialContexts:
         return softmax_runs(self._scores(weights) + np.log(self.bags.multiplicity), self.starts)
 
     def below(self, components: Components) -> Bool:
-        """Which pairs are not of the label's component, shape (n_pairs,).
+        """Which pairs are outside the label's component, shape (n_pairs,).
 
         A label beats every other token of its context, so its component is the highest one there.
         """
         return self.apart_from(components, self.bags.samples.labels)
 
     def apart_from(self, components: Components, tokens: Integers) -> Bool:
-        """Which pairs are not in the component of their sample's token, shape (n_pairs,)."""
+        """Which pairs are outside the component of their sample's token, shape (n_pairs,)."""
         queries = self.bags.samples.queries
         own, _ = components.rows(queries, tokens)
         rows, present = components.rows(queries[self.bags.sample], self.bags.token)
@@ -99,19 +99,19 @@ def read_contexts(samples: Samples, table: Float64) -> TrialContexts:
 
 
 MOST_NUMBERS = 20_000_000
-"""Largest number of entries of attention that are computed at once."""
+"""Largest number of attention entries computed at once."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Curves(Tabular):
-    """One number for each record and trial, shape (n_records, n_trials) each.
+    """One number per record and trial, shape (n_records, n_trials) each.
 
     Attributes
     ----------
     norm : float64 array
         ‖W‖.
     correlation : float64 array
-        ⟨W, W_svm⟩ / (‖W‖ ‖W_svm‖); NaN where one of them is zero.
+        ⟨W, W_svm⟩ / (‖W‖ ‖W_svm‖); NaN if one of them is zero.
     finite_distance : float64 array
         ‖Π_fin W − W_fin‖, Π_fin the projection onto the cyclic subspace.
     outside_correlation : float64 array
@@ -147,7 +147,7 @@ class Curves(Tabular):
         return f"Curves({len(self.steps):,} records of {self.norm.shape[1]:,} trials)"
 
     def _table(self) -> pa.Table:
-        """Columns step, trial (int64) and every measure (float64), a row for each record and trial."""
+        """Columns step, trial (int64) and every measure (float64), one row per record and trial."""
         n_trials = int(self.norm.shape[1])
         names = [field.name for field in fields(self) if field.name != "steps"]
         columns: dict[str, Any] = {name: getattr(self, name).ravel() for name in names}
@@ -161,7 +161,7 @@ class Curves(Tabular):
 
     @property
     def surprise(self) -> Float64:
-        """−ln of that mass; keeps its digits when the mass is nearly 1."""
+        """−ln of that mass; stays precise when the mass is nearly 1."""
         return -np.log1p(-self.missed)
 
     def summary(self) -> pa.Table:
@@ -175,7 +175,7 @@ class Curves(Tabular):
 
 
 def solve_trials(trace: Trace) -> list[Automaton]:
-    """The automaton of every trial: what its samples and embeddings say training converges to.
+    """The automaton of every trial: the limit of training for its samples and embeddings.
 
     Examples
     --------
@@ -208,7 +208,7 @@ def dense(weights: Float64 | csc_array) -> Float64:
 
 
 def measure_trace(trace: Trace, automata: Sequence[Automaton]) -> Curves:
-    """All curves of a run against the automata of its trials (:func:`solve_trials`).
+    """All curves of a run relative to the automata of its trials (:func:`solve_trials`).
 
     Examples
     --------
@@ -225,14 +225,14 @@ def measure_trace(trace: Trace, automata: Sequence[Automaton]) -> Curves:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Where the weights of each trial are said to go, and which tokens are said to lose all attention.
+    """The predicted limit of the weights of each trial, and the tokens predicted to lose all attention.
 
     Attributes
     ----------
     directions : float64 array, shape (n_trials, dim, dim)
         W_svm, or another direction, perpendicular to the cyclic subspace.
     axes : float64 array, shape (n_trials, n_axes, dim²)
-        Orthonormal axes of the cyclic subspace, zeros after.
+        Orthonormal axes of the cyclic subspace, padded with zeros.
     place : float64 array, shape (n_trials, n_axes)
         The finite part along these axes.
     contexts : tuple of TrialContexts
@@ -271,7 +271,7 @@ class Target:
         return np.linalg.norm(self.cyclic_places(weights) - self.place, axis=-1)
 
     def level(self, weights: Float64) -> Float64:
-        """⟨W, direction⟩/‖direction‖, shape (n_records, n_trials); NaN where there is no direction."""
+        """⟨W, direction⟩/‖direction‖, shape (n_records, n_trials); NaN if there is no direction."""
         n_trials = len(self.directions)
         flat = weights.reshape(*weights.shape[:2], -1).swapaxes(0, 1)
         along = (flat @ self.directions.reshape(n_trials, -1, 1))[..., 0].T
@@ -283,7 +283,7 @@ class Target:
 
 
 def aim_at(trace: Trace, automata: Sequence[Automaton]) -> Target:
-    """What the automata of the trials say."""
+    """The limit according to the automata of the trials."""
     check_automata(trace, automata)
     axes = cyclic_axes(trace, [automaton.components for automaton in automata])
     finite = np.stack([dense(automaton.soft.weights) for automaton in automata])
@@ -298,7 +298,7 @@ def aim_at(trace: Trace, automata: Sequence[Automaton]) -> Target:
 
 
 def measure_against(trace: Trace, target: Target) -> Curves:
-    """All curves of a run against where it is said to go."""
+    """All curves of a run relative to its predicted limit."""
     norm = np.linalg.norm(trace.weights, axis=(2, 3))
     places = target.cyclic_places(trace.weights)
     level = target.level(trace.weights)
@@ -315,17 +315,17 @@ def measure_against(trace: Trace, target: Target) -> Curves:
 
 
 def check_automata(trace: Trace, automata: Sequence[Automaton]) -> None:
-    """One automaton for each trial, solved with its embeddings."""
+    """Check for one automaton per trial, solved with its embeddings."""
     shape = trace.weights.shape[2:]
     if len(automata) != trace.n_trials or not all(a.hard.weights.shape == shape for a in automata):
         raise MismatchedParts(
             f"{len(automata)} automata for {trace.n_trials} trials with weights of shape {shape}; "
-            "give solve_trials(trace), one for each trial, solved with its embeddings"
+            "give solve_trials(trace), one per trial, solved with its embeddings"
         )
 
 
 def cyclic_axes(trace: Trace, components: Sequence[Components]) -> Float64:
-    """Orthonormal axes of the cyclic subspace of every trial, shape (n_trials, most, dim²), zeros after."""
+    """Orthonormal axes of the cyclic subspace of every trial, shape (n_trials, most, dim²), zero-padded."""
     by_trial = [_axes(*pair) for pair in zip(components, trace.embeddings, strict=True)]
     axes = np.zeros((len(by_trial), max(map(len, by_trial)), trace.embeddings.shape[2] ** 2))
     for trial, own in enumerate(by_trial):
@@ -348,7 +348,7 @@ def _axes(components: Components, table: Float64) -> Float64:
 
 
 def _tie_axes(components: Components) -> Float64:
-    """The same for orthonormal embeddings: under each query, what differs within a component."""
+    """The same for orthonormal embeddings: for each query, differences within a component."""
     size = components.edges.n_tokens
     axes: list[Float64] = []
     order = np.argsort(components.component_of_node, kind="stable")

@@ -1,8 +1,8 @@
 """The claims of "Mechanics of Next Token Prediction with Self-Attention", the third term and margins, judged.
 
-A theorem speaks of the limit; a run ends. So each claim about a limit is tested against a bound that is fixed
-by the data, W(0) and the step size, or follows from the first half of the run
-(:mod:`attomaton.claims.approach`). A run that is too short for its bound to tell anything is not judged.
+A theorem is about the limit, but a run ends. So each claim about a limit is tested against a bound that
+depends on the data, W(0) and the step size only, or on the first half of the run
+(:mod:`attomaton.claims.approach`). A run that is too short for its bound to be informative is not judged.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,14 +50,14 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
     Parameters
     ----------
     automata : Automaton or sequence of Automaton
-        What the samples of the trials say (:func:`~attomaton.claims.measures.solve_trials`), one for each.
-        A single automaton must be of the corpus that all trials were trained on; it is solved again with the
-        embeddings of each.
+        The automata of the trials (:func:`~attomaton.claims.measures.solve_trials`), one per trial.
+        A single automaton must come from the corpus that all trials were trained on; it is solved again with
+        the embeddings of each.
 
     Returns
     -------
     Verdicts
-        A list, one for each claim. Numbers are those of the worst trial.
+        One verdict per claim. Numbers are those of the worst trial.
 
     Examples
     --------
@@ -79,16 +79,16 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
 
 
 LATE = 1_000
-"""From this step on fast-forward is held against the run."""
+"""From this step on, fast-forward is compared with the run."""
 
 RECORDS = 20
-"""Number of records, spread evenly, at which a run is compared with its forecast."""
+"""Number of records, evenly spaced, at which a run is compared with its forecast."""
 
 CLOSELY = 0.5
-"""An error of half ‖W_svm‖ is what W moves while steps grow 1.6-fold; larger ones tell nothing of a step."""
+"""W moves by half ‖W_svm‖ while steps grow 1.6-fold; larger errors give no information about a step."""
 
 ROUNDING = 1e-12
-"""What a tensor program may round, relative to ‖W‖."""
+"""Rounding errors of a tensor program, relative to ‖W‖."""
 
 
 def expand_trial(trace: Trace, automaton: Automaton, trial: int) -> Expansion:
@@ -109,8 +109,8 @@ def expand_trial(trace: Trace, automaton: Automaton, trial: int) -> Expansion:
 def predict_trace(trace: Trace, automata: tuple[Automaton, ...], records: Int64) -> Trace:
     """The run as the expansion predicts it at these records, from data, W(0) and the norms reached.
 
-    Normalised descent runs along the path of plain flow, W = level·W_svm + W_fin + R in the span of the edges
-    and W(0) outside of it. How fast depends on the steps, so the level is what the norm of W leaves for it;
+    Normalised descent follows the path of plain flow, W = level·W_svm + W_fin + R in the span of the edges
+    and W(0) outside of it. Its speed depends on the steps, so the level is computed from the norm of W;
     NaN while W is too short.
     """
     weights = np.empty((len(records), *trace.weights.shape[1:]))
@@ -135,21 +135,21 @@ def find_levels(direction: Float64, rest: Float64, norms: Float64) -> Float64:
 
 @dataclass(frozen=True, eq=False)
 class Misses:
-    """How far runs are from what was computed for them, shape (n_trials,) each.
+    """How far runs are from the computed weights, shape (n_trials,) each.
 
-    ``told`` are the trials for which something was computed closely enough, ``share`` is the largest
-    ‖W − computed‖ of any record over the reported error.
+    ``told`` are the trials with a sufficiently accurate prediction, ``share`` is the largest
+    ‖W − computed‖ of any record / the reported error.
     """
 
     told: Bool
     share: Float64
 
     def judge(self, what: str) -> Judgement:
-        """Within the error in every trial that something was told of."""
+        """Within the error in every trial with a prediction."""
         worst = approach.find_worst(self.share, self.told)
         value = float(self.share[worst])
         within = int((self.told & (self.share <= 1)).sum())
-        meaning = f"{what} (trial {worst}); {within} of {int(self.told.sum())} trials are within theirs"
+        meaning = f"{what} (trial {worst}); {within} of {int(self.told.sum())} trials are within their errors"
         return Judgement(value, 1.0, value <= 1.0, meaning)
 
 
@@ -159,7 +159,7 @@ def _enough(evidence: Evidence, trial: int, error: float) -> bool:
 
 
 def expand_once(evidence: Evidence, trial: int) -> Expansion:
-    """The expansion of one trial, computed the first time it is asked for."""
+    """The expansion of one trial, computed once."""
     key = (expand_trial, trial)
     if key not in evidence.of_data:
         evidence.of_data[key] = expand_trial(evidence.trace, evidence.automata[trial], trial)
@@ -167,7 +167,7 @@ def expand_once(evidence: Evidence, trial: int) -> Expansion:
 
 
 def find_misses(evidence: Evidence) -> Misses:
-    """The end of the run against the expansion; not where data alone do not tell, or nothing precedes."""
+    """The end of the run compared with the expansion, in trials where data alone determine it."""
     trace, last = evidence.trace, float(evidence.trace.steps[-1])
     close, share = np.zeros(trace.n_trials, bool), np.full(trace.n_trials, np.inf)
     for trial in np.flatnonzero(evidence.directed).tolist():
@@ -181,37 +181,37 @@ def find_misses(evidence: Evidence) -> Misses:
 
 
 def need_data_alone(evidence: Evidence) -> str:
-    """Some trial's third term follows from data alone."""
+    """The third term of some trial follows from data alone."""
     trials = np.flatnonzero(evidence.directed).tolist()
     caveats = [expand_once(evidence, trial).caveat for trial in trials]
-    return "" if "" in caveats else f"no trial's third term follows from data alone: {caveats[0]}"
+    return "" if "" in caveats else f"in no trial does the third term follow from data alone: {caveats[0]}"
 
 
 def need_told(evidence: Evidence) -> str:
-    """The expansion of some trial is close by the end."""
-    reason = "the expansion is not close yet by the end in any trial"
+    """The expansion of some trial is accurate by the end."""
+    reason = "the expansion is not accurate yet by the end in any trial"
     return "" if evidence.once(find_misses).told.any() else reason
 
 
 def judge_third_term(evidence: Evidence) -> Judgement:
     """W(t) is where the expansion predicts it, within its own error."""
-    return evidence.once(find_misses).judge("‖W − predicted‖ at the end over the error the expansion reports")
+    return evidence.once(find_misses).judge("‖W − predicted‖ at the end / error bound of the expansion")
 
 
 def need_late_records(evidence: Evidence) -> str:
-    """Something was recorded late enough."""
+    """Some record is late enough."""
     return "" if evidence.trace.steps[-1] >= LATE else f"training ended before step {LATE:,}"
 
 
 def count_to_late(evidence: Evidence, *_: object) -> int:
-    """The steps to the first that is late enough."""
+    """The steps until the first that is late enough."""
     return LATE - int(evidence.trace.steps[-1])
 
 
 def need_steady_head(evidence: Evidence) -> str:
-    """Roundings of the head do not grow: a tied head has more of them than the reading of token ids.
+    """Rounding errors of the head do not grow: a tied head has more of them than the token-id head.
 
-    They grow where the loss is more curved on the way than the step allows, though it is not in the limit.
+    They grow where the loss is more curved along the path than the step allows, even if not in the limit.
     """
     trace = evidence.trace
     if not isinstance(trace.model.head, Tied):
@@ -219,11 +219,11 @@ def need_steady_head(evidence: Evidence) -> str:
     steepest = max(bound_any_sharpness(table) for table in trace.embeddings)
     if evidence.step_size * steepest < EDGE:
         return ""
-    return "the head is tied, and its roundings may grow while the loss is more curved than the step allows"
+    return "the head is tied, and its rounding errors may grow where the loss is too curved for the step"
 
 
 def follow_run(evidence: Evidence) -> Misses:
-    """Late records against fast-forward from the same W(0)."""
+    """Late records compared with fast-forward from the same W(0)."""
     trace = evidence.trace
     late = np.flatnonzero(trace.steps >= LATE)
     late = late[np.unique(np.linspace(0, len(late) - 1, RECORDS if len(late) else 0).astype(int))]
@@ -243,14 +243,14 @@ def follow_run(evidence: Evidence) -> Misses:
 
 
 def need_followed(evidence: Evidence) -> str:
-    """Fast-forward knows where some trial should be."""
-    reason = "fast-forward does not know where any trial should be at the end"
+    """Fast-forward can predict some trial."""
+    reason = "fast-forward cannot predict the end of any trial"
     return "" if evidence.once(follow_run).told.any() else reason
 
 
 def judge_fast_forward(evidence: Evidence) -> Judgement:
     """From the same W(0), fast-forward has the weights of the run at every late record."""
-    what = f"largest ‖W − computed‖ from step {LATE:,} on, over the error that fast-forward reports"
+    what = f"largest ‖W − computed‖ / error bound of fast-forward, from step {LATE:,} on"
     return evidence.once(follow_run).judge(what)
 
 
@@ -258,7 +258,7 @@ def _need_priorities(evidence: Evidence) -> str:
     """Some trial with independent embeddings has a priority."""
     orders = zip(evidence.automata, evidence.independent, strict=True)
     some = any(counts and automaton.components.order.num_rows for automaton, counts in orders)
-    return "" if some else "no token precedes another, so that nothing is asked of the Graph-SVM"
+    return "" if some else "no token precedes another, so the Graph-SVM has no constraints"
 
 
 def judge_feasibility(evidence: Evidence) -> Judgement:

@@ -1,7 +1,7 @@
-"""Claims about a layer that is fed its own output, judged on drawn texts.
+"""Claims about a layer that reads its own output, judged on sampled texts.
 
-Shares near their limit like a power of the length that is often small, so that a text of ten million tokens
-may be far from its end. What is judged is therefore the flow on the way, and the limit where the flow says
+Shares approach their limit like a power of the length that is often small, so a text of ten million tokens
+may be far from its limit. So the flow towards the limit is judged, and the limit itself if the flow predicts
 that a text is near it.
 """
 
@@ -19,13 +19,13 @@ from attomaton.base.tables import Bool, Float64
 from attomaton.claims.verdicts import Claim, Judgement, Verdict, Verdicts, VerdictStatus
 
 LONG = 100
-"""Tokens of the prompt for each of its different ones, from which random draws move shares little."""
+"""Tokens of the prompt per distinct token, from which random draws move shares little."""
 
 NEAR = 0.05
-"""How far shares, slopes and exponents may be from what is predicted."""
+"""How far shares, slopes and exponents may be from the prediction."""
 
 SLOW = 0.1
-"""Exponents below this are not judged: such tokens hardly come up."""
+"""Exponents below this are not judged: such tokens hardly occur."""
 
 ARRIVED = 0.02
 """How near the flow's own slopes must be to the exponents for a text to be near its limit."""
@@ -33,7 +33,7 @@ ARRIVED = 0.02
 
 @dataclass(frozen=True, eq=False)
 class RepetitionEvidence:
-    """What was predicted of a layer, and what it drew."""
+    """The prediction for a layer, and the texts it generated."""
 
     found: Winners
     counts: TextCounts
@@ -45,24 +45,24 @@ class RepetitionEvidence:
 
     @cached_property
     def expected(self) -> Float64:
-        """The flow's slopes over the same stretch, shape (K,)."""
+        """The flow's slopes over the same range, shape (K,)."""
         return self.found.slopes_between(self.first, int(self.counts.lengths[-1]))
 
     @cached_property
     def judged(self) -> Bool:
-        """Which tokens fade and come up often enough, shape (K,)."""
+        """Which tokens fade and occur often enough, shape (K,)."""
         return ~self.found.first.winners & (self.found.exponents >= SLOW)
 
 
 def verify_repetition(found: Winners, counts: TextCounts) -> Verdicts:
-    """Test drawn texts against what is predicted of the layer that wrote them.
+    """Test sampled texts against the prediction for the layer that wrote them.
 
     Parameters
     ----------
     found : Winners
         The prediction, from a layer and a prompt.
     counts : TextCounts
-        What that layer drew after that prompt; slopes are measured from the first length to the last.
+        Counts of that layer's texts after that prompt; slopes are measured from the first length to the last.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def verify_repetition(found: Winners, counts: TextCounts) -> Verdicts:
 
 
 def verify_loops(found: Loops, texts: Sequence[Sequence[int]]) -> Verdict:
-    """Whether texts that a layer with a window wrote, as token ids, go round one of the predicted loops.
+    """Whether texts written by a layer with a window, as token ids, repeat one of the predicted loops.
 
     Examples
     --------
@@ -96,15 +96,15 @@ def verify_loops(found: Loops, texts: Sequence[Sequence[int]]) -> Verdict:
     ends = [_loop_of(list(text), found.window) for text in texts]
     settled = [loop for loop in ends if loop is not None]
     if not settled:
-        missing = "no text has settled; a loop shows after twice the window, so draw longer texts"
+        missing = "no text has settled; a loop is visible after twice the window, so generate longer texts"
         return Verdict("repetition-loops", VerdictStatus.NOT_APPLICABLE, None, None, missing)
     right = sum(loop in found.loops for loop in settled) / len(settled)
-    meaning = f"share of the {len(settled)} texts that settled whose loop is one of those predicted"
+    meaning = f"share of the {len(settled)} settled texts whose loop is one of those predicted"
     return Judgement(right, 1.0, right == 1.0, meaning).about("repetition-loops")
 
 
 def _loop_of(text: list[int], window: int) -> tuple[int, ...] | None:
-    """The loop that the last tokens go round, lowest first; None if they do not go round one."""
+    """The loop that the last tokens repeat, lowest first; None if they do not repeat one."""
     last = text[-2 * window :]
     period = next((n for n in range(1, len(last)) if last[n:] == last[:-n]), len(last))
     loop = last[-period:]
@@ -115,7 +115,7 @@ def _loop_of(text: list[int], window: int) -> tuple[int, ...] | None:
 
 
 def continue_flow(found: Winners, counts: Float64) -> Limit | None:
-    """Where the flow from these counts of all tokens, shape (K,), ends.
+    """The limit of the flow from these counts of all tokens, shape (K,).
 
     Examples
     --------
@@ -130,7 +130,7 @@ def continue_flow(found: Winners, counts: Float64) -> Limit | None:
 def _need_one_class(evidence: RepetitionEvidence) -> str:
     n, size = evidence.found.n_classes, len(evidence.found.odds.tokens)
     if n > 1:
-        return f"a text may be caught in any of {n} sets of tokens, and a random draw decides"
+        return f"a text may end in any of {n} sets of tokens, and a random draw decides which"
     whole = (evidence.found.odds.among() > 0).any(axis=0).all() or size == 1
     return "" if whole else "some token can never be drawn again"
 
@@ -138,7 +138,7 @@ def _need_one_class(evidence: RepetitionEvidence) -> str:
 def _need_long_prompt(evidence: RepetitionEvidence) -> str:
     counts = count_places(evidence.found.prompt, len(evidence.found.odds.tokens))
     reason = (
-        f"the rarest token stands {counts.min():.0f} times in the prompt, below {LONG}: random draws move it"
+        f"the rarest token occurs {counts.min():.0f} times in the prompt, below {LONG}: random draws move it"
     )
     return reason if counts.min() < LONG else ""
 
@@ -150,12 +150,12 @@ def _need_limit(evidence: RepetitionEvidence) -> str:
 
 
 def _need_losers(evidence: RepetitionEvidence) -> str:
-    return "" if evidence.judged.any() else f"no token that fades has an exponent of {SLOW} or more"
+    return "" if evidence.judged.any() else f"no token that fades has an exponent of at least {SLOW}"
 
 
 def _need_arrival(evidence: RepetitionEvidence) -> str:
     apart = np.abs(evidence.expected - evidence.found.exponents)[evidence.judged].max()
-    reason = f"the flow's own slopes are up to {apart:.2f} from the exponents: the texts are far from the end"
+    reason = f"the flow's own slopes are up to {apart:.2f} from the exponents: texts are far from the limit"
     return reason if apart > ARRIVED else ""
 
 
@@ -166,11 +166,11 @@ def _judge_shares(evidence: RepetitionEvidence) -> Judgement:
 
 
 def _judge_winners(evidence: RepetitionEvidence) -> Judgement:
-    """Beyond the last length, random draws move shares by less than 1/1000: only the flow counts."""
+    """Beyond the last length, random draws move shares by less than 1/1000, so only the flow matters."""
     ends = [continue_flow(evidence.found, count[-1]) for count in evidence.counts.counts]
     mine = evidence.found.first.winners
     right = float(np.mean([end is not None and np.array_equal(end.winners, mine) for end in ends]))
-    meaning = "share of the texts whose counts lead on to the predicted winners"
+    meaning = "share of the texts whose counts lead to the predicted winners"
     return Judgement(right, 1.0, right == 1.0, meaning)
 
 
@@ -184,7 +184,7 @@ def _judge_slopes(evidence: RepetitionEvidence) -> Judgement:
 def _judge_exponents(evidence: RepetitionEvidence) -> Judgement:
     slopes = evidence.counts.slopes(evidence.first)
     apart = float(np.abs(slopes - evidence.found.exponents)[evidence.judged].max())
-    meaning = f"largest error of ρ, against d ln n / d ln t since the length {evidence.first:,}"
+    meaning = f"largest difference of ρ and d ln n / d ln t since the length {evidence.first:,}"
     return Judgement(apart, NEAR, apart <= NEAR, meaning)
 
 
@@ -197,4 +197,4 @@ CLAIMS: tuple[Claim[RepetitionEvidence], ...] = (
     Claim("repetition-slopes", (*_LIMIT, _need_losers), _judge_slopes),
     Claim("repetition-exponents", (*_LIMIT, _need_losers, _need_arrival), _judge_exponents),
 )
-"""The flow on the way, and the limit where texts are near it."""
+"""The flow towards the limit, and the limit for texts that are near it."""

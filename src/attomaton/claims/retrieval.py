@@ -1,4 +1,4 @@
-"""Trained attention against its automaton, on any contexts: how often the top token is a retrieved one."""
+"""Trained attention compared with its automaton on any contexts: how often the top token is retrieved."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from attomaton.graphs.bags import Bags
 
 
 def attend(bags: Bags, scores: Float64) -> Float64:
-    """The attention mass m_x e^{s_x} / Σ m e^s of each entry, from a score for each, shape (n_entries,).
+    """The attention mass m_x e^{s_x} / Σ m e^s of each entry, from its score, shape (n_entries,).
 
     Examples
     --------
@@ -30,19 +30,19 @@ def attend(bags: Bags, scores: Float64) -> Float64:
 
 @dataclass(frozen=True, eq=False)
 class RetrievalAgreement:
-    """How attention and automaton agree on some contexts.
+    """Agreement of attention and automaton on some contexts.
 
     Attributes
     ----------
     n_contexts : int
-        How many there are.
+        The number of contexts.
     retrieved : float
-        Share of them whose top token, the one with the most attention, lies in the retrieved component; where
-        n tokens share the top, each counts 1/n.
+        Share of contexts whose top token, the one with the most attention, lies in the retrieved component;
+        if n tokens share the top, each counts 1/n.
     mass : float
         Mean attention mass on the retrieved component.
     same_top : float
-        Share of them whose top token is also the automaton's likeliest; ties as above.
+        Share of contexts whose top token is also the automaton's likeliest; ties as above.
     distance : float
         Mean total variation ½ Σ |attention − automaton| between the two over the context's tokens.
 
@@ -52,7 +52,7 @@ class RetrievalAgreement:
     >>> from attomaton.graphs.bags import count_tokens
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])  # 0 beats 1 and 2, 1 beats 2
     >>> retrieval = read_retrieval(at.learn(samples), count_tokens(samples))
-    >>> scores = np.log([3.0, 1.0, 1.0, 3.0, 1.0])  # attention that has learned it by half
+    >>> scores = np.log([3.0, 1.0, 1.0, 3.0, 1.0])  # attention that is half trained
     >>> found = retrieval.compare(attend(retrieval.bags, scores))["all"]
     >>> found.retrieved, round(found.mass, 3), found.same_top, round(found.distance, 3)
     (1.0, 0.675, 1.0, 0.325)
@@ -67,14 +67,14 @@ class RetrievalAgreement:
 
 @dataclass(frozen=True, eq=False)
 class Retrieval:
-    """What the automaton retrieves from each context, and by which rule.
+    """The tokens that the automaton retrieves from each context, and by which rule.
 
     Attributes
     ----------
     prediction : BatchPrediction
         The automaton's probability of each distinct token of each context.
     rules : int64 array, shape (n_contexts,)
-        The rule that answered, as its place in ``automaton.rules.RULES``.
+        The rule that answered, as its index in ``automaton.rules.RULES``.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class Retrieval:
         return self.prediction.bags
 
     def shares(self) -> dict[str, float]:
-        """Share of the contexts that each rule answered."""
+        """Share of contexts answered by each rule."""
         counts = np.bincount(self.rules, minlength=len(RULES)) / len(self.rules)
         return {rule.name.lower(): float(share) for rule, share in zip(RULES, counts, strict=True)}
 
@@ -126,11 +126,11 @@ class Retrieval:
         }
 
     def score(self, masses: Float64) -> Score:
-        """Log-loss and top-1 of this attention on the labels, which must be in their contexts."""
+        """Log-loss and top-1 accuracy of this attention on the labels, which must be in their contexts."""
         return score_prediction(replace(self.prediction, probabilities=masses))
 
     def _share_top(self, masses: Float64) -> Float64:
-        """1/n for each of the n tokens of a context that have the most mass."""
+        """1/n for each of the n tokens of a context with the most mass."""
         sample, size = self.bags.sample, len(self.rules)
         top = (masses >= (1 - EQUAL) * largest_of(sample, masses, size)[sample]).astype(np.float64)
         return shares_of(sample, top, size)
@@ -144,7 +144,7 @@ class Retrieval:
 
 
 def read_retrieval(automaton: Automaton, bags: Bags) -> Retrieval:
-    """Ask the automaton about all contexts.
+    """Apply the automaton to all contexts.
 
     Examples
     --------

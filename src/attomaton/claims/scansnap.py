@@ -1,7 +1,7 @@
 """The claims of "Scan and Snap" (arXiv 2305.16380), judged on the flow of Y and Z itself.
 
-Numbers in brackets are those of the claims in the theory page. Where a printed formula was corrected, the
-verdict holds the flow against the corrected one and says what the printed one gives.
+Numbers in brackets are those of the claims on the theory page. Where a printed formula was corrected, the
+verdict compares the flow with the corrected one and reports what the printed one gives.
 """
 
 from dataclasses import dataclass
@@ -16,30 +16,30 @@ from attomaton.theories.scansnap.flow import LayerFlow, find_snap, find_turn, fi
 from attomaton.theories.scansnap.law import SnapLaw
 
 NEAR = 0.25
-"""Times are held against their formulas within this share."""
+"""Relative tolerance of times compared with their formulas."""
 
 POWER = 0.1
-"""Fitted powers are held against the claimed ones within this."""
+"""Tolerance of fitted powers compared with the claimed ones."""
 
 BENT = 0.05
 """The law of ratios may be off by this share of 2 (z_l − z_l(0))."""
 
 WEAK = 0.1
-"""Classes correlate weakly if K times the largest f_n·f_n' is below this."""
+"""Classes are weakly correlated if K times the largest f_n·f_n' is below this."""
 
 FAST = 10.0
-"""η_Y/η_Z from which the decoder counts as the faster one."""
+"""η_Y/η_Z from which the decoder counts as faster."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScanEvidence:
-    """A flow, and what the claims ask of it, found once."""
+    """A flow, and the quantities that the claims need, computed once."""
 
     flow: LayerFlow
 
     @cached_property
     def law(self) -> SnapLaw:
-        """The closed form for as many classes and tokens."""
+        """The closed form for the same numbers of classes and tokens."""
         classes = self.flow.reduced.classes
         return SnapLaw(len(classes), classes.n_tokens, self.flow.rates)
 
@@ -50,7 +50,7 @@ class ScanEvidence:
 
     @cached_property
     def turn(self) -> float:
-        """Where the gain is largest."""
+        """The time of the largest gain."""
         return find_turn(self.flow.times, self.gain)
 
     @cached_property
@@ -60,7 +60,7 @@ class ScanEvidence:
 
 
 def verify_flow(flow: LayerFlow) -> Verdicts:
-    """Test a flow against claims 1 to 4; times should reach from t₀'/50 to 100 t₀'.
+    """Test a flow against claims 1 to 4; times should range from t₀'/50 to 100 t₀'.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def _need_fast_decoder(evidence: ScanEvidence) -> str:
 
 
 def _need_decoder_beyond_vocabulary(evidence: ScanEvidence) -> str:
-    """The class's own term in Y is M − 1 times the others', so what attention moves must not touch it."""
+    """The class's own term in Y is M − 1 times the others', so the effect of attention must not reach it."""
     ratio, size = evidence.flow.rates.ratio, evidence.law.n_tokens
     return f"η_Y/η_Z = {ratio:g} is below M = {size:,}" if ratio < size else ""
 
@@ -96,7 +96,7 @@ def _need_decoder_beyond_vocabulary(evidence: ScanEvidence) -> str:
 def _need_own_queries(evidence: ScanEvidence) -> str:
     reduced = evidence.flow.reduced
     alone = len(reduced.queries) == len(reduced.classes)
-    return "" if alone else "some query has several classes, which pull its scores together"
+    return "" if alone else "some query has several classes, which share its scores"
 
 
 def _need_one_common(evidence: ScanEvidence) -> str:
@@ -112,14 +112,14 @@ def _need_distinct(evidence: ScanEvidence) -> str:
 def _need_times(evidence: ScanEvidence) -> str:
     first, last = evidence.flow.times[[0, -1]] / evidence.law.turn
     if first > 1 / 20 or last < 50:
-        return f"times reach from {first:.2g} to {last:.2g} of t₀'; the claim speaks of both ends"
+        return f"times range from {first:.2g} to {last:.2g} of t₀'; the claim needs 1/20 to 50"
     return ""
 
 
 def _judge_rise(evidence: ScanEvidence) -> Judgement:
     early = evidence.flow.times < evidence.law.turn / 5
     power = fit_power(evidence.flow.times[early], evidence.gain[early])
-    return Judgement(power, 1.0, abs(power - 1) <= POWER, "power of t by which the gain rises before t₀'/5")
+    return Judgement(power, 1.0, abs(power - 1) <= POWER, "power of t at which the gain rises before t₀'/5")
 
 
 def _judge_fall(evidence: ScanEvidence) -> Judgement:
@@ -136,7 +136,7 @@ def _judge_fall(evidence: ScanEvidence) -> Judgement:
 def _judge_distinct(evidence: ScanEvidence) -> Judgement:
     reduced, scores = evidence.flow.reduced, evidence.flow.scores[-1]
     lowest = float(scores[reduced.query_of][reduced.is_own].min())
-    return Judgement(lowest, 0.0, lowest > 0, "least score of a distinct token at the end")
+    return Judgement(lowest, 0.0, lowest > 0, "smallest score of a distinct token at the end")
 
 
 def _judge_common(evidence: ScanEvidence) -> Judgement:
@@ -146,7 +146,7 @@ def _judge_common(evidence: ScanEvidence) -> Judgement:
 
 
 def _judge_ratios(evidence: ScanEvidence) -> Judgement:
-    """ln r(t) − ln r(0) against 2 (z_l(t) − z_l(0)), for the leading token and each other of its class."""
+    """ln r(t) − ln r(0) against 2 (z_l(t) − z_l(0)), for the leading token and the others of its class."""
     reduced, scores = evidence.flow.reduced, evidence.flow.scores[-1]
     worst = 0.0
     for number, own in enumerate(reduced.is_own):
@@ -171,7 +171,7 @@ def _judge_bounds(evidence: ScanEvidence) -> Judgement:
     floor = (own.max(axis=1) / np.linalg.norm(reduced.law, axis=1)) ** 2
     inside = bool((lifted >= floor - 1e-9).all() and (lifted <= 1 + 1e-9).all())
     meaning = (
-        f"½ ln χ/B of the dominant token, least over the classes; f²(0) = {floor.min():.3g} to 1 is claimed"
+        f"½ ln χ/B of the dominant token, smallest over the classes; claimed: f²(0) = {floor.min():.3g} to 1"
     )
     return Judgement(float(lifted.min()), float(floor.min()), inside, meaning)
 
@@ -179,7 +179,7 @@ def _judge_bounds(evidence: ScanEvidence) -> Judgement:
 def _judge_turn(evidence: ScanEvidence) -> Judgement:
     share = evidence.turn / evidence.law.turn_as_printed
     exact = evidence.turn / evidence.law.turn
-    meaning = f"t₀' over K ln M/η_Y; over (K/η_Y)(w + 1/(w − 1)), w = 1 + W((M − 1)/e), it is {exact:.4f}"
+    meaning = f"t₀' / (K ln M/η_Y); t₀' / ((K/η_Y)(w + 1/(w − 1))), w = 1 + W((M − 1)/e), is {exact:.4f}"
     return Judgement(share, 1.0, abs(share - 1) <= NEAR, meaning)
 
 
@@ -187,9 +187,7 @@ def _judge_snap(evidence: ScanEvidence) -> Judgement:
     snap = find_snap(evidence.flow.times, evidence.growth, evidence.turn)
     share = snap / evidence.law.snap_of_slow_growth
     printed = snap / evidence.law.snap_as_printed
-    meaning = (
-        f"t₀ over (K/η_Y)(w + w/(w − 2)), w = ln M + ln(w/(w − 2)); over 2 K ln M/η_Y it is {printed:.3f}"
-    )
+    meaning = f"t₀ / ((K/η_Y)(w + w/(w − 2))), w = ln M + ln(w/(w − 2)); t₀ / (2 K ln M/η_Y) is {printed:.3f}"
     return Judgement(share, 1.0, abs(share - 1) <= NEAR, meaning)
 
 
@@ -207,4 +205,4 @@ CLAIMS: tuple[Claim[ScanEvidence], ...] = (
     Claim("turn (4)", (_need_weak, _need_times), _judge_turn),
     Claim("snap (4)", (_need_weak, _need_times, _need_own_queries, _need_fast_decoder), _judge_snap),
 )
-"""Claims 1 to 4; claim 5 compares runs of different rates: see figure 6 of the experiments."""
+"""Claims 1 to 4; claim 5 compares runs with different rates: see figure 6 of the experiments."""

@@ -20,20 +20,20 @@ from attomaton.base.printing import GREEN, ORANGE, Block, Grid, Signal
 from attomaton.base.tables import make_table
 
 ROW, BESIDES = 0.17, 0.6
-"""Inches of one row, and of all that is not rows."""
+"""Height in inches of one row, and of everything else."""
 
 REACH = 10.0
 """Ratios of value and bound are drawn up to this, and down to one over it."""
 
 MARKS = {"holds": ("o", GREEN), "fails": ("X", ORANGE)}
-"""The mark and the colour of what was judged: neither alone has to tell them apart."""
+"""Marker and colour of judged claims: either alone tells them apart."""
 
 Evidence = TypeVar("Evidence")
-"""What a claim looks at: each theory has its own."""
+"""The evidence for a claim: each theory has its own type."""
 
 
 class VerdictStatus(Enum):
-    """How a claim fared.
+    """The outcome of a claim.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class VerdictStatus(Enum):
 
     @property
     def good(self) -> bool | None:
-        """Whether this is good news, or bad; None if the claim was not judged."""
+        """Whether the outcome is good; None if the claim was not judged."""
         return {"holds": True, "fails": False}.get(self.value)
 
 
@@ -71,7 +71,7 @@ VERDICT_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a claim.
+    """The verdict on a claim.
 
     Attributes
     ----------
@@ -79,11 +79,11 @@ class Verdict:
         Whether it holds; ``too_early`` if a longer run could be judged, ``not_applicable`` if one of its
         assumptions is missing.
     value, bound : float or None
-        What was measured and what it was tested against, of the worst trial.
+        The measured value and its bound, for the worst trial.
     reason : str
         What the numbers mean, why it is too early, or which assumption is missing.
     more_steps : int or None
-        About how many more steps a run that is too early needs; None if that cannot be told.
+        About how many more steps a run that is too early needs; None if unknown.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class Verdict:
     >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=100)
     >>> verdict = {one.claim: one for one in at.verify(at.learn(corpus), trace)}["finite part"]
     >>> verdict.status.name, verdict.reason
-    ('NOT_APPLICABLE', 'no trial has a cycle, so that there is no finite part')
+    ('NOT_APPLICABLE', 'no trial has a cycle, so there is no finite part')
     """
 
     claim: str
@@ -108,7 +108,7 @@ class Verdict:
 
     @property
     def measured(self) -> str:
-        """What was measured, its bound and what it means; only the reason if nothing was."""
+        """The measured value, its bound and its meaning; only the reason if nothing was measured."""
         if self.value is None:
             return self.reason
         return f"{self.shown_value} (bound {self.shown_bound}): {self.reason}"
@@ -120,7 +120,7 @@ class Verdict:
 
     @property
     def ratio(self) -> float | None:
-        """Value over bound, from 1/REACH to REACH, as it is drawn; None where that says nothing."""
+        """Value / bound, limited to 1/REACH … REACH for the plot; None if it is not meaningful."""
         if self.value is None or not self.bound or not (isfinite(self.value) and isfinite(self.bound)):
             return None
         ratio = self.value / self.bound
@@ -128,12 +128,12 @@ class Verdict:
 
     @property
     def shown_value(self) -> str:
-        """The value in few digits; empty if there is none."""
+        """The value in a few digits; empty if there is none."""
         return "" if self.value is None else f"{self.value:.4g}"
 
     @property
     def shown_bound(self) -> str:
-        """The bound in few digits; empty if there is none."""
+        """The bound in a few digits; empty if there is none."""
         return "" if self.bound is None else f"{self.bound:.4g}"
 
 
@@ -150,21 +150,21 @@ class Verdicts(Tabular, list[Verdict]):
     >>> print(verdicts)
     1 holds
     Verdicts
-    ┏━━━━━━━━━━━━┳━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┓
-    ┃ claim      ┃ verdict ┃ what was measured, and its bound ┃
-    ┡━━━━━━━━━━━━╇━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┩
-    │ norm grows │ holds   │ 1.3 (bound 1): ‖W‖ at the end    │
-    └────────────┴─────────┴──────────────────────────────────┘
+    ┏━━━━━━━━━━━━┳━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┓
+    ┃ claim      ┃ verdict ┃ measurement and bound         ┃
+    ┡━━━━━━━━━━━━╇━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┩
+    │ norm grows │ holds   │ 1.3 (bound 1): ‖W‖ at the end │
+    └────────────┴─────────┴───────────────────────────────┘
     """
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many claims have each status, by its value."""
+        """The number of claims with each status, by its value."""
         return {status.value: sum(one.status is status for one in self) for status in VerdictStatus}
 
     @property
     def summary(self) -> str:
-        """How many claims hold, fail and were not judged, and of the latter which training would decide."""
+        """How many claims hold, fail and were not judged, and how many of the latter need more steps."""
         if not self:
             return "no claims"
         holds, fails, early, outside = self.counts.values()
@@ -183,13 +183,13 @@ class Verdicts(Tabular, list[Verdict]):
 
     def _blocks(self) -> list[Block]:
         rows = [(one.claim, Signal(one.status.words, one.status.good), one.measured) for one in self]
-        headers = ["claim", "verdict", "what was measured, and its bound"]
+        headers = ["claim", "verdict", "measurement and bound"]
         good = False if self.counts["fails"] else True if self.counts["holds"] else None
         summary = Signal(self.summary, good)
         return [summary, Grid("Verdicts", headers, rows)] if rows else ["No claim was judged."]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw how far each claim's number is from its bound; returns the matplotlib axes."""
+        """Draw the ratio of each claim's value to its bound; returns the matplotlib axes."""
         with house_axes(ax, height=ROW * max(len(self), 1) + BESIDES, width=0.75 * TWO_COLUMNS) as axes:
             axes.axvline(1.0, color="black", linewidth=0.6)
             for row, verdict in enumerate(self):
@@ -220,7 +220,7 @@ def _number(count: int, one: str, more: str) -> str:
 
 
 def as_record(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as a JSON record; numbers that are not finite are null."""
+    """A verdict as a JSON record; non-finite numbers become null."""
     numbers = (verdict.value, verdict.bound)
     value, bound = (None if number is None or not isfinite(number) else number for number in numbers)
     parts = {"claim": verdict.claim, "status": verdict.status.value, "value": value, "bound": bound}
@@ -229,7 +229,7 @@ def as_record(verdict: Verdict) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A measured value, its bound, whether that is enough, and what the numbers mean."""
+    """A measured value, its bound, whether the claim holds, and the meaning of the numbers."""
 
     value: float
     bound: float
@@ -244,11 +244,11 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Claim(Generic[Evidence]):
-    """A theorem with its assumptions, each of which says what the evidence lacks, or nothing.
+    """A theorem with its assumptions; each returns what the evidence lacks, or an empty text.
 
-    ``judge`` tests the evidence whatever the assumptions; ``ready`` say why a run must be longer before it is
-    judged; ``forecast`` takes the evidence and what tells whether other evidence is ready, and says about how
-    many more steps the run needs, or why no number can be given.
+    ``judge`` tests the evidence regardless of the assumptions; ``ready`` say why a run must be longer;
+    ``forecast`` takes the evidence and a test of whether other evidence is ready, and returns about how
+    many more steps the run needs, or why this is unknown.
     """
 
     name: str
@@ -265,7 +265,7 @@ class Claim(Generic[Evidence]):
         early = _first(self.ready, evidence)
         if not early:
             return self.judge_anyway(evidence)
-        steps = "no number of steps can be given"
+        steps = "the number of steps is unknown"
         if self.forecast is not None:
             steps = self.forecast(evidence, lambda longer: not _first(self.ready, longer))
         if isinstance(steps, str):
@@ -274,12 +274,12 @@ class Claim(Generic[Evidence]):
         return Verdict(self.name, VerdictStatus.TOO_EARLY, None, None, reason, steps)
 
     def judge_anyway(self, evidence: Evidence) -> Verdict:
-        """What the judge says without its assumptions: a claim may then fail, and should be able to."""
+        """The judgement without checking the assumptions: a claim may then fail, and should be able to."""
         return self.judge(evidence).about(self.name)
 
 
 def _first(needs: tuple[Callable[[Evidence], str], ...], evidence: Evidence) -> str:
-    """What the first need that is not met says; nothing if all are."""
+    """The first unmet need; empty if all are met."""
     return next(filter(None, (need(evidence) for need in needs)), "")
 
 
@@ -288,24 +288,24 @@ TRACE = Path("training", "trace.safetensors")
 
 
 def write_verdicts(run: str | Path, verdicts: Sequence[Mapping[str, Any]], trace: str | None) -> str:
-    """Keep verdicts in ``run/verdicts.json``; why they were not kept, or nothing.
+    """Store verdicts in ``run/verdicts.json``; returns why they were not stored, or an empty text.
 
     ``trace`` is the digest of the trace they judge, taken before it was read (:func:`digest_trace`).
 
-    A run that cannot be written, or that somebody else writes to, is read all the same.
+    A run that cannot be written to, or that another process writes to, can still be judged.
     """
     place = Path(os.path.realpath(run))
     manifest = read_sealed(place / MANIFEST)
     if manifest is None or manifest.get("kind") != "run":
-        return f"{run} is no run folder that attomaton wrote"
+        return f"{run} is not a run folder of attomaton"
     try:
         about = {"kind": "verdicts", "format": FORMAT, "trace": trace}
         with lock_target(place) as lock, explained(place):
             path = place / VERDICTS
             if digest_trace(place) != trace:
-                return f"the training in {run} was replaced in the meantime; verify again"
+                return f"the training run in {run} was replaced in the meantime; verify again"
             if os.path.lexists(path) and read_sealed(path) is None:
-                return f"{path} is there already and attomaton did not write it"
+                return f"{path} exists, but attomaton did not write it"
             write_sealed(path, {**about, "verdicts": list(verdicts)}, draft=lock.draft)
     except UnwritablePlace as error:
         return str(error)
@@ -313,13 +313,13 @@ def write_verdicts(run: str | Path, verdicts: Sequence[Mapping[str, Any]], trace
 
 
 def read_verdicts(run: str | Path) -> list[Mapping[str, Any]]:
-    """The verdicts that a run has; empty if there are none, or if they judge an earlier training."""
+    """The stored verdicts of a run; empty if there are none, or if they judge an earlier training run."""
     path = Path(run) / VERDICTS
     if not path.is_file():
         return []
     record = read_sealed(path)
     if record is None:
-        raise CorruptRun(f"{path} was cut short or altered; run attomaton verify again")
+        raise CorruptRun(f"{path} is truncated or altered; run attomaton verify again")
     manifest = read_sealed(Path(run) / TRACE.parent / MANIFEST) or {}
     if record["trace"] != manifest.get("files", {}).get(TRACE.name, {}).get("sha256"):
         return []
@@ -329,6 +329,6 @@ def read_verdicts(run: str | Path) -> list[Mapping[str, Any]]:
 
 
 def digest_trace(run: Path) -> str | None:
-    """The digest of a run's trace as it is now; None if there is none."""
+    """The current digest of a run's trace; None if there is none."""
     path = run / TRACE
     return digest_file(path) if path.is_file() else None

@@ -1,4 +1,4 @@
-"""Models from plain arrays: residual attention without norms, and models of other shapes by their parts."""
+"""Models from plain arrays: residual attention without norms; other architectures are built from parts."""
 
 from typing import Any
 
@@ -35,14 +35,14 @@ def from_arrays(
     output : array, shape (n_layers, n_heads, width, dim)
         O.
     decoder : array, shape (dim, n_tokens), optional
-        To the logits; without it the embedding, transposed.
+        Maps to the logits. None means the transposed embedding.
     scale : float, optional
-        1/√width if not given.
+        None means 1/√width.
 
     Returns
     -------
     Transformer
-        For norms, feed-forward parts and positions, build one of its parts
+        For norms, feed-forward layers and positions, build one from its parts
         (:class:`~attomaton.heads.transformer.Transformer`).
 
     Examples
@@ -62,7 +62,7 @@ def from_arrays(
         if arrays[one].shape != shape or table.shape[1] != dim:
             raise MismatchedParts(
                 f"embedding has shape {table.shape}, query {queries.shape} and {one} {arrays[one].shape}; "
-                "give shapes that fit, see from_arrays"
+                "give shapes that fit (see from_arrays)"
             )
     factor = width**-0.5 if scale is None else real_number(scale, "scale")
     maps = tuple(
@@ -82,7 +82,7 @@ def from_arrays(
 
 
 def example_audit() -> tuple[Transformer, list[Int64]]:
-    """A model of one layer with two heads, and 24 documents of 30 tokens, all drawn: for examples."""
+    """A model with one layer and two heads, and 24 random documents of 30 tokens: for examples."""
     rng = np.random.default_rng(0)
     query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
     model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
@@ -95,11 +95,11 @@ def _side_by_side(maps: Any) -> Linear:
 
 
 def _numbers(array: ArrayLike, name: str, ndim: int) -> Any:
-    """A float64 copy of the array, if it has so many axes and finite numbers."""
+    """A float64 copy of the array, if it has ``ndim`` axes and only finite numbers."""
     try:
         numbers = np.array(array, np.float64, order="C")
     except (TypeError, ValueError) as error:
-        raise MismatchedParts(f"{name} is no array of numbers ({error}); give numbers") from error
+        raise MismatchedParts(f"{name} is not an array of numbers ({error}); give numbers") from error
     if numbers.ndim != ndim or not numbers.size or not np.isfinite(numbers).all():
         raise MismatchedParts(
             f"{name} has shape {numbers.shape}; give finite numbers with {ndim} axes, none of them empty"

@@ -1,4 +1,4 @@
-"""How far our forward pass is from the original's: no figure of a model is shown without this one at hand."""
+"""How far our forward pass deviates from the original's: shown with every figure of a model."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,11 +18,11 @@ class Deviation:
     Attributes
     ----------
     logits : float
-        Of a logit.
+        The largest difference of a logit.
     largest : float
         The largest logit of the original, for comparison.
     probabilities : float
-        Of a next token's probability.
+        The largest difference of a next token's probability.
     n_positions : int
         Positions compared.
 
@@ -50,9 +50,9 @@ def compare_logits(model: HeadModel, original: Any, contexts: Integers | Tensor)
     Parameters
     ----------
     original : callable or HeadModel
-        A ``transformers`` model, a TransformerLens model, or any function of a tensor of token ids, shape
-        (n, length), that gives logits or a value with ``.logits``, shape (n, length, n_tokens). It is called
-        without gradients, and put into evaluation mode while it is, if it has modes.
+        A ``transformers`` model, a TransformerLens model, or any function that maps token ids, shape
+        (n, length), to logits or a value with ``.logits``, shape (n, length, n_tokens). It is called
+        without gradients, and in evaluation mode if it has modes.
     contexts : int array, shape (n, length)
         Token ids.
 
@@ -71,7 +71,7 @@ def compare_logits(model: HeadModel, original: Any, contexts: Integers | Tensor)
         theirs = _ask(original, ids)
     if theirs.shape != ours.shape:
         raise MismatchedParts(
-            f"the original's logits have shape {tuple(theirs.shape)}, and ours {tuple(ours.shape)}; give the "
+            f"the original's logits have shape {tuple(theirs.shape)}, but ours {tuple(ours.shape)}; give the "
             "model that ours was read from"
         )
     theirs = theirs.double().cpu()
@@ -87,7 +87,7 @@ def compare_logits(model: HeadModel, original: Any, contexts: Integers | Tensor)
 
 
 def _ask(original: Any, ids: Tensor) -> Tensor:
-    """The original's logits; its training mode is given back."""
+    """The original's logits; its training mode is restored."""
     if hasattr(original, "watch"):
         return original.watch(ids).logits
     training = bool(getattr(original, "training", False))
@@ -100,5 +100,5 @@ def _ask(original: Any, ids: Tensor) -> Tensor:
             original.train()
     logits = getattr(answer, "logits", answer)
     if not isinstance(logits, Tensor):
-        raise MismatchedParts(f"the original gave a {type(logits).__name__}; give one that returns logits")
+        raise MismatchedParts(f"the original returned a {type(logits).__name__}; it must return logits")
     return logits

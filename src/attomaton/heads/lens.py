@@ -1,8 +1,8 @@
 """TransformerLens models, by their ``cfg`` and the names of their weights; the library is never imported.
 
-Up to version 3 a model (``HookedTransformer``) has its weights under these names in its ``state_dict``. From
-version 4 on (``TransformerBridge``) they are attributes that are made from a wrapped model, whose settings
-``cfg`` does not tell in full: such a model is asked for the logits of a few tokens, and must have ours.
+Up to version 3, a model (``HookedTransformer``) has its weights under these names in its ``state_dict``. From
+version 4 on (``TransformerBridge``) they are attributes computed from a wrapped model, whose settings are
+not all in ``cfg``: such a model must give the same logits as ours on a few tokens.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from attomaton.heads.parts import ACTIVATIONS, AttentionMaps, FeedForward, Layer
 from attomaton.heads.transformer import Transformer
 
 NORMS = {"LN": True, "LNPre": True, "RMS": False, "RMSPre": False}
-"""Kind of a norm → whether it takes the mean away. Those that end in ``Pre`` have no gain."""
+"""Kind of norm → whether it subtracts the mean. Those that end in ``Pre`` have no gain."""
 
 PLAIN = {
     "attention_dir": ("causal",),
@@ -32,23 +32,23 @@ PLAIN = {
     "use_normalization_before_and_after": (False, None),
     "use_qk_norm": (False, None),
 }
-"""Settings that change what a model computes → the values that are supported."""
+"""Settings that change what a model computes → the supported values."""
 
 
 APART = 1e-3
-"""By how much logits of a bridge may differ from ours, relative to the largest of them or 1."""
+"""How much the logits of a bridge may differ from ours, relative to the largest of them or 1."""
 
 ASKED = 16
-"""Tokens whose logits a bridge is asked for."""
+"""Tokens on which the logits of a bridge are compared."""
 
 
 def read_lens(model: Any, *, name: str = "TransformerLens", dtype: torch.dtype | None = None) -> Transformer:
-    """A ``HookedTransformer``, or whatever has its ``cfg`` and ``state_dict``, with its weights."""
+    """A ``HookedTransformer``, or any object with its ``cfg`` and ``state_dict``, with its weights."""
     cfg = model.cfg
     for setting, allowed in PLAIN.items():
         value = getattr(cfg, setting, allowed[0])
         if value not in allowed:
-            raise UnreadableModel(f"its {setting} is {shown(repr(value))}; supported is {allowed[0]!r}")
+            raise UnreadableModel(f"its {setting} is {shown(repr(value))}; only {allowed[0]!r} is supported")
     weights = _Weights(model)
     groups = len(weights.take("blocks.0.attn._W_K", "blocks.0.attn.W_K"))
     kind = getattr(cfg, "positional_embedding_type", "standard")
@@ -80,7 +80,7 @@ def read_lens(model: Any, *, name: str = "TransformerLens", dtype: torch.dtype |
 
 @dataclass(frozen=True, eq=False)
 class _Weights:
-    """Tensors by their names: of the ``state_dict``, or attributes where it has others."""
+    """Tensors by name: from the ``state_dict``, or from attributes if its names differ."""
 
     model: Any
 
@@ -100,16 +100,16 @@ class _Weights:
         return value.detach().cpu() if isinstance(value, Tensor) else None
 
     def take(self, *names: str) -> Tensor:
-        """The first of these that is there."""
+        """The first of these tensors that exists."""
         for name in names:
             tensor = self.get(name)
             if tensor is not None:
                 return tensor
-        raise UnreadableModel(f"there is no tensor {names[-1]!r} in its state_dict")
+        raise UnreadableModel(f"its state_dict has no tensor {names[-1]!r}")
 
 
 def _check_logits(model: Any, transformer: Transformer) -> None:
-    """Refuse a bridge whose logits are not ours: the model that it wraps has settings that ``cfg`` lacks."""
+    """Refuse a bridge whose logits differ from ours: the wrapped model has settings that ``cfg`` lacks."""
     ids = torch.arange(ASKED)[: transformer.shape.longest].remainder(transformer.shape.n_tokens)[None]
     with torch.no_grad():
         theirs: Tensor = model(ids).detach().cpu().double()
@@ -136,7 +136,7 @@ def _layer(cfg: Any, weights: _Weights, number: int) -> Layer:
     stem = f"blocks.{number}."
 
     def side_by_side(letter: str) -> Linear:
-        """(n_heads, dim, width) → (dim, n_heads · width); shared keys have a name with a stroke before."""
+        """(n_heads, dim, width) → (dim, n_heads · width); names of shared keys begin with an underscore."""
         weight = weights.take(f"{stem}attn._W_{letter}", f"{stem}attn.W_{letter}")
         bias = weights.get(f"{stem}attn._b_{letter}")
         bias = weights.get(f"{stem}attn.b_{letter}") if bias is None else bias
@@ -161,7 +161,7 @@ def _layer(cfg: Any, weights: _Weights, number: int) -> Layer:
 
 
 def _feed(cfg: Any, weights: _Weights, stem: str) -> FeedForward:
-    """The perceptron. With a gate, its first bias is added to the product, so that it is the second's."""
+    """The MLP. With a gate, its first bias is added to the product, so it belongs to the second map."""
     into, out = weights.take(f"{stem}W_in"), weights.take(f"{stem}W_out")
     first, second = weights.get(f"{stem}b_in"), weights.get(f"{stem}b_out")
     gate = weights.get(f"{stem}W_gate")

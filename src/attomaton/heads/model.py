@@ -1,4 +1,4 @@
-"""What the audit asks of a model: logits and attention, also with patterns or outputs exchanged."""
+"""The model interface of the audit: logits and attention, also with patterns or outputs replaced."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from attomaton.base.options import show
 from attomaton.base.tables import Float64, Integers
 
 PatternEdit = Callable[[int, Tensor], Tensor]
-"""A layer and its patterns, shape (n, n_heads, length, length), to the patterns that are applied instead."""
+"""(layer, patterns of shape (n, n_heads, length, length)) → the patterns to apply instead."""
 
 OutputEdit = Callable[[int, Tensor], Tensor]
-"""A layer and what its heads give, shape (n, n_heads, length, head width), to what is passed on instead."""
+"""(layer, head outputs of shape (n, n_heads, length, head width)) → the outputs to pass on instead."""
 
 
 BATCH_BYTES = 1 << 27
-"""Patterns and logits that are held at once, in bytes, where one context does not need more."""
+"""Memory for patterns and logits at once, in bytes, unless one context needs more."""
 
 
 class Head(NamedTuple):
@@ -46,9 +46,9 @@ class ModelShape:
     Attributes
     ----------
     n_layers, n_heads : int
-        Layers, and heads of each.
+        Layers, and heads per layer.
     longest : int, optional
-        The longest context that the model takes. None means any.
+        The longest context that the model takes. None means unlimited.
 
     Examples
     --------
@@ -69,21 +69,21 @@ class ModelShape:
         return [Head(layer, number) for layer in range(self.n_layers) for number in range(self.n_heads)]
 
     def batch_of(self, length: int) -> int:
-        """How many contexts of a length are run at once, so that patterns and logits stay within 128 MB."""
+        """How many contexts of a length run at once, so that patterns and logits stay within 128 MB."""
         one = 4 * length * (self.n_layers * self.n_heads * length + self.n_tokens)
         return max(BATCH_BYTES // one, 1)
 
 
 @dataclass(frozen=True, eq=False)
 class Watched:
-    """What a model did with some contexts.
+    """Logits and attention patterns of a model on some contexts.
 
     Attributes
     ----------
     logits : Tensor, shape (n, length, n_tokens)
-        Of the next token, at every position.
+        Logits of the next token, at every position.
     patterns : tuple of Tensor, each of shape (n, n_heads, length, length)
-        The attention of each layer before any edit: rows are queries, columns keys, causal, rows sum to 1.
+        The attention of each layer before any edit: rows are queries, columns keys; causal; rows sum to 1.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class Watched:
 
 
 class HeadModel(Protocol):
-    """A causal model whose heads can be watched. Every adapter and every reader gives one.
+    """A causal model whose heads can be recorded. Every adapter and every reader returns one.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class HeadModel(Protocol):
 
     @property
     def name(self) -> str:
-        """What users call it: a folder, an id with its revision, or what kind of value it is."""
+        """The name for users: a folder, an id with its revision, or the type of the object."""
         ...
 
     @property
@@ -132,22 +132,22 @@ class HeadModel(Protocol):
     ) -> Watched:
         """Run the model on contexts of one length, shape (n, length).
 
-        Gradients flow only where an edit returns tensors that ask for them.
+        Gradients flow only where an edit returns tensors that require them.
         """
         ...
 
     def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:
-        """The head's scores before the softmax from the tokens' own embeddings, shape (n_keys, n_queries).
+        """The head's scores before the softmax, from the tokens' own embeddings, shape (n_keys, n_queries).
 
-        Keys stand ``lag`` places before the query. Without positions the lag plays no part.
+        Keys are ``lag`` positions before the query. Without positions the lag has no effect.
         """
         ...
 
     def write_logits(self, head: Head, tokens: Integers) -> Float64:
-        """What the head adds to the logits where it looks at each token alone, shape (n, n_tokens).
+        """What the head adds to the logits if it attends to one token only, shape (n, n_tokens).
 
-        The token's own embedding goes through values, output and decoder; the last norm is taken as scaling
-        by one. (n_read, n_tokens) numbers: ask for the tokens that are needed.
+        The token's own embedding passes through values, output and decoder; the last norm's scale is taken
+        as one. The result has (n_read, n_tokens) numbers: pass only the tokens you need.
         """
         ...
 
@@ -160,24 +160,24 @@ def check_contexts(tokens: Integers | Tensor, shape: ModelShape) -> Tensor:
         ids = np.empty(0)
     if ids.ndim != 2 or not np.issubdtype(ids.dtype, np.integer) or not ids.size:
         raise InvalidSamples(
-            f"contexts are {show(tokens)}; give whole numbers, shape (n, length), one token or more each"
+            f"contexts are {show(tokens)}; give whole numbers of shape (n, length), at least one token each"
         )
     if shape.longest is not None and ids.shape[1] > shape.longest:
         raise InvalidSamples(
-            f"contexts have {ids.shape[1]:,} tokens, and the model takes {shape.longest:,}; cut them"
+            f"contexts have {ids.shape[1]:,} tokens, but the model takes {shape.longest:,}; cut them"
         )
     out = np.argwhere((ids < 0) | (ids >= shape.n_tokens))
     if len(out):
         row, place = (int(one) for one in out[0])
         raise TokenOutOfRange(
-            f"token {ids[row, place]} at place {place} of context {row} is not in 0 … "
+            f"token {ids[row, place]} at position {place} of context {row} is not in 0 … "
             f"{shape.n_tokens - 1}; give ids of the model's own tokenizer"
         )
     return torch.as_tensor(ids.astype(np.int64))
 
 
 def check_tokens(tokens: Integers | Sequence[int], shape: ModelShape) -> Tensor:
-    """Token ids in a row as a tensor of int64, shape (n,)."""
+    """Token ids as a tensor of int64, shape (n,)."""
     ids = np.asarray(tokens)
     if ids.ndim != 1 or (ids.size and not np.issubdtype(ids.dtype, np.integer)):
         raise InvalidSamples(f"tokens are {show(tokens)}; give whole numbers, shape (n,)")
@@ -194,7 +194,7 @@ def check_head(head: Head, shape: ModelShape) -> Head:
     source = cast("Any", head)
     pair: tuple[Any, ...] = tuple(cast("tuple[Any, ...]", source)) if isinstance(source, tuple | list) else ()
     if len(pair) != 2 or not all(isinstance(one, int | np.integer) for one in pair):
-        raise MismatchedParts(f"{show(head)} is no head; give Head(layer, number)")
+        raise MismatchedParts(f"{show(head)} is not a head; give Head(layer, number)")
     layer, number = pair
     if not (0 <= layer < shape.n_layers and 0 <= number < shape.n_heads):
         raise MismatchedParts(
@@ -205,16 +205,16 @@ def check_head(head: Head, shape: ModelShape) -> Head:
 
 
 def check_heads(heads: Iterable[Head], shape: ModelShape) -> list[Head]:
-    """The heads, if the model has them and each is there once."""
+    """The heads, if the model has them and none is repeated."""
     checked = [check_head(head, shape) for head in heads]
     twice = [one for place, one in enumerate(checked) if one in checked[:place]]
     if twice:
-        raise MismatchedParts(f"head {twice[0]} is there twice; give each head once")
+        raise MismatchedParts(f"head {twice[0]} is given twice; give each head once")
     return checked
 
 
 def keep_shape(edited: Tensor, original: Tensor, what: str) -> Tensor:
-    """What an edit returned, if it has the shape of what it was given."""
+    """The result of an edit, if it keeps the shape of its input."""
     if edited.shape != original.shape:
         raise MismatchedParts(
             f"{what} returned shape {tuple(edited.shape)} for shape {tuple(original.shape)}; "

@@ -1,4 +1,4 @@
-"""The one door: whatever stands for a model, as a model whose heads can be watched."""
+"""Open a model: from whatever represents it to a model whose heads can be recorded."""
 
 import base64
 import binascii
@@ -29,15 +29,15 @@ from attomaton.training.models.attention import combine
 from attomaton.training.trace import DeepTrace, Trace
 
 MOST_BYTES = 1 << 28
-"""Bytes of such a file: 256 MB. The only one in use has half a megabyte."""
+"""Largest size of such a file: 256 MB. The only one in use has half a megabyte."""
 
 SIZES = ("n_layer", "n_head", "n_embd", "vocab_size")
 
 
 def read_mingpt(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32) -> Transformer:
-    """The model of a file; its layers are those of GPT-2, with maps stored the other way round."""
+    """The model of a file; its layers are those of GPT-2, with weight matrices stored transposed."""
     place = Path(path)
-    with named(place, "is no minGPT model"), open_regular(place) as stream:
+    with named(place, "is not a minGPT model"), open_regular(place) as stream:
         text = stream.read(MOST_BYTES + 1)
         if len(text) > MOST_BYTES:
             raise UnreadableModel(f"it has more than {MOST_BYTES:,} bytes")
@@ -59,31 +59,31 @@ def _parse_tensor(name: str, record: Any) -> Tensor:
     shape, data = entry.get("shape"), entry.get("data")
     sizes: list[Any] = cast("list[Any]", shape) if isinstance(shape, list) else [None]
     if not isinstance(data, str) or entry.get("dtype") != "torch.float32":
-        raise UnreadableModel(f"{shown(name)!r} is no tensor of torch.float32")
+        raise UnreadableModel(f"{shown(name)!r} is not a tensor of torch.float32")
     if len(sizes) > 4 or not all(type(size) is int and 0 <= size < 1 << 31 for size in sizes):
         raise UnreadableModel(f"the shape of {shown(name)!r} is not a list of sizes")
     try:
         numbers = bytearray(base64.b64decode(data, validate=True))
     except (ValueError, binascii.Error) as error:
-        raise UnreadableModel(f"the numbers of {shown(name)!r} are not in base64") from error
+        raise UnreadableModel(f"the numbers of {shown(name)!r} are not base64") from error
     if len(numbers) != 4 * math.prod(sizes):
-        raise UnreadableModel(f"{shown(name)!r} has {len(numbers):,} bytes, which are not its shape")
+        raise UnreadableModel(f"{shown(name)!r} has {len(numbers):,} bytes, which do not match its shape")
     flat = torch.frombuffer(numbers, dtype=torch.float32) if numbers else torch.zeros(0)
     return flat.reshape(sizes)
 
 
 def is_run(place: Path) -> bool:
-    """Whether a folder looks like a run of attomaton, and not like a model of others."""
+    """Whether a folder looks like a run of attomaton rather than another model."""
     if (place / "config.json").exists():
         return False
     return (place / TRAINING).is_dir() or (place / MANIFEST).is_file()
 
 
 def read_run(folder: str | PathLike[str]) -> Trace | DeepTrace:
-    """The trace of a run folder, of one layer or of a deep model."""
+    """The trace of a run folder, from one layer or a deep model."""
     training = Path(folder) / TRAINING
     if not (training / TRACE).is_file():
-        return read_trace(folder if isinstance(folder, str) else Path(folder))  # it says what is missing
+        return read_trace(folder if isinstance(folder, str) else Path(folder))  # says what is missing
     settings = read_manifest(training, KIND).get("asked")
     model = cast("dict[str, object]", settings).get("model") if isinstance(settings, dict) else None
     kind = cast("dict[str, object]", model).get("kind") if isinstance(model, dict) else None
@@ -97,7 +97,7 @@ def open_checkpoint(
     place = Path(file).absolute()
     if place.parent.name != CHECKPOINTS or place.parent.parent.name != TRAINING:
         raise UnreadableModel(
-            f"{file} is one file; give a folder with config.json and safetensors files, or a checkpoint "
+            f"{file} is a file; give a folder with config.json and safetensors files, or a checkpoint "
             "RUN/training/checkpoints/STEP.safetensors of attomaton"
         )
     trace, checkpoint = read(place.parents[2]), read_checkpoint(place)
@@ -119,22 +119,22 @@ def open_checkpoint(
 
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
-"""In what a model may compute."""
+"""The floating-point types in which a model may compute."""
 
 
 def open_model(source: Any, *, revision: str | None = None, dtype: str = "float32") -> HeadModel:
-    """A model from where or what it is.
+    """Open a model from a path, a hub id or an object.
 
     Parameters
     ----------
     source : path, str or object
-        A folder with ``config.json`` and safetensors files; the id of a model of the hub, with a
+        A folder with ``config.json`` and safetensors files; the id of a model on the hub, with a
         ``revision``; a minGPT ``.json`` file; a run folder of attomaton (its last step), or one of its
         ``training/checkpoints``; a ``transformers`` or TransformerLens model; a
-        :class:`~attomaton.training.trace.Trace` or ``DeepTrace``; or what is such a model already.
+        :class:`~attomaton.training.trace.Trace` or ``DeepTrace``; or a ``HeadModel``, which is returned.
     revision : str, optional
-        For the hub: a commit, or a branch or tag whose commit is then looked up. The model's name says which
-        commit was read.
+        For the hub: a commit, or a branch or tag, which is resolved to a commit. The model's name
+        contains the commit that was read.
     dtype : str
         ``"float32"`` or ``"float64"``; attomaton's own models always compute in float64.
 
@@ -143,15 +143,15 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str = "float3
     >>> open_model("owner/name")
     Traceback (most recent call last):
         ...
-    attomaton.base.errors.UnreadableModel: there is no folder owner/name; give one, or, for a model of the
-    hub, also a revision: best its commit, 40 digits
+    attomaton.base.errors.UnreadableModel: there is no folder owner/name; give one, or add a revision for a
+    hub model (best: a commit)
     """
     if dtype not in DTYPES:
         raise UnsupportedOption(f"dtype is {show(dtype)}; choose float32 or float64")
     if isinstance(source, str | PathLike):
         return _open_place(Path(cast("str", source)), str(cast("str", source)), revision, DTYPES[dtype])
     if revision is not None:
-        raise UnsupportedOption("a revision is for models of the hub; leave it out")
+        raise UnsupportedOption("a revision applies only to models on the hub; leave it out")
     if isinstance(source, Trace | DeepTrace):
         return watch_trace(source)
     if hasattr(source, "watch") and hasattr(source, "score_tokens"):
@@ -161,20 +161,20 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str = "float3
     if hasattr(source, "config") and hasattr(source, "state_dict"):
         return read_object(source, dtype=DTYPES[dtype])
     raise UnreadableModel(
-        f"a {type(source).__name__} is no model that can be read; give a folder, an id of the hub with its "
+        f"an object of type {type(source).__name__} cannot be read as a model; give a folder, a hub id with "
         "revision, a transformers or TransformerLens model, or a trace"
     )
 
 
 def read_object(model: Any, *, dtype: torch.dtype = torch.float32) -> Transformer:
-    """A ``transformers`` model as it is in memory, by its ``config`` and ``state_dict``; its code is not run.
+    """A ``transformers`` model in memory, by its ``config`` and ``state_dict``; its code is not run.
 
     Parameters
     ----------
     model : PreTrainedModel
-        Of one of the kinds that folders may hold. Its weights are shared, not copied.
+        A model of a supported type. Its weights are shared, not copied.
     dtype : torch.dtype
-        In which ours computes.
+        The type in which our model computes.
 
     Examples
     --------
@@ -182,7 +182,8 @@ def read_object(model: Any, *, dtype: torch.dtype = torch.float32) -> Transforme
     >>> read_object(SimpleNamespace(config={"model_type": "t5"}, state_dict=dict))
     Traceback (most recent call last):
         ...
-    attomaton.base.errors.UnreadableModel: model_type is 't5'; gpt2, gpt_neox, llama, mistral, qwen2 are read
+    attomaton.base.errors.UnreadableModel: model_type is 't5'; supported are gpt2, gpt_neox, llama, mistral,
+    qwen2
     """
     config: Any = model.config
     settings = parse_settings(
@@ -205,8 +206,7 @@ def _open_place(place: Path, source: str, revision: str | None, dtype: torch.dty
         return read_mingpt(place, dtype=dtype)
     if HUB_ID.fullmatch(source) and not place.exists():
         raise UnreadableModel(
-            f"there is no folder {source}; give one, or, for a model of the hub, also a revision: best its "
-            "commit, 40 digits"
+            f"there is no folder {source}; give one, or add a revision for a hub model (best: a commit)"
         )
     what = "is a file" if place.exists() else "does not exist"
     raise UnreadableModel(f"{shown(source)} {what}; give a folder with config.json and safetensors files")

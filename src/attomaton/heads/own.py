@@ -1,4 +1,4 @@
-"""attomaton's own trained models, watched like any other: the theory's layer, and deep attention."""
+"""attomaton's own trained models as ``HeadModel``: the theory's layer, and deep attention."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,8 +32,8 @@ from attomaton.training.trace import DeepTrace, Trace
 class TheoryLayer:
     """The theory's layer f_W(X) = Xᵀ softmax(X W x̄) with its decoder, at every position of a context.
 
-    Logits are ln u, u the value that the layer's head gives to each token (with the token-id head the
-    attention mass on it), and −∞ where that is zero. With ``Untied(temperature)`` they are E f / temperature.
+    Logits are ln u, where u is the value that the layer's head gives to each token (for the token-id head,
+    the attention mass on it), and −∞ if u is zero. With ``Untied(temperature)`` they are E f / temperature.
 
     Attributes
     ----------
@@ -42,9 +42,9 @@ class TheoryLayer:
     weights : Tensor, shape (dim, dim)
         W.
     decoder : Tensor, shape (n_tokens, dim)
-        What each token writes, a row for each key token read: u = Σ a_i · decoder[x_i].
+        What each token writes, one row per key token: u = Σ a_i · decoder[x_i].
     temperature : float, optional
-        Of the softmax; None means that u is a mass.
+        The temperature of the softmax; None means that u is a mass.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class TheoryLayer:
     >>> scores = layer.score_tokens(Head(0, 0), np.array([1]), np.array([0, 1]))
     >>> scores.shape, bool(scores[0] > scores[1])
     ((2, 1), True)
-    >>> layer.write_logits(Head(0, 0), np.array([0])).tolist()  # what is looked at gets the mass
+    >>> layer.write_logits(Head(0, 0), np.array([0])).tolist()  # the attended token gets the mass
     [[1.0, 0.0]]
     >>> queries, keys = layer.project_tokens(0)
     >>> queries.shape == keys.shape == (2, 1, 2)
@@ -82,7 +82,7 @@ class TheoryLayer:
         edit_patterns: PatternEdit | None = None,
         edit_outputs: OutputEdit | None = None,
     ) -> Watched:
-        """Run the layer on contexts, as :class:`~attomaton.heads.model.HeadModel` says; outputs are u."""
+        """Run the layer on contexts, see :class:`~attomaton.heads.model.HeadModel`; outputs are u."""
         ids = check_contexts(tokens, self.shape)
         read = self.embeddings[ids]
         scores = (read @ self.weights.T @ read.transpose(1, 2))[:, None]
@@ -123,16 +123,16 @@ class TheoryLayer:
 def watch_trace(
     trace: Trace | DeepTrace, *, trial: int = 0, step: int | None = None
 ) -> "TheoryLayer | Transformer":
-    """A training run of attomaton as a model whose heads can be watched.
+    """A training run of attomaton as a model whose heads can be recorded.
 
     Parameters
     ----------
     trace : Trace or DeepTrace
         From :func:`~attomaton.train` or :func:`~attomaton.train_deep`.
     trial : int
-        Which trial.
+        The trial.
     step : int, optional
-        A recorded step; the last if not given.
+        A recorded step. None means the last.
 
     Examples
     --------
@@ -150,12 +150,12 @@ def watch_trace(
 def watch_weights(
     trace: Trace | DeepTrace, weights: Float64, *, step: int, trial: int = 0
 ) -> "TheoryLayer | Transformer":
-    """A training run of attomaton with these weights, as a model whose heads can be watched."""
+    """A training run of attomaton with given weights, as a model whose heads can be recorded."""
     trial = whole_number(trial, "trial", most=trace.n_trials - 1)
     shape = (trace.numbers if isinstance(trace, DeepTrace) else trace.weights).shape[1:]
     if np.shape(weights) != shape:
         raise MismatchedParts(
-            f"weights have shape {np.shape(weights)}, and those of this run {shape}; give weights of one run"
+            f"weights have shape {np.shape(weights)}, but those of this run {shape}; give weights of this run"
         )
     moment = f"trial {trial} at step {step:,}"
     if isinstance(trace, DeepTrace):
@@ -168,14 +168,14 @@ def watch_weights(
 def watch_layer(
     embeddings: Float64, weights: Float64, head: Any = None, *, name: str = "AttentionModel"
 ) -> TheoryLayer:
-    """The theory's layer with given embeddings, weights and head, as a model that can be watched.
+    """The theory's layer with given embeddings, weights and head, as a ``HeadModel``.
 
     Parameters
     ----------
     embeddings, weights : float64 arrays, shapes (n_tokens, dim) and (dim, dim)
         E and W.
     head : optional
-        ``TokenId()``, which None means, ``Tied()`` or ``Untied()``.
+        ``TokenId()`` (the default for None), ``Tied()`` or ``Untied()``.
 
     Examples
     --------
@@ -198,19 +198,19 @@ def watch_layer(
     elif isinstance(head, Untied):
         written, temperature = table @ table.T, head.temperature
     else:
-        raise MismatchedParts(f"a head of type {type(head).__name__} is not known; give one of models.heads")
+        raise MismatchedParts(f"unknown head type {type(head).__name__}; give one of models.heads")
     return TheoryLayer(name, table, torch.tensor(np.asarray(weights, np.float64)), written, temperature)
 
 
 def watch_deep(
     model: DeepModel, numbers: Float64, n_tokens: int, *, window: int, name: str = "DeepModel"
 ) -> Transformer:
-    """A deep attention model with given numbers, as a model that can be watched.
+    """A deep attention model with given numbers, as a ``HeadModel``.
 
     Parameters
     ----------
     model : DeepModel
-        Its parts.
+        Its architecture.
     numbers : float64 array, shape (n_numbers,)
         All its weights in a row, as :class:`~attomaton.training.trace.DeepTrace` has them.
     window : int

@@ -1,4 +1,4 @@
-"""The parts that transformers are made of: norms, linear maps, attention, feed-forward, RoPE."""
+"""The parts of transformers: norms, linear maps, attention, feed-forward layers, RoPE."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -32,7 +32,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": functional.silu,
     "swish": functional.silu,
 }
-"""Name of an activation, as configurations have it → the function."""
+"""Name of an activation in configurations → the function."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,16 +51,16 @@ class Linear:
     bias: Tensor | None = None
 
     def apply(self, held: Tensor) -> Tensor:
-        """The map of the last axis."""
+        """Apply the map along the last axis."""
         given = held @ self.weight
         return given if self.bias is None else given + self.bias
 
 
 @dataclass(frozen=True, eq=False)
 class Norm:
-    """x / √(mean(x²) + eps) · gain + shift; LayerNorm takes the mean of x away first, RMSNorm does not.
+    """x / √(mean(x²) + eps) · gain + shift; LayerNorm subtracts the mean of x first, RMSNorm does not.
 
-    ``centred``: it is LayerNorm. ``gain`` and ``shift`` have shape (dim,); None means one and zero.
+    ``centred`` means LayerNorm. ``gain`` and ``shift`` have shape (dim,); None means one and zero.
 
     Examples
     --------
@@ -77,28 +77,28 @@ class Norm:
     shift: Tensor | None = None
 
     def apply(self, held: Tensor) -> Tensor:
-        """The norm over the last axis."""
+        """Normalise along the last axis."""
         held = held - held.mean(-1, keepdim=True) if self.centred else held
         held = held * torch.rsqrt(held.square().mean(-1, keepdim=True) + self.eps)
         held = held if self.gain is None else held * self.gain
         return held if self.shift is None else held + self.shift
 
     def apply_unscaled(self, written: Tensor) -> Tensor:
-        """What the norm makes of an addend where it scales by one: centred, times the gain, no shift."""
+        """The norm of one addend with a scale of one: centred, times the gain, without shift."""
         written = written - written.mean(-1, keepdim=True) if self.centred else written
         return written if self.gain is None else written * self.gain
 
 
 @dataclass(frozen=True)
 class Rotary:
-    """RoPE: number i of the first half of ``width`` is turned with number i of the second.
+    """RoPE: coordinate i of the first half of ``width`` is rotated with coordinate i of the second half.
 
     Attributes
     ----------
     width : int
-        How many numbers of a head are turned, from the first on.
+        How many coordinates of a head are rotated, from the first on.
     theta : float
-        Number pair i is turned by place·theta^(−2i/width).
+        Coordinate pair i is rotated by position·theta^(−2i/width).
 
     Examples
     --------
@@ -111,7 +111,7 @@ class Rotary:
     theta: float
 
     def turn(self, held: Tensor, places: Tensor) -> Tensor:
-        """The last axis turned by the places, which run along the axis before."""
+        """The last axis rotated by the positions, which run along the axis before."""
         steps = torch.arange(0, self.width, 2, dtype=torch.float64) / self.width
         angles = places.to(torch.float64)[:, None] * self.theta**-steps
         across, along = angles.cos().to(held.dtype), angles.sin().to(held.dtype)
@@ -125,7 +125,7 @@ class Rotary:
 class FeedForward:
     """act(x into) out, or (act(x gate) · (x into)) out.
 
-    ``into`` and ``out`` lead to the inner width and back, ``activation`` is one of ``ACTIVATIONS``, and Llama
+    ``into`` and ``out`` map to the inner width and back, ``activation`` is one of ``ACTIVATIONS``, and Llama
     has a ``gate``.
 
     Examples
@@ -147,7 +147,7 @@ class FeedForward:
             )
 
     def apply(self, held: Tensor) -> Tensor:
-        """What is added to the residual stream."""
+        """The output, which is added to the residual stream."""
         act, inner = ACTIVATIONS[self.activation], self.into.apply(held)
         return self.out.apply(act(inner) if self.gate is None else act(self.gate.apply(held)) * inner)
 
@@ -159,15 +159,15 @@ class AttentionMaps:
     Attributes
     ----------
     query : Linear, (dim, n_heads · width)
-        What is asked.
+        W_Q.
     key, value : Linear, (dim, n_groups · width)
-        What is offered and read. Heads h·n_groups//n_heads share them; mostly there are as many as heads.
+        W_K and W_V. Head h uses group h·n_groups//n_heads; usually there are as many groups as heads.
     output : Linear, (n_heads · width, dim)
-        What is written.
+        W_O.
     scale : float
-        Times query·key, mostly 1/√width.
+        Multiplies query·key, usually 1/√width.
     lags : Tensor, shape (n_heads, window), optional
-        Added to the score of the key so many places before the query.
+        Added to the score of the key at each lag before the query.
 
     Examples
     --------
@@ -186,9 +186,9 @@ class AttentionMaps:
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """Attention and a feed-forward part, each behind its norm; what is None is not there.
+    """Attention and a feed-forward layer, each after its norm; None means absent.
 
-    Attention reads the residual stream through ``norm``, the feed-forward part through ``feed_norm``.
+    Attention reads the residual stream through ``norm``, the feed-forward layer through ``feed_norm``.
 
     Examples
     --------
@@ -204,7 +204,7 @@ class Layer:
 
 
 def in_dtype(part: Part, dtype: torch.dtype) -> Part:
-    """The same part with all its tensors as ``dtype``; those that are so already are not copied."""
+    """The same part with all its tensors as ``dtype``; tensors that already are so are not copied."""
     if isinstance(part, Tensor):
         return cast("Part", part.to(dtype))
     if not is_dataclass(part) or isinstance(part, type):

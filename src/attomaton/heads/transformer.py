@@ -1,4 +1,4 @@
-"""One forward pass for every transformer that is read here, with its attention recorded or exchanged.
+"""One forward pass for all supported transformers, with attention recorded or replaced.
 
 hˡ = hˡ⁻¹ + attention(norm hˡ⁻¹), then + feed(norm hˡ); GPT-NeoX adds both at once (``parallel``).
 """
@@ -26,33 +26,33 @@ from attomaton.heads.parts import AttentionMaps, Layer, Linear, Norm, Rotary, in
 
 @dataclass(frozen=True, eq=False)
 class Transformer:
-    """A causal transformer by its weights.
+    """A causal transformer, given by its weights.
 
     Attributes
     ----------
     n_heads, n_groups : int
-        Heads of a layer, and the keys and values that they share.
+        Heads per layer, and groups of keys and values that they share.
     embedding : Tensor, shape (n_tokens, dim)
-        Of the tokens.
+        Token embeddings.
     layers : tuple of Layer
-        From the first to the last.
+        First to last.
     decoder : Linear, (dim, n_tokens)
-        From the residual stream to logits.
+        Maps the residual stream to logits.
     last : Norm, optional
-        Before the decoder.
+        The norm before the decoder.
     places : Tensor, shape (longest, dim), optional
-        Embeddings of positions.
+        Position embeddings.
     rotary : Rotary, optional
         RoPE.
     parallel : bool
-        Whether attention and feed-forward part read the same residual stream.
+        Whether attention and the feed-forward layer read the same residual stream.
     longest : int, optional
         The longest context.
     dtype : torch.dtype
-        In which it computes. Weights stay as they were read, and a layer is converted when it is used.
+        The type of all computations. Weights stay as they were read; each layer is converted when used.
     recorded : tuple of AttentionMaps, optional
-        Whose patterns are recorded, one for each layer, if not the model's own. They read the same residual
-        stream and write nothing: what is applied, and edited, stays the model's own.
+        Heads whose patterns are recorded instead of the model's own, one entry per layer. They read the same
+        residual stream and write nothing: the applied, and edited, patterns stay the model's own.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class Transformer:
         edit_patterns: PatternEdit | None = None,
         edit_outputs: OutputEdit | None = None,
     ) -> Watched:
-        """Run the model on contexts of one length, as :class:`~attomaton.heads.model.HeadModel` says."""
+        """Run the model on contexts of one length, see :class:`~attomaton.heads.model.HeadModel`."""
         ids = check_contexts(tokens, self.shape)
         stream = self._embed(ids, torch.arange(ids.shape[1]), self.dtype)
         patterns: list[Tensor] = []
@@ -124,17 +124,17 @@ class Transformer:
     def score_tokens(
         self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0, place: int | None = None
     ) -> Float64:
-        """The head's scores before the softmax from the tokens' own embeddings, in float64.
+        """The head's scores before the softmax, from the tokens' own embeddings, in float64.
 
         Parameters
         ----------
         queries, keys : int arrays, shapes (n_queries,) and (n_keys,)
             Tokens.
         lag : int
-            Keys stand so many places before the query. It counts for RoPE and for ``lags``.
+            The distance of keys before the query. It matters for RoPE and for ``lags``.
         place : int, optional
-            The query's own place, for models with embeddings of positions: with it these are added, as the
-            first layer sees them. Without it tokens stand nowhere.
+            The query's own position, for models with position embeddings: if given, these are added as the
+            first layer sees them. Otherwise tokens have no position.
 
         Returns
         -------
@@ -158,12 +158,12 @@ class Transformer:
         return (scores if lags is None else scores + lags[number, lag].double()).numpy()
 
     def project_tokens(self, layer: int, *, lag: int = 0) -> tuple[Tensor, Tensor]:
-        """Queries and keys of every token from its own embedding, whose products are :meth:`score_tokens`.
+        """Queries and keys of every token from its own embedding; their products are :meth:`score_tokens`.
 
         Returns
         -------
         Tensor, shape (n_tokens, n_heads, width), and Tensor, shape (n_tokens, n_groups, width)
-            Of ``dtype``. The queries are scaled and turned by the lag; heads share keys as values.
+            In ``dtype``. The queries are scaled and rotated by the lag; heads share keys as they do values.
         """
         check_head(Head(layer, 0), self.shape)
         tokens = torch.arange(len(self.embedding))
@@ -175,9 +175,9 @@ class Transformer:
         return queries * self.layers[layer].attention.scale, keys
 
     def write_logits(self, head: Head, tokens: Integers) -> Float64:
-        """What the head adds to the logits where it looks at each token alone, in float64.
+        """What the head adds to the logits if it attends to one token only, in float64.
 
-        The bias of its values is part of it. The last norm centres and multiplies by its gain, and its scale
+        This includes the bias of its values. The last norm centres and multiplies by its gain; its scale
         is taken as one.
 
         Returns
@@ -201,7 +201,7 @@ class Transformer:
     def _normed(
         self, layer: int, ids: Tensor, where: Tensor | None = None, dtype: torch.dtype = torch.float64
     ) -> Tensor:
-        """What the layer would read of tokens, shape (n, dim), if nothing stood before it."""
+        """The layer's input for single tokens, shape (n, dim), with nothing before the layer."""
         stream = self.embedding[ids].to(dtype) if where is None else self._embed(ids, where, dtype)
         norm = self.layers[layer].norm
         return stream if norm is None else in_dtype(norm, dtype).apply(stream)
@@ -209,7 +209,7 @@ class Transformer:
     def _project(
         self, layer: int, ids: Tensor, where: Tensor | None, dtype: torch.dtype = torch.float64
     ) -> tuple[Tensor, Tensor]:
-        """Queries (n, n_heads, width) and keys (n, n_groups, width), neither turned nor scaled."""
+        """Queries (n, n_heads, width) and keys (n, n_groups, width), neither rotated nor scaled."""
         read, attention = self._normed(layer, ids, where, dtype), self.layers[layer].attention
         queries = in_dtype(attention.query, dtype).apply(read)
         keys = in_dtype(attention.key, dtype).apply(read)
@@ -220,7 +220,7 @@ class Transformer:
         return values.reshape(*values.shape[:2], count, -1).transpose(1, 2)
 
     def _share(self, offered: Tensor) -> Tensor:
-        """Each group's keys or values for every head of it."""
+        """Repeat each group's keys or values for every head in it."""
         same = self.n_heads // self.n_groups
         return offered if same == 1 else offered.repeat_interleave(same, 1)
 

@@ -1,4 +1,4 @@
-"""Training runs: steps, the loop over many trials at once, and the trace they leave."""
+"""Training runs: steps, the loop over many trials at once, and the resulting trace."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Callbacks: what is told at each record of a run. The trackers are optional packages, loaded when used."""
+"""Callbacks, called at each record of a run. The trackers are optional packages, imported when used."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,7 +10,7 @@ from attomaton.base.tables import Float64
 
 
 class Callback(Protocol):
-    """What is called with the steps taken and the mean loss of each trial, shape (n_trials,).
+    """A callable that takes the number of steps and the mean loss of each trial, shape (n_trials,).
 
     Examples
     --------
@@ -25,7 +25,7 @@ class Callback(Protocol):
     """
 
     def __call__(self, step: int, losses: Float64, /) -> object:
-        """Take note."""
+        """Handle a record."""
         ...
 
 
@@ -39,20 +39,20 @@ class _Closing:
         self.close()
 
     def close(self) -> None:
-        """End what was begun."""
+        """Release all resources."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
 class TensorBoard(_Closing):
-    """Losses to TensorBoard's event files in ``folder``; needs the package ``tensorboard``.
+    """Log losses to TensorBoard event files in ``folder``; needs the package ``tensorboard``.
 
     Use it as a context manager, or call :meth:`close` at the end.
 
     Attributes
     ----------
     folder : str
-        Where the files go, to be shown by ``tensorboard --logdir folder``.
+        The folder of the files; show them with ``tensorboard --logdir folder``.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class TensorBoard(_Closing):
     folder: str
 
     def __call__(self, step: int, losses: Float64) -> None:
-        """Write the mean, least and largest loss."""
+        """Write the mean, smallest and largest loss."""
         for name, value in _summary(losses).items():
             self._writer.add_scalar(name, value, step)
 
@@ -84,7 +84,7 @@ class TensorBoard(_Closing):
 
 @dataclass(frozen=True, eq=False)
 class _Tracker(_Closing):
-    """A package with ``init``, and a run with ``log`` and ``finish``; ``settings`` go to its ``init``.
+    """A package with ``init`` and a run with ``log`` and ``finish``; ``settings`` are passed to ``init``.
 
     The run begins with the first record. Use it as a context manager, or call :meth:`close` at the end.
     """
@@ -94,7 +94,7 @@ class _Tracker(_Closing):
     package: ClassVar[str]
 
     def __call__(self, step: int, losses: Float64) -> None:
-        """Log the mean, least and largest loss."""
+        """Log the mean, smallest and largest loss."""
         self._run.log(_summary(losses), step=step)
 
     def close(self) -> None:
@@ -107,9 +107,9 @@ class _Tracker(_Closing):
 
 
 class WandB(_Tracker):
-    """Losses to a project of Weights & Biases; needs the package ``wandb``.
+    """Log losses to a Weights & Biases project; needs the package ``wandb``.
 
-    ``settings`` are what else goes to ``wandb.init``.
+    ``settings`` are further arguments of ``wandb.init``.
 
     Examples
     --------
@@ -122,9 +122,9 @@ class WandB(_Tracker):
 
 
 class Trackio(_Tracker):
-    """Losses to a project of trackio, which keeps them on this machine; needs the package ``trackio``.
+    """Log losses to a trackio project, stored on this machine; needs the package ``trackio``.
 
-    ``settings`` are what else goes to ``trackio.init``.
+    ``settings`` are further arguments of ``trackio.init``.
 
     Examples
     --------

@@ -1,10 +1,10 @@
-"""A training run on disk, so that it can be killed at any moment and continued as if it had not been.
+"""A training run on disk that can be killed at any moment and resumed with the same result.
 
-A run grows in ``training.partial-<id>`` and is called ``training`` when it is whole: ``trace.jsonl`` (a line
-per record), ``checkpoints/STEP.safetensors``, at the end ``trace.safetensors``, and ``manifest.json`` with
-what was asked and the digest of every file. A checkpoint holds the parameters, the state of the step, and the
-records made since the checkpoint before it, whose digest it names: so it costs the same late as early, and
-none can be missing from the middle.
+A run is written to ``training.partial-<id>`` and renamed to ``training`` when complete: ``trace.jsonl`` (a
+line per record), ``checkpoints/STEP.safetensors``, at the end ``trace.safetensors``, and ``manifest.json``
+with the settings and the digest of every file. A checkpoint holds the parameters, the state of the step, the
+records since the previous checkpoint, and the digest of that checkpoint: so its cost does not grow during
+a run, and a checkpoint missing from the middle is detected.
 """
 
 import json
@@ -56,27 +56,27 @@ from attomaton.training.trace import DeepTrace, Record, Trace
 TRAINING, TRACE, CHECKPOINTS = KIND.name, "trace.safetensors", "checkpoints"
 LINES = "trace.jsonl"
 FILES = (TRACE, LINES, f"{CHECKPOINTS}/{'#' * 12}.safetensors")
-"""The files of a training; checkpoints are named after their step."""
+"""The files of a training run; checkpoints are named after their step."""
 
 FIRST = "none"
-"""Stands for the digest of the checkpoint before the first."""
+"""In place of a digest in the first checkpoint."""
 
 
 @dataclass(frozen=True)
 class Store:
-    """Where a run is kept.
+    """Where a run is stored.
 
     Attributes
     ----------
     path : str or Path
         The run folder; files go to ``path/training``.
     resume : bool
-        Go on from the last checkpoint there, if there is one.
+        Resume from the last checkpoint, if there is one.
     every : int, optional
         Steps between checkpoints. None means a twentieth of the run.
     overwrite : bool
-        Replace an earlier training in the folder, once this one is whole. Without it and without ``resume``,
-        a folder that has a training is refused.
+        Replace an earlier training run in the folder once this one is complete. Without this and without
+        ``resume``, a folder with a training run is refused.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class Store:
     >>> samples, model = at.Samples.from_lists([[0, 1]], [0]), at.AttentionModel()
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     first = at.train(samples, model, at.GradientDescent(1.0), steps=100, out=Store(folder, every=50))
-    ...     store = Store(folder, resume=True)  # nothing is left to do, so the trace is read back
+    ...     store = Store(folder, resume=True)  # the run is complete, so its trace is read
     ...     again = at.train(samples, model, at.GradientDescent(1.0), steps=100, out=store)
     ...     print(sorted(path.name for path in Path(folder, "training").iterdir()))
     ['checkpoints', 'manifest.json', 'trace.jsonl', 'trace.safetensors']
@@ -103,19 +103,19 @@ class Store:
 
     @classmethod
     def of(cls, out: "Store | str | PathLike[str] | None") -> "Store | None":
-        """The store itself, or that of a folder; None means that nothing is kept."""
+        """The store itself, or one for a folder; None means that nothing is stored."""
         return out if out is None or isinstance(out, Store) else cls(given_path(out, "out"))
 
     def interval(self, steps: int) -> int:
-        """Steps between checkpoints of a run of so many steps."""
+        """Steps between checkpoints of a run with this many steps."""
         return max(steps // 20, 1) if self.every is None else self.every
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A run after ``step`` steps, from which it can go on.
+    """A run after ``step`` steps, from which it can be resumed.
 
-    ``records`` are those that no earlier checkpoint holds; ``finished``: no step is left to take.
+    ``records`` are those since the previous checkpoint; ``finished``: no step is left to take.
     """
 
     step: int
@@ -164,7 +164,7 @@ class TrainingFiles:
         self._previous = written["sha256"]
 
     def finish(self, trace: Trace | DeepTrace) -> None:
-        """Write the whole trace as one file, and the manifest, which makes the training whole."""
+        """Write the complete trace as one file, and the manifest, which marks the run as complete."""
         folder = self._building.folder
         with explained(folder):
             write_arrays(folder / TRACE, *trace.pack())
@@ -178,7 +178,7 @@ class TrainingFiles:
             self._building.finish(about, self._building.digest_files(files))
 
     def take_up(self) -> Checkpoint | None:
-        """What to go on from: the last checkpoint with all records, if there is one."""
+        """The last checkpoint, with all records, if there is one: where to resume."""
         checkpoint, self._previous = _read_all(self._building.folder)
         records = () if checkpoint is None else checkpoint.records
         write_file(self._lines, lambda draft: draft.write_text("".join(map(_line, records)), "utf-8"))
@@ -189,7 +189,7 @@ class TrainingFiles:
 def open_training(
     store: Store | None, settings: Mapping[str, Any], corpora: Sequence[Samples]
 ) -> Generator[tuple[TrainingFiles | None, Checkpoint | None]]:
-    """The files to write, if any, and what to go on from; a finished training is only read.
+    """The files to write, if any, and the checkpoint to resume from; a finished run is only read.
 
     The lock of the run folder is held until the end.
     """
@@ -220,41 +220,41 @@ def open_training(
 
 
 def _prepare_run(run: Path, corpora: Sequence[Samples], lock: Lock) -> None:
-    """Make the run folder if it is new or empty; refuse any that is not ours, or is of other samples."""
+    """Create the run folder if it is new or empty; refuse one that is not ours or has other samples."""
     if take_stock(run) is not None:
         check_kind(run, RUN)
         _check_origins(run, corpora)
         return
     check_replaceable(run, RUN, overwrite=False)
     run.mkdir(exist_ok=True)
-    draft = run / lock.draft.name  # which the next writer knows
+    draft = run / lock.draft.name  # known to the next writer
     write_sealed(run / MANIFEST, {"kind": RUN.name, "format": FORMAT, "files": {}}, draft=draft)
 
 
 def _is_finished(target: Path, store: Store, settings: Mapping[str, Any], lock: Lock) -> bool:
-    """Whether nothing is left to do but to read the training; one that may not be touched is refused."""
+    """Whether the run is complete and only has to be read; a run that may not be changed is refused."""
     partials = find_partials(target)
     broken = [path for path in partials if not is_partial(path) and take_stock(path) is None]
     if broken and store.resume:
-        raise CorruptRun(f"{broken[0] / PARTIAL} was cut short or altered; train again without resume")
+        raise CorruptRun(f"{broken[0] / PARTIAL} is truncated or altered; train again without resume")
     partials = [path for path in partials if is_partial(path)]
     stored = _read_settings(partials[0] / PARTIAL if partials else target / MANIFEST)
     if stored is None:
         if store.resume and target.exists():
-            raise CorruptRun(f"{target / MANIFEST} was cut short or altered; train again without resume")
+            raise CorruptRun(f"{target / MANIFEST} is truncated or altered; train again without resume")
         return False
     difference = first_difference(dict(settings), stored)
     if store.resume and difference is None:
         return not partials
     if not store.overwrite and store.resume:
         raise MismatchedParts(
-            f"the run in {shown(target.parent)} was trained otherwise: {difference}; resume it with its "
+            f"the run in {shown(target.parent)} has other settings: {difference}; resume it with its "
             "own settings, or train in another folder, or replace it with --overwrite (overwrite=True)"
         )
     if not store.overwrite:
         state = "an unfinished training" if partials else "a training"
         raise UnwritablePlace(
-            f"{shown(target.parent)} holds {state} already; go on with it by --resume (in Python: "
+            f"{shown(target.parent)} already holds {state}; continue it with --resume (in Python: "
             "resume=True), replace it with --overwrite (overwrite=True), or give another folder"
         )
     for path in partials:
@@ -263,7 +263,7 @@ def _is_finished(target: Path, store: Store, settings: Mapping[str, Any], lock: 
 
 
 def _read_settings(path: Path) -> dict[str, Any] | None:
-    """What a training on disk was asked to do; None if there is none."""
+    """The settings of a training run on disk; None if there is none."""
     record = read_sealed(path) or {}
     about = record.get("about") if path.name == PARTIAL else record
     settings = cast("dict[str, Any]", about).get("asked") if isinstance(about, dict) else None
@@ -271,7 +271,7 @@ def _read_settings(path: Path) -> dict[str, Any] | None:
 
 
 def _read_all(folder: Path) -> tuple[Checkpoint | None, str]:
-    """The last checkpoint with the records of all, and its digest."""
+    """The last checkpoint with the records of all checkpoints, and its digest."""
     records: list[Record] = []
     last, previous = None, FIRST
     for file in sorted((folder / CHECKPOINTS).glob("*.safetensors")):
@@ -282,17 +282,17 @@ def _read_all(folder: Path) -> tuple[Checkpoint | None, str]:
 
 
 def read_checkpoint(file: Path, previous: str | None = None) -> Checkpoint:
-    """A checkpoint with its own records; it follows that of the digest ``previous``, if one is given."""
+    """A checkpoint with its own records; it must follow the one with digest ``previous``, if given."""
     arrays, about = read_arrays(file)
     if not file.stem.isdecimal() or len(file.stem) > 18:
         raise CorruptRun(f"{file} is not named after a step; move it elsewhere, or train without resume")
     step = int(file.stem)
     other = about.get("step") != str(step)
     if other and previous is None:
-        raise CorruptRun(f"{file} is no checkpoint of the step that it is named after; restore it")
+        raise CorruptRun(f"{file} is not a checkpoint of the step in its name; restore it")
     if other or previous not in (None, about.get("previous")):
         raise CorruptRun(
-            f"{file} does not follow the checkpoint before it: one was deleted or replaced; restore it, "
+            f"{file} does not follow the previous checkpoint: one was deleted or replaced; restore it, "
             "or train again without resume"
         )
     try:
@@ -307,17 +307,17 @@ def read_checkpoint(file: Path, previous: str | None = None) -> Checkpoint:
     except (KeyError, ValueError) as error:  # MismatchedParts is a ValueError
         reason = str(error).partition(";")[0]
         raise CorruptRun(
-            f"{file} is no whole checkpoint ({reason}); restore it, or train again without resume"
+            f"{file} is not a complete checkpoint ({reason}); restore it, or train again without resume"
         ) from error
 
 
 def read_trace(run: str | Path) -> Trace:
-    """The trace of a finished run folder, which fits the run that is there beside it."""
+    """The trace of a finished run folder; it must match the run beside it."""
     folder = Path(run) / TRAINING
     if not (folder / TRACE).is_file():
         started = any(map(is_partial, find_partials(folder))) if folder.parent.is_dir() else False
-        advice = "it was cut short: train on with resume" if started else "give a folder that train wrote"
-        raise CorruptRun(f"{run} holds no finished training; {advice}")
+        advice = "it was cut short: continue with resume" if started else "give a folder that train wrote"
+        raise CorruptRun(f"{run} does not hold a finished training run; {advice}")
     trace = Trace.load(folder / TRACE)
     if (Path(run) / MANIFEST).is_file():
         _check_origins(Path(run), trace.samples)
@@ -325,7 +325,7 @@ def read_trace(run: str | Path) -> Trace:
 
 
 def _check_origins(run: Path, corpora: Sequence[Samples]) -> None:
-    """Refuse trials beside a run of other samples; what several trials share is looked at once."""
+    """Refuse trials beside a run with other samples; samples shared by several trials are checked once."""
     for samples in {id(corpus): corpus for corpus in corpora}.values():
         check_origin(run, samples)
 
@@ -342,9 +342,9 @@ def _records(arrays: Mapping[str, NDArray[Any]]) -> tuple[Record, ...]:
 
 
 def _line(record: Record) -> str:
-    """Step, loss (mean, min, max over trials) and mean norm of W; null where a number is not finite."""
+    """Step, loss (mean, min, max over trials) and mean norm of W; null if a number is not finite."""
     axes = tuple(range(1, record.weights.ndim))
-    with np.errstate(over="ignore"):  # weights that run away are told as null
+    with np.errstate(over="ignore"):  # diverging weights become null
         norms: Sequence[float] = np.sqrt((record.weights * record.weights).sum(axis=axes)).tolist()
     losses: Sequence[float] = record.losses.tolist()
     numbers = {

@@ -1,4 +1,4 @@
-"""What a run was asked to do, as a JSON record: two runs with equal records take equal steps."""
+"""The settings of a run as a JSON record: runs with equal records take equal steps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -18,7 +18,7 @@ from attomaton.training.models.losses import LOSSES
 from attomaton.training.steps import STEPS, Decay
 
 PACKAGES = ("attomaton", "numpy", "torch")
-"""Other versions of these may round differently."""
+"""Packages whose other versions may round differently."""
 
 
 def describe(value: object) -> Any:
@@ -38,24 +38,24 @@ def describe(value: object) -> Any:
 
 PARTS: tuple[type[Any], ...] = (*EMBEDDINGS, *HEADS.values(), *LOSSES.values(), *STEPS)
 KINDS = {kind.__name__: kind for kind in (AttentionModel, DeepModel, *PARTS, Decay)}
-"""What the record of a stored run can name, listed where each is defined."""
+"""Classes that the record of a stored run can name, listed where each is defined."""
 
 
 @dataclass(frozen=True)
 class Named:
-    """A function of a run that was read from disk: what it was called is known, what it does is not."""
+    """A function of a run read from disk: only its name is known."""
 
     name: str
 
     def __call__(self, *_: object) -> Any:
-        """Say that it cannot be called."""
+        """Raise, since it cannot be called."""
         raise UnsupportedOption(
-            f"the run was made with the function {self.name}, of which only the name was kept; give it again"
+            f"the run used the function {self.name}, of which only the name is stored; pass it again"
         )
 
 
 def restore(record: Any) -> Any:
-    """What :func:`describe` described; functions come back as :class:`Named`."""
+    """The inverse of :func:`describe`; functions become :class:`Named`."""
     if isinstance(record, list):
         return tuple(restore(one) for one in cast("list[Any]", record))
     if not isinstance(record, dict):
@@ -64,8 +64,8 @@ def restore(record: Any) -> Any:
     kind = parts.pop("kind")
     if kind not in KINDS:
         raise UnsupportedOption(
-            f"the run was made with {kind}, a class of your own, which its files do not hold; "
-            f"known are {', '.join(KINDS)}"
+            f"the run used {kind}, a class of your own that its files do not contain; "
+            f"known classes are {', '.join(KINDS)}"
         )
     if isinstance(parts.get("schedule"), str):
         parts["schedule"] = Named(parts["schedule"])
@@ -73,12 +73,12 @@ def restore(record: Any) -> Any:
 
 
 def versions() -> dict[str, str]:
-    """The versions of the packages that decide how results are rounded."""
+    """The versions of the packages that affect rounding."""
     return {package: version(package) for package in PACKAGES}
 
 
 def digest_corpora(corpora: Sequence[Samples]) -> list[str]:
-    """The digest of each corpus; one that occurs several times is read once."""
+    """The digest of each corpus; a corpus that occurs several times is read once."""
     digests: dict[int, str] = {}
     for corpus in corpora:
         if id(corpus) not in digests:
@@ -90,7 +90,7 @@ def digest_corpora(corpora: Sequence[Samples]) -> list[str]:
 
 
 def first_difference(settings: Any, stored: Any, path: str = "") -> str | None:
-    """Where two records differ first, in words; None if nowhere."""
+    """The first difference between two records, in words; None if they are equal."""
     if {type(settings), type(stored)} != {dict}:
         return None if settings == stored else f"{path} is {_short(stored)} there and {_short(settings)} here"
     names: list[str] = [*settings, *stored]

@@ -1,4 +1,4 @@
-"""Weights of many trials in coordinates, W = W_far + Σ place · axis, and Newton's method in them."""
+"""Weights of many trials in coordinates, W = W_far + Σ coordinate · axis, and Newton's method in them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from attomaton.corpora.samples import Samples
 from attomaton.training.models.attention import AttentionModel, Trials, lay_out
 
 NOISE = 1e-13
-"""Differences of losses below this are rounding."""
+"""Differences of losses below this are rounding errors."""
 
 NEGLIGIBLE = 1e-9
-"""Singular values below this, relative to the largest, span nothing."""
+"""Singular values below this, relative to the largest, count as zero."""
 
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -31,8 +31,8 @@ _torch: Any = torch
 class TrialFrame:
     """Coordinates of all trials (b) along m axes of W.
 
-    ``axes`` (b, m, d·d) are orthonormal rows, zero for coordinates that nothing depends on; ``far`` (b, d, d)
-    is W where all coordinates are zero.
+    ``axes`` (b, m, d·d) are orthonormal rows, zero for coordinates without effect; ``far`` (b, d, d)
+    is W at the origin of the coordinates.
     """
 
     batch: Trials
@@ -62,9 +62,9 @@ class TrialFrame:
 
 
 def find_frame(batch: Trials) -> TrialFrame:
-    """Axes of all that training moves: attention does not change with a shift of all scores of a context.
+    """Axes of all directions that training can move: attention is invariant to a shift of a context's scores.
 
-    So gradients lie in the span of (x_t − x̄) x̄ᵀ over all contexts, whatever head and loss.
+    So gradients lie in the span of (x_t − x̄) x̄ᵀ over all contexts, for every head and loss.
     """
     b, _, _, d = batch.keys.shape
     moves = pad_sequence([_distinct_moves(batch, trial) for trial in range(b)], batch_first=True)
@@ -86,9 +86,9 @@ def _distinct_moves(batch: Trials, trial: int) -> Tensor:
 
 
 def solve_downhill(curvature: Tensor, slope: Tensor, floor: Tensor) -> Tensor:
-    """Newton's step −|H|⁻¹ slope, shape (b, m): negative eigenvalues turned round, small ones raised.
+    """Newton's step −|H|⁻¹ slope, shape (b, m): negative eigenvalues change sign, small ones are raised.
 
-    Where no eigenvalue is negative or small, that is −H⁻¹ slope, which takes no eigenvalues.
+    If no eigenvalue is negative or small, this is −H⁻¹ slope, which needs no eigenvalues.
     """
     factor, failed = _linalg.cholesky_ex(curvature)
     if not bool(failed.any()) and bool((factor.diagonal(dim1=1, dim2=2).square() > floor).all()):
@@ -99,7 +99,7 @@ def solve_downhill(curvature: Tensor, slope: Tensor, floor: Tensor) -> Tensor:
 
 
 def shorten(move: Tensor, longest: Tensor) -> Tensor:
-    """Each trial's move, cut to this length, shape (b,)."""
+    """Each trial's move, limited to this length, shape (b,)."""
     return move * torch.clamp(longest / norms(move).clamp_min(TINY), max=1.0)[:, None]
 
 
@@ -111,10 +111,10 @@ def go_down(
     land: Callable[[Tensor], Tensor],
     steepness: Callable[[Tensor, Tensor], Tensor],
 ) -> tuple[Tensor, Tensor]:
-    """Halve each trial's move until its loss falls, or it does not rise and is flatter.
+    """Halve each trial's move until its loss falls, or does not rise and its gradient shrinks.
 
-    ``land`` takes coordinates back to where they may be, ``steepness(slope, place)`` says how far from
-    stationary a trial is, shape (b,). Returns the new coordinates, and which trials moved.
+    ``land`` projects coordinates to the feasible set, ``steepness(slope, place)`` measures how far from
+    stationary a trial is, shape (b,). Returns the new coordinates and which trials moved.
     """
     slope, losses = frame.slope(place)
     steep, still = steepness(slope, place), (move == 0).all(-1)
@@ -140,7 +140,7 @@ def descend(
     enough: float,
     max_steps: int,
 ) -> Tensor:
-    """Newton's method for all trials at once, until each is no steeper than ``enough`` or gets no further.
+    """Newton's method for all trials at once, until each is at most ``enough`` steep or stops improving.
 
     ``find_move(place, slope)`` is the step of each trial, shape (b, m); ``land`` and ``steepness`` are those
     of :func:`go_down`.
@@ -158,12 +158,12 @@ def descend(
 
 
 def norms(rows: Tensor) -> Tensor:
-    """The length of each row, shape (b,)."""
+    """The norm of each row, shape (b,)."""
     return (rows * rows).sum(1).sqrt()
 
 
 FLAT = 1e-12
-"""Curvatures below this are none."""
+"""Curvatures below this count as zero."""
 
 
 def settle_within(
@@ -179,7 +179,7 @@ def settle_within(
     """Minimise L(W_far + V) over V in the span of the axes, by Newton's method from ``start``.
 
     With W_far a large multiple of a Graph-SVM solution and the axes those of its cyclic subspace, V is the
-    finite part: masses below the highest component are gone, and what is left is the loss on reduced data.
+    finite part: masses below the highest component are zero, and the loss on reduced data is left.
     """
     max_steps = whole_number(max_steps, "max_steps", least=1)
     if not axes.shape[1]:

@@ -41,9 +41,9 @@ AnyTrace = TypeVar("AnyTrace", Trace, DeepTrace)
 def describe_unstable(
     model: AttentionModel, step: Step, corpora: Sequence[Samples], tables: Sequence[Float64]
 ) -> str:
-    """Which trials take plain steps beyond the edge of stability, in a sentence; empty if none is known to.
+    """A sentence on trials whose plain gradient steps exceed the edge of stability; empty if none known.
 
-    The edge is known for log-loss, a head that reads the attention mass on the label, and W trained itself.
+    The edge is known for log-loss, a head that reads the attention mass on the label, and unfactored W.
     """
     if not isinstance(step, GradientDescent) or step.normalized or step.momentum or step.schedule is not None:
         return ""
@@ -52,13 +52,13 @@ def describe_unstable(
         return ""
     try:
         passed = list(find_passed(corpora, tables, step.step_size))
-    except (UncertifiedSolution, UnsupportedOption):  # too large to tell, or no certain answer
+    except (UncertifiedSolution, UnsupportedOption):  # too large, or not certified
         return ""
     if not passed:
         return ""
     trial, edge = min(passed, key=lambda pair: pair[1].largest)
     most = f" in {len(passed)} of {len(corpora)} trials (the lowest edge is that of trial {trial})"
-    return f"{edge}{most if len(corpora) > 1 else ''}; take a step size below {edge.largest:.6g}"
+    return f"{edge}{most if len(corpora) > 1 else ''}; choose a step size below {edge.largest:.6g}"
 
 
 SMALL, SMALL_DEEP = 200_000, 400_000
@@ -69,18 +69,18 @@ SMALL, SMALL_DEEP = 200_000, 400_000
 class Watch:
     """When a run is recorded, and what happens at each record.
 
-    Callbacks and the condition to stop are given the steps taken and the mean loss of each trial, shape
+    Callbacks and the stop condition receive the number of steps and the mean loss of each trial, shape
     (n_trials,).
 
     Attributes
     ----------
     callbacks : sequence of callables
         Each is called with ``(step, losses)``: ``TensorBoard(…)``, ``WandB(…)``, ``Trackio(…)`` or your own.
-        A run that was killed and resumed calls again what it had recorded after its last checkpoint.
+        A resumed run repeats the calls for records after its last checkpoint.
     stop : callable, optional
-        ``stop(step, losses)`` ends the run with this record if it is true.
+        The run ends with this record if ``stop(step, losses)`` is true.
     every : int, optional
-        Number of steps between records; None means 200 records in all.
+        Steps between records; None means 200 records in total.
 
     Examples
     --------
@@ -101,12 +101,12 @@ class Watch:
         settle(self, every=None if self.every is None else whole_number(self.every, "every", least=1))
 
     def interval(self, steps: int) -> int:
-        """Steps from one record to the next in a run of ``steps`` steps."""
+        """Steps between records in a run of ``steps`` steps."""
         return max(steps // 200, 1) if self.every is None else self.every
 
 
 class _Options(ReadingOptions, total=False):
-    """How a source is read, and a parameter of :func:`train` with another name."""
+    """Options for reading a source, and an alias of a parameter of :func:`train`."""
 
     step_size: float
 
@@ -123,35 +123,35 @@ def train(
     out: Store | str | PathLike[str] | None = None,
     **options: Unpack[_Options],
 ) -> Trace:
-    """Train one layer of attention on every trial's samples, all trials side by side.
+    """Train one layer of attention on the samples of every trial, all trials in parallel.
 
     Parameters
     ----------
-    samples : Samples, sequence of Samples, or what :func:`~attomaton.learn` reads
-        One corpus for all trials, or one for each.
+    samples : Samples, sequence of Samples, or any source that :func:`~attomaton.learn` reads
+        One corpus for all trials, or one per trial.
     model : AttentionModel
-        Embeddings, head, loss; trial i draws its embeddings and W(0) from the generator (seed, i), so it is
-        the same alone and among others. It also says where PyTorch computes, in float64.
+        Embeddings, head, loss; trial i draws its embeddings and W(0) from the generator (seed, i), so its
+        result does not depend on the other trials. It also sets PyTorch's device; all is in float64.
     step : Step or float
         ``GradientDescent(step_size, normalized=…, momentum=…)`` or ``Adam(step_size)``; a number is the step
-        size of plain gradient descent, and ``step_size=0.5`` says the same.
+        size of plain gradient descent, as is ``step_size=0.5``.
     trials : int, optional
-        Number of trials for one corpus, 1 if not given.
+        Number of trials for one corpus. None means 1.
     watch : Watch, optional
-        After how many steps to record (``Watch(every=10)``), callbacks, and a condition to stop early. None
+        Steps between records (``Watch(every=10)``), callbacks, and a condition to stop early. None
         means 200 records and nothing else.
     out : Store or path, optional
-        Keep trace and checkpoints in this run folder; ``Store(path, resume=True)`` goes on from the last
-        checkpoint, with the same bits as a run that was never interrupted. Schedules, stop conditions and
+        Store trace and checkpoints in this run folder; ``Store(path, resume=True)`` resumes from the last
+        checkpoint, bit for bit like a run that was never interrupted. Schedules, stop conditions and
         embeddings of your own classes are compared by name when a run is resumed.
     **options
-        For a source that is not samples yet: ``window`` (32), ``tokenizer``, ``column``, ``documents`` and
+        For a source other than samples: ``window`` (32), ``tokenizer``, ``column``, ``documents`` and
         ``reading``, as in :func:`~attomaton.learn`.
 
     Warns
     -----
     StepBeyondEdge
-        If plain descent on log-loss will not settle in some trial, because its step size is beyond 2/λ_max.
+        If plain gradient descent on log-loss will not converge in some trial: its step size is above 2/λ_max.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def train(
     rngs = [np.random.default_rng([seed, trial]) for trial in range(len(corpora))]
     tables = [model.embeddings.draw(corpus.n_tokens, rng) for corpus, rng in zip(corpora, rngs, strict=True)]
     starts = [model.draw_start(table.shape[1], rng) for table, rng in zip(tables, rngs, strict=True)]
-    batch = lay_out(model, corpora, tables)  # whatever is wrong is found before anything is written
+    batch = lay_out(model, corpora, tables)  # errors are raised before anything is written
     if run.steps and (unstable := describe_unstable(model, run.step, corpora, tables)):
         warnings.warn(unstable, StepBeyondEdge, stacklevel=2)
     settings = run.describe(model, seed, samples=digest_corpora(corpora))
@@ -197,30 +197,30 @@ def train_deep(
     out: Store | str | PathLike[str] | None = None,
     seed: int = 0,
 ) -> DeepTrace:
-    """Train layers of attention with values, positions and a decoder on every trial's sequences.
+    """Train layers of attention with values, positions and a decoder on the sequences of every trial.
 
-    The loss is the mean of −ln p(next token) over all positions of all sequences, and each step takes all of
-    them. Trials are trained side by side.
+    The loss is the mean of −ln p(next token) over all positions of all sequences; each step uses all of
+    them. Trials are trained in parallel.
 
     Parameters
     ----------
     sequences : int array, shape (n_sequences, window + 1), or sequence of such arrays
-        One corpus, or one for each trial, all of one shape; a corpus that is listed several times is trained
-        from several starts.
+        One corpus, or one per trial, all of the same shape; a corpus that is listed several times is trained
+        from several initial weights.
     model : DeepModel, optional
-        Layers, heads, start; one layer and one head from zero if not given.
+        Layers, heads, initial weights. None means one layer with one head, starting from zero.
     step : Step or float
         ``GradientDescent(step_size, …)``, ``Adam(step_size)`` or another step; a number is the step size of
         plain gradient descent.
     n_tokens : int, optional
-        Size of the vocabulary; one more than the largest token if not given.
+        Size of the vocabulary. None means one more than the largest token.
     watch : Watch, optional
-        After how many steps to record, callbacks, and a condition to stop early. A record holds all weights.
+        Steps between records, callbacks, and a condition to stop early. A record holds all weights.
     out : Store or path, optional
-        Keep trace and checkpoints in this run folder; ``Store(path, resume=True)`` goes on from the last
-        checkpoint, with the same bits as a run that was never interrupted.
+        Store trace and checkpoints in this run folder; ``Store(path, resume=True)`` resumes from the last
+        checkpoint, bit for bit like a run that was never interrupted.
     seed : int
-        Trial i draws its start from the generator (seed, i).
+        Trial i draws its initial weights from the generator (seed, i).
 
     Examples
     --------
@@ -229,7 +229,7 @@ def train_deep(
     >>> trace = train_deep(sequences, DeepModel(n_layers=2), 1.0, steps=20)
     >>> trace.losses[[0, -1], 0].round(2).tolist()
     [1.1, 0.02]
-    >>> trace.at(20).output[0].argmax(axis=1).tolist()  # what follows each token
+    >>> trace.at(20).output[0].argmax(axis=1).tolist()  # the successor of each token
     [1, 2, 0]
     """
     model = DeepModel() if model is None else model
@@ -257,15 +257,15 @@ def train_deep(
 
 
 class TrainingProblem(Protocol):
-    """What is trained: the gradient at some parameters, and what a record keeps of them."""
+    """The problem to train: the gradient at given parameters, and the recorded part of them."""
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
+        """The device of the parameters."""
         ...
 
     def evaluate(self, parameters: Parameters) -> tuple[Parameters, Tensor]:
-        """The gradient by each parameter, and the mean losses, shape (n_trials,)."""
+        """The gradient with respect to each parameter, and the mean losses, shape (n_trials,)."""
         ...
 
     def recorded(self, parameters: Parameters) -> Tensor:
@@ -275,7 +275,7 @@ class TrainingProblem(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class TrainingRun:
-    """The loop itself: gradient, record, move, now and then a checkpoint."""
+    """The loop: gradient, record, move, and a checkpoint at intervals."""
 
     steps: int
     step: Step
@@ -287,12 +287,12 @@ class TrainingRun:
     def of(
         cls, steps: int, step: Step, watch: Watch | None, out: Store | str | PathLike[str] | None
     ) -> "TrainingRun":
-        """The run that these parameters of ``train`` ask for."""
+        """The run defined by these parameters of ``train``."""
         steps, watch = whole_number(steps, "steps", most=MOST_STEPS), Watch() if watch is None else watch
         return cls(steps, step, watch, watch.interval(steps), Store.of(out))
 
     def describe(self, model: object, seed: int, **corpora: Any) -> dict[str, Any]:
-        """Everything that decides the weights, as a JSON record."""
+        """Everything that determines the weights, as a JSON record."""
         return {
             "model": describe(model),
             "step": describe(self.step),
@@ -314,7 +314,7 @@ class TrainingRun:
         corpora: Sequence[Samples] = (),
         threads: int,
     ) -> AnyTrace:
-        """Train from the starts of all trials, or from the last checkpoint, and store the trace."""
+        """Train from the initial weights of all trials, or from the last checkpoint, and store the trace."""
         stacked = [np.stack(part) for part in zip(*starts, strict=True)]
         with open_training(self.store, settings, corpora) as (files, checkpoint):
             with _use_threads(threads), torch.no_grad():
@@ -343,7 +343,7 @@ class TrainingRun:
         return self._walk(problem, files, checkpoint)
 
     def _check(self, checkpoint: Checkpoint, first: Checkpoint, shape: Sequence[int]) -> None:
-        """Refuse a checkpoint that cannot be one of this run, whose weights have this shape."""
+        """Refuse a checkpoint that cannot belong to this run, whose weights have this shape."""
         arrays = (checkpoint.parameters + checkpoint.state, first.parameters + first.state)
         kinds, own_kinds = ([(array.shape, array.dtype) for array in some] for some in arrays)
         steps = [record.step for record in checkpoint.records]
@@ -351,8 +351,8 @@ class TrainingRun:
         rising = all(0 <= before < after for before, after in pairwise([*steps, checkpoint.step + 1]))
         if kinds != own_kinds or not fits or not rising or checkpoint.step > self.steps:
             raise CorruptRun(
-                f"the checkpoint after step {checkpoint.step} is of another run: its arrays, records or "
-                "steps do not fit; restore it, or train again without resume"
+                f"the checkpoint after step {checkpoint.step} belongs to another run: its arrays, records or "
+                "steps do not match; restore it, or train again without resume"
             )
 
     def _walk(
@@ -382,7 +382,7 @@ class TrainingRun:
                 return records
 
     def _tell(self, record: Record, files: TrainingFiles | None) -> bool:
-        """Pass a record on; true if the condition to stop is met."""
+        """Pass on a record; true if the stop condition is met."""
         if files is not None:
             files.tell(record)
         for callback in self.watch.callbacks:
@@ -391,7 +391,7 @@ class TrainingRun:
 
 
 def _chosen_step(step: Step | float | None, options: _Options) -> Step:
-    """The step, given by itself or as a step size."""
+    """The step, given as such or as a step size."""
     if "step_size" not in options:
         return as_step(step)
     if step is not None:
@@ -409,16 +409,16 @@ def _corpora_of_trials(samples: Any, trials: int | None, options: _Options) -> l
         n_trials = 1 if trials is None else whole_number(trials, "trials", least=1, most=MOST_TRIALS)
         return [read_samples(samples, **reading)] * n_trials
     if not corpora:
-        raise InvalidSamples("no corpora are given; give samples, or a list of at least one")
+        raise InvalidSamples("there are no corpora; give samples, or a list of at least one")
     if trials is not None and trials != len(corpora):
         raise UnsupportedOption(
-            f"{len(corpora)} corpora for {trials} trials; give one for each, or one for all"
+            f"{len(corpora)} corpora for {trials} trials; give one per trial, or one for all"
         )
     return corpora
 
 
 def _sequences_of_trials(sequences: Any) -> list[Integers]:
-    """The arrays of a list, or the one that is given itself."""
+    """The arrays of a list, or the array itself."""
     listed = isinstance(sequences, list | tuple | np.ndarray)
     rows = list(cast("Sequence[Any]", sequences)) if listed else []
     depths = {np.ndim(row) for row in rows}
@@ -427,14 +427,14 @@ def _sequences_of_trials(sequences: Any) -> list[Integers]:
     if depths != {2}:
         raise InvalidSamples(
             f"sequences are {show(cast('object', sequences))}; give an array of whole numbers, shape "
-            "(n_sequences, window + 1), or a list of one such array for each trial"
+            "(n_sequences, window + 1), or a list with one such array per trial"
         )
     return [np.asarray(row) for row in rows]
 
 
 @contextmanager
 def _use_threads(number: int) -> Generator[None]:
-    """Let PyTorch use this number of threads; afterwards it has the number it had before."""
+    """Let PyTorch use this number of threads, and restore the previous number afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:
@@ -444,7 +444,7 @@ def _use_threads(number: int) -> Generator[None]:
 
 
 def _tensors(arrays: Sequence[Float64], device: torch.device) -> Parameters:
-    """Copies in PyTorch's own memory: sums may round differently where memory is aligned differently."""
+    """Copies in memory allocated by PyTorch: sums may round differently under another alignment."""
     return tuple(torch.tensor(array, device=device) for array in arrays)
 
 

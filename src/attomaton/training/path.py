@@ -1,7 +1,7 @@
-"""The regularisation path: W_R, the weights of least loss among those of norm at most R, for rising R.
+"""The regularisation path: W_R, the weights of least loss with norm at most R, for increasing R.
 
 While the loss can still fall along some ray, W_R lies on the sphere ‖W‖ = R. There, Newton's method runs
-along the sphere, for all trials at once, from where the last radius ended.
+along the sphere for all trials at once, starting from the result of the previous radius.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ from attomaton.training.models.attention import AttentionModel, lay_out
 from attomaton.training.models.losses import LogLoss
 
 MOST_DIMENSIONS = 64
-"""Axes are dense, of dim² numbers each."""
+"""Limit of dimensions: axes are dense, with dim² numbers each."""
 
 LONGEST = 0.5
-"""Longest step, as a share of the radius."""
+"""Longest step, relative to the radius."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,7 +33,7 @@ class WeightsByRadius:
     Attributes
     ----------
     radii : float64 array, shape (n_radii, n_trials)
-        R, rising.
+        R, ascending.
     weights : float64 array, shape (n_radii, n_trials, dim, dim)
         W_R.
     losses : float64 array, shape (n_radii, n_trials)
@@ -75,18 +75,18 @@ def trace_path(
     samples : sequence of Samples
         The corpus of each trial.
     model : AttentionModel
-        Head and loss; the loss is decreasing. For log-loss with a linear head the minimum is the global one;
-        for others it is the better of two that are reached along the path, from W = 0 and from the path of
+        Head and loss; the loss must be decreasing. For log-loss with a linear head the minimum is global;
+        for others it is the better of two minima along the path, from W = 0 and from the path of
         log-loss.
     tables : sequence of float arrays, shape (n_tokens, dim)
         The embeddings of each trial.
     radii : sequence of float, or float array, shape (n_radii, n_trials)
-        R, rising: the same for all trials, or for each its own. Where all masses but e^-30 have gone where
-        they go, nothing can be told any more.
+        R, ascending: shared by all trials, or one column per trial. Once all masses but e^-30 have
+        converged, larger R give no information.
     rtol : float
-        Largest part of ∇L along the sphere, relative to ‖∇L‖.
+        Tolerance for the part of ∇L along the sphere, relative to ‖∇L‖.
     max_steps : int
-        Newton steps for each radius, at most.
+        Newton steps per radius, at most.
 
     Examples
     --------
@@ -123,14 +123,14 @@ def _check_radii(radii: Sequence[float] | Float64, n_trials: int) -> Float64:
     if levels.shape != (len(levels), n_trials) or not levels.size or not np.isfinite(levels).all():
         raise UnsupportedOption(f"radii have shape {levels.shape}; give finite numbers, one or one per trial")
     if not ((levels[0] > 0).all() and (np.diff(levels, axis=0) > 0).all()):
-        raise UnsupportedOption("radii are not positive and rising; sort them")
+        raise UnsupportedOption("radii must be positive and ascending; sort them")
     return levels
 
 
 def _follow(
     frame: TrialFrame, radii: Float64, rtol: float, max_steps: int, rivals: Sequence[Tensor | None]
 ) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Coordinates, losses and what is left of the slope for each radius; rivals are other starts."""
+    """Coordinates, losses and remaining slope for each radius; rivals are other starting points."""
     place = -frame.slope(torch.zeros(frame.axes.shape[:2], dtype=frame.axes.dtype))[0]
     points: list[tuple[Tensor, Tensor, Tensor]] = []
     for row, rival in zip(radii, rivals, strict=True):
@@ -146,7 +146,7 @@ def _follow(
 
 
 def _descend(frame: TrialFrame, place: Tensor, radius: Tensor, rtol: float, max_steps: int) -> Tensor:
-    """Newton steps on the sphere until every trial is done or gets no further."""
+    """Newton steps on the sphere until every trial converges or stops improving."""
     return descend(
         frame,
         place,
@@ -161,7 +161,7 @@ def _descend(frame: TrialFrame, place: Tensor, radius: Tensor, rtol: float, max_
 def _newton_move(frame: TrialFrame, place: Tensor, slope: Tensor, radius: Tensor) -> Tensor:
     """Newton's step along the sphere, where the curvature is P(∇²L + μ)P with μ = −⟨∇L, W⟩/R².
 
-    μ is added across the sphere, too: the slope has no part there, and a positive curvature stays positive.
+    μ is added across the sphere too: the slope has no component there, and positive curvature stays positive.
     """
     inward = -(slope * place).sum(1) / radius**2
     unit = place / radius[:, None]

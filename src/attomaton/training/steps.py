@@ -1,6 +1,6 @@
-"""Steps: how a gradient moves the parameters. Each matrix of each trial moves by itself.
+"""Steps: how a gradient moves the parameters. Each matrix of each trial moves independently.
 
-A step of steepest descent is the D with ‖D‖ ≤ 1 that the gradient G calls for most, D = argmin ⟨G, D⟩. In
+A steepest-descent step is the D with ‖D‖ ≤ 1 most aligned with −G, D = argmin ⟨G, D⟩, for the gradient G. In
 the max norm (the largest entry) it is −sign G, in the Frobenius norm −G/‖G‖, in the spectral norm (the
 largest singular value) −U Vᵀ with G = U Σ Vᵀ.
 """
@@ -19,12 +19,12 @@ from attomaton.base.options import real_number, settle, show
 
 @dataclass(frozen=True)
 class Decay:
-    """η_t = η t^(−power) at step t = 1, 2, …: what theorems about margins ask for, with a power of ½.
+    """η_t = η t^(−power) at step t = 1, 2, …; theorems about margins require it with a power of ½.
 
     Attributes
     ----------
     power : float
-        From 0, which changes nothing, to 1.
+        From 0 (no decay) to 1.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Decay:
         settle(self, power=real_number(self.power, "power", least=0, most=1))
 
     def __call__(self, step: int) -> float:
-        """The factor of η at a step counted from 0."""
+        """The factor of η at a step, counted from 0."""
         return (step + 1.0) ** -self.power
 
 
@@ -51,23 +51,23 @@ Parameters = tuple[Tensor, ...]
 
 
 LARGEST_STEP = 1e300
-"""The largest step size: beyond it squares of the weights overflow at once."""
+"""The largest step size: above it, squares of the weights overflow at once."""
 
 NEGLIGIBLE = 1e-9
-"""Singular values below this, relative to the largest, are rounding and are left out of U Vᵀ."""
+"""Singular values below this, relative to the largest, are rounding errors and left out of U Vᵀ."""
 
 SHARES = (3.4445, -4.7750, 2.0315)
-"""The polynomial whose repetition brings singular values near 1 (Jordan 2024), as PyTorch has it."""
+"""The polynomial that, iterated, brings singular values near 1 (Jordan 2024), as in PyTorch."""
 
 ROUNDS = 5
-"""How often it is repeated."""
+"""The number of iterations."""
 
 RAISED = {torch.float64: 2.0**400, torch.float32: 2.0**40}
-"""Gradients are raised by this, exactly, before they are squared: small ones would vanish."""
+"""Gradients are scaled up by this power of 2 before squaring, so that small squares do not underflow."""
 
 
 class Step(Protocol):
-    """What turns gradients into new parameters; its state is a tuple of tensors.
+    """Computes new parameters from gradients; its state is a tuple of tensors.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class Step(Protocol):
 
 
 class _Paced:
-    """What every step here has: a step size, its schedule, and running sums or means with momentum."""
+    """Common to all steps here: a step size, its schedule, and running sums or means with momentum."""
 
     step_size: float
     momentum: float
@@ -110,7 +110,7 @@ class _Paced:
         )
 
     def begin(self, parameters: Parameters) -> Parameters:
-        """The state before the first step: zero, and nothing without momentum."""
+        """The state before the first step: zeros, or empty without momentum."""
         return tuple(torch.zeros_like(parameter) for parameter in parameters) if self.momentum else ()
 
     def _average(self, gradients: Parameters, state: Parameters) -> Parameters:
@@ -128,7 +128,7 @@ def _find_pace(step: "_Paced | Adam", number: int) -> float:
 
 @dataclass(frozen=True)
 class GradientDescent(_Paced):
-    """W ← W − η_t v, v the gradient, its direction, or a running sum of it.
+    """W ← W − η_t v, where v is the gradient, its direction, or a running sum of it.
 
     Attributes
     ----------
@@ -201,9 +201,9 @@ class Adam:
     Attributes
     ----------
     betas : tuple of two floats
-        How much of the running means of the gradient and of its square is kept at each step.
+        Decay rates of the running means of the gradient and of its square.
     epsilon : float
-        Added to the root of the mean square. With 0 an entry that never had a gradient does not move.
+        Added to the root of the mean square. With 0, an entry that never had a gradient does not move.
 
     Examples
     --------
@@ -231,13 +231,13 @@ class Adam:
         )
 
     def begin(self, parameters: Parameters) -> Parameters:
-        """Running means of gradients and of their squares, zero."""
+        """Zero running means of gradients and of their squares."""
         return tuple(torch.zeros_like(one) for one in (*parameters, *parameters))
 
     def move(
         self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
     ) -> tuple[Parameters, Parameters]:
-        """New parameters and running means; without ε, those of gradients raised by ``RAISED``."""
+        """New parameters and running means; without ε, those of gradients scaled up by ``RAISED``."""
         size, (slow, slower) = len(parameters), self.betas
         if not self.epsilon:
             gradients = tuple(gradient * RAISED[gradient.dtype] for gradient in gradients)
@@ -261,14 +261,14 @@ class Adam:
 
 @dataclass(frozen=True)
 class SignDescent(_Paced):
-    """W ← W − η_t sign(v), v the gradient or its running mean: steepest descent in the max norm.
+    """W ← W − η_t sign(v), where v is the gradient or its running mean: steepest descent in the max norm.
 
     Attributes
     ----------
     step_size : float
-        η: how far every entry moves whose gradient is not zero.
+        η: how far every entry with a nonzero gradient moves.
     momentum : float
-        v ← momentum · v + (1 − momentum) · gradient; 0 takes the gradient itself.
+        v ← momentum · v + (1 − momentum) · gradient; 0 means the gradient itself.
     schedule : callable, optional
         Step number → factor of η, such as :class:`Decay`.
 
@@ -296,11 +296,11 @@ class SignDescent(_Paced):
 
 @dataclass(frozen=True)
 class SpectralDescent(_Paced):
-    """W ← W − η_t U Vᵀ with v = U Σ Vᵀ the gradient or its running mean: steepest in the spectral norm.
+    """W ← W − η_t U Vᵀ, where v = U Σ Vᵀ is the gradient or its running mean: steepest in the spectral norm.
 
-    With momentum it is what :class:`Muon` approximates.
+    :class:`Muon` approximates it with momentum.
 
-    Fields are those of :class:`SignDescent`; η is every singular value of a step that is not zero.
+    Fields are those of :class:`SignDescent`; every nonzero singular value of a step is η.
 
     Examples
     --------
@@ -329,19 +329,19 @@ class Muon(_Paced):
     """Muon (Jordan 2024), without weight decay: spectral descent with momentum, U Vᵀ by five products.
 
     The formulas are those of ``torch.optim.Muon``: v ← momentum · v + (1 − momentum) · gradient, Nesterov's
-    look ahead, and a polynomial in place of U Vᵀ that brings singular values between about 0.7 and 1.2, not
-    to 1. Here all trials move at once, in the precision of the parameters and however small gradients are.
-    PyTorch takes one matrix after the other, rounds it to bfloat16, and shortens steps where the gradient's
+    lookahead, and a polynomial in place of U Vᵀ that brings singular values between about 0.7 and 1.2, not
+    to 1. Here all trials move at once, in the precision of the parameters, and for gradients of any size.
+    PyTorch takes one matrix at a time, rounds it to bfloat16, and shortens steps where the gradient's
     norm is below 1e-7.
 
     Attributes
     ----------
     momentum : float
-        How much of the running mean is kept at each step.
+        Decay rate of the running mean.
     nesterov : bool
         Whether the gradient is mixed in once more before the step.
     native : bool
-        Let ``torch.optim.Muon`` itself take the steps.
+        Use ``torch.optim.Muon`` itself for the steps.
 
     Examples
     --------
@@ -360,7 +360,7 @@ class Muon(_Paced):
     native: bool = False
 
     def begin(self, parameters: Parameters) -> Parameters:
-        """The running means, zero."""
+        """Zero running means."""
         return tuple(torch.zeros_like(parameter) for parameter in parameters)
 
     def move(
@@ -381,7 +381,7 @@ class Muon(_Paced):
 
 
 def flatten_spectrum(matrices: Tensor) -> Tensor:
-    """U Vᵀ of each matrix U Σ Vᵀ of a batch, shape (b, m, n): every singular value but 0 becomes 1."""
+    """U Vᵀ of each matrix U Σ Vᵀ of a batch, shape (b, m, n): every nonzero singular value becomes 1."""
     largest = matrices.abs().amax((1, 2), keepdim=True)
     parts: Any = cast("Any", torch.linalg).svd(_unit(matrices, largest), full_matrices=False)
     left, values, right = cast("tuple[Tensor, Tensor, Tensor]", tuple(parts))
@@ -390,10 +390,10 @@ def flatten_spectrum(matrices: Tensor) -> Tensor:
 
 
 def near_spectrum(matrices: Tensor) -> Tensor:
-    """What five repetitions of the polynomial make of each matrix: singular values from 0.7 to 1.2."""
+    """Each matrix after five iterations of the polynomial: singular values from 0.7 to 1.2."""
     wide = matrices.shape[1] <= matrices.shape[2]
     flat = matrices if wide else matrices.transpose(1, 2)
-    raised = flat * RAISED[flat.dtype]  # or the squares of small gradients would vanish
+    raised = flat * RAISED[flat.dtype]  # else the squares of small gradients underflow
     flat = _unit(raised, (raised * raised).sum((1, 2), keepdim=True).sqrt())
     first, third, fifth = SHARES
     for _ in range(ROUNDS):
@@ -403,12 +403,12 @@ def near_spectrum(matrices: Tensor) -> Tensor:
 
 
 def _unit(matrices: Tensor, sizes: Tensor) -> Tensor:
-    """Each matrix divided by its size; one of size 0 stays 0."""
+    """Each matrix divided by its size; a matrix of size 0 stays 0."""
     return matrices / torch.where(sizes > 0, sizes, torch.ones_like(sizes))
 
 
 def _reach(matrices: Tensor) -> float:
-    """√max(1, rows/columns), by which PyTorch lengthens the steps of tall matrices."""
+    """√max(1, rows/columns), by which PyTorch scales the steps of tall matrices."""
     return max(1.0, matrices.shape[1] / matrices.shape[2]) ** 0.5
 
 

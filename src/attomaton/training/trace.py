@@ -1,4 +1,4 @@
-"""What a training run leaves: the weights of every trial, of one layer or of all, at recorded steps."""
+"""The result of a training run: the weights of every trial at recorded steps, for one layer or several."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -29,13 +29,13 @@ from attomaton.training.models.embeddings import EmbeddingTable
 from attomaton.training.steps import STEPS, Step
 
 TABLES = ("steps", "weights", "losses", "embeddings")
-"""Fields of a trace that are stored as they are."""
+"""Fields of a trace that are stored unchanged."""
 
 NOT_FINITE = "The loss is not finite. Try a smaller step size."
 
 
 class Record(NamedTuple):
-    """One moment of a run: steps taken, W (n_trials, dim, dim), mean losses (n_trials,).
+    """One record of a run: steps taken, W (n_trials, dim, dim), mean losses (n_trials,).
 
     Examples
     --------
@@ -55,20 +55,20 @@ def _stack(records: Sequence[Record]) -> tuple[Int64, Float64, Float64]:
 
 
 class _Recorded(Tabular):
-    """What traces share: records of all trials by step, drawn, tabled and stored in one way."""
+    """Common to traces: records of all trials by step, with plots, tables and files."""
 
     steps: Int64
     losses: Float64
     about: Mapping[str, Any]
     _holds: ClassVar[str]
-    """What a file of this kind says that it holds."""
+    """The content type in the file's metadata."""
 
     def _norms(self) -> Float64:
         """The norm of the weights, shape (n_records, n_trials)."""
         raise NotImplementedError
 
     def pack(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Arrays and texts to write."""
+        """Arrays and metadata to write."""
         raise NotImplementedError
 
     @classmethod
@@ -77,7 +77,7 @@ class _Recorded(Tabular):
 
     @property
     def n_trials(self) -> int:
-        """How many trials were trained."""
+        """The number of trials."""
         return self.losses.shape[1]
 
     def _check_steps(self) -> Int64:
@@ -89,7 +89,7 @@ class _Recorded(Tabular):
         return steps
 
     def row_of(self, step: int) -> int:
-        """The place of a step among the records, if it was recorded."""
+        """The index of a step among the records; raises if it was not recorded."""
         row = np.flatnonzero(self.steps == step)
         if not len(row):
             raise UnknownToken(f"step {step} was not recorded; trace.steps lists the records")
@@ -99,13 +99,13 @@ class _Recorded(Tabular):
         try:
             value = restore(self.about[name])
         except (AttributeError, KeyError, TypeError) as error:
-            raise CorruptRun(f"the trace does not say what its {name} was ({error}); {MEND}") from error
+            raise CorruptRun(f"the trace does not name its {name} ({error}); {MEND}") from error
         if not isinstance(value, kinds):
-            raise CorruptRun(f"the trace says that its {name} was {value!r}, which is none; {MEND}")
+            raise CorruptRun(f"the trace names {value!r} as its {name}, which is invalid; {MEND}")
         return value
 
     def _table(self) -> pa.Table:
-        """Columns step, trial (int64), loss and norm of the weights (float64): rows are records of trials."""
+        """Columns step, trial (int64), loss and norm of the weights (float64); a row per record and trial."""
         columns = {
             "step": np.repeat(self.steps, self.n_trials),
             "trial": np.tile(np.arange(self.n_trials), len(self.steps)),
@@ -117,7 +117,7 @@ class _Recorded(Tabular):
     def plot(self, ax: Any = None) -> Any:
         """Draw loss and norm of the weights by step, mean ± standard deviation over trials.
 
-        Returns the two matplotlib axes, ``ax`` if they were given.
+        Returns the two matplotlib axes, which are ``ax`` if given.
         """
         with house_axes(ax, height=2 * HEIGHT, n=2) as pair:
             trials = f", mean ± std of {self.n_trials:,} trials" if self.n_trials > 1 else ""
@@ -129,28 +129,28 @@ class _Recorded(Tabular):
         return pair
 
     def save(self, path: str | Path) -> Path:
-        """Write one safetensors file, atomically; of other files in the place, only a trace is replaced."""
+        """Write one safetensors file, atomically; of existing files, only a trace is replaced."""
         return save_arrays(path, *self.pack())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what :meth:`save` wrote; a file that was cut short or altered raises ``CorruptRun``."""
+        """Read a file written by :meth:`save`; a truncated or altered file raises ``CorruptRun``."""
         file = given_path(path, "path")
         if file.is_dir():
             training = file / "training" / "trace.safetensors"
             advice = str(training) if training.is_file() else f"a file that {cls.__name__}.save wrote"
-            raise UnsupportedOption(f"{file} is a folder, and a trace is one file; give {advice}")
+            raise UnsupportedOption(f"{file} is a folder, but a trace is a file; give {advice}")
         arrays, about = read_arrays(file)
         if about.get("holds") != cls._holds:
-            raise CorruptRun(f"{path} holds no {cls._holds}; give a file that {cls.__name__}.save wrote")
+            raise CorruptRun(f"{path} is not a {cls._holds}; give a file that {cls.__name__}.save wrote")
         try:
             record = json.loads(about["about"])
             if not isinstance(record, dict):
-                raise TypeError("what it says about itself is no record")
+                raise TypeError("its metadata is not an object")
             return cls._assemble(arrays, about, cast("dict[str, Any]", record))
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             reason = str(error).partition(";")[0]
-            raise CorruptRun(f"{path} holds no whole trace ({reason}); {MEND}") from error
+            raise CorruptRun(f"{path} does not hold a complete trace ({reason}); {MEND}") from error
 
 
 def _draw(axes: Any, steps: Int64, values: Float64, *, log: bool) -> None:
@@ -186,7 +186,7 @@ class Trace(_Recorded):
     embeddings : float64 array, shape (n_trials, n_tokens, dim)
         E of each trial.
     samples : tuple of Samples
-        What each trial was trained on.
+        The samples of each trial.
     about : mapping
         Model, step and seed as a JSON record.
 
@@ -216,10 +216,10 @@ class Trace(_Recorded):
     _holds = "trace"
 
     def __post_init__(self) -> None:
-        """Refuse parts whose shapes do not fit together."""
+        """Refuse parts whose shapes do not match."""
         steps, n_trials = self._check_steps(), len(self.samples)
         if not n_trials:
-            raise MismatchedParts("a trace needs at least one trial; train some steps")
+            raise MismatchedParts("a trace needs at least one trial; train one")
         dim = np.shape(self.weights)[-1] if np.ndim(self.weights) else 0
         shape = (len(steps), n_trials, dim, dim)
         weights = check_floats(self.weights, shape, "weights", finite=False)
@@ -230,7 +230,7 @@ class Trace(_Recorded):
             raise MismatchedParts(f"embeddings hold numbers above {LARGEST:.0e}; {MEND}")
         if len(sizes) > 1:
             raise MismatchedParts(
-                "the trials of a trace have vocabularies of different sizes; trace them apart"
+                "the trials of a trace have vocabularies of different sizes; trace them separately"
             )
         keep_checked(self, steps=steps, weights=weights, losses=losses, embeddings=tables)
 
@@ -242,7 +242,7 @@ class Trace(_Recorded):
         samples: Sequence[Samples],
         about: Mapping[str, Any],
     ) -> "Trace":
-        """The records one after the other."""
+        """A trace from a sequence of records."""
         return cls(*_stack(records), embeddings, tuple(samples), about)
 
     def __repr__(self) -> str:
@@ -252,7 +252,7 @@ class Trace(_Recorded):
         return np.linalg.norm(self.weights, axis=(2, 3))
 
     def summary(self) -> dict[str, Any]:
-        """What the run came to: counts, and mean losses and norm over the trials; None is not finite."""
+        """Counts, and mean losses and norm over the trials; None for numbers that are not finite."""
         first, last = (float(self.losses[row].mean()) for row in (0, -1))
         norms = [float((weights**2).sum() ** 0.5) for weights in self.weights[-1]]
         return {
@@ -279,21 +279,21 @@ class Trace(_Recorded):
     def model(self) -> AttentionModel:
         """The layer that was trained."""
         model: AttentionModel = self._restore("model", (AttentionModel,))
-        if isinstance(model.embeddings, EmbeddingTable):  # of which the record holds a digest only
+        if isinstance(model.embeddings, EmbeddingTable):  # the record holds only its digest
             return replace(model, embeddings=EmbeddingTable(self.embeddings[0]))
         return model
 
     @cached_property
     def step(self) -> Step:
-        """How the gradient moved it."""
+        """The step that was used."""
         return self._restore("step", STEPS)
 
     def at(self, step: int) -> Float64:
-        """W of all trials after ``step`` steps, shape (n_trials, dim, dim), if it was recorded."""
+        """W of all trials after ``step`` steps, shape (n_trials, dim, dim); the step must be recorded."""
         return self.weights[self.row_of(step)]
 
     def pack(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Arrays and texts to write; corpora that several trials share are among them once."""
+        """Arrays and metadata to write; corpora shared by several trials are stored once."""
         corpora = list({id(samples): samples for samples in self.samples}.values())
         number = {id(samples): place for place, samples in enumerate(corpora)}
         arrays: dict[str, Any] = {name: getattr(self, name) for name in TABLES}
@@ -326,11 +326,11 @@ class DeepTrace(_Recorded):
     steps : int64 array, shape (n_records,)
         Steps taken before each record; the first is 0.
     numbers : float64 array, shape (n_records, n_trials, n_numbers)
-        All weights one after the other; :meth:`at` has them by name.
+        All weights, parameter after parameter; :meth:`at` gives them by name.
     losses : float64 array, shape (n_records, n_trials)
         The mean of −ln p(next token) over all positions.
     sequences : int64 array, shape (n_trials, n_sequences, window + 1)
-        What each trial was trained on.
+        The sequences of each trial.
     about : mapping
         Model, step and seed as a JSON record.
 
@@ -356,10 +356,10 @@ class DeepTrace(_Recorded):
     _holds = "deep trace"
 
     def __post_init__(self) -> None:
-        """Refuse parts whose shapes do not fit together."""
+        """Refuse parts whose shapes do not match."""
         steps, tokens = self._check_steps(), np.asarray(self.sequences)
         if tokens.ndim != 3 or not tokens.size:
-            raise MismatchedParts("a trace needs sequences of at least one trial")
+            raise MismatchedParts("a trace needs sequences for at least one trial")
         check_ids(check_int64(tokens.ravel(), "sequences"), self.n_tokens, "sequences")
         shape = (len(steps), len(tokens))
         size = np.shape(self.numbers)[-1] if np.ndim(self.numbers) else 0
@@ -371,7 +371,7 @@ class DeepTrace(_Recorded):
     def from_records(
         cls, records: Sequence[Record], sequences: Int64, n_tokens: int, about: Mapping[str, Any]
     ) -> "DeepTrace":
-        """The records one after the other; their weights have shape (n_trials, n_numbers)."""
+        """A trace from a sequence of records; their weights have shape (n_trials, n_numbers)."""
         return cls(*_stack(records), sequences, n_tokens, about)
 
     def __repr__(self) -> str:
@@ -385,12 +385,12 @@ class DeepTrace(_Recorded):
 
     @cached_property
     def model(self) -> DeepModel:
-        """What was trained."""
+        """The model that was trained."""
         return self._restore("model", (DeepModel,))
 
     @cached_property
     def step(self) -> Any:
-        """How the gradient moved it."""
+        """The step that was used."""
         return self._restore("step", (object,))
 
     @property
@@ -399,7 +399,7 @@ class DeepTrace(_Recorded):
         return float(self.step.step_size)
 
     def at(self, step: int) -> DeepWeights:
-        """W, P, V and W_O of all trials after ``step`` steps, if that was recorded."""
+        """W, P, V and W_O of all trials after ``step`` steps; the step must be recorded."""
         return self.model.unpack(self.numbers[self.row_of(step)], n_tokens=self.n_tokens, window=self.window)
 
     def _norms(self) -> Float64:
@@ -409,7 +409,7 @@ class DeepTrace(_Recorded):
         first, last = (float(self.losses[row].mean()) for row in (0, -1))
         rows = [
             ("trials", f"{self.n_trials:,}"),
-            ("sequences of each", f"{self.sequences.shape[1]:,} of {self.window:,} tokens"),
+            ("sequences per trial", f"{self.sequences.shape[1]:,} of {self.window:,} tokens"),
             ("tokens", f"{self.n_tokens:,}"),
             ("layers, heads", f"{self.model.n_layers:,}, {self.model.n_heads:,}"),
             ("steps", f"{self.steps[-1]:,}"),
@@ -420,7 +420,7 @@ class DeepTrace(_Recorded):
         return [Grid("Training of a deep model", ["", ""], rows), *unstable]
 
     def pack(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Arrays and texts to write."""
+        """Arrays and metadata to write."""
         arrays = {name: getattr(self, name) for name in ("steps", "numbers", "losses", "sequences")}
         n_tokens, record = json.dumps(self.n_tokens), json.dumps(dict(self.about))
         return arrays, {"holds": self._holds, "n_tokens": n_tokens, "about": record}
@@ -431,5 +431,5 @@ class DeepTrace(_Recorded):
     ) -> "DeepTrace":
         n_tokens = json.loads(about["n_tokens"])
         if not isinstance(n_tokens, int):
-            raise TypeError("what it says about itself is no record")
+            raise TypeError("its metadata is not an object")
         return cls(about=record, n_tokens=n_tokens, **arrays)

@@ -1,1 +1,1 @@
-"""The beginning of training (arXiv 2601.19208): published curves, how long they last, how attention turns."""
+"""The beginning of training (arXiv 2601.19208): published curves, how long they hold, how attention turns."""

@@ -1,8 +1,8 @@
-"""The published curves: cosines of every layer's weights and their forecast, over training.
+"""The published curves: cosines of every layer's weights with their forecast, over training.
 
 Settings: ``tokenizer``, ``n_tokens``, ``window`` and ``n_sequences`` (the corpus), ``n_layers``,
-``step_sizes``, ``epochs``, ``steps_per_epoch``, ``every`` (steps between records), ``marks`` (the epochs of
-the table) and ``published`` (least cosines by step size, epoch and weights).
+``step_sizes``, ``epochs``, ``steps_per_epoch``, ``every`` (steps between records), ``marks`` (epochs in
+the table) and ``published`` (smallest cosines by step size, epoch and weights).
 """
 
 from functools import partial
@@ -36,7 +36,7 @@ SCHEMA = pa.schema(
 
 
 def run_curves(settings: Settings, progress: Progress) -> Page:
-    """Train once with each step size, and hold every layer against the forecast of the corpus."""
+    """Train once with each step size, and compare every layer with the forecast from the corpus."""
     parts = Parts(settings.get("work"))
     asked = {name: settings[name] for name in ("tokenizer", "n_tokens", "window")}
     progress("reading", 0, 0)
@@ -51,7 +51,7 @@ def run_curves(settings: Settings, progress: Progress) -> Page:
 
 
 def _asked(settings: Settings, text: Sequences, size: float) -> dict[str, Any]:
-    """What decides the numbers of one run."""
+    """The settings that determine the numbers of one run."""
     names = ("n_layers", "epochs", "steps_per_epoch", "every", "n_sequences", "seed", "tokenizer")
     return {name: settings[name] for name in names} | {
         "step_size": size,
@@ -78,7 +78,7 @@ def _train(settings: Settings, text: Sequences, size: float) -> dict[str, Any]:
 
 
 def measured(agreement: Agreement) -> dict[str, Any]:
-    """The numbers of a run with one trial and one head, from the first record with a forecast of W on."""
+    """The numbers of a run with one trial and one head, from the first record with a forecast of W."""
     trace = agreement.trace
     kept = np.flatnonzero(np.isfinite(agreement.near["attention"].cosine).all(axis=(1, 2, 3)))
     lists: dict[str, Any] = {"steps": trace.steps[kept].tolist(), "losses": trace.losses[kept, 0].tolist()}
@@ -113,7 +113,7 @@ def _verdict(size: float, record: dict[str, Any]) -> Verdict:
 
 
 def _table(settings: Settings, runs: dict[float, dict[str, Any]]) -> Grid:
-    """The least cosine of any layer up to each mark, beside what was published."""
+    """The smallest cosine of any layer up to each mark, beside the published value."""
     published = {(setting["step_size"], setting["epoch"]): setting for setting in settings["published"]}
     rows: list[list[str]] = []
     for size, run in runs.items():
@@ -128,7 +128,7 @@ def _table(settings: Settings, runs: dict[float, dict[str, Any]]) -> Grid:
             row += [f"{least[name]:.4f}" for name in WEIGHTS]
             rows.append([*row, told.get("said", "")])
     headers = ["step size", "epochs", "loss", *WEIGHTS.values(), "published"]
-    return Grid("Least cosine of any layer and the forecast, up to an epoch", headers, rows)
+    return Grid("Smallest cosine of any layer with the forecast, up to an epoch", headers, rows)
 
 
 def _numbers(settings: Settings, runs: dict[float, dict[str, Any]]) -> pa.Table:
@@ -151,7 +151,7 @@ def _numbers(settings: Settings, runs: dict[float, dict[str, Any]]) -> pa.Table:
 
 
 def _draw(settings: Settings, runs: dict[float, dict[str, Any]], path: Path, *, caption: str) -> list[Path]:
-    """A row for each kind of weights, a column for each step size."""
+    """One row per kind of weights, one column per step size."""
     floors = {size: min(min(map(min, run["cosine"][name])) for name in WEIGHTS) for size, run in runs.items()}
     panels = [
         LinePanel(

@@ -1,7 +1,7 @@
-"""First against last on a text: which queries keep what they look at first, and which must turn.
+"""Beginning and end on a text: which queries keep the tokens they attend to first, and which must turn.
 
-Settings: ``tokenizer``, ``tokenised`` (endings of files whose tokens stand between blanks already),
-``n_tokens`` and ``window``; ``shown``, how many queries of each kind are named.
+Settings: ``tokenizer``, ``tokenised`` (endings of files whose tokens are already separated by spaces),
+``n_tokens`` and ``window``; ``shown``, how many queries of each kind are listed.
 """
 
 from functools import partial
@@ -21,7 +21,7 @@ from attomaton_experiments.settings import Settings
 
 
 def run_ends(settings: Settings, progress: Progress) -> Page:
-    """Learn the limit and the beginning of one text, and compare them query by query."""
+    """Compute the limit and the beginning of one text, and compare them query by query."""
     progress("reading", 0, 0)
     told = Path(settings["source"]).suffix in settings["tokenised"]
     tokenizer = "word" if told else settings["tokenizer"]
@@ -33,7 +33,7 @@ def run_ends(settings: Settings, progress: Progress) -> Page:
     ends = compare_ends(automaton, Beginning(beginning.statistics, vocabulary))
     name = Path(settings["source"]).name
     caption = (
-        f"{name}: {len(documents.ids):,} tokens, {len(vocabulary):,} different ones, window "
+        f"{name}: {len(documents.ids):,} tokens, {len(vocabulary):,} distinct, window "
         f"{settings['window']}; {len(ends):,} queries with at least 5 tokens to order"
     )
     return render_figure(
@@ -49,7 +49,7 @@ def run_ends(settings: Settings, progress: Progress) -> Page:
 
 
 def _counts(ends: Ends) -> Grid:
-    """Queries and positions by what becomes of them."""
+    """Queries and positions by outcome."""
     told = np.isfinite(ends.agreements)
     bags = {"keep": ends.keeps, "turn": ends.turns, "neither": ~(ends.keeps | ends.turns)}
     whole = max(int(ends.samples.sum()), 1)
@@ -64,7 +64,7 @@ def _counts(ends: Ends) -> Grid:
         for name, chosen in bags.items()
     ]
     headers = ["queries that", "number", "of the queries", "of the positions", "median agreement"]
-    return Grid("What becomes of the first looks", headers, rows)
+    return Grid("Whether queries keep their first attention", headers, rows)
 
 
 def _median(ends: Ends, chosen: Bool) -> str:
@@ -72,7 +72,7 @@ def _median(ends: Ends, chosen: Bool) -> str:
 
 
 def _examples(ends: Ends, course: str, count: int) -> Grid:
-    """The most frequent queries of a kind: what each looks at first, and what it ends with."""
+    """The most frequent queries of a kind: the first and the last token that each attends to most."""
     chosen = np.flatnonzero(ends.keeps if course == "keep" else ends.turns)
     order = chosen[np.argsort(-ends.samples[chosen], kind="stable")][:count]
     names = ends.vocabulary.tokens if ends.vocabulary is not None else [str(query) for query in ends.queries]
@@ -86,14 +86,14 @@ def _examples(ends: Ends, course: str, count: int) -> Grid:
         ]
         for place in order.tolist()
     ]
-    headers = ["query", "positions", "agreement", "first looks at", "ends with"]
+    headers = ["query", "positions", "agreement", "first attends to", "ends with"]
     return Grid(f"Frequent queries that {course}", headers, rows)
 
 
 def _draw(ends: Ends, path: Path, *, caption: str) -> list[Path]:
     told = np.isfinite(ends.agreements)
     course = np.where(ends.keeps, 0, np.where(ends.turns, 1, 2))
-    names = ("keeps what it looks at first", "turns", "neither, as far as one can tell")
+    names = ("keeps its first attention", "turns", "neither, significantly")
     return draw_bags(
         ends.samples[told].astype(np.float64),
         ends.agreements[told],

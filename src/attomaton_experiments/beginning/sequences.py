@@ -1,4 +1,4 @@
-"""Texts as sequences of one length over their most frequent words."""
+"""Texts as sequences of equal length over their most frequent words."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +18,11 @@ class Sequences:
     Attributes
     ----------
     name : str
-        Name of the file or folder that was read.
+        Name of the file or folder.
     table : int64 array, shape (n_sequences, window + 1)
-        Tokens, and the last next token.
+        Tokens; the last column is only a label.
     vocabulary : Vocabulary
-        Words by falling frequency, and last the token of all others.
+        Words by decreasing frequency, and last the token for all others.
     """
 
     name: str
@@ -35,10 +35,10 @@ class Sequences:
         return len(self.vocabulary)
 
     def some(self, count: int, seed: Any) -> Int64:
-        """So many of them, drawn without putting back; shape (count, window + 1)."""
+        """A random sample without replacement, shape (count, window + 1)."""
         if count > len(self.table):
             raise UnsupportedOption(
-                f"{self.name} has {len(self.table):,} sequences, {count:,} are asked for; give a longer text"
+                f"{self.name} has {len(self.table):,} sequences, but {count:,} are needed; give a longer text"
             )
         return self.table[np.random.default_rng(seed).choice(len(self.table), count, replace=False)]
 
@@ -48,7 +48,7 @@ def read_frequent(source: Path, n_tokens: int, tokenizer: str) -> tuple[Document
     documents = read_corpus(source, tokenizer=tokenizer)
     vocabulary = documents.vocabulary
     if vocabulary is None:
-        raise UnsupportedOption(f"{source} holds ids and no text; give a text")
+        raise UnsupportedOption(f"{source} holds ids, not text; give a text")
     counts = np.bincount(documents.ids, minlength=len(vocabulary))
     frequent = Frequent.among(counts, n_tokens - 1)
     chosen: list[int] = frequent.kept.tolist()
@@ -57,7 +57,7 @@ def read_frequent(source: Path, n_tokens: int, tokenizer: str) -> tuple[Document
 
 
 def read_sequences(source: Path, n_tokens: int, window: int, tokenizer: str) -> Sequences:
-    """The sequences of a text: every document is cut from its beginning, and what is left is left out."""
+    """The sequences of a text: every document is cut from its beginning, and the remainder is dropped."""
     documents, vocabulary = read_frequent(source, n_tokens, tokenizer)
     starts = cut_documents(documents.offsets, window)
     table = documents.ids[starts[:, None] + np.arange(window + 1)].astype(np.int64)

@@ -1,9 +1,9 @@
-"""How long the forecast of the first steps lasts on a text: over subsamples, step sizes, starts and depths.
+"""How long the forecast of the first steps holds on a text: over subsamples, step sizes, starts and depths.
 
 Settings: ``tokenizer``, ``n_tokens``, ``window`` and ``n_sequences`` (the corpus); ``n_layers``,
-``step_size``, ``steps`` and ``every`` (the run); ``trials`` (subsamples) and ``courses`` (of how many of them
-the course is followed too); ``step_sizes``, ``starts`` and ``depths`` (of one more run each); ``marks`` (the
-steps of the table).
+``step_size``, ``steps`` and ``every`` (the run); ``trials`` (subsamples) and ``courses`` (for how many of
+them the course is computed too); ``step_sizes``, ``starts`` and ``depths`` (of one more run each); ``marks``
+(steps in the table).
 """
 
 from dataclasses import asdict, dataclass
@@ -31,12 +31,12 @@ from attomaton_experiments.parts import Parts
 from attomaton_experiments.settings import Settings
 
 SHOWN = 6
-"""Keys that are named as those that attention turns to."""
+"""Number of keys listed as those that attention turns to."""
 
 
 @dataclass(frozen=True)
 class TurnRun:
-    """One run: which subsample, how deep, how far, from where, and whether its course is followed too."""
+    """One run: subsample, depth, step size, steps, start, and whether its course is computed too."""
 
     trial: int
     n_layers: int
@@ -69,7 +69,7 @@ def run_turn(settings: Settings, progress: Progress) -> Page:
 
 
 def list_runs(settings: Settings) -> dict[str, TurnRun]:
-    """Every run by its name: the subsamples, then what else is varied on the first of them."""
+    """Every run by its name: the subsamples, then the variations on the first of them."""
     layers, size, steps, every = (settings[name] for name in ("n_layers", "step_size", "steps", "every"))
     runs = {
         f"subsample {trial}": TurnRun(trial, layers, size, steps, every, course=trial < settings["courses"])
@@ -86,7 +86,7 @@ def list_runs(settings: Settings) -> dict[str, TurnRun]:
 
 
 def _train(settings: Settings, text: Sequences, asked: TurnRun) -> dict[str, Any]:
-    """Losses, cosines with the forecast and with the course, verdicts, and what attention turns to."""
+    """Losses, cosines with the forecast and with the course, verdicts, and the keys attention turns to."""
     sequences = text.some(settings["n_sequences"], [settings["seed"], asked.trial])
     trace = train_deep(
         sequences,
@@ -120,7 +120,7 @@ def _train(settings: Settings, text: Sequences, asked: TurnRun) -> dict[str, Any
 
 
 def _name_keys(agreement: Agreement, text: Sequences) -> dict[str, list[str]]:
-    """The keys that all queries together look at most and least, at first and in each layer at the end."""
+    """The keys with the highest and lowest mean score over queries, at first and in each layer at the end."""
     trace, told = agreement.trace, agreement.beginnings[0].statistics
     queries = np.asarray(told.counts.sum(axis=1)).ravel() / told.n_positions
     last = trace.at(int(trace.steps[-1])).attention[0, :, 0]
@@ -130,6 +130,6 @@ def _name_keys(agreement: Agreement, text: Sequences) -> dict[str, list[str]]:
 
 
 def _extremes(score: Float64, seen: Any, text: Sequences) -> list[str]:
-    """The names of the highest keys and, after them, of the lowest."""
+    """The names of the highest keys, followed by those of the lowest."""
     order = np.argsort(-np.where(seen, score, 0.0), kind="stable").tolist()
     return [text.vocabulary.tokens[key] for key in (*order[:SHOWN], *order[: -SHOWN - 1 : -1])]

@@ -1,4 +1,4 @@
-"""The page of the turn: cosines by step, the turn and its spread, how long the forecast lasts, a figure."""
+"""The page of the turn: cosines by step, the turn and its spread, how long the forecast holds, a figure."""
 
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ SCHEMA = pa.schema(
 
 
 def render_turn(settings: Settings, text: Sequences, runs: Runs) -> Page:
-    """The page of all runs, by name; those of subsamples first."""
+    """The page of all runs, by name; subsamples first."""
     samples = {name: run for name, run in runs.items() if name.startswith("subsample")}
     caption = (
         f"{settings['n_layers']} layers of attention on {text.name}: {len(samples)} subsamples of "
@@ -71,9 +71,7 @@ def _cosines(settings: Settings, samples: Runs) -> Grid:
         if mark in steps
     ]
     headers = ["step", "loss", *(f"cos {sign}" for sign in WEIGHTS.values()), "cos W, course"]
-    return Grid(
-        "Cosine of W and the others with their forecast, by layer, medians over subsamples", headers, rows
-    )
+    return Grid("Cosine of weights with their forecast, by layer, medians over subsamples", headers, rows)
 
 
 def _turns(samples: Runs) -> Grid:
@@ -95,7 +93,7 @@ def _spread(found: Any) -> list[str]:
 
 
 def _lasting(runs: Runs) -> Grid:
-    """How far each run is foretold: the last record at which every layer's W is along Q̄ so far."""
+    """How long each run follows its forecast: the last record up to which every layer's W is along Q̄."""
     named = {"subsample 0": "as above, first subsample"} | {one: one for one in runs if "sub" not in one}
     rows: list[list[str]] = []
     for name, shown in named.items():
@@ -112,13 +110,13 @@ def _lasting(runs: Runs) -> Grid:
         "run",
         "step size",
         "start",
-        *(f"last step with cos ≥ {one:g} (loss fallen)" for one in LEVELS),
+        *(f"last step with cos ≥ {one:g} (fall of the loss)" for one in LEVELS),
     ]
-    return Grid("How long the forecast of W lasts", [*headers, "least cos with the course"], rows)
+    return Grid("How long the forecast of W holds", [*headers, "smallest cos with the course"], rows)
 
 
 def _last_above(values: Any, level: float) -> int | None:
-    """The last record before the first fall below a level, once it was reached; None if it never was."""
+    """The last record before the first fall below a level, once reached; None if it never was."""
     above = np.flatnonzero(values >= level)
     if not len(above):
         return None
@@ -127,7 +125,7 @@ def _last_above(values: Any, level: float) -> int | None:
 
 
 def _keys(samples: Runs) -> Grid:
-    """What all queries together look at, at first and at the end, on the first subsample."""
+    """The keys that all queries together attend to, at first and at the end, on the first subsample."""
     keys: dict[str, list[str]] = next(iter(samples.values()))["keys"]
     rows = [
         [
@@ -143,7 +141,7 @@ def _keys(samples: Runs) -> Grid:
 
 
 def _verdicts(samples: Runs) -> list[Verdict]:
-    """Each claim on the worst subsample that it applies to."""
+    """The worst verdict on each claim over the subsamples it applies to."""
     found: dict[str, list[dict[str, Any]]] = {}
     for run in samples.values():
         for record in run["verdicts"]:
@@ -203,7 +201,7 @@ def _draw(runs: Runs, path: Path, *, caption: str) -> list[Path]:
 
 
 def _turning(samples: Runs, steps: list[float]) -> list[Line]:
-    """W against Q̄, each subsample and the median, and against its course."""
+    """Cosines of W with Q̄, for each subsample and the median, and with its course."""
     single = [
         Line("", steps, layer, place % 4, 2)
         for run in samples.values()
@@ -218,7 +216,7 @@ def _turning(samples: Runs, steps: list[float]) -> list[Line]:
 
 
 def _starts(runs: Runs) -> list[Line]:
-    """The worst layer from each Gaussian start."""
+    """The worst layer for each Gaussian start."""
     chosen = {name: run for name, run in runs.items() if name.startswith("start")}
     least = {name: np.min(run["cosine"]["attention"], axis=0).tolist() for name, run in chosen.items()}
     return [

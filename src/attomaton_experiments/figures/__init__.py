@@ -1,1 +1,1 @@
-"""What only experiments draw: panels of trials, grids, maps, bags, heads."""
+"""Figures for experiments only: panels of trials, grids, maps, bags, heads."""

@@ -1,4 +1,4 @@
-"""Items of a few kinds: how many there are along one axis, and where each stands on two."""
+"""Items of a few kinds: a histogram along one axis, and a scatter plot on two."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,17 +21,17 @@ def draw_bags(
     Parameters
     ----------
     weight : float64 array, shape (n,)
-        How much each item counts, above 0; along a logarithmic axis.
+        The weight of each item, above 0; on a logarithmic axis.
     agreement : float64 array, shape (n,)
         From −1 to 1.
     kind : int64 array, shape (n,)
         The number of each item's kind.
     path : Path
-        Where, without ending.
+        The output path, without extension.
     names : sequence of str
-        What the kinds are called, at most three.
+        The names of the kinds, at most three.
     caption : str
-        What stands below.
+        The caption.
     """
     title = wrap_caption(caption)
     chosen = [kind == number for number in range(len(names))]
@@ -42,13 +42,13 @@ def draw_bags(
         above.hist(
             [agreement[one] for one in chosen], bins, stacked=True, color=COLOURS[: len(names)], label=names
         )
-        above.set_title("queries by agreement of first and last", loc="left")
+        above.set_title("queries by agreement of beginning and end", loc="left")
         for one, colour, mark in zip(chosen, COLOURS, MARKS, strict=False):
             below.plot(
                 agreement[one], weight[one], mark, color=colour, markersize=2, alpha=0.5, markeredgewidth=0
             )
         below.set_yscale("log")
-        below.set_title("how often each query stands at a position", loc="left")
+        below.set_title("how often each query occurs", loc="left")
         below.set_xlabel("rank agreement of Q̄'s row and W_svm's column")
         below.set_xlim(-1, 1)
         return finish_figure(figure, path, caption="\n".join(title), n_columns=1)

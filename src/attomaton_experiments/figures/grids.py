@@ -1,4 +1,4 @@
-"""Numbers between 0 and 1 as shaded grids with their values written in, several beside each other."""
+"""Numbers between 0 and 1 as shaded grids with their values, side by side."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from attomaton.base import TWO_COLUMNS, paper_style, wrap_caption
 from attomaton.report import hide_rest, new_figure, save_figure
 
 ROW = 0.17
-"""Inches of one row of a grid."""
+"""Height in inches of one row of a grid."""
 
 
 @dataclass(frozen=True)
@@ -19,15 +19,15 @@ class GridFigure:
     Attributes
     ----------
     title : str
-        What it shows.
+        The title.
     rows, columns : sequences of str
         Their names.
     values : sequence of sequences of float or None
-        One for each row and column, between 0 and 1; None is left white.
+        One per row and column, between 0 and 1; None is left white.
     marked : sequence of (int, int)
         Cells to frame.
     borders : sequence of int
-        Rows before which a line is drawn.
+        Rows preceded by a line.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""How utility and attention during training foretell where heads look at the end."""
+"""How well utility and attention during training predict where heads look at the end."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,13 +9,13 @@ import numpy as np
 from attomaton.report import Line, LinePanel, draw_lines
 
 NAMES = ("utility", "pattern")
-"""What is followed; a pattern is what heads looked like at the step."""
+"""The curves; a pattern is the attention of heads at the step."""
 
 
 def draw_study(records: Sequence[Mapping[str, Any]], path: Path, *, caption: str) -> list[Path]:
-    """A panel for each model: what utility and the pattern of each step explain of the last pattern.
+    """One panel per model: the share of the last pattern explained by utility and pattern at each step.
 
-    ``records`` have ``variant``, ``step``, ``utility`` and ``pattern``, one for each head, seed and step.
+    ``records`` have ``variant``, ``step``, ``utility`` and ``pattern``, one per head, seed and step.
     """
     panels: list[LinePanel] = []
     for variant in dict.fromkeys(record["variant"] for record in records):

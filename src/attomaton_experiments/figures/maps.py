@@ -11,7 +11,7 @@ from attomaton.base import LIGHT, Float64, drawable, paper_style, wrap_caption
 from attomaton.report import hide_rest, new_figure, save_figure
 
 SIDE = 1.5
-"""Inches of one map."""
+"""Size of one map in inches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,9 +21,9 @@ class MapPanel:
     Attributes
     ----------
     title : str
-        What is shown.
+        The title.
     masses : float64 array, shape (n, n)
-        Rows the queries, columns the keys; what is above the diagonal is left grey.
+        Rows are queries, columns keys; entries above the diagonal are grey.
     tokens : sequence of str
         The token of each row and column.
     """
@@ -34,9 +34,9 @@ class MapPanel:
 
 
 def draw_maps(panels: Sequence[MapPanel], path: Path, *, caption: str, n_columns: int = 2) -> list[Path]:
-    """Draw the maps row by row in one scale of colours; write ``path`` as PNG and PDF.
+    """Draw the maps row by row on one colour scale; write ``path`` as PNG and PDF.
 
-    Tokens stand at the left of each row of maps and below each column of them, so the maps of a row, and
+    Tokens are shown at the left of each row of maps and below each column, so the maps of a row, and
     those of a column, should have the same tokens.
     """
     n_rows = -(-len(panels) // n_columns)
@@ -60,7 +60,7 @@ def draw_maps(panels: Sequence[MapPanel], path: Path, *, caption: str, n_columns
 
 
 def _draw(axis: Any, panel: MapPanel) -> Any:
-    """Colours run with the square root, which tells small masses apart."""
+    """Colours follow the square root, which separates small masses."""
     from matplotlib.colors import PowerNorm
 
     masses = np.ma.masked_array(panel.masses, np.triu(np.ones(panel.masses.shape, bool), 1))
@@ -72,6 +72,6 @@ def _draw(axis: Any, panel: MapPanel) -> Any:
     axis.set_yticks(places, names, fontsize=size, parse_math=False)
     axis.tick_params(length=0, pad=1.5)
     axis.set_title(panel.title)
-    axis.set_facecolor(LIGHT)  # what no query sees
+    axis.set_facecolor(LIGHT)  # hidden from all queries
     axis.spines[:].set_visible(False)
     return image

@@ -1,4 +1,4 @@
-"""One curve a panel with its spread over trials, for a paper's column."""
+"""One curve per panel with its spread over trials, for a paper's column."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,21 +19,21 @@ class Panel:
     Attributes
     ----------
     title : str
-        What is shown.
+        The title.
     at : float64 array, shape (n_records,)
-        Where it was measured.
+        The coordinates of the records.
     values : float64 array, shape (n_records, n_trials)
-        What was measured.
+        The measured values.
     predicted : pair of float64 arrays, optional
-        Where something was computed without training, and its mean over trials; drawn dashed.
+        Coordinates and mean over trials of a prediction made without training; drawn dashed.
     published : tuple of float, optional
-        A range reported for the end, drawn as a bar at the right.
+        A published range for the end, drawn as a bar at the right.
     axis : str
-        What the curve runs along.
+        The label of the horizontal axis.
     log : bool
-        Whether the values are shown on a logarithmic axis; mean and spread are then those of the logarithms.
+        Whether the values are on a logarithmic axis; mean and spread are then those of the logarithms.
     log_axis : bool
-        Whether what the curve runs along is; its zero is then left out.
+        Whether the horizontal axis is logarithmic; its zero is then left out.
     """
 
     title: str

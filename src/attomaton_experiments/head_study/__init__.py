@@ -1,1 +1,1 @@
-"""Small models that are trained here, and what explains where their heads look."""
+"""Small models trained here, and what explains where their heads look."""

@@ -26,36 +26,36 @@ from attomaton_experiments.head_study.small import SmallModel
 from attomaton_experiments.head_study.training import TrainedCourse, draw_windows
 
 Score = Callable[[Int64], Float64]
-"""Contexts, shape (n, length), the query last, to a score for each place, of the same shape."""
+"""Contexts, shape (n, length), the query last → a score for each position, of the same shape."""
 
 FLOOR = 0.28
-"""The share of uniform attention that is mixed into the automaton's, which gives most places none."""
+"""The share of uniform attention mixed into the automaton's, which gives most positions none."""
 
 
 FAINT = 0.01
-"""What is added to the lift T·copies/occurrences of a token before its logarithm is taken."""
+"""Added to the lift T·copies/occurrences of a token before taking its logarithm."""
 
 
 @dataclass(frozen=True, eq=False)
 class StudyText:
-    """A text, and what explains attention without a look at the model.
+    """A text, and the explanations of attention that do not depend on the model.
 
     Attributes
     ----------
     train, held : integers
-        Token ids to train and to measure on.
+        Token ids for training and for measuring.
     n_tokens, window : int
         Size of the vocabulary, and the length of contexts.
     scores : mapping of str to Score
-        The explanations that hang on the text alone, by name.
+        The explanations that depend on the text alone, by name.
     counts : dict of bool to PairCounts
-        What the closed form takes from the text; with True, from samples that have their label alone.
+        The counts for the closed form; under True, from samples whose label is in their context only.
     components : Components
         Of the automaton, for the edges that a head obeys.
     n_contexts, n_windows : int
-        How many contexts are fitted and measured, and how many windows utility is measured on.
+        How many contexts are used to fit and to measure, and how many windows for utility.
     strength : float
-        How hard the scores of relabelled samples are pulled to those over all queries.
+        How strongly the scores of relabelled samples are shrunk to those over all queries.
     """
 
     train: Integers
@@ -76,7 +76,7 @@ class StudyText:
 
     @property
     def contexts(self) -> tuple[Int64, Int64]:
-        """Contexts to fit on and contexts to measure on."""
+        """Contexts for fitting and contexts for measuring."""
         fitted = draw_windows(self.train, self.window, self.n_contexts, 2)
         return fitted[:, :-1], draw_windows(self.held, self.window, self.n_contexts, 1)[:, :-1]
 
@@ -107,11 +107,11 @@ def prepare_text(
 
 
 def audit_model(text: StudyText, model: SmallModel, *, copying: bool) -> list[dict[str, Any]]:
-    """A record for each head: what each explanation explains on held-out contexts, and correlations.
+    """A record per head: the share that each explanation explains on held-out contexts, and correlations.
 
-    ``utility`` is the head's own, ``other utility`` the mean over the other heads' of the model; ``closed``
-    and ``closed, copies`` are the closed form's, and the correlations are theirs with the measured table,
-    over pairs by how often they were seen, each query's mean taken off. ``relabelled`` is what ``shrink``
+    ``utility`` is the head's own, ``other utility`` the mean over the other heads of the model; ``closed``
+    and ``closed, copies`` are the closed forms; the correlations are theirs with the measured table, over
+    pairs weighted by how often they were seen, centred for each query. ``relabelled`` is what ``shrink``
     learns from samples whose label is the most useful token.
     """
     fitted, held = text.contexts
@@ -156,7 +156,7 @@ def audit_model(text: StudyText, model: SmallModel, *, copying: bool) -> list[di
 
 
 def follow_utility(text: StudyText, course: TrainedCourse) -> list[dict[str, Any]]:
-    """What utility at every kept step explains of the pattern at the end: a record for each head and step."""
+    """The share of the final pattern that utility at every stored step explains, per head and step."""
     fitted, held = text.contexts
     rows = draw_windows(text.train, text.window, text.n_windows // 2, 7)
     looks = [read_patterns(course.last, part) for part in (fitted, held)]
@@ -181,12 +181,12 @@ def follow_utility(text: StudyText, course: TrainedCourse) -> list[dict[str, Any
 
 
 def explained(score: Score, attention: tuple[Float64, Float64], contexts: tuple[Int64, Int64]) -> float:
-    """The share that a score explains of a head's attention, its scale fitted on other contexts."""
+    """The share of a head's attention that a score explains, its scale fitted on other contexts."""
     return explain_share(attention[1], score(contexts[1]), fit_scale(score(contexts[0]), attention[0]))
 
 
 def explain_profile(fitted: Float64, held: Float64) -> float:
-    """What the mean pattern over other contexts explains of a head's attention."""
+    """The share of a head's attention that the mean pattern over other contexts explains."""
     mean = np.log(fitted.mean(0, keepdims=True) + 1e-9)
     return explain_share(held, np.broadcast_to(mean, held.shape), 1.0)
 
@@ -202,12 +202,12 @@ def read_patterns(model: SmallModel, contexts: Int64) -> dict[Head, Float64]:
 
 
 def table_score(table: UtilityTable) -> Score:
-    """A table as a score for the places of contexts."""
+    """A table as a score for the positions of contexts."""
     return lambda contexts: table.at(contexts[:, -1:], contexts)
 
 
 def correlate_tables(first: UtilityTable, second: UtilityTable) -> float:
-    """The correlation of two tables within queries, over the pairs of the first, by how often it saw them."""
+    """The correlation of two tables within queries, over the pairs of the first, weighted by their counts."""
     query, token = (column(first.scores, name).astype(np.int64) for name in ("query", "token"))
     weights = first.counts.astype(np.float64)
     sums = np.maximum(np.bincount(query, weights=weights), 1e-12)
@@ -219,7 +219,7 @@ def correlate_tables(first: UtilityTable, second: UtilityTable) -> float:
 
 
 def attend(attention: Attention, contexts: Int64) -> Float64:
-    """ln of attention with a floor, for the places of contexts."""
+    """ln of attention with a floor, for the positions of contexts."""
     n, window = len(contexts), int(contexts.shape[1])
     flat = np.ascontiguousarray(contexts).ravel()
     offsets = window * np.arange(n + 1, dtype=np.int64)
@@ -233,7 +233,7 @@ def attend(attention: Attention, contexts: Int64) -> Float64:
 
 
 def look_up(attention: FiniteAttention, contexts: Int64) -> Float64:
-    """Finite scores for the places of contexts."""
+    """Finite scores for the positions of contexts."""
     counts = np.ones(attention.scores.num_rows, np.int64)
     return table_score(UtilityTable(Head(0, 0), attention.scores, attention.background, counts))(contexts)
 

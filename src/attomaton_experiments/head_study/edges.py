@@ -1,7 +1,7 @@
-"""Which edges a head's token scores obey, beside what needs no model: frequency, bigrams, random heads.
+"""Which edges a head's token scores obey, compared with model-free scores: frequency, bigrams, random heads.
 
-Scores are formed for the (query, token) pairs that the edges name, in blocks of whole queries; nothing of the
-size of the vocabulary squared is.
+Scores are computed only for the (query, token) pairs of edges, in blocks of whole queries; nothing has the
+size of the vocabulary squared.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ from attomaton.graphs import Components, EdgeTable, count_keys, find_components,
 from attomaton.heads import AttentionMaps, Head, HeadModel, Layer, Linear, Transformer
 
 BLOCK = 1 << 17
-"""(query, token) pairs whose scores are held at once by a thread."""
+"""(query, token) pairs whose scores a thread holds at once."""
 
 Float32 = NDArray[np.float32]
 
@@ -58,18 +58,18 @@ class ProjectsTokens(HeadModel, Protocol):
 class ObeyedEdges(Tabular):
     """The share of edges between components, weighted by support, whose winner scores above the loser.
 
-    A share says little alone: read it beside the others here, which know nothing of the head.
+    A share alone means little: compare it with the others here, which do not depend on the head.
 
     Attributes
     ----------
     heads : tuple of Head
         In the order of the model.
     obeyed : float64 array, shape (n_heads,)
-        Of each head; an edge whose tokens score alike counts half.
+        For each head; an edge whose tokens have equal scores counts half.
     random : float64 array, shape (n_heads,)
-        Of random heads with the same spectrum, if they were given.
+        For random heads with the same spectrum, if they were given.
     frequency, bigram : float
-        Of the score "how often is this token a label", and "how often does it follow the query".
+        For the scores "how often is this token a label" and "how often does it follow the query".
     n_edges : int
         Edges between components.
 
@@ -102,7 +102,7 @@ class ObeyedEdges(Tabular):
 
 @dataclass(frozen=True, eq=False)
 class _Blocks:
-    """Edges between components by places among their (query, token) pairs, and pairs cut at whole queries."""
+    """Edges between components as indices of (query, token) pairs, and pairs cut at whole queries."""
 
     query: Int32
     token: Int32
@@ -121,7 +121,7 @@ def measure_edges(
     lag: int = 0,
     threads: int | None = None,
 ) -> ObeyedEdges:
-    """How many edges each head's token scores obey, and what says as much without the model.
+    """The share of edges that each head's token scores obey, and the same for scores without the model.
 
     Parameters
     ----------
@@ -130,14 +130,14 @@ def measure_edges(
     edges : EdgeTable or Components
         Edges inside components are ties and left out.
     samples : Samples
-        From which labels and followers are counted, for the scores by frequency and by bigrams.
+        Samples for counting labels and followers, for the scores by frequency and by bigrams.
     against : HeadModel, optional
-        The same model with random heads (``randomise_heads``); not-a-number
-        stands where it is not given.
+        The same model with random heads (``randomise_heads``); NaN in the
+        results if not given.
     lag : int
-        Keys stand so many places before the query.
+        The distance of keys before the query.
     threads : int, optional
-        All processors if not given.
+        None means all processors.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def measure_edges(
         )
     blocks = _cut(components)
     if not len(blocks.support):
-        raise MismatchedParts("no edge lies between components, so there is nothing to obey; give more text")
+        raise MismatchedParts("there is no edge between components, so none can be obeyed; give more text")
     frequency, bigram = _score_by_counts(samples, blocks)
     random = np.full(len(model.shape.heads), np.nan)
     return ObeyedEdges(
@@ -196,7 +196,7 @@ def _cut(components: Components) -> _Blocks:
         np.flatnonzero(np.r_[True, query[1:] != query[:-1], True]) if len(query) else np.zeros(1, np.int64)
     )
     borders = [0]
-    for stop in firsts[1:].tolist():  # one step for each query, to cut whole ones
+    for stop in firsts[1:].tolist():  # one iteration per query, to cut whole ones
         if stop - borders[-1] >= BLOCK or stop == len(query):
             borders.append(stop)
     rows = np.searchsorted(winner, borders).tolist() if len(winner) else [0] * len(borders)
@@ -214,7 +214,7 @@ def _score_by_counts(samples: Samples, blocks: _Blocks) -> tuple[Float32, Float3
 
 
 def _share(blocks: _Blocks, scores: Float32) -> float:
-    """The share that one score for each pair obeys."""
+    """The share that one score per pair obeys."""
     won = np.sign(scores[blocks.winner] - scores[blocks.loser]) + 1
     return float((won * blocks.support).sum() / (2 * blocks.support.sum()))
 
@@ -237,7 +237,7 @@ def _measure(model: ProjectsTokens, blocks: _Blocks, lag: int, threads: int | No
 
 
 def _heads_last(projected: Tensor) -> Float32:
-    """(n_tokens, n_heads, width) → (n_tokens, width, n_heads) in singles: heads are summed side by side."""
+    """(n_tokens, n_heads, width) → (n_tokens, width, n_heads) in float32, to sum over heads side by side."""
     return np.ascontiguousarray(projected.transpose(1, 2).float().numpy())
 
 
@@ -294,10 +294,10 @@ def _count_obeyed(scores: Float32, winner: Int64, loser: Int64, support: Int64) 
 
 
 def randomise_heads(model: Transformer, rng: np.random.Generator) -> Transformer:
-    """The model with random queries and keys: of every head Q Kᵀ keeps its singular values and nothing else.
+    """The model with random queries and keys: Q Kᵀ of every head keeps its singular values and nothing else.
 
-    Both sets of singular vectors are drawn uniformly, and biases of queries and keys are left out. Heads that
-    shared keys get keys of their own; values, outputs and all other parts stay. This is enough for token
+    Both sets of singular vectors are drawn uniformly, and biases of queries and keys are dropped. Heads that
+    shared keys get their own keys; values, outputs and all other parts stay. This is enough for token
     scores at one lag. :func:`~attomaton.heads.rotate_heads`, which an audit uses, keeps the singular values
     at every lag, shared keys and biases.
     """
@@ -332,7 +332,7 @@ def _randomise(model: Transformer, layer: Layer, rng: np.random.Generator) -> La
 
 
 def _draw(asked: Tensor, offered: Tensor, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-    """Random maps (dim, width) whose product has the singular values of the product of these."""
+    """Random maps (dim, width) whose product has the same singular values as the product of these."""
     triangles = [np.linalg.qr(one.numpy())[1] for one in (asked, offered)]
     sizes = np.sqrt(np.linalg.svd(triangles[0] @ triangles[1].T, compute_uv=False))
     dim, width = asked.shape

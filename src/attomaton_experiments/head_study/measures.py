@@ -1,4 +1,4 @@
-"""What a score explains of the attention of a head, and which edges of the data a head obeys."""
+"""The share of a head's attention that a score explains, and the edges of the data that a head obeys."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ STEPS = 40
 
 
 def fit_scale(scores: Float64, attention: Float64, offset: Float64 | None = None) -> float:
-    """The β with the least mean KL(attention ‖ softmax(offset + β·scores)), by Newton's method.
+    """The β that minimises the mean KL(attention ‖ softmax(offset + β·scores)), by Newton's method.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def explain_share(attention: Float64, scores: Float64, scale: float, offset: Flo
 
 
 def correlate(first: Float64, second: Float64, weights: Float64) -> float:
-    """The correlation of two scores with weights; 0 where one of them does not vary.
+    """The weighted correlation of two scores; 0 if one of them does not vary.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Samples whose label is the token that was most useful to look at: what a head's values make of a text.
+"""Samples labelled with the most useful token to attend to: a text as seen by a head's values.
 
-The automaton speaks of heads that predict what they look at. A head with other values can be put into its
-words: in each context the token with the highest utility takes the place of the label. What is learned from
-such samples is the order of tokens that a head would follow whose every look must be the best one.
+The automaton describes heads that predict the tokens they attend to. To describe a head with other values,
+the token with the highest utility replaces the label of each context. Such samples give the order of tokens
+that a head follows if it always attends to the best token.
 """
 
 from collections.abc import Sequence
@@ -24,16 +24,16 @@ def relabel_by_utility(
     copies: bool = False,
     heads: Sequence[Head] | None = None,
 ) -> list[Samples]:
-    """Samples for each head: contexts as they are, labelled with the token that was most useful to look at.
+    """Samples for each head: contexts unchanged, labelled with the most useful token to attend to.
 
-    The label of a context x_1, …, x_T is the x_i with the largest −∂loss/∂a_i, and the first of those that
-    are equal. All heads share their contexts. Learn from them as from any samples, with
+    The label of a context x_1, …, x_T is the x_i with the largest −∂loss/∂a_i, the first among equals.
+    All heads share their contexts. Learn from them as from any samples, with
     :func:`~attomaton.learn` or :func:`~attomaton.shrink`.
 
     Parameters
     ----------
     rows : integers, shape (n, length + 1)
-        Windows of text that the model was trained on: contexts, and the label of the last position.
+        Windows of the training text: contexts, and the label of the last position.
     baseline, alone, first, copies, heads
         As for :func:`~attomaton.heads.measure_utility`.
 
@@ -46,7 +46,7 @@ def relabel_by_utility(
     --------
     >>> from attomaton.heads import from_arrays
     >>> look, copy = np.zeros((1, 1, 4, 4)), np.eye(4)[None, None]
-    >>> layer = from_arrays(np.eye(4), look, look, copy, copy)  # it writes what it reads: labels stay
+    >>> layer = from_arrays(np.eye(4), look, look, copy, copy)  # it copies its input: labels stay
     >>> list(relabel_by_utility(layer, np.array([[2, 0, 1, 0]]), first=2))[0][0]
     Sample(context=(2, 0, 1), label=0)
     """

@@ -1,4 +1,4 @@
-"""The study: every model trained, audited and followed, and its numbers as tables."""
+"""The study: every model trained, audited and followed over training, and its numbers as tables."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,26 +15,26 @@ from attomaton_experiments.head_study.training import take_course
 from attomaton_experiments.head_study.variants import plan_training
 
 Record = dict[str, Any]
-"""The numbers of one head, with its model and seed; ``step`` too where it is followed."""
+"""The numbers of one head, with its model and seed; also ``step`` where it is followed."""
 
 TEXT = ("automaton", "shrink", "PMI", "lift", "same token", "profile")
-"""What explains attention without a look at the head, and its mean pattern, in the order of the table."""
+"""Explanations that do not depend on the head, and its mean pattern, in the order of the table."""
 
 OWN = ("utility", "other utility", "relabelled", "closed", "closed, copies")
-"""What explains attention by what looking is worth, in the order of the table."""
+"""Explanations by utility, in the order of the table."""
 
 CLOSED = ("correlation, closed", "correlation, closed, copies")
 
 PLAIN = ("values and residual", "four heads")
-"""Models whose heads are no priority heads: the plain graph should explain next to nothing."""
+"""Models whose heads are not priority heads: the plain graph should explain almost nothing."""
 
 STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78}
-"""By the number of seeds: how many standard errors a 95 % interval has on either side."""
+"""By the number of seeds: the half-width of a 95 % interval in standard errors."""
 
 
 @dataclass(frozen=True)
 class StudyModel:
-    """One model of the study: which, how long, from which seed."""
+    """One model of the study: variant, steps and seed."""
 
     variant: str
     steps: int
@@ -42,11 +42,11 @@ class StudyModel:
 
     @property
     def name(self) -> str:
-        """What its file is called."""
+        """The name of its file."""
         return f"{self.variant} {self.seed}".replace("'", "").replace(" ", "-")
 
     def run(self, text: StudyText, folder: Path | None) -> dict[str, list[Record]]:
-        """Train it, or take it up from the folder; audit every head, and follow utility over training."""
+        """Train it, or read it from the folder; audit every head, and follow utility over training."""
         torch.set_num_threads(1)
         training = plan_training(
             self.variant, text.n_tokens, longest=text.window, steps=self.steps, seed=self.seed
@@ -84,17 +84,17 @@ def tell_sizes(settings: Mapping[str, Any]) -> str:
 
 
 def align(records: Sequence[Record]) -> list[Record]:
-    """Records that all have the same entries, None where one has none."""
+    """Records with the same keys, None for missing values."""
     names = dict.fromkeys(name for record in records for name in record)
     return [{name: record.get(name) for name in names} for record in records]
 
 
 def tell_shares(records: Sequence[Record]) -> list[Grid]:
-    """The study: what the text and what utility explain, means over heads and seeds, with intervals."""
+    """The study: shares explained by the text and by utility, means over heads and seeds, with intervals."""
     title = "Share of attention explained by {}, mean over heads (± 95 % over seeds)"
     return [
         _tell_means(records, title.format("the text, and by the mean pattern"), TEXT),
-        _tell_means(records, title.format("what looking is worth"), OWN),
+        _tell_means(records, title.format("utility"), OWN),
     ]
 
 
@@ -110,38 +110,38 @@ def _tell_means(records: Sequence[Record], title: str, names: Sequence[str]) -> 
 
 
 def tell_course(records: Sequence[Record]) -> Grid:
-    """What utility, and what attention, at each step explain of the attention at the end."""
+    """The share of the final attention explained by utility, and by attention, at each step."""
     steps = sorted({record["step"] for record in records})
     rows = [
         [variant, name, *(_cell([one for one in some if one["step"] == step], name) for step in steps)]
         for variant, some in _by(records, "variant")
         for name in ("utility", "pattern")
     ]
-    title = "What utility and attention of a step explain of the last attention"
-    return Grid(title, ["model", "of the step", *(f"{step:,}" for step in steps)], rows)
+    title = "Share of the final attention explained by utility and attention at each step"
+    return Grid(title, ["model", "at the step", *(f"{step:,}" for step in steps)], rows)
 
 
 def judge_study(
     records: Sequence[Record], bounds: dict[str, float]
 ) -> list[tuple[str, float, float, bool, str]]:
-    """What was asked of the study: a name, a value, its bound, whether it holds, and what it means.
+    """The criteria of the study: a name, a value, its bound, whether it holds, and what it means.
 
-    ``bounds`` names the least ``obeyed`` and ``shrink`` of the theory's layer, the largest ``plain`` share
-    and the least share of ``own`` utility above others'; what it does not name is not judged.
+    ``bounds`` has the smallest ``obeyed`` and ``shrink`` of the theory's layer, the largest ``plain`` share
+    and the smallest share of heads whose ``own`` utility is above others'; missing entries are not judged.
     """
     theory = [record for record in records if record["variant"] == "theory's layer"]
     plain = [max(record["automaton"], record["shrink"]) for record in records if record["variant"] in PLAIN]
     several = [record["utility"] > record["other utility"] for record in records if "other utility" in record]
     told: list[tuple[str, float, float, bool, str]] = []
     for name, meaning in (
-        ("obeyed", "least share of edges that the theory's layer obeys, over seeds"),
-        ("shrink", "least share of its attention that `shrink` explains, over seeds"),
+        ("obeyed", "smallest share of edges that the theory's layer obeys, over seeds"),
+        ("shrink", "smallest share of its attention that `shrink` explains, over seeds"),
     ):
         if theory and name in bounds:
             least = min(one[name] for one in theory)
             told.append((f"heads-{name}", least, bounds[name], least >= bounds[name], meaning))
     if plain and "plain" in bounds:
-        most, meaning = max(plain), "largest share that the plain graph explains of a head with values"
+        most, meaning = max(plain), "largest share of a head with values that the plain graph explains"
         told.append(("heads-plain", most, bounds["plain"], most <= bounds["plain"], meaning))
     if several and "own" in bounds:
         share, meaning = (
@@ -153,7 +153,7 @@ def judge_study(
 
 
 def find_interval(values: Float64) -> tuple[float, float]:
-    """The mean, and half of its 95 % interval; 0 for one value.
+    """The mean, and the half-width of its 95 % interval; 0 for one value.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def _cell(records: Sequence[Record], name: str) -> str:
 
 
 def _short(number: float) -> str:
-    """Two digits behind the point, and none before it where that is 0.
+    """Two decimals, without a leading 0.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def _short(number: float) -> str:
 
 
 def _by(records: Sequence[Record], name: str) -> list[tuple[Any, list[Record]]]:
-    """The records by one of their entries, in the order in which its values come."""
+    """The records grouped by one of their entries, in order of first appearance."""
     return [
         (value, [record for record in records if record[name] == value])
         for value in dict.fromkeys(record[name] for record in records)

@@ -1,8 +1,8 @@
-"""Edges obeyed on a shuffled corpus: what a graph asks for where order says nothing.
+"""Edges obeyed on a shuffled corpus: the baseline for a graph where order carries no information.
 
-The tokens of each document are put in random order, so that labels follow from nothing but how often tokens
-occur. The graph of such a corpus still has edges, and the score by frequency obeys most of them. A share of
-edges obeyed therefore means something only where it is well above what frequency gives.
+The tokens of each document are shuffled, so labels depend on nothing but token frequencies. The
+graph of such a corpus still has edges, and the score by frequency obeys most of them. So a share of
+edges obeyed is informative only if it is well above that of frequency.
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ from attomaton_experiments.head_study.edges import ObeyedEdges, ProjectsTokens, 
 
 @dataclass(frozen=True, eq=False)
 class ShuffledEdges(Tabular):
-    """Edges obeyed of a corpus, and of the same corpus with the tokens of each document in random order.
+    """Edges obeyed on a corpus, and on the same corpus with the tokens of each document shuffled.
 
     Attributes
     ----------
     own, shuffled : ObeyedEdges
-        Of both graphs: the heads, random heads, frequency and bigrams.
+        For both graphs: the heads, random heads, frequency and bigrams.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class ShuffledEdges(Tabular):
 
 
 def shuffle_documents(documents: Sequence[Any], *, seed: int = 0) -> list[Int32]:
-    """Every document with its tokens in random order; the first token, which often marks the start, stays.
+    """Every document with its tokens shuffled; the first token, which often marks the start, stays.
 
     Examples
     --------
@@ -67,22 +67,22 @@ def compare_shuffled(
     seed: int = 0,
     threads: int | None = None,
 ) -> ShuffledEdges:
-    """Edges obeyed of documents and of the same documents shuffled.
+    """Edges obeyed on documents and on the same documents shuffled.
 
     Parameters
     ----------
     model : HeadModel with ``project_tokens``
-        Whose heads are measured.
+        The model whose heads are measured.
     documents : sequence of integer sequences
         Token ids of the model's own tokenizer.
     window : int
         The longest context.
     against : HeadModel, optional
-        The same model with random heads; not-a-number stands where it is not given.
+        The same model with random heads; NaN in the results if not given.
     seed : int
-        What shuffles.
+        Seed of the shuffle.
     threads : int, optional
-        All processors if not given.
+        None means all processors.
 
     Examples
     --------
@@ -102,6 +102,6 @@ def compare_shuffled(
 def _cut(documents: Sequence[Any], window: int, n_tokens: int) -> Samples:
     read = [np.asarray(ids, np.int64).ravel() for ids in documents if len(ids) > 1]
     if not read:
-        raise InvalidSamples("no document has two tokens, so nothing follows anything; give longer documents")
+        raise InvalidSamples("no document has two tokens, so there are no samples; give longer documents")
     offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in read])])
     return Samples.from_windows(np.concatenate(read), window=window, documents=offsets, n_tokens=n_tokens)

@@ -1,9 +1,9 @@
 """Small causal models whose parts are switched on one by one, from the theory's layer to a transformer.
 
-A token's stream begins as its embedding (with that of its position, where there are positions), scaled to
-mean square 1. Each layer reads the stream, again scaled, and adds what its heads read: values through W_V and
-W_O, or what they look at as it is. The decoder is tied to the embeddings. With ``one_hot`` the model is the
-theory's layer instead: a score for each pair of key and query, and the attention on a token as its
+A token's stream begins as its embedding (plus that of its position, if there are positions), scaled to
+mean square 1. Each layer reads the stream, scaled again, and adds the output of its heads: values through
+W_V and W_O, or the attended tokens unchanged. The decoder is tied to the embeddings. With ``one_hot`` it is
+the theory's layer instead: a score for each pair of key and query, and the attention on a token as its
 probability.
 """
 
@@ -18,31 +18,31 @@ from attomaton.base import Float64, Integers, UnsupportedOption, settle, whole_n
 from attomaton.heads import Head, ModelShape, OutputEdit, PatternEdit, Watched
 
 FAINT = 1e-9
-"""Probabilities of the theory's layer are held above this, where the label is not in the context."""
+"""Lower limit for probabilities of the theory's layer, for labels outside the context."""
 
-_torch: Any = torch  # its types leave some functions partly unknown
+_torch: Any = torch  # its type stubs leave some functions partly unknown
 
 
 @dataclass(frozen=True)
 class SmallConfig:
-    """Which parts a small model has.
+    """The parts of a small model.
 
     Attributes
     ----------
     longest : int
         The longest context.
     width : int
-        Width of the stream, divisible by the heads.
+        Width of the stream, a multiple of the number of heads.
     n_layers, n_heads : int
-        Layers, and heads of each.
+        Layers, and heads per layer.
     one_hot : bool
         The theory's layer: one head, and none of the parts below.
     values : bool
-        Heads have W_V and W_O. Without, what is read is the token itself.
+        Heads have W_V and W_O. Without, they read the token itself.
     residual : bool
-        The stream goes on beside the heads. Without, what is predicted hangs on what was read alone.
+        The stream bypasses the heads. Without, the prediction depends only on what the heads read.
     positions, mlp : bool
-        Learned positions; a perceptron of four times the width after the heads of each layer.
+        Learned positions; an MLP of four times the width after the heads of each layer.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class SmallConfig:
         settle(self, **{name: whole_number(getattr(self, name), name, least=1) for name in names})
         if self.width % self.n_heads:
             raise UnsupportedOption(
-                f"{self.n_heads} heads do not share the width {self.width} evenly; give a width that "
+                f"the width {self.width} is not a multiple of {self.n_heads} heads; give a width that "
                 "n_heads divides"
             )
         if self.one_hot and (self.n_layers, self.n_heads) != (1, 1):
@@ -74,7 +74,7 @@ class SmallConfig:
 
     @property
     def shape(self) -> ModelShape:
-        """The sizes as every model gives them."""
+        """The sizes in the common form."""
         return ModelShape(self.n_layers, self.n_heads, self.n_tokens, self.longest)
 
 
@@ -84,9 +84,9 @@ class SmallModel(nn.Module):
     Parameters
     ----------
     config : SmallConfig
-        Which parts it has.
+        Its parts.
     seed : int
-        What draws its weights.
+        Seed of its weights.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class SmallModel(nn.Module):
     (3, 5)
     >>> model.write_logits(Head(0, 1), np.arange(3)).shape
     (3, 5)
-    >>> model.loss(torch.tensor([[0, 1, 2, 1, 0]])).shape  # of four positions, each with its label
+    >>> model.loss(torch.tensor([[0, 1, 2, 1, 0]])).shape  # four positions, each with its label
     torch.Size([1, 4])
     """
 
@@ -129,7 +129,7 @@ class SmallModel(nn.Module):
 
     @property
     def name(self) -> str:
-        """What kind of model it is."""
+        """The kind of model."""
         parts = [name for name in ("one_hot", "values", "residual", "positions", "mlp") if self._has(name)]
         return f"small model ({self.config.n_layers} × {self.config.n_heads}; {', '.join(parts)})"
 
@@ -151,7 +151,7 @@ class SmallModel(nn.Module):
             return self._run(_ids(tokens), held, (edit_patterns, edit_outputs))
 
     def loss(self, tokens: Tensor) -> Tensor:
-        """−ln p(next token) at every position, shape (n, length), of rows of shape (n, length + 1)."""
+        """−ln p(next token) at every position, shape (n, length), for rows of shape (n, length + 1)."""
         context, label = tokens[:, :-1], tokens[:, 1:]
         if self.config.one_hot:
             pattern = self._scored(context, self.tables["scores"])[:, 0]
@@ -162,7 +162,7 @@ class SmallModel(nn.Module):
         return losses.view(label.shape)
 
     def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:
-        """Scores before the softmax; positions are those of a query at the end and a key ``lag`` before."""
+        """Scores before the softmax; the query is at the last position and the key ``lag`` before it."""
         with torch.no_grad():
             if self.config.one_hot:
                 return self.tables["scores"][_ids(keys)][:, _ids(queries)].double().numpy()
@@ -174,9 +174,9 @@ class SmallModel(nn.Module):
             return scores.double().numpy()
 
     def write_logits(self, head: Head, tokens: Integers) -> Float64:
-        """What a head adds to the logits where it looks at each token alone; shape (n, n_tokens).
+        """What a head adds to the logits if it attends to one token only; shape (n, n_tokens).
 
-        The theory's layer adds to the probabilities and not to logits: the token itself.
+        The theory's layer adds to probabilities, not logits: the token itself.
         """
         if self.config.one_hot:
             return np.eye(self.config.n_tokens)[np.asarray(tokens)]
@@ -199,7 +199,7 @@ class SmallModel(nn.Module):
         return slice(head.number * wide, (head.number + 1) * wide)
 
     def _begin(self, tokens: Tensor, held: Any, place: int | None) -> Tensor:
-        """What layers read of tokens at one place; None means any, and leaves the position out."""
+        """The layers' input for tokens at one position; None leaves the position out."""
         stream = held["embedding"][tokens]
         if self.config.positions and place is not None:
             stream = stream + held["position"][place]
@@ -229,7 +229,7 @@ class SmallModel(nn.Module):
         return Watched(self._decode(stream, held), tuple(patterns))
 
     def _attend(self, layer: int, stream: Tensor, held: Any, edits: Any) -> tuple[Tensor, Tensor]:
-        """The pattern of a layer before any edit, and what its heads add to the stream."""
+        """The pattern of a layer before any edit, and the output of its heads."""
         read = _scaled(stream)
         query, key = (self._split(read @ held[f"{name}_{layer}"]) for name in ("query", "key"))
         value = self._split(read @ held[f"value_{layer}"] if self.config.values else read)
@@ -264,7 +264,7 @@ def _within(part: slice, width: int) -> Tensor:
 
 
 def _scaled(stream: Tensor) -> Tensor:
-    """Each vector with mean square 1."""
+    """Each vector scaled to mean square 1."""
     return stream * torch.rsqrt((stream * stream).mean(-1, keepdim=True) + 1e-5)
 
 

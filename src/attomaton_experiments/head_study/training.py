@@ -1,4 +1,4 @@
-"""Training of small models: Adam on windows of a text, by steps, with the weights kept at some of them."""
+"""Training of small models: Adam on windows of a text, with the weights stored at some steps."""
 
 import json
 from collections.abc import Iterator
@@ -26,10 +26,10 @@ from attomaton.base import (
 from attomaton_experiments.descent import descend
 from attomaton_experiments.head_study.small import SmallConfig, SmallModel
 
-_torch: Any = torch  # its types leave some functions partly unknown
+_torch: Any = torch  # its type stubs leave some functions partly unknown
 
 Weights = dict[str, Any]
-"""Names of tables to their float32 arrays."""
+"""Parameter name → float32 array."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class SmallTraining:
     steps, batch_size : int
         Steps, and windows of ``config.longest`` tokens in each.
     rate : float
-        Learning rate of Adam at first; it falls in a straight line to a tenth.
+        Initial learning rate of Adam; it decays linearly to a tenth.
     copying : bool
         Whether only positions count whose label is in the context, as in the theory.
     seed : int
-        Of the start and of the windows.
+        Seed of the initial weights and of the windows.
     marks : tuple of int
-        Steps at which the weights are kept besides the last.
+        Steps at which the weights are stored, besides the last.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class SmallTraining:
         )
 
     def run(self, text: Integers) -> "TrainedCourse":
-        """Train on a text and keep the weights at the marks and at the end."""
+        """Train on a text and store the weights at the marks and at the end."""
         model = SmallModel(self.config, seed=self.seed)
         kept = {0: _weights(model)} if 0 in self.marks else {}
         for step, _ in descend(
@@ -112,7 +112,7 @@ class SmallTraining:
 
 @dataclass(frozen=True, eq=False)
 class TrainedCourse:
-    """A trained model at every step that was kept.
+    """A trained model at every stored step.
 
     Attributes
     ----------
@@ -131,9 +131,9 @@ class TrainedCourse:
     kept: dict[int, Weights]
 
     def at(self, step: int) -> SmallModel:
-        """The model after so many steps."""
+        """The model after this many steps."""
         if step not in self.kept:
-            raise UnsupportedOption(f"step {step} was not kept; kept are {sorted(self.kept)}")
+            raise UnsupportedOption(f"step {step} was not stored; stored steps are {sorted(self.kept)}")
         model = SmallModel(self.training.config)
         for name, value in self.kept[step].items():
             model.tables[name].data = _torch.from_numpy(value.copy())
@@ -146,7 +146,7 @@ class TrainedCourse:
 
 
 def take_course(training: SmallTraining, text: Integers, path: Path | None) -> TrainedCourse:
-    """The course that a file holds if it is of this training and text, else trained and written there.
+    """Read the course from a file if it is of this training and text, else train and write it.
 
     Examples
     --------
@@ -179,11 +179,11 @@ def draw_windows(text: Integers, length: int, count: int, seed: Any) -> Int64:
     text : integers
         Token ids.
     length : int
-        Tokens of a context; the label comes after them.
+        Tokens per context; the label follows them.
     count : int
-        How many windows are drawn.
+        The number of windows.
     seed : int or numpy.random.Generator
-        What draws where they begin.
+        Seed of their starting positions.
 
     Examples
     --------
@@ -191,14 +191,14 @@ def draw_windows(text: Integers, length: int, count: int, seed: Any) -> Int64:
     (2, 5)
     """
     if len(text) < length + 2:
-        raise UnsupportedOption(f"a text of {len(text)} tokens has no window of {length}; give a longer one")
+        raise UnsupportedOption(f"a text of {len(text)} tokens has no window of {length}; give a longer text")
     rng = np.random.default_rng(seed)
     starts = rng.integers(0, len(text) - length - 1, count)
     return np.asarray(text)[starts[:, None] + np.arange(length + 1)].astype(np.int64)
 
 
 def find_copies(rows: Tensor) -> Tensor:
-    """Where the label of a position is among the tokens up to it, shape (n, length), of (n, length + 1).
+    """Where the label of a position is among the tokens up to it, shape (n, length), from (n, length + 1).
 
     Examples
     --------
@@ -214,7 +214,7 @@ def _weights(model: SmallModel) -> Weights:
 
 
 def _read_course(path: Path, about: dict[str, str]) -> dict[int, Weights] | None:
-    """The weights in a file, by step; None if it is of another training, or not whole."""
+    """The weights in a file, by step; None if it is of another training, or incomplete."""
     try:
         arrays, found = read_arrays(path)
     except CorruptRun:

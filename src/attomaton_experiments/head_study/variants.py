@@ -1,4 +1,4 @@
-"""The models of the study: the theory's layer, and what a transformer adds to it, part by part."""
+"""The models of the study: the theory's layer, and the parts that a transformer adds to it, one by one."""
 
 from dataclasses import replace
 from typing import Any
@@ -11,7 +11,7 @@ RATES = {True: 0.03, False: 3e-3}
 """The learning rate, with one-hot embeddings and with learned ones."""
 
 WIDTH, BATCH_SIZE = 64, 16
-"""Width of the streams, and windows that a step reads."""
+"""Width of the streams, and windows per step."""
 
 _BARE = {"values": False, "residual": False}
 
@@ -26,12 +26,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "perceptron": {"n_heads": 4, "mlp": True},
     "two layers": {"n_heads": 4, "n_layers": 2, "positions": True},
 }
-"""What each model has that the plainest has not; ``copying`` says which samples it is trained on,
-``longer`` how many times as many steps it takes, ``batch_size`` how many windows each reads."""
+"""Differences of each model from the plainest; ``copying`` selects its training samples,
+``longer`` multiplies its steps, ``batch_size`` is the number of windows per step."""
 
 
 def plan_training(variant: str, n_tokens: int, *, longest: int, steps: int, seed: int) -> SmallTraining:
-    """How a model of the study is trained.
+    """The training settings of a model of the study.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Attention whose scores are looked up by token, and its training at corpus size."""
+"""Attention with scores looked up by token, and its training at corpus size."""

@@ -1,8 +1,8 @@
-"""Attention at corpus size: scores are looked up by (query, token), no context is ever embedded.
+"""Attention at corpus size: scores are looked up by (query, token), and no context is ever embedded.
 
-With the token-id head the layer is p(y | X) = m_y e^{s_yk} / Σ_{j∈X} m_j e^{s_jk}, k the query: all it needs
-of W are the scores of the (query, token) pairs that occur. How parameters make these scores is the business
-of :mod:`attomaton_experiments.lookup.parametrisations`.
+With the token-id head the layer is p(y | X) = m_y e^{s_yk} / Σ_{j∈X} m_j e^{s_jk}, k the query: it needs
+only the scores of the (query, token) pairs that occur. How parameters define these scores is specified in
+:mod:`attomaton_experiments.lookup.parametrisations`.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class Pairs:
     Attributes
     ----------
     keys : int64 array, shape (n_pairs,)
-        Query and token packed, rising.
+        Query and token packed, ascending.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Pairs:
 
 
 def find_pairs(bags: Sequence[Bags]) -> Pairs:
-    """The pairs of all these contexts. Those of held-out contexts alone keep the score they start with.
+    """The pairs of all these contexts. Those in held-out contexts only keep their initial score.
 
     Examples
     --------
@@ -86,16 +86,16 @@ def _keys(bags: Bags) -> Int64:
 
 @dataclass(frozen=True, eq=False)
 class Lookups:
-    """Realisable contexts as rows of places in a vector of scores, short rows filled up.
+    """Realisable contexts as rows of indices into a vector of scores, short rows padded.
 
     Shapes: samples n, most distinct tokens of a context t.
 
     Attributes
     ----------
     place : Tensor of int64, shape (n, t)
-        The pair of each distinct token; where a row is filled up, any.
+        The pair of each distinct token; arbitrary where padded.
     log_multiplicity : Tensor, shape (n, t)
-        ln m of each; −∞ where a row is filled up.
+        ln m of each; −∞ where padded.
     label : Tensor of int64, shape (n, 1)
         The column of the label.
 
@@ -126,11 +126,11 @@ class Lookups:
         return Lookups(self.place[rows], self.log_multiplicity[rows], self.label[rows])
 
     def loss(self, scores: Tensor) -> Tensor:
-        """The mean of −ln p(label), from a score for each pair, shape (n_pairs,)."""
+        """The mean of −ln p(label), from a score per pair, shape (n_pairs,)."""
         return -self._log_masses(scores).gather(1, self.label).mean()
 
     def slopes(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """The derivative of the loss by each pair's score, Σ (p − [label])/n, shape (n_pairs,); the loss."""
+        """The derivative of the loss by each score, Σ (p − [label])/n, shape (n_pairs,), and the loss."""
         logs = self._log_masses(scores)
         right = logs.gather(1, self.label)
         masses = logs.exp_()
@@ -144,16 +144,16 @@ class Lookups:
 
 
 def lay_out_lookups(bags: Bags, pairs: Pairs, *, dtype: torch.dtype = torch.float64) -> Lookups:
-    """The contexts as tensors, in the order of their queries: neighbours look up neighbouring scores.
+    """The contexts as tensors, sorted by query, so that neighbours look up neighbouring scores.
 
     Parameters
     ----------
     bags : Bags
-        Contexts that hold their labels (:func:`~attomaton.graphs.count_tokens`).
+        Contexts that contain their labels (:func:`~attomaton.graphs.count_tokens`).
     pairs : Pairs
-        What has a score; all pairs of these contexts must be among them.
+        The pairs with a score; they must include all pairs of these contexts.
     dtype : torch.dtype
-        In which to compute.
+        The type of the computation.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def lay_out_lookups(bags: Bags, pairs: Pairs, *, dtype: torch.dtype = torch.floa
     if not size or int(own.sum()) != size:
         raise InvalidSamples(
             f"{size} samples, {int(own.sum())} of them with their label in the context; training needs one "
-            "at least, and only such samples: count_tokens leaves the others out"
+            "or more, and only such samples: count_tokens leaves the others out"
         )
     column = np.arange(len(bags.sample)) - run_starts(bags.sample)[bags.sample]
     place = np.zeros((size, int(column.max()) + 1), np.int64)
@@ -187,7 +187,7 @@ def lay_out_lookups(bags: Bags, pairs: Pairs, *, dtype: torch.dtype = torch.floa
 
 
 def _sort_by_query(bags: Bags) -> Bags:
-    """The same contexts in the order of their queries."""
+    """The same contexts, sorted by query."""
     order = np.argsort(bags.samples.queries, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))

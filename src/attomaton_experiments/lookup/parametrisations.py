@@ -1,7 +1,7 @@
-"""How parameters make scores: W itself, a number for each pair that occurs, or two factors.
+"""How parameters define scores: W itself, one number per pair that occurs, or two factors.
 
 :class:`Dense` (W, orthonormal E), :class:`PerQuery` (the entries of W that contexts need), :class:`Shared`
-(that, and a number for each token), :class:`Factored` (W = K Qᵀ).
+(the same, plus one number per token), :class:`Factored` (W = K Qᵀ).
 """
 
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from attomaton.base import Float64, Int64, group_borders, real_number, settle, w
 from attomaton_experiments.lookup.lookup import Pairs
 
 Parameters = tuple[Tensor, ...]
-"""Each with a leading axis of one trial, as the steps of :mod:`attomaton.training.steps` take them."""
+"""Each with a leading trial axis of size one, as the steps of :mod:`attomaton.training.steps` expect."""
 
 
 class Parametrisation(Protocol):
-    """What turns parameters into scores of pairs, and derivatives by scores into those by parameters.
+    """Maps parameters to scores of pairs, and derivatives by scores to those by parameters.
 
     Examples
     --------
@@ -43,11 +43,11 @@ class Parametrisation(Protocol):
     """
 
     def draw_start(self, pairs: Pairs, rng: np.random.Generator) -> tuple[Float64, ...]:
-        """The parameters training starts from."""
+        """The initial parameters."""
         ...
 
     def scores(self, parameters: Parameters, pairs: "Places") -> Tensor:
-        """A score for each pair, shape (n_pairs,)."""
+        """A score per pair, shape (n_pairs,)."""
         ...
 
     def pull_back(self, parameters: Parameters, pairs: "Places", slopes: Tensor) -> Parameters:
@@ -93,7 +93,7 @@ class Places:
 
     @cached_property
     def flat(self) -> Tensor:
-        """Where each pair stands in a matrix of (token, query), row after row."""
+        """The index of each pair in a row-major matrix of (token, query)."""
         return self.token * self.n_tokens + self.query
 
 
@@ -124,7 +124,7 @@ class Dense:
         return parameters[0].view(-1)[pairs.flat]
 
     def pull_back(self, parameters: Parameters, pairs: Places, slopes: Tensor) -> Parameters:
-        """Each derivative in its place; zero elsewhere."""
+        """Each derivative at its entry; zero elsewhere."""
         gradient = torch.zeros_like(parameters[0])
         gradient.view(-1)[pairs.flat] = slopes
         return (gradient,)
@@ -132,7 +132,7 @@ class Dense:
 
 @dataclass(frozen=True)
 class PerQuery:
-    """A number for each pair, shape (1, 1, n_pairs): the entries of W that some context needs.
+    """One number per pair, shape (1, 1, n_pairs): the entries of W that some context needs.
 
     Examples
     --------
@@ -162,15 +162,15 @@ class PerQuery:
 
 @dataclass(frozen=True)
 class Shared:
-    """s_jk = v_jk + scale · u_j: a number for each pair and one for each token, whatever the query.
+    """s_jk = v_jk + scale · u_j: one number per pair and one per token, shared by all queries.
 
-    The same score matrices as :class:`PerQuery`, but tokens never seen under a query have a score to keep.
+    The same score matrices as :class:`PerQuery`, but tokens never seen with a query still have a score.
 
     Attributes
     ----------
     scale : float
-        How much u counts. A token's u feels the samples of all queries, so that steps which suit v are too
-        long for u unless it counts less: its scores move by scale² times the step.
+        The weight of u. The samples of all queries contribute to the gradient of u, so steps suitable for v
+        are too long for u unless its weight is smaller: its scores move by scale² times the step.
 
     Examples
     --------
@@ -200,7 +200,7 @@ class Shared:
         return parameters[0].view(-1) + self.scale * parameters[1].view(-1).index_select(0, pairs.token)
 
     def pull_back(self, parameters: Parameters, pairs: Places, slopes: Tensor) -> Parameters:
-        """The derivatives, and their sums over the pairs of each token, scaled."""
+        """The derivatives, and their scaled sums over the pairs of each token."""
         summed = torch.zeros_like(parameters[1])
         summed.view(-1).index_add_(0, pairs.token, slopes)
         return slopes.view(1, 1, -1), self.scale * summed
@@ -215,7 +215,7 @@ class Factored:
     rank : int
         Columns of each factor (the width of the head).
     start : float
-        Entries begin normal with standard deviation start/√rank: at zero the gradient of both is zero.
+        Entries start normal with standard deviation start/√rank: at zero both gradients vanish.
 
     Examples
     --------

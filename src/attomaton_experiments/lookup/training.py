@@ -1,6 +1,6 @@
-"""Training at corpus size: one corpus, scores looked up, whole or in mini-batches, measured as it goes.
+"""Training at corpus size: one corpus, scores looked up, full batch or mini-batches, measured on the way.
 
-Scores of a corpus are millions, so records hold what was measured of them and not the scores themselves.
+A corpus has millions of scores, so records hold measurements rather than the scores themselves.
 """
 
 import time
@@ -19,7 +19,7 @@ from attomaton_experiments.lookup.lookup import Lookups, Pairs, lay_out_lookups
 from attomaton_experiments.lookup.parametrisations import Parametrisation, Places
 
 Measure = Callable[[Float64], Mapping[str, float]]
-"""What is asked at each record: a score for each pair, shape (n_pairs,) → named numbers."""
+"""The measurement at each record: a score per pair, shape (n_pairs,) → named numbers."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class LookupRecord:
     epochs : float
         How often each sample was read, on average.
     seconds : float
-        Time spent on training; that of laying out the corpus and of measuring is not counted.
+        Training time, without preparing the corpus and measuring.
     measured : mapping of str to float
-        What was asked for.
+        The measurements.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class Records(Protocol):
     """
 
     def passed(self, step: int, seconds: float) -> int:
-        """How many records are due by now."""
+        """How many records are due."""
         ...
 
     def __len__(self) -> int: ...
@@ -79,7 +79,7 @@ class Records(Protocol):
 
 @dataclass(frozen=True)
 class AtSteps:
-    """Record after each of these numbers of steps, which rise.
+    """Record after each of these numbers of steps, ascending.
 
     Examples
     --------
@@ -97,13 +97,13 @@ class AtSteps:
         return len(self.steps)
 
     def passed(self, step: int, seconds: float) -> int:  # noqa: ARG002
-        """How many records are due by now."""
+        """How many records are due."""
         return sum(one <= step for one in self.steps)
 
 
 @dataclass(frozen=True)
 class AtSeconds:
-    """Record with the first step that ends after each of these numbers of seconds, which rise.
+    """Record at the first step that ends after each of these numbers of seconds, ascending.
 
     Examples
     --------
@@ -122,13 +122,13 @@ class AtSeconds:
         return len(self.seconds)
 
     def passed(self, step: int, seconds: float) -> int:  # noqa: ARG002
-        """How many records are due by now."""
+        """How many records are due."""
         return sum(second <= seconds for second in self.seconds)
 
 
 @dataclass(frozen=True)
 class LookupTraining:
-    """How to train.
+    """Training settings.
 
     Attributes
     ----------
@@ -137,14 +137,14 @@ class LookupTraining:
     step : Step
         ``GradientDescent(step_size, …)`` or ``Adam(step_size)``; the loss is the mean over the (mini-)batch.
     batch_size : int, optional
-        Samples of a mini-batch; each epoch reads all samples once in an order of its own. None means all
+        Samples per mini-batch; each epoch reads all samples once in a new random order. None means all
         samples.
     seed : int
-        Random seed of the start and of the mini-batches.
+        Seed of the initial parameters and of the mini-batches.
     single : bool
-        Compute in single precision, as training usually does, and not in doubles.
+        Compute in float32, as is usual in training, instead of float64.
     clock : callable
-        Tells seconds; ``time.process_time`` counts only this process's own.
+        Returns seconds; ``time.process_time`` counts only this process.
 
     Examples
     --------
@@ -174,18 +174,18 @@ class LookupTraining:
         settle(self, batch_size=size, seed=whole_number(self.seed, "seed"))
 
     def run(self, bags: Bags, pairs: Pairs, *, records: Records, measure: Measure) -> list[LookupRecord]:
-        """Train on these realisable contexts from the start, until the last record.
+        """Train on these realisable contexts until the last record.
 
         Parameters
         ----------
         bags : Bags
             The contexts (:func:`~attomaton.graphs.count_tokens`).
         pairs : Pairs
-            What has a score: the pairs of these contexts, and of those that ``measure`` asks about.
+            The pairs with a score: those of these contexts, and those that ``measure`` needs.
         records : Records
             ``AtSteps((…))`` or ``AtSeconds((…))``.
         measure : callable
-            A score for each pair → named numbers.
+            Maps a score per pair to named numbers.
         """
         dtype = torch.float32 if self.single else torch.float64
         lookups, places = lay_out_lookups(bags, pairs, dtype=dtype), Places.of(pairs)
@@ -199,7 +199,7 @@ class LookupTraining:
                 seconds = clock.stop()
                 scores = self.parametrisation.scores(parameters, places).double().numpy()
                 moments.append(LookupRecord(number, read / len(lookups), seconds, measure(scores)))
-                while len(moments) < records.passed(number, seconds):  # a step may be longer than the wait
+                while len(moments) < records.passed(number, seconds):  # a step may span several records
                     moments.append(moments[-1])
                 clock.go_on()
             if len(moments) >= len(records):
@@ -222,7 +222,7 @@ class LookupTraining:
 
 
 class _Clock:
-    """Seconds, those between :meth:`stop` and :meth:`go_on` left out."""
+    """A stopwatch that can be paused with :meth:`stop` and :meth:`go_on`."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now, self._before, self._began = now, 0.0, now()
@@ -240,5 +240,5 @@ class _Clock:
 
 
 def _distinct(moments: list[LookupRecord]) -> list[LookupRecord]:
-    """One record for each step."""
+    """One record per step."""
     return list({moment.step: moment for moment in moments}.values())

@@ -1,1 +1,1 @@
-"""Every position answered: attention, heads that write and the decoder in one mixture, and its rivals."""
+"""Predicting every position: attention, heads that write and the decoder in one mixture, and its rivals."""

@@ -1,7 +1,7 @@
-"""A cache: the words that lately came after states like this one (Grave, Joulin and Usunier 2017).
+"""A cache: the words that recently followed states like this one (Grave, Joulin and Usunier 2017).
 
-p(w) ∝ Σ exp(θ h·hᵢ) over the last words i of the text that are w, hᵢ the hidden state that foretold them.
-With θ = 0 every word counts alike: the unigram cache. At the first word of a text it is empty, and silent.
+p(w) ∝ Σ exp(θ h·hᵢ) over the last words i of the text that are w, with hᵢ the hidden state before them.
+With θ = 0 every word has equal weight: the unigram cache. At the first word of a text it is empty and silent.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from attomaton.base import Float64, Int64
 
 BLOCK = 512
-"""Positions that are read at once."""
+"""Positions that are processed at once."""
 
 
 def read_cache(states: NDArray[np.float32], text: Int64, flatness: float, size: int) -> tuple[Float64, Int64]:
@@ -19,13 +19,13 @@ def read_cache(states: NDArray[np.float32], text: Int64, flatness: float, size: 
     Parameters
     ----------
     states : float32 array, shape (n, width)
-        The hidden state that foretold each token.
+        The hidden state from which each token is predicted.
     text : int64 array, shape (n,)
         The tokens.
     flatness : float
         θ.
     size : int
-        How many words the cache holds.
+        The number of words in the cache.
 
     Examples
     --------

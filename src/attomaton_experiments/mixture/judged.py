@@ -1,4 +1,4 @@
-"""What a model gave to every token of two texts, and what that cost; kept on disk if a folder is given."""
+"""The probabilities that a model gives to every token of two texts, and its cost; optionally on disk."""
 
 import json
 import re
@@ -16,19 +16,19 @@ from attomaton_experiments.mixture.reading import MixtureText
 from attomaton_experiments.mixture.weights import fit_weights, share_out
 
 Read = tuple[Float64, Int64]
-"""The probability of each token, and how sure the model was."""
+"""The probability of each token, and the confidence of the model."""
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """A model beside the text that was held back and the text that is judged.
+    """A model on the held-out text for fitting and on the text that is judged.
 
     Attributes
     ----------
     held, valid : pairs of arrays, shape (n,) each
         Probabilities and confidences on both texts.
     seconds : float
-        Seconds of a processor: learning, and reading both texts.
+        Processor seconds for learning and for reading both texts.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class Judged:
 
     @property
     def losses(self) -> Float64:
-        """−ln p of each token of the text that is judged, shape (n,)."""
+        """−ln p of each token of the judged text, shape (n,)."""
         return -np.log(self.valid[0])
 
     @property
@@ -60,14 +60,14 @@ class Judged:
 
 
 def judge(name: str, learn: Callable[[], MixturePart], held: MixtureText, valid: MixtureText) -> Judged:
-    """Learn a part and read both texts, by the clock of the processor."""
+    """Learn a part and read both texts, measuring processor time."""
     began = time.process_time()
     part = learn()
     return Judged(name, part.read(held), part.read(valid), time.process_time() - began)
 
 
 def blend(name: str, parts: Sequence[Judged], *, pull: float) -> tuple[Judged, Float64]:
-    """A mixture of models, its weights fitted on the held-back text; and who carried each judged token.
+    """A mixture of models, its weights fitted on the held-out text; and each part's share per judged token.
 
     The second is the share of each part in the probability of each token, shape (n, n_parts).
 
@@ -93,7 +93,7 @@ def blend(name: str, parts: Sequence[Judged], *, pull: float) -> tuple[Judged, F
 
 
 def keep(folder: Path | None, name: str, asked: Any, make: Callable[[], Judged]) -> Judged:
-    """A model that was judged before with what is ``asked`` is read; any other is made, and written.
+    """Read a model that was judged before with the same ``asked`` settings; otherwise make and write it.
 
     Examples
     --------

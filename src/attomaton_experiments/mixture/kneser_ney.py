@@ -1,8 +1,8 @@
-"""Interpolated modified Kneser–Ney: the smoothed n-gram model that a language model is usually held against.
+"""Interpolated modified Kneser–Ney: the smoothed n-gram model that language models are usually compared with.
 
-After Chen and Goodman (1999). A gram of the highest order counts as often as it occurs, one of a lower order
-by how many tokens it follows. Every count is lowered by a discount, D₁, D₂ or D₃₊, and what is taken away
-goes to the model of the next lower order; below one token stands the uniform law.
+After Chen and Goodman (1999). Counts of the highest order are occurrences, those of a lower order the number
+of tokens that precede the gram. Every count is reduced by a discount, D₁, D₂ or D₃₊, and the mass removed
+goes to the model of the next lower order; below one token is the uniform distribution.
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from attomaton_experiments.mixture.parts import SEEN
 from attomaton_experiments.mixture.reading import MixtureText
 
 FEW = (0.5, 1.0, 1.5)
-"""Discounts where a text is too short to estimate them: some count of 1 to 4 does not occur, or an estimate
-is not above 0, so that a context could leave nothing to the lower order."""
+"""Discounts for a text too short to estimate them: some count of 1 to 4 does not occur, or an estimate
+is not above 0, so that a context could leave no mass to the lower order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,16 +25,16 @@ class Level:
     Attributes
     ----------
     contexts : int64 array, shape (n_contexts,)
-        Each context as ``token * n_shorter + number`` of its first token and of the shorter context behind
-        that, rising; its own number is its place here. The context of no tokens is 0.
+        Each context as ``token * n_shorter + number`` of its first token and of the remaining shorter
+        context, ascending; its own number is its index here. The empty context is 0.
     grams : int64 array, shape (n_grams,)
-        ``number * V + token`` of a context and the token after it, rising.
+        ``number * V + token`` of a context and the next token, ascending.
     lowered : float64 array, shape (n_grams,)
-        The discounted count of each over the sum of its context.
+        The discounted count of each / the sum of its context.
     rest : float64 array, shape (n_contexts,)
         The share that each context leaves to the lower order.
     totals : int64 array, shape (n_contexts,)
-        The sum of counts of each.
+        The sum of counts of each context.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class Level:
     totals: Int64
 
     def look_up(self, contexts: Int64, grams: Int64) -> tuple[Float64, Float64, Int64]:
-        """For each pair the discounted share, the share of the lower order, and how often the context was."""
+        """For each pair the discounted share, the share of the lower order, and the count of the context."""
         known, gram = contexts >= 0, _find(self.grams, grams)
         return (
             np.where(known & (gram >= 0), self.lowered[gram], 0.0),
@@ -82,11 +82,11 @@ class KneserNey:
 
     @property
     def name(self) -> str:
-        """Its order in words."""
+        """The name, with its order."""
         return f"Kneser–Ney, {len(self.levels)} tokens"
 
     def read(self, reading: MixtureText) -> tuple[Float64, Int64]:
-        """See ``parts.MixturePart``. The more often its longest context was, the surer."""
+        """See ``parts.MixturePart``. Confidence grows with the count of its longest context."""
         probabilities, totals = self._probabilities(reading.contexts(len(self.levels) - 1), reading.text)
         return probabilities, 1 + np.searchsorted(SEEN, totals, side="right")
 
@@ -109,7 +109,7 @@ class KneserNey:
 
 
 def learn_kneser_ney(reading: MixtureText, order: int) -> KneserNey:
-    """Count a text and discount; ``order`` 2 has one token of context, and 1 has none.
+    """Count a text and discount; ``order`` 2 has one token of context, 1 has none.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def learn_kneser_ney(reading: MixtureText, order: int) -> KneserNey:
         grams, place, counts = np.unique(
             number * reading.n_tokens + reading.text, return_inverse=True, return_counts=True
         )
-        if width < order - 1:  # each gram as often as there are tokens before it
+        if width < order - 1:  # each gram counts its preceding tokens
             longer = np.unique(before[:, -width - 1] * len(grams) + place)
             counts = np.bincount(longer % len(grams))
         levels.append(_discount(contexts, grams, counts, reading.n_tokens))
@@ -142,7 +142,7 @@ def _discount(contexts: Int64, grams: Int64, counts: Int64, size: int) -> Level:
 
 
 def find_discounts(counts: Int64) -> Float64:
-    """D₁, D₂ and D₃₊ from how many grams occur once, twice, three and four times.
+    """D₁, D₂ and D₃₊ from the number of grams that occur once, twice, three and four times.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def find_discounts(counts: Int64) -> Float64:
     [0.5, 1.25, 2.0]
     >>> find_discounts(np.array([1, 1, 5])).tolist()
     [0.5, 1.0, 1.5]
-    >>> find_discounts(np.array([1] * 8 + [2] + [3] * 4 + [4])).tolist()  # that of 2 would be below 0
+    >>> find_discounts(np.array([1] * 8 + [2] + [3] * 4 + [4])).tolist()  # D₂ would be below 0
     [0.8, 1.0, 2.2]
     """
     n = np.bincount(np.minimum(counts, 5), minlength=5)[1:5].astype(np.float64)
@@ -162,6 +162,6 @@ def find_discounts(counts: Int64) -> Float64:
 
 
 def _find(keys: Int64, wanted: Int64) -> Int64:
-    """Where each key stands in those that rise, −1 where it does not."""
+    """The index of each wanted key among ascending keys, −1 if absent."""
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[place] == wanted, place, -1)

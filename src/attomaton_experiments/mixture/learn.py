@@ -1,4 +1,4 @@
-"""``learn_mixture``: the limits of a text, and their weights from what was held back of it."""
+"""``learn_mixture``: the limits of a text, and their weights from held-out text."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from attomaton_experiments.mixture.parts import AttentionPart, DecoderPart, Unif
 from attomaton_experiments.mixture.reading import MixtureText
 
 STRENGTH = 0.4
-"""How far scores of attention are held back: what held-back text chose on WikiText-2."""
+"""The shrinkage of attention scores, chosen on held-out text of WikiText-2."""
 
 DECODERS = ("unigram", "bigram", "trigram")
 
@@ -24,22 +24,22 @@ def learn_mixture(
     strength: float = STRENGTH,
     pull: float = 50.0,
 ) -> Mixture:
-    """Learn every part from one text, and weigh them by another.
+    """Learn every part from one text, and fit their weights on another.
 
     Parameters
     ----------
     fitted : MixtureText
-        What the limits are learned from.
+        The text that the limits are learned from.
     held : MixtureText
-        What the weights are fitted on: a text that was held back.
+        The held-out text that the weights are fitted on.
     window : int
-        Tokens of the contexts that the heads learn from.
+        Tokens per context when the heads learn.
     reach : int, optional
-        Tokens that the copying head reads; ``window`` if not given.
+        Tokens that the copying head reads. None means ``window``.
     strength : float
-        How far scores of attention are held back, as in :func:`~attomaton.shrink`.
+        The shrinkage of attention scores, as in :func:`~attomaton.shrink`.
     pull : float
-        How many positions the overall weights count for in each cell.
+        The weight of the overall weights in each cell, in positions.
 
     Examples
     --------
@@ -77,10 +77,10 @@ def learn_decoded(fitted: MixtureText, width: int) -> DecoderPart:
 def learn_copies(
     fitted: MixtureText, window: int, strength: float = STRENGTH, reach: int | None = None
 ) -> AttentionPart:
-    """The head that writes what it reads: attention's limit, its scores held back.
+    """The head that copies the token it reads: the limit of attention, with shrunk scores.
 
-    A score belongs to a query and a token, wherever they stand: scores learned from contexts of ``window``
-    tokens are read over the last ``reach``.
+    A score belongs to a query and a token at any positions: scores learned from contexts of ``window``
+    tokens are applied to the last ``reach``.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def learn_copies(
 
 
 def learn_writes(fitted: MixtureText, window: int, strength: float = STRENGTH) -> AttentionPart:
-    """The head that writes the most frequent successor of what it reads.
+    """The head that writes the most frequent successor of the token it reads.
 
     Examples
     --------

@@ -11,19 +11,19 @@ from attomaton_experiments.mixture.reading import MixtureText
 from attomaton_experiments.mixture.weights import MixtureWeights, fit_weights, share_out
 
 SHOWN = 6
-"""Tokens that an answer shows."""
+"""Tokens shown in an answer."""
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Parts with weights that depend on how sure each part is; never silent.
+    """Parts with weights that depend on the confidence of each part; never silent.
 
     Attributes
     ----------
     parts : tuple of MixturePart
-        What is mixed; one of them at least is never silent.
+        The parts; at least one of them is never silent.
     weights : MixtureWeights
-        What each weighs where.
+        The weight of each part by position.
 
     Examples
     --------
@@ -32,7 +32,7 @@ class Mixture:
     >>> parts = (Uniform(), DecoderPart("bigram", count_supports([[0, 1, 0, 1, 0, 2]], 1)))
     >>> mixture = fit_mixture(parts, MixtureText(np.array([1, 0, 1, 0, 0]), before=0, n_tokens=3), pull=1.0)
     >>> reading = MixtureText(np.array([1, 2, 2]), before=0, n_tokens=3)
-    >>> mixture.rules(reading).tolist(), mixture.law(reading, 2).round(2).tolist()  # nothing was seen after 2
+    >>> mixture.rules(reading).tolist(), mixture.law(reading, 2).round(2).tolist()  # 2 never has a successor
     ([1, 0, 0], [0.33, 0.33, 0.33])
     >>> mixture.answer(reading, 1).rule
     'bigram'
@@ -45,17 +45,17 @@ class Mixture:
     name: str = "mixture"
 
     def read(self, reading: MixtureText) -> tuple[Float64, Int64]:
-        """The probability of each token, and ones: a mixture is a part that is always equally sure."""
+        """The probability of each token, and ones: a mixture is a part of constant confidence."""
         probabilities, sure = read_parts(self.parts, reading)
         return (self.weights.of(sure) * probabilities).sum(1), np.ones(len(reading), np.int64)
 
     def shares(self, reading: MixtureText) -> Float64:
-        """Which share of the probability of each token each part carried, shape (n, n_parts)."""
+        """The share of each part in the probability of each token, shape (n, n_parts)."""
         probabilities, sure = read_parts(self.parts, reading)
         return share_out(self.weights.of(sure), probabilities)
 
     def rules(self, reading: MixtureText) -> Int64:
-        """The number of the part that carried most of the probability of each token, shape (n,)."""
+        """The index of the part with the largest share in the probability of each token, shape (n,)."""
         return self.shares(reading).argmax(1)
 
     def law(self, reading: MixtureText, place: int) -> Float64:
@@ -63,7 +63,7 @@ class Mixture:
         return self._carried(reading, place).sum(0)
 
     def answer(self, reading: MixtureText, place: int, words: Sequence[str] | None = None) -> "MixtureAnswer":
-        """Which rule answers at one position: what it weighs, and who carries the likeliest tokens."""
+        """The rule that answers at one position: the weights, and the main part for the likeliest tokens."""
         carried = self._carried(reading, place)
         best: list[int] = np.argsort(-carried.sum(0), kind="stable")[:SHOWN].tolist()
         return MixtureAnswer(
@@ -83,18 +83,18 @@ class Mixture:
 
 @dataclass(frozen=True, eq=False)
 class MixtureAnswer(Printed):
-    """What a mixture says at one position.
+    """The prediction of a mixture at one position.
 
     Attributes
     ----------
     parts : tuple of str
         Names of the parts.
     weights : float64 array, shape (n_parts,)
-        What each weighs here.
+        The weight of each part here.
     tokens : tuple of str
-        The likeliest tokens, likeliest first.
+        The likeliest tokens, in descending order.
     carried : float64 array, shape (n_parts, n_shown)
-        What each part brings to the probability of each of them.
+        The contribution of each part to the probability of each of them.
 
     Examples
     --------
@@ -110,12 +110,12 @@ class MixtureAnswer(Printed):
 
     @property
     def rule(self) -> str:
-        """The part that weighs most here, whatever comes."""
+        """The part with the largest weight here, whatever the token."""
         return self.parts[int(self.weights.argmax())]
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """The part that brings most to the probability of each shown token."""
+        """The part that contributes most to the probability of each shown token."""
         return tuple(self.parts[int(one)] for one in self.carried.argmax(0))
 
     def _blocks(self) -> list[Block]:
@@ -127,7 +127,7 @@ class MixtureAnswer(Printed):
             )
         ]
         return [
-            Grid("What each rule weighs here", ["rule", "weight"], weights),
+            Grid("Weight of each rule here", ["rule", "weight"], weights),
             Grid("The likeliest tokens", ["token", "probability", "rule"], likely),
         ]
 
@@ -139,16 +139,16 @@ def read_parts(parts: Sequence[MixturePart], reading: MixtureText) -> tuple[Floa
 
 
 def fit_mixture(parts: Sequence[MixturePart], held: MixtureText, *, pull: float = 50.0) -> Mixture:
-    """Weigh parts by a text that was held back from them.
+    """Fit the weights of parts on held-out text.
 
     Parameters
     ----------
     parts : sequence of MixturePart
-        What is mixed; one of them at least is never silent.
+        The parts; at least one of them is never silent.
     held : MixtureText
         A text that no part learned from.
     pull : float
-        How many positions the overall weights count for in each cell.
+        The weight of the overall weights in each cell, in positions.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The parts of a mixture: each a law of the next token at every position, or silent there.
+"""The parts of a mixture: each a distribution of the next token at every position, or silent there.
 
-The limits of the library stand here: attention that copies, a head that writes successors, the decoder.
-Where a part is silent it has no law, all its probabilities are 0, and its confidence is 0.
+The limits of the library are here: attention that copies, a head that writes successors, the decoder.
+Where a part is silent it has no distribution: its probabilities and its confidence are 0.
 """
 
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ from attomaton.theories import Supports
 from attomaton_experiments.mixture.reading import MixtureText
 
 SURE = (0.25, 0.6)
-"""Where the largest share of attention ends to be small, and where it begins to be large."""
+"""The largest share of attention is small up to the first, and large from the second on."""
 
 SEEN = (1, 2, 4, 8, 32, 128, 1024, 8192)
-"""Positions of a context from which a level of confidence begins."""
+"""Counts of a context at which a level of confidence begins."""
 
 
 class MixturePart(Protocol):
-    """What foretells every token of a text, or is silent.
+    """Predicts every token of a text, or is silent.
 
     Examples
     --------
@@ -44,21 +44,21 @@ class MixturePart(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in tables."""
+        """The name in tables."""
         ...
 
     def read(self, reading: MixtureText) -> tuple[Float64, Int64]:
-        """The probability of each token, and how sure the part is before it knows it (0: silent)."""
+        """The probability of each token, and the confidence of the part before seeing it (0: silent)."""
         ...
 
     def law(self, reading: MixtureText, place: int) -> Float64:
-        """All probabilities at one position, shape (n_tokens,): their sum is 1, or 0 if it is silent."""
+        """All probabilities at one position, shape (n_tokens,): their sum is 1, or 0 if silent."""
         ...
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """Every token of the vocabulary alike.
+    """Equal probabilities for all tokens of the vocabulary.
 
     Examples
     --------
@@ -80,19 +80,19 @@ class Uniform:
 
 @dataclass(frozen=True, eq=False)
 class DecoderPart:
-    """The decoder's limit: what followed the same context. It is silent after contexts that never occurred.
+    """The decoder's limit: the successors of the same context. It is silent after unseen contexts.
 
     Attributes
     ----------
     supports : Supports
-        What follows each context, as of :func:`~attomaton.theories.learn_decoder`.
+        The successors of each context, as from :func:`~attomaton.theories.learn_decoder`.
 
     Examples
     --------
     >>> from attomaton.theories import count_supports
     >>> part = DecoderPart("bigram", count_supports([[0, 1, 0, 2]], 1))
     >>> probabilities, sure = part.read(MixtureText(np.array([1, 0, 2, 0]), before=0, n_tokens=3))
-    >>> probabilities.tolist(), sure.tolist()  # nothing was seen after 2
+    >>> probabilities.tolist(), sure.tolist()  # 2 has no successor
     ([0.5, 1.0, 0.5, 0.0], [2, 1, 2, 0])
     >>> part.law(MixtureText(np.array([1]), before=0, n_tokens=3), 0).tolist()
     [0.0, 0.5, 0.5]
@@ -102,7 +102,7 @@ class DecoderPart:
     supports: Supports
 
     def read(self, reading: MixtureText) -> tuple[Float64, Int64]:
-        """See :class:`MixturePart`. The more often a context occurred, the surer."""
+        """See :class:`MixturePart`. Confidence grows with the count of the context."""
         held, (number, known) = self.supports, self._number(reading)
         wanted = number * held.n_tokens + reading.text
         pairs = held.row * held.n_tokens + held.tokens
@@ -126,16 +126,16 @@ class DecoderPart:
 
 @dataclass(frozen=True, eq=False)
 class AttentionPart:
-    """A head over the last tokens, which writes what it reads (it copies), or what its map says.
+    """A head over the last tokens, which writes the tokens it reads (it copies), or maps them.
 
     Attributes
     ----------
     attention : Attention
-        Where it looks: an automaton, or finite scores.
+        The attention: an automaton, or finite scores.
     window : int
-        How many tokens it reads.
+        The number of tokens it reads.
     writes : int32 array, shape (n_tokens,), optional
-        What it writes where it reads each token; the token itself if not given.
+        The token it writes for each token it reads. None means the token itself.
 
     Examples
     --------
@@ -156,7 +156,7 @@ class AttentionPart:
     writes: Int32 | None = None
 
     def read(self, reading: MixtureText) -> tuple[Float64, Int64]:
-        """See :class:`MixturePart`. The larger the largest share of attention, the surer."""
+        """See :class:`MixturePart`. Confidence grows with the largest share of attention."""
         probabilities, sure = list[Float64](), list[Int64]()
         for samples in reading.samples(self.window):
             answer = self._ask(samples)
@@ -179,10 +179,10 @@ class AttentionPart:
 
 
 def relabel_written(samples: Samples, writes: Int32) -> Samples:
-    """What a head that writes learns from: each label as the token of the context that writes it.
+    """Training samples for a head that writes: each label replaced by the context's token that writes it.
 
-    Where several tokens of a context write the label, the label of the head is a set, and the likelihood is
-    no longer concave; the last of them is taken here. Samples whose label no token writes are left out.
+    If several tokens of a context write the label, the head's label is a set, and the likelihood is
+    no longer concave; the last of them is used here. Samples whose label no token writes are left out.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def relabel_written(samples: Samples, writes: Int32) -> Samples:
 
 
 def _walk_back(samples: Samples) -> Iterator[tuple[Int64, Int64]]:
-    """From the last token of every context to the first: which samples have one there, and where."""
+    """From the last token of every context to the first: the samples that have one there, and its index."""
     for back in range(1, int(samples.lengths.max(initial=0)) + 1):
         some = np.flatnonzero(samples.lengths >= back)
         yield some, samples.stops[some] - back

@@ -1,4 +1,4 @@
-"""A text as it is judged: every token a label, with what stands before it."""
+"""A text to be judged: every token is a label, with its preceding tokens as context."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ from attomaton.base import Int64
 from attomaton.corpora import Samples
 
 VALUES_AT_ONCE = 1 << 22
-"""Tokens of contexts that are read at once."""
+"""Tokens of contexts that are processed at once."""
 
 
 @dataclass(frozen=True, eq=False)
 class MixtureText:
-    """A text of which every token is to be foretold.
+    """A text whose every token is to be predicted.
 
     Attributes
     ----------
     text : int64 array, shape (n,)
         Token ids.
     before : int
-        The token that stands before the text, as often as a context needs.
+        The token that precedes the text, repeated as often as a context needs.
 
     Examples
     --------
@@ -54,9 +54,9 @@ class MixtureText:
         return padded[places]
 
     def samples(self, window: int) -> Iterator[Samples]:
-        """Each token with up to ``window`` tokens before it, in stretches that fit in memory."""
+        """Each token with up to ``window`` tokens before it, in chunks that fit in memory."""
         yield from self.all_samples(window).chunks(VALUES_AT_ONCE)
 
     def all_samples(self, window: int) -> Samples:
-        """The same as one value."""
+        """The same as one object."""
         return Samples.from_windows(self.stream, window=window, n_tokens=self.n_tokens)

@@ -1,4 +1,4 @@
-"""The held-out table: every model over all positions of a text with its cost, and each position's rule."""
+"""The held-out table: every model over all positions of a text with its cost, and the rule per position."""
 
 import time
 from collections.abc import Callable
@@ -27,24 +27,24 @@ MIXTURE = "mixture of the limits"
 
 @dataclass(frozen=True)
 class TablePlan:
-    """How the models of the table are made.
+    """Settings of the models in the table.
 
     Attributes
     ----------
     window : int
-        Tokens of the contexts that the heads learn from.
+        Tokens per context when the heads learn.
     reach : int
         Tokens that the copying head reads.
     strength : float
-        How far scores of attention are held back.
+        The shrinkage of attention scores.
     pull : float
-        How many positions the overall weights count for in each cell of a mixture.
+        The weight of the overall weights in each cell of a mixture, in positions.
     cache : int
-        Words that a cache holds.
+        Words in a cache.
     flatness : tuple of float
-        The θ of the neural cache that are tried on the held-back text.
+        The values of θ for the neural cache that are tried on the held-out text.
     transformer : TransformerPlan
-        The layer that is trained.
+        The layer to train.
     """
 
     window: int = 32
@@ -63,17 +63,17 @@ class HeldOut:
     Attributes
     ----------
     rows : tuple of Judged
-        The models, in the order they are shown.
+        The models, in display order.
     inside : bool array, shape (n,)
-        Where the token stands in the window before it: where attention's theory speaks.
+        Where the window before a token contains it: where the theory of attention applies.
     parts : tuple of str
         The parts of the mixture.
     shares : float64 array, shape (n, n_parts)
-        Which share of each token's probability each part of the mixture carried.
+        The share of each part of the mixture in each token's probability.
     trained : TrainedLayer
         The transformer.
     flatness : float
-        The θ that the held-back text chose.
+        The θ chosen on the held-out text.
     """
 
     rows: tuple[Judged, ...]
@@ -85,7 +85,7 @@ class HeldOut:
 
     @property
     def rules(self) -> Int64:
-        """The part of the mixture that carried most of each token's probability, shape (n,)."""
+        """The part of the mixture with the largest share in each token's probability, shape (n,)."""
         return self.shares.argmax(1)
 
     def find(self, name: str) -> Judged:
@@ -96,7 +96,7 @@ class HeldOut:
 def judge_all(
     texts: SplitTexts, plan: TablePlan, *, folder: Path | None = None, progress: Progress = silent
 ) -> HeldOut:
-    """Make every row; what ``folder`` holds of an earlier call with the same texts and plan is taken up."""
+    """Make every row; results of an earlier call with the same texts and plan are read from ``folder``."""
     judging = _Judging(texts, plan, folder, progress)
     floor, limits, smooth, counted = judging.floor(), judging.limits(), judging.smooth(), judging.counted()
     trained, networks, flatness = judge_networks(texts, plan, folder, progress)
@@ -124,7 +124,7 @@ def judge_all(
 
 
 class _Judging:
-    """The parts that are judged alone, each kept as soon as it is done."""
+    """The parts that are judged alone, each stored as soon as it is done."""
 
     def __init__(self, texts: SplitTexts, plan: TablePlan, folder: Path | None, progress: Progress) -> None:
         self.texts, self.plan, self.folder, self.progress = texts, plan, folder, progress
@@ -135,7 +135,7 @@ class _Judging:
         self.digest = digest_arrays(texts.fitted, texts.held, texts.valid)
 
     def floor(self) -> Judged:
-        """All types alike."""
+        """All types with equal probability."""
         return self._take("uniform", Uniform)
 
     def limits(self) -> list[Judged]:
@@ -175,7 +175,7 @@ class _Judging:
 def judge_networks(
     texts: SplitTexts, plan: TablePlan, folder: Path | None, progress: Progress
 ) -> tuple[TrainedLayer, list[Judged], float]:
-    """The transformer, and the cache over its states with the θ that fits the held-back text best."""
+    """The transformer, and the cache over its states with the θ that fits the held-out text best."""
     trained = train_transformer(
         texts.fitted, len(texts.tokens), plan.transformer, folder=folder, progress=progress
     )
@@ -205,7 +205,7 @@ def judge_networks(
 def remember(
     states: tuple[NDArray[np.float32], NDArray[np.float32]], texts: SplitTexts, flatness: float, size: int
 ) -> Judged:
-    """A cache over the states that foretold the words of the held-back and of the judged text."""
+    """A cache over the states before the words of the held-out and of the judged text."""
     began = time.process_time()
     held = read_cache(states[0], texts.held, flatness, size)
     valid = read_cache(states[1], texts.valid, flatness, size)

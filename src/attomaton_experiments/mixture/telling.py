@@ -1,9 +1,8 @@
-"""The held-out table in words, numbers and bars."""
+"""The held-out results as tables, numbers and a bar chart."""
 
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from attomaton.base import Grid, paper_style, table_of, wrap_caption
@@ -15,7 +14,7 @@ HEADERS = ["model", "log-loss", "perplexity", "in the window", "not in it", "sec
 
 
 def tell_rows(table: HeldOut) -> Grid:
-    """A line for each model: loss over all positions, over both kinds of them, and the cost."""
+    """One row per model: loss over all positions, inside and outside the window, and the cost."""
     rows = [
         [
             row.name,
@@ -26,11 +25,11 @@ def tell_rows(table: HeldOut) -> Grid:
         ]
         for row in table.rows
     ]
-    return Grid("Log-loss by position, in nats, with seconds of one processor", HEADERS, rows)
+    return Grid("Log-loss per position in nats, and processor seconds", HEADERS, rows)
 
 
 def tell_rules(table: HeldOut) -> Grid:
-    """Which part of the mixture answers how often, and how well the tokens are foretold that it answers."""
+    """How often each part of the mixture carries the prediction, and the loss at those positions."""
     losses, rules = table.find(MIXTURE).losses, table.rules
     rows = [
         [
@@ -43,24 +42,24 @@ def tell_rules(table: HeldOut) -> Grid:
         for number, name in enumerate(table.parts)
     ]
     headers = ["rule", "positions", "share of the probability", "log-loss there", "in the window"]
-    return Grid("Which rule of the mixture answers", headers, rows)
+    return Grid("Which rule of the mixture carries the prediction", headers, rows)
 
 
 def tell_caption(table: HeldOut, texts: SplitTexts) -> str:
     """Sizes and settings in one sentence."""
     trained = table.trained
     return (
-        f"{len(texts.valid):,} positions of valid, all of them, over {len(texts.tokens):,} types; learned "
-        f"from {len(texts.fitted):,} tokens of train, weights and θ = {table.flatness:g} from the "
-        f"{len(texts.held):,} held back; the token stands in the window before it at "
+        f"All {len(texts.valid):,} positions of valid, over {len(texts.tokens):,} types; learned "
+        f"from {len(texts.fitted):,} tokens of train, weights and θ = {table.flatness:g} from "
+        f"{len(texts.held):,} held-out tokens; the window before a token contains it at "
         f"{table.inside.mean():.1%} of the positions; the transformer was trained for "
-        f"{trained.seconds:,.0f} s by the clock ({trained.processor_seconds:,.0f} s of a processor, "
+        f"{trained.seconds:,.0f} s of wall time ({trained.processor_seconds:,.0f} processor seconds, "
         f"{trained.steps:,} steps)"
     )
 
 
 def tell_numbers(table: HeldOut) -> pa.Table:
-    """Every number of the table."""
+    """All numbers of the table."""
     rows = table.rows
     return table_of(
         {
@@ -75,15 +74,16 @@ def tell_numbers(table: HeldOut) -> pa.Table:
 
 
 def draw_rows(table: HeldOut, path: Path, *, caption: str) -> list[Path]:
-    """A bar for each model, the best at the top."""
+    """One bar per model, from 0, the best at the top."""
     title = wrap_caption(caption)
     order = sorted(table.rows, key=lambda row: row.loss, reverse=True)
     with paper_style():
         figure = new_figure(0.2 * len(order) + 0.11 * len(title) + 0.6)
         axis: Any = figure.subplots()
         limits = ["C1" if row.name == MIXTURE else "C0" for row in order]
-        axis.barh(range(len(order)), [row.loss for row in order], color=limits, height=0.7)
+        bars = axis.barh(range(len(order)), [row.loss for row in order], color=limits, height=0.7)
+        axis.bar_label(bars, fmt=" {:.2f}")
         axis.set_yticks(range(len(order)), [row.name for row in order])
-        axis.set_xlim(left=np.floor(min(row.loss for row in order)))
-        axis.set_xlabel("log-loss by position, nats")
+        axis.margins(x=0.2)
+        axis.set_xlabel("mean log-loss per position, nats")
         return save_figure(figure, path, caption="\n".join(title))

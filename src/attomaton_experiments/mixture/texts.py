@@ -1,7 +1,7 @@
-"""A text to learn from and a text to be judged on, as ids of the words of the first.
+"""A text to learn from and a text to judge, as ids of the words of the first.
 
-Every line ends with ``<eos>``, as is usual for WikiText, and every text is read as if an ``<eos>`` stood
-before it: so every word of it has a context.
+Every line ends with ``<eos>``, as is usual for WikiText, and every text is read as if preceded by
+``<eos>``, so that every word has a context.
 """
 
 from collections import Counter
@@ -22,13 +22,13 @@ class SplitTexts:
     Attributes
     ----------
     tokens : tuple of str
-        The types of the whole training file by falling frequency, equals in the order they first appear.
+        The types of the whole training file by decreasing frequency, ties in order of first appearance.
     fitted : int64 array
         The training file without its last part.
     held : int64 array
-        The last part of the training file: for weights, and for everything else that is chosen.
+        The last part of the training file: for weights, and for all other choices.
     valid : int64 array
-        What is judged. Nothing is learned or chosen on it.
+        The text that is judged. Nothing is learned or chosen on it.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class SplitTexts:
 
 
 def read_texts(folder: str | Path, share: float) -> SplitTexts:
-    """Read train*.txt and valid.txt of a folder; the last ``share`` of the training lines is held back."""
+    """Read train*.txt and valid.txt of a folder; the last ``share`` of the training lines is held out."""
     found = sorted(Path(folder).glob("train*.txt"))
     if len(found) != 1:
         raise UnreadableSource(
@@ -66,7 +66,7 @@ def read_texts(folder: str | Path, share: float) -> SplitTexts:
 
 
 def split_texts(train: str, valid: str, share: float) -> SplitTexts:
-    """The same of texts in memory."""
+    """The same for texts in memory."""
     lines = _split(train)
     cut = len(lines) - round(share * len(lines))
     if not 0 < cut < len(lines):

@@ -1,9 +1,9 @@
-"""A transformer of one layer without MLP, trained for some time on one core: the rival that was trained.
+"""A transformer of one layer without MLP, trained for a given time on one core: the trained rival.
 
-Words are ordered by frequency. The softmax has a short list, of the most frequent words and one entry for
-each tail, and for each tail a softmax over its own words: the probability of a word of a tail is the product
-of two. Probabilities add up to one, so the likelihood is exact, and most positions ask for the short list
-alone. Rows of the softmax are the words' embeddings (tied).
+Words are ordered by frequency. The softmax has a short list, of the most frequent words and one entry per
+tail, and for each tail a softmax over its own words: the probability of a word in a tail is the product
+of two. Probabilities add up to one, so the likelihood is exact, and most positions need only the short
+list. Rows of the softmax are the words' embeddings (tied).
 """
 
 import json
@@ -30,24 +30,24 @@ from attomaton.base import (
 )
 from attomaton_experiments.descent import descend, repeatable
 
-_torch: Any = torch  # its types leave some functions partly unknown
+_torch: Any = torch  # its type stubs leave some functions partly unknown
 CHECKPOINT = "transformer.safetensors"
 
 
 @dataclass(frozen=True)
 class TransformerPlan:
-    """What is trained, and for how long.
+    """The model to train, and for how long.
 
     Attributes
     ----------
     seconds : float
-        How long training takes, by the clock. The learning rate falls to zero over this time.
+        Wall time of training. The learning rate falls to zero over this time.
     width, heads, window, batch_size : int
-        Width of the embeddings, number of heads, tokens of a context, and contexts in a step.
+        Width of the embeddings, number of heads, tokens per context, and contexts per step.
     cuts : tuple of int
         Where the tails of the softmax begin.
     rate, dropout : float
-        Largest learning rate of Adam, and the share of inputs and outputs that are dropped.
+        Largest learning rate of Adam, and the dropout of inputs and outputs.
     save_every : float
         Seconds between checkpoints.
     """
@@ -82,7 +82,7 @@ class OneLayer(nn.Module):
 
     @torch.no_grad()
     def start_from(self, counts: Float64) -> None:
-        """Set the offsets so that training begins near the frequencies of the words."""
+        """Set the biases so that training starts near the word frequencies."""
         tails = [counts[low:high].sum() for low, high in zip(self.cuts[1:-1], self.cuts[2:], strict=True)]
         together: Float64 = np.log(np.concatenate([counts, tails]))
         self.offsets.copy_(_torch.from_numpy(together - together.mean()))
@@ -125,16 +125,16 @@ class OneLayer(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class TrainedLayer:
-    """A layer that was trained.
+    """A trained layer.
 
     Attributes
     ----------
     layer : OneLayer
         The weights.
     seconds : float
-        How long training took by the clock.
+        Wall time of training.
     processor_seconds : float
-        How much of a processor it took.
+        Processor time of training.
     steps : int
         Steps of Adam.
     losses : list of (int, float)
@@ -149,10 +149,10 @@ class TrainedLayer:
 
     @torch.no_grad()
     def read(self, text: Int64, before: int) -> tuple[Float64, NDArray[np.float32]]:
-        """ln p of each word of a text, shape (n,), and the hidden state that foretold it, (n, width).
+        """ln p of each word of a text, shape (n,), and the hidden state before it, (n, width).
 
-        Windows overlap by half: a word is judged with half a window of context at least, but for the first
-        ones. ``before`` is the token that the text is read after.
+        Windows overlap by half: a word is judged with at least half a window of context, except the first
+        ones. ``before`` is the token that precedes the text.
         """
         self.layer.eval()
         window = self.layer.window
@@ -178,10 +178,10 @@ def train_transformer(
     folder: Path | None = None,
     progress: Progress = silent,
 ) -> TrainedLayer:
-    """Train on windows drawn at random; go on from the checkpoint in ``folder`` if there is one.
+    """Train on random windows; resume from the checkpoint in ``folder`` if there is one.
 
-    A step draws from a generator seeded by its number, so that a training that was cut short goes on with the
-    windows that it would have seen.
+    A step draws from a generator seeded by its number, so a resumed training continues with the same
+    windows.
     """
     with repeatable(plan.seed):
         layer = OneLayer(n_tokens, plan)
@@ -190,7 +190,7 @@ def train_transformer(
 
 
 class _Run:
-    """A training under way."""
+    """A training run in progress."""
 
     def __init__(self, text: Int64, layer: OneLayer, plan: TransformerPlan, folder: Path | None) -> None:
         self.text, self.layer, self.plan = _torch.from_numpy(text.astype(np.int64)), layer, plan
@@ -224,7 +224,7 @@ class _Run:
         return TrainedLayer(self.layer, self.spent, self.worked, self.step, self.losses)
 
     def _batches(self) -> Generator[Tensor]:
-        """Windows until the time is over; each step has random numbers of its own."""
+        """Windows until the time is over; each step has its own random numbers."""
         plan = self.plan
         while self.spent < plan.seconds:
             rng = np.random.default_rng([plan.seed, self.step])

@@ -1,8 +1,8 @@
-"""Weights of a mixture, fitted on text that was held back, by how sure each part is.
+"""Weights of a mixture, fitted on held-out text, by the confidence of each part.
 
-Positions at which all parts are equally sure are one cell, and each cell has weights of its own: the most
-probable ones under a Dirichlet law around the weights of all positions, by expectation and maximisation. So a
-cell with few positions keeps to the overall weights. A part that is silent has weight 0.
+Positions with the same confidences of all parts form a cell, and each cell has its own weights: the MAP
+estimate under a Dirichlet prior around the weights of all positions, by EM. So a cell with few
+positions stays close to the overall weights. A silent part has weight 0.
 """
 
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ import numpy as np
 from attomaton.base import Bool, Float64, Int64, MismatchedParts
 
 LEVELS = 16
-"""More than the levels of confidence that a part has."""
+"""A base above the number of confidence levels of a part."""
 
 
 @dataclass(frozen=True, eq=False)
 class MixtureWeights:
-    """What each part weighs, by cell.
+    """The weight of each part, by cell.
 
     Attributes
     ----------
     cells : int64 array, shape (n_cells,)
-        The levels of confidence of all parts as one number, rising.
+        The confidence levels of all parts packed into one number, ascending.
     table : float64 array, shape (n_cells, n_parts)
         The weights of each cell, which sum to 1.
     overall : float64 array, shape (n_parts,)
-        The weights in cells that were not seen.
+        The weights in unseen cells.
 
     Examples
     --------
@@ -52,18 +52,18 @@ class MixtureWeights:
 def fit_weights(
     probabilities: Float64, sure: Int64, *, pull: float = 50.0, rounds: int = 60
 ) -> MixtureWeights:
-    """Fit weights to what the parts gave to the tokens that came, shape (n, n_parts) each.
+    """Fit weights to the probabilities that the parts gave to the observed tokens, shape (n, n_parts) each.
 
     Parameters
     ----------
     probabilities : float64 array, shape (n, n_parts)
-        The probability that each part gave to each token of the text that was held back.
+        The probability that each part gave to each token of the held-out text.
     sure : int64 array, shape (n, n_parts)
-        How sure each part was; 0 where it was silent.
+        The confidence of each part; 0 where it was silent.
     pull : float
-        How many positions the overall weights count for in each cell.
+        The weight of the overall weights in each cell, in positions.
     rounds : int
-        Rounds of expectation and maximisation.
+        EM iterations.
     """
     silent = (sure == 0) & (probabilities > 0)
     if silent.any() or not (probabilities > 0).any(1).all():
@@ -83,7 +83,7 @@ def fit_weights(
 
 
 def share_out(weights: Float64, probabilities: Float64) -> Float64:
-    """Which share of the probability of each token each part carries, shape (n, n_parts).
+    """The share of each part in the probability of each token, shape (n, n_parts).
 
     Examples
     --------

@@ -28,21 +28,21 @@ def render_figure(
     Parameters
     ----------
     settings : dict
-        What was asked for.
+        The settings.
     caption : str
         Sizes and settings in one sentence.
     tables : sequence of Grid
-        What came out beside what was published.
+        Results beside the published ones.
     numbers : pyarrow.Table
-        Every number behind figure and tables.
+        All numbers behind figure and tables.
     draw : callable
-        Given a path without ending, and the caption, draws the figure there and returns the files.
+        Takes a path without extension, and the caption; draws the figure there and returns the files.
     verdicts : sequence of Verdict
-        What became of the claims.
+        The verdicts on the claims.
     notes : sequence of str
-        What differs and why, in sentences.
+        Remarks on differences and their reasons, in sentences.
     options : str
-        What the command that makes it again has to be given.
+        Options of the command that reproduces it.
     """
     name, title = settings["name"], settings["title"]
     return Page(
@@ -58,7 +58,7 @@ def render_figure(
             *notes,
             *render_verdicts(verdicts),
             "![Figure](figure.png)",
-            "All numbers: `numbers.parquet`. Again: "
+            "All numbers: `numbers.parquet`. To reproduce: "
             f"`{' '.join(['attomaton reproduce', name, *options.split(), '--out DIR'])}`.",
         ),
         printed=(f"{title} ({name}). {caption}.", *tables, *notes),

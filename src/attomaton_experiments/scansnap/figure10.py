@@ -39,11 +39,11 @@ class Sweep:
     Attributes
     ----------
     rates : tuple of float
-        Learning rates, rising.
+        Learning rates, ascending.
     steps : tuple of int
-        When attention was measured.
+        The steps at which attention was measured.
     values : dict of str to float64 array, shape (n_rates, n_trials, n_records)
-        What was measured, by :data:`MEASURES`.
+        The measurements, by :data:`MEASURES`.
     """
 
     rates: tuple[float, ...]
@@ -56,7 +56,7 @@ class Sweep:
 
     @property
     def changes(self) -> list[tuple[float, float]]:
-        """From each rate to the next: how the mean entropy at the end changes, and the error of that.
+        """From each rate to the next: the change of the final mean entropy, and its error.
 
         The error is the standard error of a difference of means of independent trials; one trial has none.
         """
@@ -68,7 +68,7 @@ class Sweep:
 
     @property
     def n_falls(self) -> int:
-        """From how many rates to the next the mean entropy at the end falls."""
+        """For how many rates the final mean entropy falls at the next rate."""
         return sum(change < 0 for change, _ in self.changes)
 
 
@@ -106,15 +106,15 @@ def _write(settings: Settings, texts: TextPair, sweep: Sweep, seconds: float) ->
     caption = f"{describe_model(settings, texts)}; SGD, {sweep.steps[-1]:,} steps, {trials} seeds"
     entropies = sweep.last("entropy").mean(1)
     notes = (
-        f"Mean entropy falls at {sweep.n_falls} of {len(sweep.rates) - 1} raises of the rate, from "
-        f"{entropies[0]:.3f} to {entropies[-1]:.3f} nats. The paper's order: the larger the rate, the lower "
+        f"Mean entropy falls at {sweep.n_falls} of {len(sweep.rates) - 1} increases of the rate, from "
+        f"{entropies[0]:.3f} to {entropies[-1]:.3f} nats. The paper reports: the larger the rate, the lower "
         f"the entropy. {_say_changes(sweep)}",
         f"Measured on {settings['n_windows']:,} windows of valid, without dropout. The rate of "
         f"{', '.join(settings['training']['fast'])} is {settings['training']['fast_ratio']:g} times that of "
         "the rest.",
-        "A flow with both rates raised at a fixed ratio would only run faster: the same entropy "
-        "where rate × steps agree. What differs there comes with finite steps: their length, the noise of "
-        "mini-batches, how much text was read.",
+        "A flow with both rates increased at a fixed ratio would only run faster: the same entropy "
+        "at equal rate × steps. Differences there come from finite steps: their length, the noise of "
+        "mini-batches, and the amount of text read.",
         *settings.get("remarks", []),
         f"Wall time {seconds / 60:.1f} minutes.",
     )
@@ -132,22 +132,22 @@ def _write(settings: Settings, texts: TextPair, sweep: Sweep, seconds: float) ->
 
 
 def _say_changes(sweep: Sweep) -> str:
-    """Each raise of the rate in words, with the standard error."""
+    """Each increase of the rate in words, with the standard error."""
     pairs = zip(sweep.rates, sweep.rates[1:], sweep.changes, strict=False)
     said = [f"{low:g} to {high:g}: {change:+.3f} ± {error:.3f}" for low, high, (change, error) in pairs]
     return f"Changes with their standard errors: {'; '.join(said)}."
 
 
 def judge_figure10(sweep: Sweep) -> Verdict:
-    """What became of the claim that raising both rates at a fixed ratio leaves attention sparser."""
+    """The verdict on the claim that increasing both rates at a fixed ratio makes attention sparser."""
     entropies = sweep.last("entropy").mean(1)
-    falls = "is in this order" if sweep.n_falls == len(sweep.rates) - 1 else "is not in this order throughout"
+    falls = "has this order" if sweep.n_falls == len(sweep.rates) - 1 else "does not always have this order"
     return Verdict(
         "sparser with larger rates",
         VerdictStatus.NOT_APPLICABLE,
         float(entropies[-1]),
         float(entropies[0]),
-        f"{OUTSIDE}. Measured all the same: mean entropy {falls}; the value is that of the largest rate, the "
+        f"{OUTSIDE}. Measured nevertheless: mean entropy {falls}; the value is that of the largest rate, the "
         "bound that of the smallest",
     )
 
@@ -181,7 +181,7 @@ def _table_of_entropies(sweep: Sweep) -> Grid:
 
 
 def _table_of_times(sweep: Sweep) -> Grid:
-    """Entropies where rate times steps agree: a flow would have the same there."""
+    """Entropies at equal rate × steps: a flow would have equal ones."""
     cells: dict[float, dict[float, str]] = {}
     for place, rate in enumerate(sweep.rates):
         for when, step in enumerate(sweep.steps):
@@ -193,7 +193,7 @@ def _table_of_times(sweep: Sweep) -> Grid:
         if time > 0 and len(row) > 1
     ]
     headers = ["rate × steps", *(f"rate {rate:g}" for rate in sweep.rates)]
-    return Grid("Entropy where rate × steps agree (after so many steps)", headers, rows)
+    return Grid("Entropy at equal rate × steps (with the number of steps)", headers, rows)
 
 
 def _spread(values: Float64) -> str:

@@ -1,4 +1,4 @@
-"""Figure 3: gain γ(t) and growth B(t), closed form beside the printed one beside the equations."""
+"""Figure 3: gain γ(t) and growth B(t): closed form, printed form and the differential equation."""
 
 from functools import partial
 from itertools import product
@@ -33,7 +33,7 @@ MOMENTS = (14.0, 70.0, 280.0, 700.0)
 
 
 def run_figure3(settings: Settings, _: Progress) -> Page:
-    """Compute every curve and table of the page; nothing is drawn at random."""
+    """Compute every curve and table of the page; nothing is random."""
     curves, grid = _curves(settings), _grid(settings["grid"])
     stars = _stars(settings["star"])
     rows = [*curves, *grid, *stars]
@@ -41,7 +41,7 @@ def run_figure3(settings: Settings, _: Progress) -> Page:
     numbers = pa.table({name: [row.get(name) for row in rows] for name in names})
     worst = max(row["error"] for row in grid)
     bound = settings["grid"]["bound"]
-    judged = Judgement(worst, bound, worst <= bound, "largest |ΔB| to the equation over the grid")
+    judged = Judgement(worst, bound, worst <= bound, "largest |ΔB| from the equation over the grid")
     size = f"K = {settings['n_classes']}, M = {settings['n_tokens']:,}, η_Z = {settings['attention_rate']:g}"
     return render_figure(
         settings,
@@ -57,11 +57,11 @@ def run_figure3(settings: Settings, _: Progress) -> Page:
 NOTES = (
     "With C₀ = 1/K the printed ¼ ln(C₀ + 4Γ) is below the equation by ¼ ln K once Γ is large, and negative "
     "at the start; ¼ ln(1 + 4Γ/C₀) is the solution.",
-    "C₀ = 1/K does not belong to the flow of Y and Z: there one common token gives C₀ = tan²θ₀ K (M − 1)²/"
+    "C₀ = 1/K does not occur in the flow of Y and Z: there one common token gives C₀ = tan²θ₀ K (M − 1)²/"
     "((K − 1) M), which the last table uses. Attention then moves far less than Figure 3 suggests.",
     "The last table also shows how fast the decoder must be. Y remembers the attention it was learned with, "
     "and the class's own term is M − 1 times those of the others: as soon as attention has moved by 1/M of "
-    "itself, that memory holds it back, and the closed form is too large.",
+    "its value, that memory slows it down, and the closed form is too large.",
 )
 
 
@@ -127,7 +127,7 @@ def _grid_table(grid: list[Row]) -> Grid:
             [f"{size:,}", f"{len(some)}", f"{least:.2f} to {most:.2f}", *(f"{one:.2g}" for one in told)]
         )
     headers = ["M", "cells (K, η_Y/η_Z)", "B at the end", "largest |ΔB|", "largest |ΔB| as printed"]
-    return Grid("Closed form against the equation", headers, rows)
+    return Grid("Closed form compared with the equation", headers, rows)
 
 
 def _flow(star: dict[str, Any], n_classes: int, n_tokens: int, ratio: float) -> LayerFlow:

@@ -19,17 +19,17 @@ from attomaton_experiments.scansnap_model.train import ScanTrace, Setup, train_c
 from attomaton_experiments.settings import Settings
 
 RANKED = 0.95
-"""Least rank correlation between P(l | n) and final weight."""
+"""Smallest rank correlation of P(l | n) and final weight."""
 
 BLACK = 4
-"""Number of the colour that stands for none."""
+"""Index of the colour for no kind."""
 
 Row = dict[str, Any]
 SHARES = ("common", "lowest distinct", "middle distinct", "highest distinct")
 
 
 def run_figure4(settings: Settings, progress: Progress = silent) -> Page:
-    """Train several trials of every pair of rates and put the losses beside the published ones."""
+    """Train several trials of every pair of rates and compare the losses with the published ones."""
     reduced = draw_classes(settings, settings["n_queries"])
     each, pairs = settings["trials"], settings["rates"]
     trace = train_classes(
@@ -52,13 +52,13 @@ def run_figure4(settings: Settings, progress: Progress = silent) -> Page:
 
 
 def draw_classes(settings: Settings, n_queries: int) -> Reduced:
-    """The classes of a number of queries, from a figure's settings."""
+    """The classes for a number of queries, from a figure's settings."""
     names = ("classes_per_query", "n_common", "n_distinct")
     return Reduced(draw_linear_classes(n_queries, **{name: settings[name] for name in names}))
 
 
 def read_setup(settings: Settings, *, every: int = 1) -> Setup:
-    """How to train, from a figure's settings."""
+    """Training settings, from a figure's settings."""
     return Setup(
         n_steps=settings["n_steps"],
         batch_size=settings["batch_size"],
@@ -133,7 +133,7 @@ def _judge_loss(settings: Settings, rows: list[Row]) -> Verdict:
 
 def _judge_ranks(ranks: Float64) -> Verdict:
     least = float(ranks.min())
-    meaning = f"least rank correlation of P and final weight; mean {ranks.mean():.4f}"
+    meaning = f"smallest rank correlation of P and final weight; mean {ranks.mean():.4f}"
     return Judgement(least, RANKED, least >= RANKED, meaning).about("ranks follow P (3)")
 
 
@@ -147,7 +147,7 @@ def _judge_common(rows: list[Row]) -> Verdict:
 def _caption(settings: Settings, reduced: Reduced) -> str:
     return (
         f"{len(reduced.classes)} classes with a query each, {settings['n_common']} common and "
-        f"{settings['n_distinct']} distinct tokens a class, M = {reduced.classes.n_tokens}; batch "
+        f"{settings['n_distinct']} distinct tokens per class, M = {reduced.classes.n_tokens}; batch "
         f"{settings['batch_size']}, T = {settings['length']}, SGD with momentum {settings['momentum']:g}, "
         f"mean of {settings['trials']} seeds"
     )

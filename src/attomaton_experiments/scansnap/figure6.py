@@ -1,4 +1,4 @@
-"""Figure 6: how sparse attention ends, by learning rates and number of classes; and claim 5 on it."""
+"""Figure 6: final sparsity of attention by learning rates and number of classes; and claim 5 on it."""
 
 import csv
 from functools import partial
@@ -24,11 +24,11 @@ PUBLISHED = ("num_last", "eta_Z", "etaY_over_etaZ", "entropy_mean")
 """Columns of the published table, if it is given."""
 
 SPREADS = 2.0
-"""Cells whose means differ by fewer standard errors than this are not told apart."""
+"""Cells whose means differ by fewer standard errors than this count as equal."""
 
 
 def run_figure6(settings: Settings, progress: Progress = silent) -> Page:
-    """Train several trials of all cells; with the published table as source, hold them against it."""
+    """Train several trials of all cells; with the published table as source, compare them with it."""
     published = {} if settings["source"] is None else read_published(settings["source"])
     cells = _train_cells(settings, progress)
     rows = [
@@ -44,8 +44,8 @@ def run_figure6(settings: Settings, progress: Progress = silent) -> Page:
     compared = (_judge_published(settings, cells, published),) if published else ()
     return render_figure(
         settings,
-        f"{len(cells)} cells × {settings['trials']} seeds; {settings['classes_per_query']} classes a query, "
-        f"{settings['n_common']} common tokens, {settings['n_distinct']} distinct ones a class; "
+        f"{len(cells)} cells, {settings['trials']} seeds; {settings['classes_per_query']} classes per query, "
+        f"{settings['n_common']} common tokens, {settings['n_distinct']} distinct ones per class; "
         f"{settings['n_steps']} steps of SGD with momentum {settings['momentum']:g}, batch "
         f"{settings['batch_size']}, T = {settings['length']}",
         tuple(_table(settings, cells, published, number) for number in settings["n_queries"]),
@@ -58,10 +58,10 @@ def run_figure6(settings: Settings, progress: Progress = silent) -> Page:
 
 
 NOTES = (
-    "Entropy of c_n on the distinct tokens of class n (scaled to add up to 1 there), in nats, mean over "
-    "classes, after the last step; 2.151 before training from 0, ln 10 = 2.303 if all were equal.",
-    "A larger decoder rate leaves attention denser from η_Y = 2 η_Z on. At η_Y = η_Z, where the decoder is "
-    "not the faster one, several queries go the other way, here and in the published table.",
+    "Entropy of c_n on the distinct tokens of class n (normalised there), in nats, mean over "
+    "classes, after the last step; 2.151 before training from 0, ln 10 = 2.303 if uniform.",
+    "A larger decoder rate makes attention denser from η_Y = 2 η_Z on. At η_Y = η_Z, where the decoder is "
+    "not faster, several queries show the opposite, here and in the published table.",
 )
 
 
@@ -114,35 +114,35 @@ def _judge_published(settings: Settings, cells: dict[Cell, Float64], published: 
 
 
 def _judge_sparser(settings: Settings, cells: dict[Cell, Float64]) -> Verdict:
-    """Both rates raised at a fixed ratio."""
+    """Both rates increased at a fixed ratio."""
     steps = [
         (cells[n_queries, low, ratio], cells[n_queries, high, ratio])
         for n_queries, ratio in product(settings["n_queries"], settings["ratios"])
         for low, high in pairwise(settings["attention_rates"])
     ]
-    return _judge_order("both rates up: sparser (5)", steps, "η_Z raised at a fixed η_Y/η_Z lowers entropy")
+    return _judge_order("both rates up: sparser (5)", steps, "increasing η_Z at fixed η_Y/η_Z lowers entropy")
 
 
 def _judge_denser(settings: Settings, cells: dict[Cell, Float64]) -> Verdict:
-    """η_Y raised alone, where it is the faster one."""
+    """η_Y increased alone, where it is larger."""
     fast = [ratio for ratio in settings["ratios"] if ratio > 1]
     steps = [
         (cells[n_queries, slow, high], cells[n_queries, slow, low])
         for n_queries, slow in product(settings["n_queries"], settings["attention_rates"])
         for low, high in pairwise(fast)
     ]
-    return _judge_order("larger η_Y: denser (5)", steps, "η_Y raised from 2 η_Z on raises entropy")
+    return _judge_order("larger η_Y: denser (5)", steps, "increasing η_Y from 2 η_Z on raises entropy")
 
 
 def _judge_order(name: str, steps: list[tuple[Float64, Float64]], meaning: str) -> Verdict:
-    """No pair whose means can be told apart may go the other way."""
+    """No pair with significantly different means may have the opposite order."""
     told = wrong = 0
     for higher, lower in steps:
         error = np.sqrt(higher.var() / len(higher) + lower.var() / len(lower))
         gap = higher.mean() - lower.mean()
         told += bool(abs(gap) > SPREADS * error)
         wrong += bool(gap < -SPREADS * error)
-    found = f"{meaning}: {wrong} of {told} pairs told apart go the other way"
+    found = f"{meaning}: {wrong} of {told} significantly different pairs have the opposite order"
     return Judgement(float(wrong), 0.0, not wrong, found).about(name)
 
 

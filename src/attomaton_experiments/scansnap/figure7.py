@@ -32,18 +32,18 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True, eq=False)
 class TextRun:
-    """A run with what it was asked.
+    """A run with its settings.
 
     Attributes
     ----------
     settings : dict
-        What was asked for.
+        The settings.
     texts : TextPair
-        What was read.
+        The texts.
     windows : int64 array, shape (n_windows, window + 1)
-        What was measured on; the first is shown.
+        The windows for measuring; the first is shown.
     records : list of AttentionRecord
-        What was measured.
+        The measurements.
     """
 
     settings: Settings
@@ -53,7 +53,7 @@ class TextRun:
 
     @property
     def window(self) -> int:
-        """How many tokens are read at once."""
+        """The number of tokens read at once."""
         return self.settings["model"]["window"]
 
     @property
@@ -69,9 +69,9 @@ class TextRun:
         return [*words, ("<unk>", np.zeros(1, np.int64))]
 
     def gains(self, record: AttentionRecord) -> Float64:
-        """Attention on each group of tokens, as a multiple of what uniform attention would put there."""
+        """Attention on each group of tokens, as a multiple of that under uniform attention."""
         shares = 1.0 / np.arange(1, self.window + 1)
-        later = np.cumsum(shares[::-1])[::-1]  # what a key gets from the queries at and after its position
+        later = np.cumsum(shares[::-1])[::-1]  # from the queries at and after a key's position
         uniform = np.zeros(len(self.texts.tokens))
         np.add.at(uniform, self.windows[:, :-1].ravel(), np.tile(later, len(self.windows)))
         return np.array(
@@ -80,7 +80,7 @@ class TextRun:
 
 
 def run_figure7(settings: Settings, progress: Progress = silent) -> Page:
-    """Train on train*.txt of the folder, and look at the attention on valid.txt as it goes."""
+    """Train on train*.txt of the folder, and measure the attention on valid.txt on the way."""
     began = perf_counter()
     texts = read_texts(settings["source"], settings["n_tokens"])
     window = settings["model"]["window"]
@@ -98,15 +98,15 @@ def _write(run: TextRun, seconds: float) -> Page:
     steps, rate = settings["training"], settings["rate"]
     caption = (
         f"{describe_model(settings, run.texts)}; SGD, rate {rate:g} "
-        f"({rate * steps['fast_ratio']:g} for the feed-forward part), {run.records[-1].step:,} steps"
+        f"({rate * steps['fast_ratio']:g} for the feed-forward layer), {run.records[-1].step:,} steps"
     )
 
     notes = (
-        "![Entropy and shares of attention along training](figure-entropy.png)",
+        "![Entropy and shares of attention over training](figure-entropy.png)",
         f"Measured on {len(run.windows):,} windows of valid, without dropout; the map is of the first "
-        f"{settings['shown_tokens']} tokens of window {settings['shown_window']}, whole, since no query sees "
-        "what comes after it. *Gain*: attention on a group of tokens as a multiple of what uniform attention "
-        "would put there.",
+        f"{settings['shown_tokens']} tokens of window {settings['shown_window']}: no query sees "
+        "later tokens. *Gain*: attention on a group of tokens as a multiple of that under uniform "
+        "attention.",
         f"Uniform attention has an entropy of {_uniform_entropy(run):.3f}: the mean of ln i over the "
         "positions i of the window.",
         _say_moves(run),
@@ -125,7 +125,7 @@ def _write(run: TextRun, seconds: float) -> Page:
 
 
 def _say_moves(run: TextRun) -> str:
-    """How many queries of the window shown keep their top key from map to map."""
+    """How many queries of the shown window keep their top key from map to map."""
     maps = [record for record in run.records if record.step in run.settings["maps_at"]]
     said = [
         f"{int((before.shown[0].argmax(1) == after.shown[0].argmax(1)).sum())} from step {before.step:,} to "
@@ -133,7 +133,7 @@ def _say_moves(run: TextRun) -> str:
         for before, after in pairwise(maps)
     ]
     return (
-        f"Of the {run.window} queries of the window shown, so many keep the key they attend to most: "
+        f"Of the {run.window} queries of the shown window, these keep the key they attend to most: "
         f"{', '.join(said)}."
     )
 
@@ -143,7 +143,7 @@ def _uniform_entropy(run: TextRun) -> float:
 
 
 def judge_figure7(run: TextRun) -> tuple[Verdict, ...]:
-    """What became of two claims of the theory, which does not cover this model."""
+    """The verdicts on two claims of the theory, which does not cover this model."""
     first, last = run.records[0], run.records[-1]
     gains = run.gains(last)
     common, rare = float(gains[0]), float(gains[-2])
@@ -156,14 +156,14 @@ def judge_figure7(run: TextRun) -> tuple[Verdict, ...]:
             VerdictStatus.NOT_APPLICABLE,
             last.mean_entropy,
             first.mean_entropy,
-            f"{OUTSIDE}. Measured all the same: mean entropy {fell}, from the bound to the value",
+            f"{OUTSIDE}. Measured nevertheless: mean entropy {fell}, from the bound to the value",
         ),
         Verdict(
             "common tokens fade",
             VerdictStatus.NOT_APPLICABLE,
             common,
             rare,
-            f"{OUTSIDE}. Measured all the same: {names[-2]} hold {moved} attention for their frequency (the "
+            f"{OUTSIDE}. Measured nevertheless: {names[-2]} have {moved} attention for their frequency (the "
             f"bound) than {names[0]} (the value)",
         ),
     )
@@ -252,7 +252,7 @@ def _draw_curves(run: TextRun, path: Path) -> list[Path]:
     panels = [
         LinePanel("entropy of attention, nats", entropy, least=0.0),
         LinePanel("share of attention", shares, least=0.0),
-        LinePanel("attention on tokens, times what uniform attention has", tokens, least=0.0),
+        LinePanel("attention on tokens / uniform attention", tokens, least=0.0),
     ]
-    caption = f"Attention along training, on {len(run.windows):,} windows of valid"
+    caption = f"Attention over training, on {len(run.windows):,} windows of valid"
     return draw_lines(panels, path, caption=caption)

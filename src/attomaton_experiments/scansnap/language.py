@@ -1,4 +1,4 @@
-"""What figures 7 and 10 share: settings to training, and what they say of the theory."""
+"""Common to figures 7 and 10: training settings, and how the model relates to the theory."""
 
 from attomaton_experiments.scansnap_model.language_model import LanguageModel
 from attomaton_experiments.scansnap_model.language_training import LanguageTraining
@@ -6,13 +6,13 @@ from attomaton_experiments.scansnap_model.texts import TextPair
 from attomaton_experiments.settings import Settings
 
 OUTSIDE = (
-    "outside the theory: this model has positions, a feed-forward part, sums with its input, layer norms and "
-    "dropout, windows are short, and the query attends to itself"
+    "outside the theory: it has positions, a feed-forward layer, residual connections, layer norms and "
+    "dropout; windows are short, and the query attends to itself"
 )
 
 
 def make_training(settings: Settings, texts: TextPair, *, rate: float, seed: int) -> LanguageTraining:
-    """What the settings ask for; fast layers have ``fast_ratio`` times the rate."""
+    """The training that the settings describe; fast layers have ``fast_ratio`` times the rate."""
     steps = settings["training"]
     return LanguageTraining(
         LanguageModel(len(texts.tokens), **settings["model"]),

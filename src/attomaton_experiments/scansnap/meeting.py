@@ -1,8 +1,8 @@
-"""Where the two theories meet: one corpus, and the assumptions in which they differ switched one at a time.
+"""Where the two theories meet: one corpus, and the assumptions that differ switched one at a time.
 
 Four small cases whose labels are all in their contexts, trained as one corpus, and the text that comes with
-the package. What each theory says is computed from the samples (the automaton of the first, the first
-movement of the scores for the second); what happens is the exact gradient flow of each variant of the layer.
+the package. The predictions of each theory are computed from the samples (the automaton of the first, the
+first movement of the scores for the second); the outcome is the exact gradient flow of each layer variant.
 """
 
 from dataclasses import dataclass
@@ -37,12 +37,12 @@ from attomaton_experiments.settings import Settings
 
 Row = dict[str, Any]
 STORY = ("retrieved", "is_label", "is_query", "loss")
-"""What is measured on the story: of attention's top token, and the mean loss."""
+"""The measures on the story: properties of attention's top token, and the mean loss."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One layer: its name, the same in two short lines, whether the query is a key, and its head."""
+    """One layer: its name, also in two short lines, whether the query is a key, and its head."""
 
     name: str
     short: str
@@ -55,7 +55,7 @@ class Variant:
         return self.head.trains_decoder
 
     def train(self, samples: Samples, rates: Rates, time: float) -> LayerFlow:
-        """The layer on these samples; a label that is no key is left out where its mass is all there is."""
+        """The layer on these samples; labels that are not keys are left out if the loss needs their mass."""
         if isinstance(self.head, MassHead) and not self.query_is_key:
             samples = samples.take(_label_before_query(samples))
         contexts = classes_of_contexts(samples, query_is_key=self.query_is_key)
@@ -63,7 +63,7 @@ class Variant:
 
 
 def variants(tied_scale: float) -> tuple[Variant, ...]:
-    """From the first paper to the second, one step at a time; the second column is a step aside."""
+    """From the first paper to the second, one change at a time; the second column is a side step."""
     return (
         Variant("first paper", "first\npaper", True, MassHead()),
         Variant("first paper, query masked", "query\nmasked", False, MassHead()),
@@ -75,7 +75,7 @@ def variants(tied_scale: float) -> tuple[Variant, ...]:
 
 @dataclass(frozen=True)
 class Cases:
-    """The small cases as one corpus; tokens of different cases are different."""
+    """The small cases as one corpus; different cases have different tokens."""
 
     names: tuple[str, ...]
     words: tuple[str, ...]
@@ -101,7 +101,7 @@ class Cases:
 
 
 def run_meeting(settings: Settings, _: Progress = silent) -> Page:
-    """Both theories and five layers on the cases and on the story; nothing is drawn at random."""
+    """Both theories and five layers on the cases and on the story; nothing is random."""
     cases = Cases.from_settings(settings["cases"])
     layers = variants(settings["tied_scale"])
     rates = Rates(settings["decoder_rate"], settings["attention_rate"])
@@ -111,7 +111,7 @@ def run_meeting(settings: Settings, _: Progress = silent) -> Page:
     return render_figure(
         settings,
         f"Attention to each token of each context at t = {settings['time']:g} of the exact gradient flow "
-        f"(framed: the label; white: no key, or nothing to learn); η_Y, η_Z = {rates.decoder:g}, "
+        f"(framed: the label; white: not a key, or not trained); η_Y, η_Z = {rates.decoder:g}, "
         f"{rates.attention:g}; the tied decoder is {settings['tied_scale']:g}·I",
         (_case_table(cases, layers, rows, first, second), _story_table(story)),
         _numbers(cases, rows, story),
@@ -123,9 +123,9 @@ def run_meeting(settings: Settings, _: Progress = silent) -> Page:
 
 NOTES = (
     "With a tied decoder attention keeps the label, whichever loss reads it; with a learned one it keeps "
-    "what tells the labels apart, be that the label or not. That is the whole difference in the cases.",
-    "Masking the query matters where the query itself is worth keeping: under the first paper's head where "
-    "it is the label (last case), under a learned decoder where it predicts the label (often, in the story).",
+    "the token that distinguishes the labels, the label or not. This is the only difference in the cases.",
+    "Masking the query matters where the query itself is worth keeping: with the first paper's head where "
+    "it is the label (last case), with a learned decoder where it predicts the label (often, in the story).",
     "The first theory ends in a limit (mass → 1); the second slows down once its decoder has learned, and "
     "leaves attention soft.",
 )
@@ -146,7 +146,7 @@ def _second_theory(samples: Samples) -> dict[int, dict[int, float]]:
 
 
 def _attention(path: LayerFlow, context: tuple[int, ...], *, query_is_key: bool) -> dict[int, float]:
-    """Attention of a trained layer to the tokens of one context; {} if its query has no trained row."""
+    """Attention of a trained layer to the tokens of one context; {} if its query was not trained."""
     held, query = path.reduced, context[-1]
     keys = context if query_is_key else context[:-1]
     at = np.searchsorted(held.queries, query)
@@ -181,7 +181,7 @@ def _tops(rows: list[Row], layer: Variant) -> dict[int, Row]:
 
 
 def _kept_by_second(second: dict[int, dict[int, float]], context: tuple[int, ...]) -> int:
-    """The token of the context that is pulled up most."""
+    """The token of the context with the largest pull."""
     return max(context[:-1], key=second[context[-1]].__getitem__)
 
 
@@ -206,12 +206,12 @@ def _case_table(
         lines.append([*told, *kept])
     headers = ["case", "sample", "first theory keeps", "second theory keeps"]
     return Grid(
-        "The token with most attention, and how much", [*headers, *(one.name for one in layers)], lines
+        "The token with most attention, and its attention", [*headers, *(one.name for one in layers)], lines
     )
 
 
 def _story_rows(layers: tuple[Variant, ...], rates: Rates, settings: Settings) -> list[Row]:
-    """How often attention's top token is what the automaton retrieves, the label, or the query itself."""
+    """How often attention's top token is retrieved by the automaton, the label, or the query itself."""
     story = resources.files("attomaton.corpora").joinpath("example.txt").read_text(encoding="utf-8")
     samples = read_corpus([story]).windows(settings["window"])
     samples = samples.take(find_realisable(samples))
@@ -232,7 +232,7 @@ def _story_rows(layers: tuple[Variant, ...], rates: Rates, settings: Settings) -
 
 
 def _numbers(cases: Cases, rows: list[Row], story: list[Row]) -> pa.Table:
-    """Every number, one a row; those of the story are over all samples, so sample and token are empty."""
+    """All numbers, one per row; those of the story are over all samples, so sample and token are empty."""
     told: list[Row] = []
     for row in rows:
         context, label = cases.samples[row["sample"]]
@@ -258,12 +258,12 @@ def _story_table(rows: list[Row]) -> Grid:
         ]
         for row in rows
     ]
-    headers = ["layer", "top token is what the first theory keeps", "is the label", "is the query", "loss"]
+    headers = ["layer", "top token is that of the first theory", "is the label", "is the query", "loss"]
     return Grid("The story that comes with the package, realisable samples", headers, lines)
 
 
 def _grids(cases: Cases, layers: tuple[Variant, ...], rows: list[Row]) -> list[DrawnGrid]:
-    """One grid for each case: tokens by layers, the label's row framed."""
+    """One grid per case: tokens by layers, the label's row framed."""
     held = {(row["layer"], row["sample"], row["id"]): row["attention"] for row in rows}
     grids: list[DrawnGrid] = []
     for case, name in enumerate(cases.names):
@@ -294,7 +294,7 @@ def _judge(
     first: Automaton,
     second: dict[int, dict[int, float]],
 ) -> list[Verdict]:
-    """Whether tied decoders keep what the first theory says, and learned ones what the second says."""
+    """Whether tied decoders keep the token of the first theory, and learned ones that of the second."""
     hits: dict[bool, list[bool]] = {False: [], True: []}
     for layer in layers:
         for number, top in _tops(rows, layer).items():
@@ -305,6 +305,6 @@ def _judge(
     verdicts: list[Verdict] = []
     for learned, found in hits.items():
         share = float(np.mean(found))
-        reason = "share of samples and layers whose top token is the one that the theory keeps"
+        reason = "share of samples and layers whose top token is the theory's"
         verdicts.append(Judgement(share, 1.0, share == 1, reason).about(names[learned]))
     return verdicts

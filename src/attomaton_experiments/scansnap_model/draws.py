@@ -1,4 +1,4 @@
-"""Finite sequences drawn from classes, as counts of their tokens: their order does not matter."""
+"""Finite sequences drawn from classes, as token counts: their order does not matter."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class Draws:
     classes : int64 array, shape (...,)
         The class of each sequence.
     counts : float64 array, shape (..., n_used)
-        How often each used token stands before the query.
+        How often each used token occurs before the query.
 
     Examples
     --------
@@ -33,18 +33,18 @@ class Draws:
 
 
 def draw_counts(reduced: Reduced, shape: tuple[int, ...], length: int, rng: np.random.Generator) -> Draws:
-    """Draw classes by their shares and ``length`` − 1 tokens before the query by P(l | n).
+    """Draw classes by their shares, and ``length`` − 1 tokens before the query by P(l | n).
 
     Parameters
     ----------
     reduced : Reduced
         The corpus.
     shape : tuple of int
-        How many sequences to draw, along any number of axes.
+        The number of sequences, along any number of axes.
     length : int
-        Tokens of a sequence with its query.
+        Tokens of a sequence, including its query.
     rng : numpy.random.Generator
-        What to draw with.
+        The random generator.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """The forward passes of the Y/Z model.
 
-On counts of the tokens before the query: without positions, sequences of equal counts are equal. And on the
-sequences themselves, Yᵀ LN(attention(X) X) at the last position: the definition, with the same numbers.
+On counts of the tokens before the query: without positions, sequences with equal counts are equal. And on the
+sequences themselves, Yᵀ LN(attention(X) X) at the last position: the definition, with the same result.
 """
 
 import torch
@@ -20,11 +20,11 @@ def logits_of_counts(
     scores : tensor, shape (n_trials, n_queries, n_used)
         Z.
     counts : tensor, shape (n_trials, n_samples, n_used)
-        How often each token stands before the query.
+        How often each token occurs before the query.
     queries : integer tensor, shape (n_trials, n_samples)
-        Row of Z that each sample asks.
+        The row of Z for each sample.
     normalize : bool
-        Whether attention's output is divided by its norm, LN(v) = v/‖v‖.
+        Whether the output of attention is divided by its norm, LN(v) = v/‖v‖.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def logits_of_sequences(decoder: Tensor, scores: Tensor, tokens: Tensor, *, norm
     tokens : integer tensor, shape (n_trials, n_samples, length)
         The last one is the query.
     normalize : bool
-        Whether attention's output is divided by its norm.
+        Whether the output of attention is divided by its norm.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def logits_of_sequences(decoder: Tensor, scores: Tensor, tokens: Tensor, *, norm
     Examples
     --------
     >>> decoder, scores = torch.eye(3).double()[None], torch.zeros(1, 3, 3).double()
-    >>> scores[0, 2, 1] = 1.0986123  # ln 3: the query 2 asks for token 1
+    >>> scores[0, 2, 1] = 1.0986123  # ln 3: the query 2 prefers token 1
     >>> tokens = torch.tensor([[[0, 1, 0, 2]]])
     >>> logits_of_sequences(decoder, scores, tokens, normalize=False).round(decimals=4).tolist()
     [[[0.4, 0.6, 0.0]]]

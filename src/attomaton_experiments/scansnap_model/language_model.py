@@ -1,7 +1,7 @@
-"""A language model of one Transformer encoder layer, as PyTorch's tutorial has it: for figures on text.
+"""A language model with one Transformer encoder layer, as in PyTorch's tutorial, for figures on text.
 
-Unlike the layer of the theories it has positions, a feed-forward part, sums with its input, layer norms,
-dropout and a decoder of its own.
+Unlike the layer of the theories it has positions, a feed-forward layer, residual connections, layer norms,
+dropout and its own decoder.
 """
 
 import math
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from attomaton.base import UnsupportedOption, real_number, settle, whole_number
 
 REACH = 0.1
-"""Embeddings and decoder begin uniform in ±0.1."""
+"""Embeddings and decoder are initialised uniformly in ±0.1."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class LanguageModel:
     width : int
         Dimension of embeddings, queries, keys and values; an even number.
     hidden : int
-        Width of the feed-forward part.
+        Width of the feed-forward layer.
     dropout : float
-        Share of numbers set to zero in training: of the embedded input, the attention, both branches.
+        Dropout of the embedded input, the attention, and both branches during training.
     window : int
         Longest sequence.
     positions : bool
@@ -55,11 +55,11 @@ class LanguageModel:
             dropout=real_number(self.dropout, "dropout", least=0, below=1),
         )
         if self.width % 2:
-            raise UnsupportedOption(f"width is {self.width}; give an even number, for sines and cosines")
+            raise UnsupportedOption(f"width is {self.width}; give an even number (for sines and cosines)")
 
 
 class LanguageLayer(nn.Module):
-    """Embedding, one encoder layer (one head, causal, norms after the sums), decoder.
+    """Embedding, one encoder layer (one head, causal, post-norm), decoder.
 
     x = √width · E[tokens] + positions; a = softmax(QKᵀ/√width) over the positions up to the query;
     x ← norm(x + a V W_O); x ← norm(x + W₂ relu(W₁ x)); logits = D x.
@@ -71,7 +71,7 @@ class LanguageLayer(nn.Module):
     >>> tuple(logits.shape), tuple(attention.shape), attention[0, 0].tolist()
     ((1, 3, 5), (1, 3, 3), [1.0, 0.0, 0.0])
     >>> outputs, attention = layer.encode(torch.zeros(1, 3, 4))
-    >>> attention[0, 2].detach().numpy().round(3)  # equal inputs: equal weights on all up to the query
+    >>> attention[0, 2].detach().numpy().round(3)  # equal inputs get equal weights
     array([0.333, 0.333, 0.333], dtype=float32)
     """
 

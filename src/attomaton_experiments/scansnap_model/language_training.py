@@ -1,4 +1,4 @@
-"""Training the language model of one layer on running text, and what its attention is like as it goes."""
+"""Training the one-layer language model on running text, and measuring its attention on the way."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -30,12 +30,12 @@ from attomaton_experiments.scansnap_model.language_model import LanguageLayer, L
 FEW = 100
 """Windows that are measured at once."""
 
-_torch: Any = torch  # its types leave some functions partly unknown
+_torch: Any = torch  # its type stubs leave some functions partly unknown
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionRecord:
-    """What attention is like after some steps, over the windows that were asked about.
+    """Attention after some steps, over the measured windows.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class AttentionRecord:
     received : float64 array, shape (n_tokens,)
         Sum of the attention on each token as a key.
     shown : float64 array, shape (n_shown, window, window)
-        Attention in the windows to be shown, rows the queries.
+        Attention in the windows to be shown; rows are queries.
 
     Examples
     --------
@@ -77,12 +77,12 @@ class AttentionRecord:
 
 @dataclass(frozen=True)
 class LanguageTraining:
-    """How to train: stochastic gradient descent without momentum, the gradient clipped by its norm.
+    """Training settings: stochastic gradient descent without momentum, the gradient clipped by its norm.
 
     Attributes
     ----------
     rate : float
-        Learning rate of all parameters but those of ``fast``.
+        Learning rate of all parameters except those of ``fast``.
     fast_rate : float
         Learning rate of the layers named in ``fast``.
     fast : tuple of str
@@ -92,7 +92,7 @@ class LanguageTraining:
     clip : float
         Largest norm of the gradient of all parameters.
     seed : int
-        Random seed of the start and of dropout.
+        Seed of the initial weights and of dropout.
 
     Examples
     --------
@@ -137,20 +137,20 @@ class LanguageTraining:
         Parameters
         ----------
         text : int array, shape (n,)
-            What to train on.
+            The training text.
         windows : int array, shape (n_windows, window + 1)
-            What to measure on (:func:`cut_windows`).
+            The windows for measuring (:func:`cut_windows`).
         records : tuple of int
-            After how many steps to measure, rising.
+            The steps at which to measure, ascending.
         n_shown : int
-            Number of windows, from the first, whose whole attention is kept.
+            Number of windows, from the first, whose full attention is stored.
         progress : callable
-            Called after every step with the steps done and the steps to do.
+            Called after every step with the steps done and the total.
         """
         records = tuple(whole_number(record, "a record") for record in records)
         n_shown = whole_number(n_shown, "n_shown")
         if list(records) != sorted(set(records)) or not records:
-            raise UnsupportedOption(f"records are {records}; give rising numbers of steps")
+            raise UnsupportedOption(f"records are {records}; give ascending numbers of steps")
         measured = torch.as_tensor(windows.astype(np.int64))
         with repeatable(self.seed):
             layer = LanguageLayer(self.model)
@@ -168,7 +168,7 @@ class LanguageTraining:
         return found
 
     def batches(self, text: Integers) -> Iterator[Tensor]:
-        """Windows of all streams in order, shape (batch_size, window + 1), again and again."""
+        """Windows of all streams in order, shape (batch_size, window + 1), repeated without end."""
         length, window = len(text) // self.batch_size, self.model.window
         if length <= window:
             raise InvalidSamples(
@@ -192,7 +192,7 @@ class LanguageTraining:
 
 @dataclass(frozen=True, eq=False)
 class LanguageRun:
-    """A training with its text, the windows to measure on and when; see :meth:`LanguageTraining.run`."""
+    """A training run with its text, windows and records; see :meth:`LanguageTraining.run`."""
 
     training: LanguageTraining
     text: Integers
@@ -207,7 +207,7 @@ class LanguageRun:
 def run_all(
     runs: Sequence[LanguageRun], *, workers: int = 1, progress: Advance = silent
 ) -> list[list[AttentionRecord]]:
-    """The records of several runs, one after the other or several at once in processes of their own."""
+    """The records of several runs, in sequence or in parallel processes."""
     workers = whole_number(workers, "workers", least=1, most=MOST_THREADS)
     total = sum(one.records[-1] for one in runs)
     before = 0
@@ -226,7 +226,7 @@ def run_all(
 
 
 def cut_windows(text: Integers, window: int, number: int) -> NDArray[np.int64]:
-    """Cut windows that are spread evenly over a text and do not overlap; shape (number, window + 1).
+    """Cut evenly spaced windows from a text, without overlap; shape (number, window + 1).
 
     Each has ``window`` tokens to read and the next token of each of them.
 
@@ -237,7 +237,7 @@ def cut_windows(text: Integers, window: int, number: int) -> NDArray[np.int64]:
     window : int
         Tokens to read in each window.
     number : int
-        How many windows.
+        The number of windows.
 
     Examples
     --------
@@ -248,7 +248,7 @@ def cut_windows(text: Integers, window: int, number: int) -> NDArray[np.int64]:
     there = (len(text) - 1) // window
     if there < number or number < 1:
         raise InvalidSamples(
-            f"{len(text)} tokens hold {there} windows of {window}, not {number}; ask for fewer"
+            f"{len(text)} tokens hold {there} windows of {window}, not {number}; choose fewer"
         )
     starts = window * (np.arange(number) * there // number)
     return text.astype(np.int64)[starts[:, None] + np.arange(window + 1)]
@@ -263,7 +263,7 @@ def _mean_loss(layer: LanguageLayer, batch: Tensor) -> Tensor:
 def measure_attention(
     layer: LanguageLayer, windows: Tensor, *, step: int = 0, n_shown: int = 1
 ) -> AttentionRecord:
-    """What attention is like on these windows, shape (n_windows, window + 1), without dropout."""
+    """Attention on these windows, shape (n_windows, window + 1), without dropout."""
     layer.eval()
     number, window = len(windows), windows.shape[1] - 1
     loss = largest = 0.0

@@ -1,4 +1,4 @@
-"""A text to train on and a text to measure on, with the most frequent words as tokens."""
+"""A text for training and a text for measuring, with the most frequent words as tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from attomaton.base import Float64, Int64, Integers, UnreadableSource, Unsupport
 from attomaton.corpora import read_text
 
 UNKNOWN = "<unk>"
-"""What stands for every word that has no token of its own."""
+"""The token for every word without a token of its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class TextPair:
     train, valid : int64 arrays
         The texts as ids.
     tokens : tuple of str
-        Token ``i`` at place ``i``: ``<unk>``, then words by falling frequency in train.
+        Token ``i`` at index ``i``: ``<unk>``, then words by decreasing frequency in train.
     """
 
     name: str
@@ -41,10 +41,10 @@ class TextPair:
 def read_texts(folder: str | Path, n_tokens: int) -> TextPair:
     """Read train*.txt and valid.txt of a folder; all but ``n_tokens − 1`` words become ``<unk>``.
 
-    Words of equal frequency are taken in the order in which they first appear.
+    Words of equal frequency are ordered by first appearance.
     """
     if n_tokens < 2:
-        raise UnsupportedOption(f"n_tokens is {n_tokens}; give 2 at least: {UNKNOWN} and one word")
+        raise UnsupportedOption(f"n_tokens is {n_tokens}; give at least 2: {UNKNOWN} and one word")
     words, ids = _read_words(find_train(Path(folder)))
     other_words, other_ids = _read_words(Path(folder) / "valid.txt")
     counts = np.bincount(ids, minlength=len(words))
@@ -67,7 +67,7 @@ def _read_words(path: Path) -> tuple[Sequence[str], Integers]:
 
 
 def find_train(folder: Path) -> Path:
-    """The one file of the folder whose name begins with ``train`` and ends with ``.txt``."""
+    """The only file of the folder whose name begins with ``train`` and ends with ``.txt``."""
     found = sorted(folder.glob("train*.txt"))
     if len(found) != 1:
         raise UnreadableSource(

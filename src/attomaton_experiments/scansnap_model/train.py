@@ -1,4 +1,4 @@
-"""Training one layer of the Y/Z model on counts of drawn sequences.
+"""Training one layer of the Y/Z model on counts of random sequences.
 
 All trials are in one tensor, each with its own rates and generator.
 """
@@ -17,26 +17,26 @@ from attomaton_experiments.scansnap_model.draws import draw_counts
 from attomaton_experiments.scansnap_model.forward import logits_of_counts
 
 CHUNK = 40
-"""Trials worked on together: more do not fit the processor's caches."""
+"""Trials processed together: more do not fit the processor's caches."""
 
 MOMENTUM = GradientDescent(1.0, momentum=0.9)
-"""What the authors train with."""
+"""The optimiser of the authors."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """How to train.
+    """Training settings.
 
     Attributes
     ----------
     n_steps, batch_size, length : int
-        Steps, sequences in a step, tokens of a sequence with its query.
+        Steps, sequences per step, tokens of a sequence including its query.
     optimiser : Step
-        By what steps; each trial multiplies them by its own rates, so their ``step_size`` is 1.
+        The optimiser; each trial multiplies its steps by its own rates, so ``step_size`` is 1.
     random_start : bool
-        Y and Z drawn evenly between ±1/√M, as torch's linear layers begin; else from 0.
+        Y and Z drawn uniformly in ±1/√M, like torch's linear layers; else from 0.
     every : int
-        Number of steps between records; the last step is recorded too.
+        Steps between records; the last step is recorded too.
 
     Examples
     --------
@@ -65,12 +65,12 @@ class Setup:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScanTrace:
-    """Trials along training.
+    """Trials over training.
 
     Attributes
     ----------
     steps : int64 array, shape (n_records,)
-        After how many steps.
+        The steps of the records.
     losses : float64 array, shape (n_steps, n_trials)
         The loss of each step's batch, before the step.
     scores : float64 array, shape (n_records, n_trials, n_queries, n_used)
@@ -84,7 +84,7 @@ class ScanTrace:
     >>> trace.losses[0].round(2).tolist(), bool((trace.losses[-1] < 1).all())  # ln 34 at first
     ([3.53, 3.53], True)
     >>> scores = trace.scores[-1, 0, 0]  # of the first query, in the first trial, at the end
-    >>> bool(scores[reduced.is_own[0]].min() > scores[:10].max())  # distinct tokens against common ones
+    >>> bool(scores[reduced.is_own[0]].min() > scores[:10].max())  # distinct tokens above common ones
     True
     """
 
@@ -101,9 +101,9 @@ def train_classes(
     seed: int = 0,
     progress: Advance = silent,
 ) -> ScanTrace:
-    """Train one layer, a trial for each row of ``rates``.
+    """Train one layer, one trial per row of ``rates``.
 
-    Large batches without momentum follow the expected gradient at this length of sequences.
+    Large batches without momentum follow the expected gradient for this sequence length.
 
     Parameters
     ----------
@@ -112,9 +112,9 @@ def train_classes(
     rates : array, shape (n_trials, 2)
         η_Y and η_Z of each trial.
     seed : int
-        Trial i draws by the i-th child of this seed, whatever else is trained beside it.
+        Trial i uses the i-th child of this seed, so it does not depend on the other trials.
     progress : callable
-        Called now and then with how many trials are done, and how many there are.
+        Called at intervals with the number of trials done and the total.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def train_classes(
     >>> reduced = Reduced(draw_linear_classes(2))
     >>> trace = train_classes(reduced, np.array([[1.0, 1.0]]), Setup(n_steps=20))
     >>> attention = reduced.attention(trace.scores[:, 0])  # at each record
-    >>> bool(np.diff(reduced.distinct_entropy(attention)[[0, -1]]) < 0)  # distinct tokens: fewer of them
+    >>> bool(np.diff(reduced.distinct_entropy(attention)[[0, -1]]) < 0)  # attention on fewer distinct tokens
     True
     """
     pace = np.asarray(rates, np.float64)
@@ -139,11 +139,11 @@ def train_classes(
 def _train_some(
     reduced: Reduced, rates: Float64, setup: Setup, generators: Sequence[np.random.Generator]
 ) -> tuple[Float64, Float64]:
-    """Losses, of shape (n_steps, n_trials), and Z at every record."""
+    """Losses, shape (n_steps, n_trials), and Z at every record."""
     shapes = ((len(reduced.used), reduced.classes.n_tokens), reduced.shapes[1])
     weights = tuple(_draw_start(shape, reduced.classes.n_tokens, setup, generators) for shape in shapes)
     paces = [torch.as_tensor(rates[:, part, None, None], dtype=torch.float32) for part in (0, 1)]
-    still = tuple(torch.zeros_like(weight) for weight in weights)  # a step from 0 is the movement itself
+    still = tuple(torch.zeros_like(weight) for weight in weights)  # a step from 0 equals the update
     state = setup.optimiser.begin(weights)
     kept = set(_recorded(setup))
     losses: list[Float64] = []
@@ -165,7 +165,7 @@ def _train_some(
 def _draw_start(
     shape: tuple[int, int], n_tokens: int, setup: Setup, generators: Sequence[np.random.Generator]
 ) -> Tensor:
-    """One matrix for each trial, shape (n_trials, *shape): zero, or evenly between ±1/√M."""
+    """One matrix per trial, shape (n_trials, *shape): zero, or uniform in ±1/√M."""
     most = 1 / np.sqrt(n_tokens) if setup.random_start else 0.0
     drawn = np.stack([rng.uniform(-most, most, shape) for rng in generators])
     return torch.as_tensor(drawn, dtype=torch.float32).requires_grad_()

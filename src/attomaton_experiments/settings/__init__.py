@@ -1,9 +1,9 @@
 """The settings of every experiment: one file each, shipped with the package.
 
-A file has a ``title`` and a ``kind``, which names what runs it (``KINDS`` in
-:mod:`attomaton_experiments.run`). It has ``trials`` where several are drawn, ``needs`` where nothing can run
-without ``--data``, ``resumes`` where ``--work`` keeps what is done, and ``remarks`` where what comes out
-differs from what was published. The rest is read by its kind alone.
+A file has a ``title`` and a ``kind``, which selects the function that runs it (``KINDS`` in
+:mod:`attomaton_experiments.run`). It has ``trials`` if several are drawn, ``needs`` if it cannot run
+without ``--data``, ``resumes`` if ``--work`` stores finished parts, and ``remarks`` if results
+differ from the published ones. All other settings belong to its kind.
 """
 
 import tomllib
@@ -14,14 +14,14 @@ from typing import Any
 from attomaton.base import MOST_TRIALS, UnsupportedOption, whole_number
 
 Settings = dict[str, Any]
-"""What a file says, with the experiment's ``name``, the ``seed``, and as ``source`` what ``--data`` names."""
+"""The content of a file, with the experiment's ``name``, the ``seed``, and ``--data`` as ``source``."""
 
 PAPERS = ("mechanics", "optimisers", "text", "scan-snap", "beginning", "decoder")
 FAMILIES = (*PAPERS, "repetition", "heads", "heldout")
-"""How names begin, as they are listed: first paper, optimisers, texts, second paper, and the others."""
+"""Name prefixes in listing order: first paper, optimisers, texts, second paper, and the others."""
 
 ALL = "all-mechanics"
-"""Stands for every experiment of the first paper."""
+"""The name for all experiments of the first paper."""
 
 
 def list_experiments() -> list[str]:
@@ -31,7 +31,7 @@ def list_experiments() -> list[str]:
 
 
 def find_experiments(name: str) -> list[str]:
-    """The experiments that a name stands for: its own, or all of the first paper."""
+    """The experiments that a name selects: the one of that name, or all of the first paper."""
     return [one for one in list_experiments() if one.startswith(FAMILIES[0])] if name == ALL else [name]
 
 
@@ -50,11 +50,11 @@ def read_settings(
     name : str
         Name of the settings file.
     data : Path, optional
-        The text, or the published table, where the experiment takes one.
+        The text, or the published table, if the experiment takes one.
     trials : int, optional
-        How many; those of the file if not given.
+        The number of trials. None means that of the file.
     work : Path, optional
-        Where trainings are kept, so that an experiment that was interrupted goes on from there.
+        Where finished parts are stored, so that an interrupted experiment can be resumed.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def read_settings(
     if data is None and "needs" in settings:
         raise UnsupportedOption(f"{name} needs {settings['needs']}")
     if work is not None and not settings.get("resumes"):
-        raise UnsupportedOption(f"{name} keeps no work; leave --work out")
+        raise UnsupportedOption(f"{name} does not store its work; leave --work out")
     settings |= {"name": name, "source": data, "seed": whole_number(seed, "seed"), "work": work}
     if trials is not None:
         settings["trials"] = whole_number(trials, "trials", least=1, most=MOST_TRIALS)

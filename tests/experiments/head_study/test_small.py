@@ -108,7 +108,7 @@ def test_a_head_made_of_w_svm_obeys_every_edge():
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(UnsupportedOption, match="3 heads do not share the width 8"):
+    with pytest.raises(UnsupportedOption, match="the width 8 is not a multiple of 3 heads"):
         SmallConfig(5, width=8, n_heads=3)
     with pytest.raises(UnsupportedOption, match="one head"):
         SmallConfig(5, one_hot=True, n_heads=4)

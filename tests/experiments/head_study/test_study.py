@@ -48,7 +48,7 @@ def test_training_repeats_and_is_taken_up(tmp_path):
     taken = take_course(training, ids, path)
     assert path.stat().st_mtime_ns == written
     assert torch.equal(taken.last.tables["query_0"], first.last.tables["query_0"])
-    with pytest.raises(UnsupportedOption, match="step 3 was not kept"):
+    with pytest.raises(UnsupportedOption, match="step 3 was not stored"):
         taken.at(3)
     path.write_bytes(path.read_bytes()[:-9])  # cut short: trained again
     assert sorted(take_course(training, ids[1:], path).kept) == [0, 2, 5]

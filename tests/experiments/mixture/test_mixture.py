@@ -63,7 +63,7 @@ def test_the_rule_is_the_part_that_carried_most(learned):
     answer = mixture.answer(held, 50, words=[f"w{one}" for one in range(13)])
     assert answer.rule == mixture.parts[int(mixture.weights.of(sure[50:51])[0].argmax())].name
     assert answer.tokens[0] == f"w{mixture.law(held, 50).argmax()}"
-    assert "What each rule weighs here" in str(answer)
+    assert "Weight of each rule here" in str(answer)
 
 
 def test_a_head_that_writes_learns_from_the_samples_of_the_inverse_map():

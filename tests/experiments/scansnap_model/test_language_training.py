@@ -108,7 +108,7 @@ def test_runs_in_processes_give_the_same_numbers():
 def test_too_little_text_is_refused():
     with pytest.raises(InvalidSamples, match="give more text"):
         TRAINING.run(np.arange(9), WINDOWS, records=(1,))
-    with pytest.raises(InvalidSamples, match="ask for fewer"):
+    with pytest.raises(InvalidSamples, match="choose fewer"):
         cut_windows(np.arange(9), 5, 2)
-    with pytest.raises(UnsupportedOption, match="rising"):
+    with pytest.raises(UnsupportedOption, match="ascending"):
         TRAINING.run(TEXT, WINDOWS, records=(3, 1))

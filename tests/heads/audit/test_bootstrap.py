@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm, ttest_1samp
 
 from attomaton.base.errors import InvalidSamples
-from attomaton.heads.audit.jackknife import Resampled, above_chance, divide
+from attomaton.heads.audit.jackknife import Resampled, above_null, divide
 
 
 def test_errors_are_those_of_documents_not_of_rows():
@@ -68,8 +68,8 @@ def test_the_correction_is_that_of_benjamini_and_hochberg():
     probabilities = [0.5 * erfc(one / 2**0.5) for one in z]
     ranked = sorted(probabilities)
     most = max((p for rank, p in enumerate(ranked, 1) if p <= 0.05 * rank / 40), default=-1.0)
-    assert above_chance(z).tolist() == [p <= most for p in probabilities]
-    assert 2 <= above_chance(z).sum() <= 7
+    assert above_null(z).tolist() == [p <= most for p in probabilities]
+    assert 2 <= above_null(z).sum() <= 7
 
 
 def test_nothing_by_nothing_is_nothing():

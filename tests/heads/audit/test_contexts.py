@@ -24,10 +24,18 @@ def test_a_rung_keeps_its_column_and_takes_no_other():
     np.testing.assert_allclose(table["fitted position"].to_numpy().reshape(2, 6).sum(1), 1.0, rtol=1e-6)
 
 
+def test_the_printed_tables_fit_80_columns():
+    rungs = [Position(), *(Last(f"a rung with a long name {number}") for number in range(8))]
+    shown = show_head(StandIn(), draw_documents(20), Head(1, 0), rungs=rungs, how=Audit(window=6), n=2)
+    lines = str(shown).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum(" own ┃ +1 ┃ +2 " in line and line.endswith(" +9 ┃") for line in lines) == 2
+
+
 def test_a_head_may_be_a_pair_and_must_be_there():
     documents, how = draw_documents(20), Audit(window=6)
     assert "head 1.0" in repr(show_head(StandIn(), documents, (1, 0), how=how, n=1))
-    with pytest.raises(MismatchedParts, match=r"'1\.0' is no head; give Head"):
+    with pytest.raises(MismatchedParts, match=r"'1\.0' is not a head; give Head"):
         show_head(StandIn(), documents, "1.0", how=how)
     with pytest.raises(MismatchedParts, match=r"there is no head 2\.0"):
         show_head(StandIn(), documents, Head(2, 0), how=how)

@@ -97,7 +97,7 @@ def test_rungs_are_made_once_and_models_are_held_one_at_a_time():
     audit_course(models, draw_documents(), rungs=rungs, how=HOW, progress=Stages(told.append))
     assert len(made) == 1
     assert max(most) <= 1
-    assert any(one.startswith("step 2 (3 of 3): watching") for one in told)
+    assert any(one.startswith("step 2 (3 of 3): recording attention") for one in told)
 
 
 def test_the_same_contexts_at_every_step():
@@ -122,10 +122,10 @@ def test_the_same_contexts_at_every_step():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"n_tokens": 13}, "step-1 knows 12 tokens and step-2 13"),
-        ({"n_heads": 1}, "step-1 has 2 heads in each layer and step-2 1"),
-        ({"n_layers": 1}, "step-1 has 2 layers and step-2 1"),
-        ({"longest": 32}, "step-1 takes contexts of 64 tokens at most and step-2 32"),
+        ({"n_tokens": 13}, "step-1 has a vocabulary of 12 tokens, but step-2 of 13"),
+        ({"n_heads": 1}, "step-1 has 2 heads per layer, but step-2 has 1"),
+        ({"n_layers": 1}, "step-1 has 2 layers, but step-2 has 1"),
+        ({"longest": 32}, "step-1 takes contexts of at most 64 tokens, but step-2 of 32"),
     ],
 )
 def test_models_of_other_shapes_are_refused(change, said):
@@ -138,7 +138,7 @@ def test_a_checkpoint_that_is_served_twice_is_named(recwarn):
     """The same weights under two names are no two steps of a training."""
     documents = draw_documents()
     models = [StandIn(n_layers=1), StandIn(n_layers=1, seed=1), StandIn(n_layers=1)]
-    with pytest.warns(SameWeights, match=r"\(step 1\) and .* \(step 3\) give the same numbers"):
+    with pytest.warns(SameWeights, match=r"\(step 1\) and .* \(step 3\) give identical numbers"):
         audit_course(models, documents, steps=[1, 2, 3], how=HOW)
     recwarn.clear()
     audit_course(models[:2], documents, steps=[1, 2], how=HOW)
@@ -147,11 +147,11 @@ def test_a_checkpoint_that_is_served_twice_is_named(recwarn):
 
 def test_steps_that_are_not_said():
     documents = draw_documents()
-    with pytest.raises(UnsupportedOption, match="does not say which step"):
+    with pytest.raises(UnsupportedOption, match="does not carry its step"):
         audit_course([StandIn()], documents)
     with pytest.raises(MismatchedParts, match="1 models and 2 steps"):
         audit_course([StandIn()], documents, steps=[1, 2])
-    with pytest.raises(MismatchedParts, match="both of step 1"):
+    with pytest.raises(MismatchedParts, match="both at step 1"):
         audit_course([StandIn(), StandIn()], documents, steps=[1, 1])
     with pytest.raises(UnsupportedOption, match="at least one model"):
         audit_course([], documents)

@@ -10,6 +10,7 @@ from attomaton.heads.audit.causal import LabelledContexts, replace_heads
 from attomaton.heads.audit.contexts import show_head
 from attomaton.heads.audit.heads import Audit, audit_heads
 from attomaton.heads.audit.ladder import Position
+from attomaton.heads.audit.pictures import draw_audit
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.rows import split_documents
 from attomaton.heads.audit.rungs import learned_rungs, plain_rungs
@@ -49,7 +50,7 @@ def test_pattern_and_ablation_are_shown_together(audit):
     shown = str(audit)
     assert "pattern" in shown
     assert "output" in shown
-    assert "no evidence about where a head looks" in shown
+    assert "not evidence about where a head looks" in shown
     assert "2 models with random weights" in shown
     assert "heads it harms" in shown
 
@@ -80,8 +81,8 @@ def test_without_random_heads_no_head_is_said_to_seek():
         assert audit.n_random == 0
         assert not audit.seeking.holds.any()
         assert audit.table()["seeks"].null_count == len(audit.heads)
-        assert "no head is said to seek the label" in str(audit).replace("\n", " ")
-        assert ("shows none" in audit.left_out) == (not asked)
+        assert "no head is reported as seeking the label" in str(audit).replace("\n", " ")
+        assert ("does not expose" in audit.left_out) == (not asked)
 
 
 @pytest.mark.parametrize("asked", [{"null": "some"}, {"random": -1}, {"random": 101}, {"random": "two"}])
@@ -106,6 +107,15 @@ def test_an_audit_is_drawn(audit):
     assert audit.plot().get_ylabel() == "explained share"
 
 
+def test_the_legend_names_only_rungs_that_can_be_seen():
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    shares = np.array([[0.5, 0.2], [0.505, 0.2], [0.4, 0.1], [0.505, 0.3]])
+    axes = draw_audit(["0.0", "0.1"], ["a", "tiny", "harmful", "d"], shares, np.array([False, True]))
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["seeks the label", "a", "d"]
+
+
 @pytest.mark.parametrize("kind", ["folder", "transformers model"])
 def test_whatever_stands_for_a_model_is_opened(kind, tmp_path):
     sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1}
@@ -115,7 +125,7 @@ def test_whatever_stands_for_a_model_is_opened(kind, tmp_path):
     tables = [audit_heads(one, DOCUMENTS, how=HOW).table() for one in (given, open_model(given))]
     assert tables[0].equals(tables[1])
     assert show_head(given, DOCUMENTS, Head(0, 1), how=HOW).head == Head(0, 1)
-    with pytest.raises(UnreadableModel, match="is no model"):
+    with pytest.raises(UnreadableModel, match="cannot be read as a model"):
         audit_heads(3, DOCUMENTS)
 
 
@@ -136,7 +146,7 @@ def test_a_series_in_another_order_is_split_by_place():
 @pytest.mark.parametrize(
     ("documents", "how", "said"),
     [
-        (DOCUMENTS[:12], HOW, "of 12 documents 5 are drawn to be scored, and 5 of them have the 10 tokens"),
+        (DOCUMENTS[:12], HOW, "5 of 12 documents are drawn to be scored, and 5 of them have the 10 tokens"),
         (DOCUMENTS, Audit(window=8), "and 0 of them have the 65 tokens that a length of 64 needs"),
         ([], HOW, "there are none"),
         ([DOCUMENTS[0]], HOW, "there is one"),
@@ -155,7 +165,7 @@ def test_documents_that_are_too_few_are_refused_before_any_work(documents, how, 
 def test_parts_to_fit_on_that_are_too_short_are_refused():
     fit_on, _ = split_documents(30, share=HOW.fitted, seed=HOW.seed)
     documents = [ids[:4] if number in fit_on else ids for number, ids in enumerate(DOCUMENTS)]
-    with pytest.raises(InvalidSamples, match="no document of the 18 to fit on has 10 tokens"):
+    with pytest.raises(InvalidSamples, match="none of the 18 documents to fit on has 10 tokens"):
         audit_heads(MODEL, documents, how=HOW)
 
 

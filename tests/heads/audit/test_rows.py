@@ -58,25 +58,25 @@ def test_wrong_documents_are_refused():
         watch_rows(MODEL, [[0, 1, 2]], window=6)
     with pytest.raises(TokenOutOfRange, match="document 0 holds the id 12"):
         watch_rows(MODEL, [np.arange(13)], window=6)
-    with pytest.raises(InvalidSamples, match="no token ids"):
+    with pytest.raises(InvalidSamples, match="not a row of token ids"):
         watch_rows(MODEL, ["words words"], window=6)
-    with pytest.raises(InvalidSamples, match="no token ids"):
+    with pytest.raises(InvalidSamples, match="not a row of token ids"):
         watch_rows(MODEL, [np.zeros((2, 20), int)], window=6)
-    with pytest.raises(InvalidSamples, match="no token ids"):
+    with pytest.raises(InvalidSamples, match="not a row of token ids"):
         watch_rows(MODEL, [[[0], [1, 2]]], window=6)
     with pytest.raises(TokenOutOfRange, match="document 1 holds the id -1"):
         watch_rows(MODEL, [np.arange(9), np.arange(9) - 1], window=6)
     for wrong in (None, 3, "words", {0: [1, 2]}):
-        with pytest.raises(InvalidSamples, match="give a list with the token ids of each document"):
+        with pytest.raises(InvalidSamples, match="give a list of token ids per document"):
             watch_rows(MODEL, wrong, window=6)
-    with pytest.raises(UnsupportedOption, match=r"takes contexts of 64 tokens.*window of 63 or less"):
+    with pytest.raises(UnsupportedOption, match=r"takes contexts of 64 tokens.*window of at most 63"):
         watch_rows(MODEL, draw_documents(2), window=64, longest=99)
 
 
 def test_attention_that_is_no_number_is_refused():
     model = StandIn()
     model.qk[1, 0] *= 1e308
-    with pytest.raises(UnreadableModel, match=r"attention of head 1\.0 of stand-in 0 is not a number"):
+    with pytest.raises(UnreadableModel, match=r"attention of head 1\.0 of stand-in 0 is NaN"):
         watch_rows(model, draw_documents(2), window=6)
 
 

@@ -104,7 +104,7 @@ def test_token_scores_are_those_of_the_first_layer(name, bar):
 
 
 def test_scaled_positions_are_refused_by_name():
-    with pytest.raises(UnreadableModel, match=r"scaled .'llama3'.*only plain ones"):
+    with pytest.raises(UnreadableModel, match=r"scaled .'llama3'.*only plain RoPE"):
         open_model(
             made.make(
                 "llama",

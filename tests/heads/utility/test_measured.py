@@ -97,7 +97,7 @@ def test_what_cannot_be_measured_is_refused():
     for label in (-100, model.shape.n_tokens):  # the first is what PyTorch would leave out without a word
         rows = ROWS.copy()
         rows[0, -1] = label
-        with pytest.raises(TokenOutOfRange, match=f"token {label} at place"):
+        with pytest.raises(TokenOutOfRange, match=f"token {label} at position"):
             measure_utility(model, rows)
     for heads, said in (([Head(9, 0)], r"no head 9\.0"), (["0.0"], "give Head"), ([(0, 0), (0, 0)], "twice")):
         with pytest.raises(MismatchedParts, match=said):

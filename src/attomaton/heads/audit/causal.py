@@ -1,7 +1,7 @@
-"""What heads are worth: the loss when a head gets its own mean pattern, and when it gives its mean output.
+"""Causal value of heads: how the loss rises with a head's mean pattern, and with its mean output.
 
-Giving a head its mean pattern takes away where it looks and leaves what it reads. Mean ablation takes away
-both, so that it is no evidence about where a head looks. The two are always measured and shown together.
+Replacing the pattern by its mean removes where a head looks and keeps what it reads. Mean ablation removes
+both, so it is not evidence about where a head looks. The two are always measured and shown together.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,12 +27,12 @@ from attomaton.heads.audit.rows import cut_documents, list_documents
 from attomaton.heads.model import Head, HeadModel, PatternEdit, check_heads
 
 MOST_EXACT = 6
-"""Heads whose Shapley values are computed from all their sets; more are drawn in orders."""
+"""Shapley values of up to this many heads are exact, over all subsets; beyond, orders are sampled."""
 
 BY = ("lag", "place")
 KINDS = ("pattern", "ablation")
 
-_torch: Any = torch  # its types leave some functions partly unknown
+_torch: Any = torch  # its type stubs leave some functions partly unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class LabelledContexts:
     Attributes
     ----------
     tokens : int32 array, shape (n, length + 1)
-        Each context, and the label of its last position.
+        Each context, followed by the label of its last position.
     scored : bool array, shape (length,)
         The positions whose loss counts.
 
@@ -65,24 +65,24 @@ class LabelledContexts:
         length = self.tokens.shape[1] - 1
         if self.scored.shape != (length,) or not self.scored.any():
             raise MismatchedParts(
-                f"scored has shape {self.scored.shape} and {int(self.scored.sum())} that count; give "
-                f"true or false for each of {length} positions, and one that is true"
+                f"scored has shape {self.scored.shape} with {int(self.scored.sum())} true; give "
+                f"true or false for each of {length} positions, at least one of them true"
             )
 
     @classmethod
     def of(
         cls, documents: Sequence[Any], *, length: int, n_tokens: int, scored: Bool | None = None
     ) -> "LabelledContexts":
-        """The first ``length + 1`` tokens of every document that has as many."""
+        """The first ``length + 1`` tokens of every document that is long enough."""
         length = whole_number(length, "length", least=2)
         every = cut_documents(list_documents(documents), length + 1, n_tokens=n_tokens)
         read = [ids for ids in every if len(ids) > length]
         if not read:
-            raise InvalidSamples(f"no document has {length + 1} tokens; take a smaller length")
+            raise InvalidSamples(f"no document has {length + 1} tokens; choose a smaller length")
         return cls(np.array(read), np.ones(length, bool) if scored is None else np.asarray(scored, bool))
 
     def batches(self, model: HeadModel) -> Iterator[Tensor]:
-        """The contexts in parts that are run at once."""
+        """The contexts, in batches that are run at once."""
         length = self.tokens.shape[1] - 1
         size = model.shape.batch_of(length)
         for first in range(0, len(self.tokens), size):
@@ -93,7 +93,7 @@ class LabelledContexts:
 class Means:
     """The mean pattern (n_heads, length, length) and mean output of every head, by layer.
 
-    By lag a pattern is the mean attention on the first token and a profile for all other places; by place it
+    By lag, a pattern is the mean attention on the first token and a profile for other positions; by place, it
     is the mean of each entry. Outputs have shape (n_heads, length or 1, width).
     """
 
@@ -101,7 +101,7 @@ class Means:
     outputs: tuple[Tensor, ...]
 
     def edits(self, heads: Sequence[Head], kind: str) -> dict[str, PatternEdit]:
-        """What ``watch`` takes to give these heads their mean patterns, or mean outputs."""
+        """Arguments of ``watch`` that give these heads their mean patterns or mean outputs."""
         means = self.patterns if kind == "pattern" else self.outputs
 
         def edit(layer: int, own: Tensor) -> Tensor:
@@ -116,10 +116,10 @@ class Means:
 
 
 def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "lag") -> Means:
-    """The mean pattern and output of every head over contexts.
+    """The mean pattern and mean output of every head over contexts.
 
-    ``by="lag"`` fits text, where places mean little; ``by="place"`` fits contexts in which each place has its
-    role.
+    ``by="lag"`` suits text, where absolute positions mean little; ``by="place"`` suits contexts in which each
+    position has its own role.
     """
     if by not in BY:
         raise UnsupportedOption(f"means are by lag or by place, not {by!r}")
@@ -146,13 +146,13 @@ def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "la
 
 
 def _by_lag(mean: Tensor) -> Tensor:
-    """Mean patterns, shape (n_heads, length, length), as the first token's mass and a profile by lag."""
+    """Mean patterns, shape (n_heads, length, length), as the mass on the first token and a profile by lag."""
     length = mean.shape[1]
     lags = torch.arange(length)[:, None] - torch.arange(length)
     first = mean[:, 1:, 0].mean(1)
     profile = torch.stack(
         [mean[:, lag + 1 :, 1:].diagonal(0, 1, 2).mean(1) for lag in range(length - 1)], 1
-    )  # row lag + 1 + i looks at place 1 + i
+    )  # row lag + 1 + i looks at position 1 + i
     spread = profile[:, lags.clamp(0, length - 2)] * ((lags >= 0) & (torch.arange(length) > 0))
     total = spread.sum(2, keepdim=True)
     spread = spread / torch.where(total > 0, total, 1.0) * (1.0 - first)[:, None, None]
@@ -164,18 +164,18 @@ def _by_lag(mean: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Causal(Tabular):
-    """What sets of heads are worth: how much the loss rises, and how much accuracy falls.
+    """Causal value of sets of heads: how much the loss rises, and how much accuracy falls.
 
     Attributes
     ----------
     sets : tuple of tuple of Head
-        The heads that are changed together, a set in each row.
+        The heads that are changed together, one set per row.
     loss, accuracy : float
-        Of the whole model, at the positions that count.
+        Of the unchanged model, at the scored positions.
     pattern, ablation : Estimates
-        The rise of the loss in nats when the set gets its mean patterns, and when it gives its mean outputs.
+        The rise of the loss in nats with the set's mean patterns, and with its mean outputs.
     pattern_drop, ablation_drop : float64 array, shape (n_sets,)
-        How much accuracy falls, in the same two cases.
+        The fall in accuracy, in the same two cases.
 
     Examples
     --------
@@ -201,7 +201,7 @@ class Causal(Tabular):
 
     @property
     def names(self) -> list[str]:
-        """The sets, as text."""
+        """The sets as text."""
         return [" ".join(map(str, heads)) for heads in self.sets]
 
     def _table(self) -> pa.Table:
@@ -234,20 +234,20 @@ def replace_heads(
     means_from: LabelledContexts | None = None,
     progress: Advance = silent,
 ) -> Causal:
-    """Measure what sets of heads are worth, by mean patterns and by mean outputs.
+    """Measure the causal value of sets of heads, by mean patterns and by mean outputs.
 
     Parameters
     ----------
     contexts : LabelledContexts
-        Where its loss is measured.
+        Where the loss is measured.
     sets : sequence of Head or of sequences of Head, optional
-        Heads that are changed alone, or together. None means each head alone.
+        Heads that are changed alone or together. None means each head alone.
     by : str
         ``"lag"`` or ``"place"``, as in :func:`measure_means`.
     means_from : LabelledContexts, optional
-        Where means are taken. None means the same contexts.
+        Where the means are taken. None means the same contexts.
     progress : callable, optional
-        Called with how many sets are done, and how many there are.
+        Called with the number of sets done and the total.
 
     Examples
     --------
@@ -261,7 +261,7 @@ def replace_heads(
     groups = alone if sets is None else [(one,) if isinstance(one, Head) else one for one in sets]
     checked = [tuple(check_heads(one, model.shape)) for one in groups]
     if means_from is not None and means_from.tokens.shape[1] != contexts.tokens.shape[1]:
-        raise MismatchedParts("the contexts of the means have another length; cut both to the same")
+        raise MismatchedParts("the contexts for the means have another length; cut both to the same length")
     means = measure_means(model, contexts if means_from is None else means_from, by=by)
     whole, right = run_edited(model, contexts, means, (), "pattern")
     rises = {kind: np.empty((len(whole), len(checked))) for kind in KINDS}
@@ -286,7 +286,7 @@ def replace_heads(
 def run_edited(
     model: HeadModel, contexts: LabelledContexts, means: Means, heads: Sequence[Head], kind: str
 ) -> tuple[Float64, Float64]:
-    """Loss and accuracy of each context at the positions that count, with some heads changed, shapes (n,)."""
+    """Loss and accuracy of each context at the scored positions, with some heads changed, shapes (n,)."""
     scored: Tensor = _torch.from_numpy(contexts.scored)
     losses, hits = list[Tensor](), list[Tensor]()
     for tokens in contexts.batches(model):
@@ -299,14 +299,14 @@ def run_edited(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Shapley(Tabular):
-    """Shares of a set's joint effect on the loss, of mean patterns and of mean outputs.
+    """Shapley values: each head's share of a set's joint effect on the loss, for mean patterns and outputs.
 
     Attributes
     ----------
     pattern, ablation : float64 array, shape (n_heads,)
-        Each head's share in nats; they add up to the effect of the whole set.
+        Each head's share in nats; the shares add up to the effect of the whole set.
     pattern_error, ablation_error : float64 array, shape (n_heads,)
-        Standard errors over drawn orders; 0 where all sets were measured.
+        Standard errors over sampled orders; 0 if all subsets were measured.
 
     Examples
     --------
@@ -345,22 +345,22 @@ def share_out(
     seed: int = 0,
     progress: Advance = silent,
 ) -> Shapley:
-    """Shapley values of heads: what each adds to the loss, averaged over the orders in which all are changed.
+    """Shapley values of heads: the rise in loss that each adds, averaged over the orders of changing them.
 
-    Up to six heads every set is measured and the values are exact.
+    For up to six heads every subset is measured and the values are exact.
 
     Parameters
     ----------
     contexts : LabelledContexts
-        Where its loss is measured, and means are taken.
+        Where the loss is measured and the means are taken.
     heads : sequence of Head
         The set.
     by : str
         ``"lag"`` or ``"place"``, as in :func:`measure_means`.
     orders : int
-        How many orders are drawn of more than six heads.
+        How many orders are sampled if there are more than six heads.
     progress : callable, optional
-        Called with how many sets are measured, and how many there are at most.
+        Called with the number of sets measured and the largest number that may be needed.
 
     Examples
     --------
@@ -396,7 +396,7 @@ def share_out(
 
 
 def _share(heads: tuple[Head, ...], head: Head, value: Callable[[frozenset[Head]], float]) -> float:
-    """Σ over sets without the head of |S|! (n − |S| − 1)! / n! times what the head adds to S."""
+    """Σ over sets without the head of |S|! (n − |S| − 1)! / n! times the rise that the head adds to S."""
     others = [one for one in heads if one != head]
     n, total = len(heads), 0.0
     for size in range(n):
@@ -413,7 +413,7 @@ def _draw_orders(
     rng: np.random.Generator,
     value: Callable[[frozenset[Head]], float],
 ) -> Float64:
-    """What each head adds in each of some drawn orders, shape (orders, n_heads)."""
+    """The rise that each head adds in each of some random orders, shape (orders, n_heads)."""
     gains = np.empty((orders, len(heads)))
     for row in gains:
         changed: frozenset[Head] = frozenset()

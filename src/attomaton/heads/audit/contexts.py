@@ -1,7 +1,8 @@
-"""One head, context by context: its attention beside what each rung makes of it."""
+"""One head, context by context: its attention beside the attention that each rung fits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -23,25 +24,25 @@ from attomaton.heads.model import Head, HeadModel, check_head
 from attomaton.heads.opening import open_model
 
 SHOWN = 8
-"""Places of a context that are printed: those that the head looks at most."""
+"""Positions of a context that are printed: those with the most attention."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadContexts(Tabular):
-    """Contexts in which a head looks elsewhere than the first rung says, with every rung beside.
+    """Contexts in which a head departs from the first rung, with the fit of every rung.
 
     Attributes
     ----------
     rows : Rows
-        The contexts, of this head alone.
+        The contexts, for this head only.
     names : tuple of str
         The rungs, nested.
     fitted : float64 array, shape (n_rungs, n_rows, window)
-        The attention that each rung, on those before it, says.
+        The attention fitted by each rung together with those before it.
 
     Examples
     --------
-    >>> HeadContexts.__name__  # show_head makes them
+    >>> HeadContexts.__name__  # show_head returns them
     'HeadContexts'
     """
 
@@ -55,7 +56,7 @@ class HeadContexts(Tabular):
         return f"HeadContexts(head {self.head}, {len(self.rows)} contexts)"
 
     def _table(self) -> pa.Table:
-        """Of each place number, document, position, lag, token, label, attention, and ``fitted <rung>``."""
+        """Per position: number, document, position, lag, token, label, attention, and ``fitted <rung>``."""
         n, window = len(self.rows), self.rows.window
         columns: dict[str, Any] = {
             "number": np.repeat(np.arange(n), window),
@@ -76,16 +77,18 @@ class HeadContexts(Tabular):
         return name_token(self.vocabulary, token)
 
     def _blocks(self) -> list[Block]:
-        blocks: list[Block] = [repr(self)]
+        rungs = ", ".join(f"+{number}\xa0{name}" for number, name in enumerate(self.names, 1))
+        columns = "Attention in %: own, and as fitted up to each rung; * marks the next token."
+        legend = (line.replace("\xa0", " ") for line in wrap(f"Rungs: {rungs}.", 80))
+        blocks: list[Block] = [repr(self), columns, *legend]
         for at in range(len(self.rows)):
             tokens: Int32 = self.rows.tokens[at]
             label, own = int(self.rows.labels[at]), self.rows.attention[at, 0]
             rows = [
                 (
                     str(lag),
-                    self._name(int(tokens[lag])) + " (label)" * (int(tokens[lag]) == label),
-                    f"{own[lag]:.3f}",
-                    *(f"{one[at, lag]:.3f}" for one in self.fitted),
+                    self._name(int(tokens[lag])) + " *" * (int(tokens[lag]) == label),
+                    *(f"{100 * one[lag]:.0f}" for one in (own, *self.fitted[:, at])),
                 )
                 for lag in np.argsort(-own, kind="stable")[:SHOWN].tolist()
             ]
@@ -93,7 +96,7 @@ class HeadContexts(Tabular):
                 f"Document {self.rows.documents[at]}, position {self.rows.positions[at]}: query "
                 f"{self._name(int(tokens[0]))}, next {self._name(label)}"
             )
-            headers = ["lag", "token", "attention", *(f"+ {name}" for name in self.names)]
+            headers = ["lag", "token", "own", *(f"+{number}" for number in range(1, len(self.names) + 1))]
             blocks.append(Grid(title, headers, rows))
         return blocks
 
@@ -109,7 +112,7 @@ def show_head(
     vocabulary: Vocabulary | None = None,
     progress: Stages | None = None,
 ) -> HeadContexts:
-    """Contexts of documents held back in which a head departs most from the first rung, one of each document.
+    """The held-out contexts in which a head departs most from the first rung, one per document.
 
     Parameters
     ----------
@@ -144,7 +147,7 @@ def show_head(
 
 
 def of_head(rung: Step, model: HeadModel, head: Head) -> Step:
-    """A rung for rows of one head alone: of a table with scores for every head, those of this one."""
+    """A rung for the rows of one head: a table with scores for every head keeps only this head's."""
     if not isinstance(rung, Table):
         return rung
     place, many = model.shape.heads.index(head), len(model.shape.heads)
@@ -157,7 +160,7 @@ def of_head(rung: Step, model: HeadModel, head: Head) -> Step:
 
 
 def _most_apart(rows: Rows, first: Fitted, n: int) -> Any:
-    """The row of each document that departs most from a rung, of the n documents where that is most."""
+    """The row of each document that departs most from a rung, for the n documents that depart most."""
     apart = divergence(rows.attention[:, 0].astype(np.float64), first.logs)
     order = np.argsort(-apart, kind="stable")
     _, firsts = np.unique(rows.documents[order], return_index=True)

@@ -1,4 +1,4 @@
-"""The audit of all heads over training: the same contexts and rungs at every step."""
+"""The audit of all heads over training, with the same contexts and rungs at every step."""
 
 import re
 import warnings
@@ -33,7 +33,7 @@ from attomaton.heads.own import watch_trace
 NAMED = re.compile(
     r"(?:step|checkpoint|ckpt|iteration|iter|epoch)s?[-_=. ]?([0-9]{1,18})(?![0-9A-Za-z])", re.I
 )
-"""A number that says itself what it counts."""
+"""A number whose prefix says what it counts."""
 
 NUMBER = re.compile(r"(?<![0-9A-Za-z])([0-9]{1,18})(?![0-9A-Za-z])")
 """Any other whole number."""
@@ -41,12 +41,12 @@ NUMBER = re.compile(r"(?<![0-9A-Za-z])([0-9]{1,18})(?![0-9A-Za-z])")
 
 @dataclass(frozen=True)
 class ModelStep:
-    """A model at a step of its training, which is opened when it is asked for.
+    """A model at one step of its training, opened on demand.
 
     Attributes
     ----------
     name : str
-        Where the model is, as users name it.
+        Where the model is, as users refer to it.
     open : callable
         Opens it.
 
@@ -64,16 +64,16 @@ class ModelStep:
 
 
 def find_steps(sources: Sequence[str], *, most: int | None = None) -> tuple[ModelStep, ...]:
-    """The steps of a training, from where its models are; sorted by step, none of them opened.
+    """The steps of a training run, from the paths of its models; sorted by step, none of them opened.
 
     Parameters
     ----------
     sources : sequence of str
-        Folders that are named after their steps, such as ``checkpoint-100``; runs of attomaton, or files of
-        their ``training/checkpoints``; or globs of any of these.
+        Folders named after their steps, such as ``checkpoint-100``; runs of attomaton, or files in their
+        ``training/checkpoints``; or globs of any of these.
     most : int, optional
-        At most so many steps are taken, spread evenly, first and last among them. None means all folders and
-        files, and of a run of attomaton the last step alone.
+        Take at most this many steps, evenly spaced, including the first and the last. None means all folders
+        and files, but only the last step of a run of attomaton.
 
     Examples
     --------
@@ -94,18 +94,18 @@ def find_steps(sources: Sequence[str], *, most: int | None = None) -> tuple[Mode
 
 
 def sort_steps(models: Iterable[ModelStep]) -> list[ModelStep]:
-    """Models by their steps, if no two are of the same."""
+    """Models sorted by step; no two may have the same step."""
     ordered = sorted(models, key=lambda one: one.step)
     for one, other in pairwise(ordered):
         if one.step == other.step:
             raise MismatchedParts(
-                f"{one.name} and {other.name} are both of step {one.step:,}; give one model of each step"
+                f"{one.name} and {other.name} are both at step {one.step:,}; give one model per step"
             )
     return ordered
 
 
 def expand(sources: Sequence[str]) -> list[str]:
-    """The sources, with what stands there in place of each glob."""
+    """The sources, with each glob replaced by the paths it matches."""
     paths: list[str] = []
     for source in sources:
         if not has_magic(source) or Path(source).exists():
@@ -113,13 +113,13 @@ def expand(sources: Sequence[str]) -> list[str]:
             continue
         there = sorted(glob(source))  # noqa: PTH207  an absolute glob is one of a user's
         if not there:
-            raise UnreadableModel(f"nothing stands at {source}; give folders of models, or a glob of them")
+            raise UnreadableModel(f"nothing matches {source}; give folders of models, or a glob of them")
         paths += there
     return paths
 
 
 def step_of(source: str) -> int:
-    """The step that a folder or file is named after."""
+    """The step in the name of a folder or file."""
     name = Path(source).name.removesuffix(".safetensors")
     numbers = NAMED.findall(name) or NUMBER.findall(name)
     if len(numbers) != 1:
@@ -130,7 +130,7 @@ def step_of(source: str) -> int:
 
 
 def spread(models: Sequence[ModelStep], most: int) -> tuple[ModelStep, ...]:
-    """At most so many of the steps, spread evenly over them, first and last among them; of one, the last."""
+    """At most ``most`` of the steps, evenly spaced, with the first and last; if only one, the last."""
     most = whole_number(most, "most", least=1)
     if len(models) <= most:
         return tuple(models)
@@ -139,7 +139,7 @@ def spread(models: Sequence[ModelStep], most: int) -> tuple[ModelStep, ...]:
 
 
 def _steps_of(source: str, read: Callable[[Path], Any], *, whole: bool) -> list[ModelStep]:
-    """The steps of one source; of a run of attomaton all records if it is asked for whole, else the last."""
+    """The steps of one source; for a run of attomaton all records if ``whole``, else the last."""
     place = Path(source)
     if is_run(place):
         trace = read(place)
@@ -152,21 +152,21 @@ def _steps_of(source: str, read: Callable[[Path], Any], *, whole: bool) -> list[
 
 
 PRINTED = 5
-"""Steps that stand side by side in a printed table."""
+"""Steps that fit side by side in a printed table."""
 
 _arrow: Any = pa
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadCourse(Tabular):
-    """What was found of every head at every step of training.
+    """The audit of every head at every step of training.
 
     Attributes
     ----------
     steps : tuple of int
-        The steps, rising.
+        The steps, ascending.
     audits : tuple of HeadAudit
-        What was found at each: of the same contexts, with the same rungs.
+        The audit at each step: same contexts, same rungs.
 
     Examples
     --------
@@ -212,7 +212,7 @@ class HeadCourse(Tabular):
 
     @property
     def z(self) -> Float64:
-        """z of label seeking, each step against its own random heads, shape (n_steps, n_heads)."""
+        """z of label seeking, each step relative to its own random heads, shape (n_steps, n_heads)."""
         return np.array([audit.seeking.z for audit in self.audits])
 
     def _table(self) -> pa.Table:
@@ -225,7 +225,7 @@ class HeadCourse(Tabular):
         return mark(_arrow.concat_tables(parts).combine_chunks(), self.audits[-1].about)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the table as Parquet; the path."""
+        """Write the table as Parquet and return the path."""
         write_parquet(self.table(), path)
         return Path(path)
 
@@ -256,8 +256,8 @@ class HeadCourse(Tabular):
             grid("Label excess, and z", lambda at, one: f"{excess[at, one]:+.3f} {z[at, one]:+.1f}"),
         ]
         if last.causal is not None:
-            blocks.append(grid("How much the loss rises: own mean pattern | mean output", self._worth))
-        of_each = " Each step is held against random heads of its own model." if last.n_random else ""
+            blocks.append(grid("Rise of the loss: own mean pattern | mean output", self._worth))
+        of_each = " Each step is compared with random heads of its own model." if last.n_random else ""
         blocks.append(last.about.said_of_z + of_each)
         blocks += [NO_EVIDENCE] if last.causal is not None else []
         return [*blocks, last.left_out] if last.left_out else blocks
@@ -277,9 +277,9 @@ class HeadCourse(Tabular):
             "step",
             self.rungs[0],
             *(f"+ {name}" for name in self.rungs[1:]),
-            "heads that seek the label",
+            "heads seeking the label",
         ]
-        return Grid("Mean explained share over heads, on documents held back", headers, rows)
+        return Grid("Mean explained share over heads, on held-out documents", headers, rows)
 
 
 def audit_course(
@@ -298,20 +298,20 @@ def audit_course(
     Parameters
     ----------
     models : sequence
-        What :func:`~attomaton.heads.opening.open_model` opens, or
-        :class:`ModelStep`. One is opened at a time. All must have the same layers,
+        Anything :func:`~attomaton.heads.opening.open_model` opens, or
+        :class:`ModelStep`. They are opened one at a time. All must have the same number of layers and
         heads, vocabulary and longest context.
     documents : sequence of integer sequences
         Token ids, as for :func:`~attomaton.heads.audit.heads.audit_heads`; the same positions are watched at
         every step.
     steps : sequence of int, optional
-        The step of each model. None means that of a ``ModelStep``, or the number in the name of a folder.
+        The step of each model. None means the step of a ``ModelStep``, or the number in a folder's name.
     rungs : sequence of rungs, or callable, optional
         As for ``audit_heads``; made once, from the documents to fit on.
     random : int
-        How many times random heads are drawn for each model, to hold that model's against.
+        How many sets of random heads are drawn for each model, to compare its heads with.
     null : str
-        Which, as for ``audit_heads``.
+        The kind of random heads, as for ``audit_heads``.
 
     Returns
     -------
@@ -321,7 +321,7 @@ def audit_course(
     Warns
     -----
     SameWeights
-        Two steps give the same numbers for every head, to the last digit.
+        Two steps give identical numbers for every head.
 
     Examples
     --------
@@ -355,14 +355,14 @@ def audit_course(
 
 
 def _warn_of_copies(ordered: Sequence[ModelStep], audits: Sequence[HeadAudit]) -> None:
-    """Warn if the last audit is that of an earlier step once more."""
+    """Warn if the last audit is identical to that of an earlier step."""
     *earlier, last = (audit.table() for audit in audits)
     same = next((one for one, table in zip(ordered, earlier, strict=False) if table.equals(last)), None)
     if same is not None:
         other = ordered[len(earlier)]
         warnings.warn(
-            f"{same.name} (step {same.step:,}) and {other.name} (step {other.step:,}) give the same numbers "
-            "for every head to the last digit: their weights seem to be the same; check where they come from",
+            f"{same.name} (step {same.step:,}) and {other.name} (step {other.step:,}) give identical numbers "
+            "for every head, so their weights are probably the same; check where the models come from",
             SameWeights,
             stacklevel=3,
         )
@@ -371,32 +371,32 @@ def _warn_of_copies(ordered: Sequence[ModelStep], audits: Sequence[HeadAudit]) -
 def order_steps(models: Sequence[Any], steps: Sequence[int] | None) -> list[ModelStep]:
     """The models by their steps, each once."""
     if not len(models):
-        raise UnsupportedOption("a course has at least one model; give some")
+        raise UnsupportedOption("an audit over training needs at least one model; give one or more")
     if steps is not None and len(steps) != len(models):
         raise MismatchedParts(
-            f"there are {len(models)} models and {len(steps)} steps; give a step for each model"
+            f"there are {len(models)} models and {len(steps)} steps; give one step per model"
         )
     numbers = [None] * len(models) if steps is None else [whole_number(step, "steps") for step in steps]
     return sort_steps(map(_as_step, models, numbers))
 
 
 def check_alike(first: tuple[str, ModelShape], other: tuple[str, ModelShape]) -> None:
-    """Refuse a model of another shape than the first, and say what differs."""
+    """Refuse a model whose shape differs from the first, and say how."""
     sentences = {
-        "n_layers": "{} has {} layers and {} {}",
-        "n_heads": "{} has {} heads in each layer and {} {}",
-        "n_tokens": "{} knows {} tokens and {} {}",
-        "longest": "{} takes contexts of {} tokens at most and {} {}",
+        "n_layers": "{} has {} layers, but {} has {}",
+        "n_heads": "{} has {} heads per layer, but {} has {}",
+        "n_tokens": "{} has a vocabulary of {} tokens, but {} of {}",
+        "longest": "{} takes contexts of at most {} tokens, but {} of {}",
     }
     for name, words in sentences.items():
         one, two = (getattr(shape, name) for _, shape in (first, other))
         if one != two:
             difference = words.format(first[0], "any number of" if one is None else one, other[0], two)
-            raise MismatchedParts(f"{difference}; give models of one training")
+            raise MismatchedParts(f"{difference}; give models from one training run")
 
 
 def _within(tell: Stages, step: str) -> Stages:
-    """What names stages with their step before them."""
+    """Progress that puts the step before the name of each stage."""
 
     def begin(stage: str) -> None:
         tell.begin(f"{step}: {stage}")
@@ -405,7 +405,7 @@ def _within(tell: Stages, step: str) -> Stages:
 
 
 def _path_text(model: Any) -> str:
-    """A model's path as text; nothing if it is none."""
+    """A model's path as text; empty if it is not a path."""
     return str(cast("Any", model)) if isinstance(model, str | PathLike) else ""
 
 
@@ -415,7 +415,7 @@ def _as_step(model: Any, step: int | None) -> ModelStep:
     named = _path_text(model)
     if step is None and not named:
         raise UnsupportedOption(
-            f"a {type(model).__name__} does not say which step it is of; give steps, one for each model"
+            f"a {type(model).__name__} does not carry its step; give steps, one per model"
         )
     name = named or str(getattr(model, "name", type(model).__name__))
     return ModelStep(step_of(name) if step is None else step, name, partial(open_model, model))

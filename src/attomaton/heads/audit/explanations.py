@@ -1,7 +1,7 @@
-"""What may explain where a head looks: rungs, each a score for every place of a context.
+"""Possible explanations of where a head looks: rungs, each a score for every position of a context.
 
-A rung knows nothing of heads: it says how much each place should be looked at, up to a scale and a constant
-that are fitted. Those that need a corpus are made from documents that are not scored.
+A rung knows nothing about heads: it scores how much attention each position should get, up to a scale and a
+constant that are fitted. Rungs that need a corpus are made from documents that are not scored.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from attomaton.heads.utility.measured import UtilityTable
 from attomaton.theories.beginning.result import Beginning
 
 FLOOR = 0.28
-"""The share of uniform attention that the automaton is mixed with: its own probabilities may be 0."""
+"""The share of uniform attention mixed into the automaton's, whose probabilities may be 0."""
 
 
 class Rung(Protocol):
@@ -42,17 +42,17 @@ class Rung(Protocol):
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """The name in tables."""
         ...
 
     def scores(self, rows: Rows) -> Float64:
-        """A score for each place, shape (n_rows, window), or (n_rows, n_heads, window) where heads differ."""
+        """A score per position, shape (n_rows, window), or (n_rows, n_heads, window) where heads differ."""
         ...
 
 
 @dataclass(frozen=True)
 class Last:
-    """The query's own place.
+    """The query's own position.
 
     Examples
     --------
@@ -64,13 +64,13 @@ class Last:
     name: str = "last"
 
     def scores(self, rows: Rows) -> Float64:
-        """1 at the query's own place, shape (n_rows, window)."""
+        """1 at the query's own position, shape (n_rows, window)."""
         return np.broadcast_to((np.arange(rows.window) == 0).astype(np.float64), rows.tokens.shape)
 
 
 @dataclass(frozen=True)
 class SameToken:
-    """The places that hold the query's token, its own place too.
+    """The positions that hold the query's token, including its own.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class SameToken:
 
 @dataclass(frozen=True)
 class Induction:
-    """The places after an earlier occurrence of the query.
+    """The positions after an earlier occurrence of the query.
 
     Examples
     --------
@@ -100,20 +100,20 @@ class Induction:
     name: str = "induction"
 
     def scores(self, rows: Rows) -> Float64:
-        """1 where the token before is the query, the query's own place left out, shape (n_rows, window)."""
+        """1 where the previous token is the query, 0 at the query's own position, shape (n_rows, window)."""
         return ((rows.before == rows.queries[:, None]) & (np.arange(rows.window) > 0)).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class TokenCounts:
-    """How often tokens, and pairs of neighbours, occur in documents.
+    """Counts of tokens and of pairs of neighbours in documents.
 
     Attributes
     ----------
     tokens : int64 array, shape (n_tokens,)
         How often each token occurs.
     keys, pairs : int64 array, shape (n_pairs,)
-        The pairs that occur, packed and rising, and how often each does.
+        The pairs that occur, packed and ascending, and how often each occurs.
 
     Examples
     --------
@@ -152,9 +152,9 @@ class TokenCounts:
 
 @dataclass(frozen=True, eq=False)
 class Frequency:
-    """How often a token occurs, as a logarithm.
+    """The logarithm of a token's count.
 
-    ``counts`` are those of the documents to fit on.
+    ``counts`` come from the documents to fit on.
 
     Examples
     --------
@@ -173,9 +173,9 @@ class Frequency:
 
 @dataclass(frozen=True, eq=False)
 class Bigram:
-    """How likely a token follows the query in the corpus, as a logarithm.
+    """The log probability that a token follows the query in the corpus.
 
-    ``counts`` are those of the documents to fit on.
+    ``counts`` come from the documents to fit on.
 
     Examples
     --------
@@ -198,7 +198,7 @@ class Bigram:
 class PMI:
     """Pointwise mutual information of the query and the token that follows it.
 
-    ``counts`` are those of the documents to fit on.
+    ``counts`` come from the documents to fit on.
 
     Examples
     --------
@@ -213,8 +213,8 @@ class PMI:
     def scores(self, rows: Rows) -> Float64:
         """ln(probability after the query / probability anywhere), shape (n_rows, window).
 
-        A token that the corpus does not have scores as the mean of those of its row that it has, so that
-        nothing is said about it; and nothing is said from a query that the corpus does not have.
+        A token that the corpus lacks gets the mean score of the other tokens in its row, which is neutral;
+        a query that the corpus lacks gives no information.
         """
         tokens = self.counts.tokens
         scores = Bigram(self.counts).scores(rows) - Frequency(self.counts).scores(rows)
@@ -226,16 +226,16 @@ class PMI:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Scores looked up by query and token, from a table that has some pairs only.
+    """Scores looked up by query and token, from a table of some pairs.
 
     Attributes
     ----------
     query, token : integers, shape (n_pairs,)
         The pairs.
     values : float64 array, shape (n_pairs,) or (n_heads, n_pairs)
-        Their scores, for all heads or for each of ``Rows.heads``.
+        Their scores, shared by all heads or one row for each of ``Rows.heads``.
     background : float64 array, shape (n_tokens,) or (n_heads, n_tokens)
-        The score of a token where the table has no row.
+        The score of a token for pairs not in the table.
 
     Examples
     --------
@@ -262,7 +262,7 @@ class Table:
         return keys[order], order
 
     def scores(self, rows: Rows) -> Float64:
-        """The score of each place, shape (n_rows, window), or (n_rows, n_heads, window)."""
+        """The score of each position, shape (n_rows, window), or (n_rows, n_heads, window)."""
         keys, order = self._sorted
         pairs = pack_pairs(np.repeat(rows.queries, rows.window), rows.tokens.ravel())
         places, there = find_rows(keys, pairs)
@@ -276,7 +276,7 @@ class Table:
 
 
 def first_looks(beginning: Beginning, *, name: str = "first looks") -> Table:
-    """Q̄ of the beginning of training as a rung: what each query looks at first.
+    """Q̄ at the beginning of training as a rung: what each query attends to first.
 
     Examples
     --------
@@ -291,9 +291,9 @@ def first_looks(beginning: Beginning, *, name: str = "first looks") -> Table:
 
 
 def usefulness(tables: Sequence[UtilityTable], *, name: str = "utility") -> Table:
-    """Utility tables of all heads, in the order of ``Rows.heads``, as one rung; each head has its own scores.
+    """Utility tables of all heads, in the order of ``Rows.heads``, as one rung with scores per head.
 
-    The tables must hold the same pairs, as those of one call of ``measure_utility`` do.
+    The tables must hold the same pairs, as those from one call of ``measure_utility`` do.
 
     Examples
     --------
@@ -310,22 +310,22 @@ def usefulness(tables: Sequence[UtilityTable], *, name: str = "utility") -> Tabl
         table.scores.select(["query", "token"]) != tables[0].scores.select(["query", "token"])
         for table in tables
     ):
-        raise MismatchedParts(f"the tables of {name!r} hold other pairs; measure them on the same text")
+        raise MismatchedParts(f"the tables of {name!r} hold different pairs; measure them on the same text")
     values = np.array([column(table.scores, "score") for table in tables])
     return Table(name, query, token, values, np.array([table.background for table in tables]))
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionRung:
-    """Attention of attomaton itself: the automaton, ``shrink``, or ``fast_forward`` at a step.
+    """Attention computed by attomaton: the automaton, ``shrink``, or ``fast_forward`` at a step.
 
     Attributes
     ----------
     attention : Attention
-        What answers the last ``window`` tokens of each context.
+        Computes attention over the last ``window`` tokens of each context.
     floor : float, optional
-        The share of uniform attention that is mixed in before the logarithm. None means none for finite
-        scores, and 0.28 for the automaton, which gives most places a probability of 0.
+        The share of uniform attention mixed in before the logarithm. None means 0 for finite scores, and 0.28
+        for the automaton, which gives most positions a probability of 0.
 
     Examples
     --------
@@ -341,7 +341,7 @@ class AttentionRung:
     floor: float | None = None
 
     def scores(self, rows: Rows) -> Float64:
-        """The logarithm of its attention, shape (n_rows, window)."""
+        """The logarithm of the attention, shape (n_rows, window)."""
         n, window = len(rows), rows.window
         floor = self.floor
         if floor is None:

@@ -1,4 +1,4 @@
-"""The audit of all heads of a model on a corpus: the ladder, label seeking and causal value, side by side."""
+"""The audit of all heads of a model on a corpus: ladder, label seeking and causal value together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,20 +38,20 @@ from attomaton.heads.opening import open_model
 
 @dataclass(frozen=True)
 class Audit:
-    """How an audit is done.
+    """Settings of an audit.
 
     Attributes
     ----------
     window : int
-        Places of each attention row.
+        Positions in each attention row.
     per_document : int
-        Positions that are drawn from each document.
+        Positions sampled from each document.
     longest : int
         The longest context.
     fitted : float
-        The share of the documents that explanations are fitted on; the others are scored.
+        The share of documents used to fit explanations; the others are scored.
     length : int
-        Tokens of the contexts of causal value; 0 leaves causal value out.
+        Tokens per context for causal value; 0 leaves causal value out.
 
     Examples
     --------
@@ -81,15 +81,15 @@ class Audit:
 def prepare(
     model: HeadModel, documents: Sequence[Any], rungs: Rungs, how: Audit, *, whole: bool = False
 ) -> tuple[list[int], list[int], TokenCounts, tuple[Step | OfModel, ...]]:
-    """The documents to fit on and to score, what is counted of the former, and the rungs.
+    """The documents to fit on and to score, the token counts of the former, and the rungs.
 
-    For a whole audit both parts are checked to be large enough, before any work is done.
+    For a full audit, both parts are checked to be large enough before any work is done.
     """
     n_tokens = model.shape.n_tokens
     if len(documents) < 2:
         raise InvalidSamples(
-            "an audit fits on some documents and scores on others, and there "
-            f"{'is one' if documents else 'are none'}; give several, by cutting long ones if need be"
+            "an audit fits on some documents and scores on others, but there "
+            f"{'is one' if documents else 'are none'}; give several; long ones may be cut"
         )
     fit_on, score_on = split_documents(len(documents), share=how.fitted, seed=how.seed)
     if whole:
@@ -107,14 +107,14 @@ def prepare(
 
 
 def watch_all(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stages) -> Rows:
-    """The rows of all documents, as an audit asks for them."""
-    tell(f"watching {model.name}")
+    """The attention rows of all documents that an audit needs."""
+    tell(f"recording attention of {model.name}")
     sizes = {"window": how.window, "per_document": how.per_document, "longest": how.longest}
     return watch_rows(model, documents, **sizes, seed=how.seed, progress=tell.advance)
 
 
 def causal_length(model: HeadModel, how: Audit) -> int:
-    """Tokens of the contexts of causal value, as many as the model takes; 0 where it is left out."""
+    """Tokens per context for causal value, at most what the model takes; 0 if it is left out."""
     if not how.length or said_of_loss(model):
         return 0
     most = model.shape.longest
@@ -122,39 +122,39 @@ def causal_length(model: HeadModel, how: Audit) -> int:
 
 
 def said_of_loss(model: HeadModel) -> str:
-    """Why causal value is left out for a model; nothing if its loss is finite."""
+    """Why causal value is left out for a model; empty if its loss is finite."""
     if bool(model.watch(np.zeros((1, 1), np.int64)).logits.isfinite().all()):
         return ""
     return (
-        f"Causal value is left out: {model.name} gives probability 0 to tokens that are not in the context, "
-        "so that its loss is infinite."
+        f"Causal value is left out: {model.name} gives probability 0 to tokens outside the context, "
+        "so its loss is infinite."
     )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadAudit(Tabular):
-    """What was found of every head, one row each.
+    """The results of an audit, one row per head.
 
     Attributes
     ----------
     model : str
-        What the model is called.
+        The model's name.
     ladder, alone : Ladder
-        Explained shares, nested, and each rung alone.
+        Explained shares: nested, and of each rung alone.
     seeking : Seeking
         Label seeking.
     causal : Causal, optional
-        What each head is worth.
+        Causal value of each head.
     inside, first : float64 array, shape (n_heads,)
         Mean attention inside the window, and on the first token.
     n_documents, n_rows : int
-        How many documents and rows were scored.
+        The numbers of scored documents and rows.
     n_random : int
-        How many models with random heads they are held against.
+        How many draws of random heads, or models with them, the heads are compared with.
     null : str
-        What these are: ``"intact"``, ``"rotated"`` or ``"given"``.
+        Their kind: ``"intact"``, ``"rotated"`` or ``"given"``.
     left_out : str
-        Why causal value, or random heads, are left out, where that was not asked for.
+        Why causal value or random heads are missing, if the caller did not leave them out.
 
     Examples
     --------
@@ -190,11 +190,11 @@ class HeadAudit(Tabular):
         return f"HeadAudit({len(self.heads)} heads, {self.n_rows:,} rows of {self.n_documents:,} documents)"
 
     def _table(self) -> pa.Table:
-        """One row for each head.
+        """One row per head.
 
         Columns: head, layer, number, inside, first; for each rung ``explained <rung>``, ``added <rung>`` and
         ``z <rung>``; for each rung alone ``alone <rung>``; label_mass, label_excess, label_z,
-        label_z_documents, seeks; and what mean patterns and mean outputs cost, side by side.
+        label_z_documents, seeks; and the rise in loss from mean patterns and from mean outputs.
         """
         columns: dict[str, Any] = {
             "head": [str(head) for head in self.heads],
@@ -222,12 +222,12 @@ class HeadAudit(Tabular):
 
     @property
     def about(self) -> About:
-        """What a saved table says about itself."""
+        """The metadata of a saved table."""
         sizes = (self.n_documents, self.n_rows, self.n_random)
         return About(self.model, self.ladder.names, *sizes, self.null)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the table as Parquet; the path."""
+        """Write the table as Parquet and return the path."""
         write_parquet(self.table(), path)
         return Path(path)
 
@@ -256,7 +256,7 @@ class HeadAudit(Tabular):
             rows.append(row)
         words: list[Block] = [self.about.said_of_z]
         if self.causal is not None:
-            words.append(f"The last two columns say how much the loss rises. {NO_EVIDENCE}")
+            words.append(f"The last two columns are the rise in loss. {NO_EVIDENCE}")
         return [
             repr(self),
             Grid("", headers, rows),
@@ -273,8 +273,8 @@ class HeadAudit(Tabular):
             for at, (name, harm) in enumerate(zip(self.ladder.names, self.ladder.harm, strict=True))
         ]
         rows += [(name, "", "", "", f"{alone[name]:.3f}") for name in alone if name not in self.ladder.names]
-        headers = ["rung", "explained so far", "it adds", "heads it harms", "alone"]
-        return Grid("Mean explained share over heads, on documents held back", headers, rows)
+        headers = ["rung", "cumulative share", "added", "heads it harms", "alone"]
+        return Grid("Mean explained share over heads, on held-out documents", headers, rows)
 
 
 def audit_heads(
@@ -292,21 +292,21 @@ def audit_heads(
     Parameters
     ----------
     model : HeadModel, path, str or object
-        What :func:`~attomaton.heads.opening.open_model` opens, such as a folder or a ``transformers`` model.
+        Anything that :func:`~attomaton.heads.opening.open_model` opens, such as a ``transformers`` model.
     documents : sequence of integer sequences
-        Token ids of the model's own tokenizer, documents in no order. A part of them, drawn, fits and counts;
-        the others are scored.
+        Token ids from the model's own tokenizer; the order of documents does not matter. A random part
+        is used to fit and count; the others are scored.
     rungs : sequence of rungs, or callable, optional
-        The ladder; a callable makes it from the documents to fit on, so that nothing is counted on those that
-        are scored. None means :func:`plain_rungs`.
+        The ladder. A callable makes it from the documents to fit on, so that nothing is counted on documents
+        that are scored. None means :func:`plain_rungs`.
     random : int, or sequence of HeadModel
-        How many times random heads are drawn, against which every z is held; or ready models with random
-        heads. With 0, and for a model that shows no weights, z is over documents alone, and no head is said
-        to seek the label.
+        How many times random heads are drawn; z is relative to them. Or a sequence of models with random
+        heads. With 0, and for a model without accessible weights, z comes from documents alone and no head
+        is reported as seeking the label.
     null : str
         ``"intact"``: random heads read the trained residual stream
-        (:func:`~attomaton.heads.audit.randomised.rotate_beside`). ``"rotated"``: they read what random heads
-        wrote (:func:`~attomaton.heads.audit.randomised.rotate_heads`), so that deep in a model they vary
+        (:func:`~attomaton.heads.audit.randomised.rotate_beside`). ``"rotated"``: they read the output of
+        random heads (:func:`~attomaton.heads.audit.randomised.rotate_heads`), so deep in a model they vary
         less.
 
     Examples
@@ -340,7 +340,7 @@ def audit_heads(
     scored, ladder, alone, seeking = measure(model, own, whole=True)
     by_probability = [
         measure(control, own if null == "intact" else settle_rungs(steps, control)) for control in controls
-    ]  # beside the model's own heads nothing is more or less useful
+    ]  # compared with the model's own heads nothing is more or less useful
     ladder = ladder.against([one[1] for one in by_probability]) if by_probability else ladder
     seeking = seeking.against([one[3] for one in by_probability]) if by_probability else seeking
     worth, why_not = _worth(model, [documents[one] for one in score_on], how, tell)
@@ -362,10 +362,10 @@ def audit_heads(
 
 
 def _worth(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stages) -> tuple[Causal | None, str]:
-    """What heads are worth, or why that is left out."""
+    """The causal value of heads, or why it is left out."""
     length = causal_length(model, how)
     if not length:
         return None, said_of_loss(model) if how.length else ""
-    tell("exchanging heads")
+    tell("replacing heads")
     contexts = LabelledContexts.of(documents, length=length, n_tokens=model.shape.n_tokens)
     return replace_heads(model, contexts, progress=tell.advance), ""

@@ -1,7 +1,7 @@
-"""Uncertainty over documents, and what is left of many tests: intervals, z, Benjamini and Hochberg.
+"""Uncertainty over documents, and multiple testing: intervals, z, Benjamini and Hochberg.
 
 Errors are the jackknife's: everything is measured again without each document in turn. Documents are often
-few, so that their spread is known roughly; intervals and z allow for that by Student's distribution.
+few, so their spread is known only roughly; intervals and z use Student's distribution for this reason.
 """
 
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ from attomaton.base.tables import Bool, Float64, Int64, Integers
 from attomaton.heads.model import Head
 
 FEWEST = 8
-"""Documents that an interval over documents needs."""
+"""Documents that an interval over documents needs at least."""
 
 SMALLEST = 1e-300
-"""The least probability that is told apart from none: a finite distance has |z| of at most 37."""
+"""The smallest probability that is distinguished from 0: a finite distance has |z| of at most 37."""
 
 
 @dataclass(frozen=True, eq=False)
 class Resampled:
-    """Documents, to be left out one by one: the same for every head and every measure.
+    """Documents to be left out one by one, the same for every head and every measure.
 
-    ``document`` is the place of each row's document among the distinct ones.
+    ``document`` is the index of each row's document among the distinct ones.
     """
 
     document: Int64
@@ -33,18 +33,17 @@ class Resampled:
 
     @classmethod
     def over(cls, documents: Integers) -> "Resampled":
-        """The documents that rows are of, shape (n_rows,)."""
+        """The documents of rows, shape (n_rows,)."""
         distinct, place = np.unique(documents, return_inverse=True)
         n = len(distinct)
         if n < FEWEST:
             raise InvalidSamples(
-                f"{n} documents are too few to say how much differs between documents; give at least "
-                f"{FEWEST}, by cutting long ones if need be"
+                f"{n} documents are too few to tell how they vary; give at least {FEWEST}, or cut long ones"
             )
         return cls(place.astype(np.int64), n)
 
     def sums(self, values: Float64) -> Float64:
-        """Sums over the rows of each document, shape (n_documents, ...) of values of shape (n_rows, ...)."""
+        """Sums over the rows of each document, shape (n_documents, ...), of values of shape (n_rows, ...)."""
         summed = np.zeros((self.n_documents, *values.shape[1:]))
         np.add.at(summed, self.document, values)
         return summed
@@ -62,14 +61,14 @@ class Resampled:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Numbers, one for each head, and the same without each document in turn.
+    """One number per head, and the same number without each document in turn.
 
     Attributes
     ----------
     value : float64 array, shape (n,)
         The estimates.
     without : float64 array, shape (n_documents, n)
-        The same without each document.
+        The estimates without each document.
 
     Examples
     --------
@@ -90,7 +89,7 @@ class Estimates:
 
     @property
     def z(self) -> Float64:
-        """Value by error, as the normal deviation that is as rare, shape (n,); 0 where both are 0."""
+        """Value / error, as the equally rare normal deviate, shape (n,); 0 where both are 0."""
         return as_rare(divide(self.value, self.error), len(self.without) - 1.0)
 
     @property
@@ -108,12 +107,12 @@ class Estimates:
         return stdtrit(len(self.without) - 1.0, 0.975) * self.error
 
     def minus(self, other: "Estimates") -> "Estimates":
-        """The difference, without the same documents."""
+        """The difference, document by document."""
         return Estimates(self.value - other.value, self.without - other.without)
 
 
 def as_rare(student: Float64, freedom: Float64 | float) -> Float64:
-    """Student's t of so many degrees of freedom, as the normal deviation that is as rare."""
+    """Student's t with this many degrees of freedom, as the equally rare normal deviate."""
     tails = stdtr(freedom, -np.abs(student))
     tails = np.where(np.isfinite(student), np.maximum(tails, SMALLEST), tails)
     return np.where(student == 0, 0.0, np.copysign(ndtri(tails), student))
@@ -127,10 +126,10 @@ def divide(above: Float64, below: Float64) -> Float64:
     return np.where(small, endless, above / np.where(small, 1.0, below))
 
 
-def above_chance(z: Float64) -> Bool:
-    """Which of many one-sided tests hold when at most one in twenty of those found may be false.
+def above_null(z: Float64) -> Bool:
+    """Which of many one-sided tests pass with a false discovery rate of at most 5 %.
 
-    Benjamini and Hochberg's rule on the upper tail of each z.
+    Benjamini and Hochberg's procedure on the upper tail of each z.
     """
     from scipy.stats import false_discovery_control
 
@@ -138,22 +137,22 @@ def above_chance(z: Float64) -> Bool:
 
 
 FEWEST_HEADS = 8
-"""Random heads of a layer from which its spread is told; with fewer, those of all layers are taken."""
+"""Random heads a layer needs to estimate its spread; with fewer, those of all layers are used."""
 
 MANY_HEADS = 16
-"""Random heads of a layer that tell its spread alone; of fewer it is at least that inside all layers."""
+"""Random heads that estimate a layer's spread alone; with fewer, it is at least the spread within layers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Probability:
-    """How a measure lies for random heads.
+    """The null distribution of a measure, from random heads.
 
     Attributes
     ----------
     heads : tuple of Head
-        The random heads, of all models that were drawn.
+        The random heads, over all draws.
     values, errors : float64 array, shape (n,)
-        The measure of each, and its standard error over documents.
+        The measure of each head, and its standard error over documents.
 
     Examples
     --------
@@ -174,7 +173,7 @@ class Probability:
     def of(cls, measured: Sequence[tuple[Sequence[Head], Estimates]]) -> "Probability":
         """From the heads and measures of several models with random heads."""
         if not measured:
-            raise InvalidSamples("probability is told from random heads; measure at least one random model")
+            raise InvalidSamples("a null distribution needs random heads; measure at least one random model")
         return cls(
             tuple(head for heads, _ in measured for head in heads),
             np.concatenate([estimates.value for _, estimates in measured]),
@@ -182,11 +181,11 @@ class Probability:
         )
 
     def z(self, heads: Sequence[Head], told: Estimates) -> Float64:
-        """How far each head lies from random heads of its layer, shape (n_heads,), in normal deviations.
+        """How far each head lies from random heads of its layer, shape (n_heads,), in normal deviates.
 
-        (value − mean of random heads) / their spread, as Student's t of so many random heads, told as the
-        normal deviation that is as rare. Where the own error over documents is larger than theirs, the spread
-        is made larger by as much.
+        (value − mean of random heads) / their spread, as Student's t for that number of random heads, as
+        the equally rare normal deviate. Where a head's own error over documents is larger than theirs, the
+        spread is increased accordingly.
         """
         layers = np.array([head.layer for head in self.heads])
         inside = _spread_inside(self.values, layers)
@@ -205,18 +204,18 @@ class Probability:
 
 
 def as_normal(apart: Float64, behind: Float64) -> Float64:
-    """Distances from the mean of a sample, in its deviations, as normal deviations that are as rare."""
+    """Distances from the mean of a sample, in standard deviations, as equally rare normal deviates."""
     return as_rare(apart / np.sqrt(1.0 + 1.0 / behind), np.maximum(behind - 1.0, 1.0))
 
 
 def _spread_inside(values: Float64, layers: Int64) -> float:
-    """The deviation of random heads from the mean of their own layer, over all layers."""
+    """The standard deviation of random heads from the mean of their layer, over all layers."""
     _, place, counts = np.unique(layers, return_inverse=True, return_counts=True)
     apart = values - (np.bincount(place, values) / counts)[place]
     return float(np.sqrt(np.sum(apart**2) / max(len(values) - len(counts), 1)))
 
 
 def _spread(apart: Float64) -> float:
-    """The deviation of random heads; more where tails are heavy: within twice of it lie 95.45 % of them."""
+    """The deviation of random heads; larger for heavy tails, so that 95.45 % lie within twice of it."""
     plain = float(np.sqrt(np.mean(apart**2) * len(apart) / max(len(apart) - 1, 1)))
     return max(plain, float(np.quantile(np.abs(apart), 0.9545)) / 2.0)

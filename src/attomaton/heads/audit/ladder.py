@@ -1,9 +1,9 @@
-"""The ladder: which share of a head's attention is explained by each rung, on documents held back.
+"""The ladder: the share of a head's attention that each rung explains on held-out documents.
 
 Explained share := 1 − KL(attention ‖ softmax(fitted scores)) / KL(attention ‖ uniform), summed over rows. It
-is 1 for a rung that says exactly where the head looks, 0 for one that says nothing, and below 0 for one that
-misleads. The fit is a convex problem for each head, solved by Newton steps: softmax(c_lag + e_token + Σ β x)
-to attention rows by their mean cross-entropy. Offsets c are the position profile, effects e the key tokens.
+is 1 for a rung that predicts the attention exactly, 0 for one that gives no information, and below 0 for one
+that misleads. The fit is a convex problem per head, solved by Newton steps: softmax(c_lag + e_token + Σ β x)
+to attention rows by mean cross-entropy. Offsets c are the position profile, effects e the key tokens.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,34 +21,34 @@ from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int32, table_of
 from attomaton.heads.audit.explanations import Rung
-from attomaton.heads.audit.jackknife import Estimates, Probability, Resampled, above_chance
+from attomaton.heads.audit.jackknife import Estimates, Probability, Resampled, above_null
 from attomaton.heads.audit.rows import NOTHING, Rows
 from attomaton.heads.model import Head
 
 TINY = 1e-6
-"""Ridge of offsets and scales, which only chooses among equals, and keeps what runs away within bounds."""
+"""Ridge of offsets and scales: it only chooses among equal fits and bounds divergent coefficients."""
 
 ENOUGH = 1e-8
-"""The largest entry of the gradient that is left, of a loss in nats, for a head that is a nat from uniform.
+"""The largest gradient entry at which a fit stops, in nats, for a head one nat away from uniform.
 
-It is far below ``TINY``, which alone holds the offsets of places that a sharp head never looked at, and less
-by the root where a head is nearer to uniform, so that the share is found as exactly.
+It is far below ``TINY``, which alone bounds the offsets of positions that a sharp head never attends to. It
+is scaled by the root of the distance to uniform, so that the share is equally exact for all heads.
 """
 
 LOSS_ROUNDING = 1e-14
-"""What a loss may rise by rounding."""
+"""By how much rounding may raise a loss."""
 
 MOST_STEPS = 60
 MOST_TURNS = 60
-"""Newton steps of a fit, and turns of the conjugate gradients of each."""
+"""Newton steps of a fit, and conjugate-gradient iterations of each."""
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """What attention rows of one head are explained by.
+    """The regressors for the attention rows of one head.
 
-    An offset for every lag (``profile``), an effect of every token where ``tokens`` (n_rows, window) are
-    given, held back by ``ridge``, and the scores of rungs, ``features`` (n_features, n_rows, window).
+    An offset for every lag (``profile``), an effect of every token if ``tokens`` (n_rows, window) are
+    given, shrunk by ``ridge``, and the scores of rungs, ``features`` (n_features, n_rows, window).
     """
 
     profile: bool
@@ -59,7 +59,7 @@ class Design:
 
     @property
     def borders(self) -> tuple[int, int]:
-        """Where offsets end and effects end, among the coefficients; the scales β stand behind."""
+        """Where offsets end and effects end among the coefficients; the scales β follow."""
         lags = self.features.shape[2] if self.profile else 0
         return lags, lags + (0 if self.tokens is None else self.n_tokens)
 
@@ -77,7 +77,7 @@ class Design:
         return penalty
 
     def scores(self, coefficients: Float64) -> Float64:
-        """The scores of all places, shape (n_rows, window)."""
+        """The scores of all positions, shape (n_rows, window)."""
         lags, tokens = self.borders
         total = np.zeros(self.features.shape[1:])
         if lags:
@@ -89,7 +89,7 @@ class Design:
         return total
 
     def collect(self, weights: Float64) -> Float64:
-        """The adjoint of :meth:`scores`: sums of place weights by coefficient, shape (size,)."""
+        """The adjoint of :meth:`scores`: sums of position weights by coefficient, shape (size,)."""
         parts = [weights.sum(0)] if self.profile else []
         if self.tokens is not None:
             parts.append(np.bincount(self.tokens.ravel(), weights.ravel(), minlength=self.n_tokens))
@@ -97,7 +97,7 @@ class Design:
         return np.concatenate(parts)
 
     def squares(self, weights: Float64) -> Float64:
-        """Sums of place weights times squared entries, by coefficient, shape (size,)."""
+        """Sums of position weights times squared entries, by coefficient, shape (size,)."""
         own = self.collect(weights)
         own[self.borders[1] :] = np.einsum("fnw,fnw,nw->f", self.features, self.features, weights)
         return own
@@ -106,8 +106,8 @@ class Design:
 def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -> Float64:
     """The coefficients that explain attention rows of shape (n_rows, window) best, shape (size,).
 
-    The loss is convex: mean cross-entropy in nats plus half the penalties. Damped Newton steps, by conjugate
-    gradients on the curvature of the loss; it ends when no entry of the gradient is above ``ENOUGH``
+    The loss is convex: mean cross-entropy in nats plus half the penalties. It is minimised by damped Newton
+    steps with conjugate gradients on the Hessian, until no entry of the gradient is above ``ENOUGH``
     times the root of the mean KL(attention ‖ uniform).
     """
     penalty, n = design.penalty, len(attention)
@@ -164,15 +164,15 @@ def divergence(attention: Float64, logs: Float64) -> Float64:
 
 
 UNIFORM = 1e-12
-"""KL(attention ‖ uniform) in nats, on average over rows, up to which a head attends uniformly."""
+"""Mean KL(attention ‖ uniform) over rows, in nats, up to which a head counts as uniform."""
 
 ROUNDING = 1e-9
-"""A share of attention up to which nothing is given and nothing is taken away."""
+"""A share of attention below which a rung neither adds nor removes anything."""
 
 
 @dataclass(frozen=True)
 class Position:
-    """The position profile: every lag has an offset of its own, fitted for each head.
+    """The position profile: one offset per lag, fitted for each head.
 
     Examples
     --------
@@ -185,12 +185,12 @@ class Position:
 
 @dataclass(frozen=True)
 class KeyToken:
-    """Every token has an effect of its own, fitted for each head and held back by a ridge.
+    """One effect per token, fitted for each head and shrunk by a ridge.
 
     Attributes
     ----------
     ridge : float
-        How hard effects are held back: it times their squares is added to the loss, in nats a row.
+        How strongly effects are shrunk: ridge × their squares is added to the loss, in nats per row.
 
     Examples
     --------
@@ -210,7 +210,7 @@ Step = Position | KeyToken | Rung
 
 
 class Fitted(NamedTuple):
-    """One rung of one head: what it makes of the rows that are scored, and its scale.
+    """One rung of one head: its fit on the scored rows, and its scale.
 
     ``logs`` are ln(fitted attention), shape (n_rows, window); ``scale`` is β, NaN for offsets and effects.
     """
@@ -229,14 +229,14 @@ class Ladder(Tabular):
     names : tuple of str
         The rungs, in order.
     nested : bool
-        Whether each rung stands on those before it; otherwise each stands alone.
+        Whether each rung is fitted together with those before it; otherwise each is fitted alone.
     explained, added : tuple of Estimates
-        For each rung the explained share of all heads, and what it adds to the rung before. 0 for a head
-        that attends uniformly inside the window, where nothing is to be explained.
+        For each rung the explained share of all heads, and its increase over the rung before. 0 for a head
+        that attends uniformly inside the window, which leaves nothing to explain.
     scales : float64 array, shape (n_rungs, n_heads)
         β; NaN for free offsets and effects.
     probability : tuple of Probability
-        For each rung how random heads lie, if they were measured.
+        For each rung the null distribution from random heads, if they were measured.
 
     Examples
     --------
@@ -274,17 +274,17 @@ class Ladder(Tabular):
 
     @property
     def harm(self) -> list[str]:
-        """For each rung how many heads it takes from on documents held back, and whether these are most."""
+        """For each rung, how many heads it harms on held-out documents, and whether more than half."""
         counts = [int((one.value < -ROUNDING).sum()) for one in self.added]
         return [f"{n}, more than half" if 2 * n > len(self.heads) else str(n) for n in counts]
 
     @property
     def z(self) -> Float64:
-        """How far what each rung adds lies above chance, shape (n_rungs, n_heads).
+        """z of what each rung adds, shape (n_rungs, n_heads).
 
-        With random heads: √(what it adds), signed by the scale, against theirs. Without: what it adds by its
-        error over documents. That says whether a rung helps on other documents, not whether training made
-        the head so: a head of random weights is helped by many a rung.
+        With random heads: √(added share), with the sign of the scale, relative to theirs. Without: added
+        share / its error over documents. This tests whether a rung helps on other documents, not whether
+        training made the head so: many rungs help to explain a head with random weights.
         """
         if not self.probability:
             return np.array([one.z for one in self.added])
@@ -293,13 +293,13 @@ class Ladder(Tabular):
 
     @property
     def holds(self) -> Bool:
-        """Where a rung adds more than chance, corrected over heads, shape (n_rungs, n_heads)."""
-        return np.array([above_chance(row) for row in self.z])
+        """Where a rung adds more than the null, corrected over heads, shape (n_rungs, n_heads)."""
+        return np.array([above_null(row) for row in self.z])
 
     def against(self, random: Sequence["Ladder"]) -> "Ladder":
-        """The same, held against ladders of heads with random weights: same rungs, same text."""
+        """The same ladder compared with ladders of random heads, on the same rungs and text."""
         if any(one.names != self.names or one.nested != self.nested for one in random):
-            raise MismatchedParts("the ladders of random heads have other rungs; climb the same ones")
+            raise MismatchedParts("the ladders of random heads have other rungs; use the same rungs for all")
         rungs = range(len(self.names))
         return replace(
             self,
@@ -309,7 +309,7 @@ class Ladder(Tabular):
         )
 
     def _signed(self, rung: int) -> Estimates:
-        """√(what a rung adds) with the sign of its scale: near normal for random heads, as shares are not."""
+        """√(added share) with the sign of its scale: nearly normal for random heads, unlike shares."""
         scales = self.scales[rung]
         sign = np.where(np.isnan(scales), 1.0, np.sign(scales))
         added = self.added[rung]
@@ -342,7 +342,7 @@ class Ladder(Tabular):
         before = "+ " if self.nested else ""
         rows.append(("heads it harms", *self.harm))
         headers = [f"{before * bool(at)}{name}" for at, name in enumerate(self.names)]
-        return [repr(self), Grid("Explained share on documents held back", ["head", *headers], rows)]
+        return [repr(self), Grid("Explained share on held-out documents", ["head", *headers], rows)]
 
 
 def climb(
@@ -358,13 +358,13 @@ def climb(
     Parameters
     ----------
     fitted, scored : Rows
-        Rows of different documents, of the same heads and window.
+        Rows from different documents, with the same heads and window.
     rungs : sequence of Position, KeyToken or Rung
-        In their order.
+        The rungs, in order.
     nested : bool
-        Whether all rungs before a rung are fitted with it. Otherwise each stands alone: softmax(β · score).
+        Whether each rung is fitted together with all before it. Otherwise alone: softmax(β · score).
     progress : callable, optional
-        Called with how many heads are done, and how many there are.
+        Called with the number of heads done and the total.
 
     Examples
     --------
@@ -378,9 +378,9 @@ def climb(
     """
     names = tuple(rung.name for rung in rungs)
     if not names or len(set(names)) < len(names):
-        raise UnsupportedOption(f"a ladder needs rungs with different names, not {list(names)}")
+        raise UnsupportedOption(f"the rungs of a ladder need different names, not {list(names)}")
     if fitted.heads != scored.heads or fitted.window != scored.window:
-        raise MismatchedParts("the rows to fit on and those to score are of other heads or windows")
+        raise MismatchedParts("the rows to fit on and those to score differ in heads or window")
     drawn = Resampled.over(scored.documents)
     features = [Features.of(rungs, rows) for rows in (fitted, scored)]
     n_heads = len(scored.heads)
@@ -397,7 +397,7 @@ def climb(
             )
         progress(place + 1, n_heads)
     everywhere = uniform.mean(0) <= UNIFORM
-    uniform[:, everywhere] = unexplained[:, :, everywhere] = 1.0  # of such heads every rung explains nothing
+    uniform[:, everywhere] = unexplained[:, :, everywhere] = 1.0  # no rung explains anything of such heads
     ratios = [drawn.ratio(rung, uniform) for rung in unexplained]
     shares = [Estimates(1.0 - ratio.value, 1.0 - ratio.without) for ratio in ratios]
     added = [one.minus(shares[at - 1]) if nested and at else one for at, one in enumerate(shares)]
@@ -406,9 +406,9 @@ def climb(
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Rows with the scores of every rung, which all heads share.
+    """Rows with the scores of every rung, shared by all heads.
 
-    ``scores`` has an array for each rung, of shape (n_rows, window) or (n_rows, n_heads, window), None for
+    ``scores`` has one array per rung, of shape (n_rows, window) or (n_rows, n_heads, window), None for
     free offsets and effects.
     """
 
@@ -418,7 +418,7 @@ class Features:
 
     @classmethod
     def of(cls, rungs: Sequence[Step], rows: Rows) -> "Features":
-        """Ask every rung for its scores."""
+        """Compute the scores of every rung."""
         scores = [
             None if isinstance(rung, Position | KeyToken) else check_scores(rung, rows) for rung in rungs
         ]
@@ -439,14 +439,14 @@ class Features:
         )
 
     def of_head(self, rung: int, place: int) -> Float64:
-        """The scores of one rung for one head, shape (n_rows, window); zeros where it has none."""
+        """The scores of one rung for one head, shape (n_rows, window); zeros if the rung has none."""
         scores = self.scores[rung]
         if scores is None:
             return np.zeros(self.rows.tokens.shape)
         return scores[:, place] if scores.ndim == 3 else scores
 
     def spreads(self, place: int) -> Float64:
-        """The deviation of each rung's scores inside rows, shape (n_rungs,); 1 where there is none."""
+        """The standard deviation of each rung's scores within rows, shape (n_rungs,); 1 where it is 0."""
         deviations = np.ones(len(self.rungs))
         for number, scores in enumerate(self.scores):
             if scores is not None:
@@ -463,7 +463,7 @@ def check_scores(rung: Rung, rows: Rows) -> Float64:
     n, window = rows.tokens.shape
     if scores.shape not in ((n, window), (n, len(rows.heads), window)):
         raise MismatchedParts(
-            f"the rung {rung.name!r} gives scores of shape {scores.shape} for {n} rows of {window} places "
+            f"the rung {rung.name!r} gives scores of shape {scores.shape} for {n} rows of {window} positions "
             f"and {len(rows.heads)} heads"
         )
     if not np.isfinite(scores).all():
@@ -472,7 +472,7 @@ def check_scores(rung: Rung, rows: Rows) -> Float64:
 
 
 def climb_head(fitted: Features, scored: Features, place: int, *, nested: bool = True) -> Iterator[Fitted]:
-    """Every rung of one head, fitted on one part and told of the other."""
+    """Every rung of one head, fitted on one part and evaluated on the other."""
     attention = fitted.rows.of_head(place)
     spreads, start, used = fitted.spreads(place), np.empty(0), list[int]()
     before = fitted.design([], place, spreads)
@@ -489,7 +489,7 @@ def climb_head(fitted: Features, scored: Features, place: int, *, nested: bool =
 
 
 def _extend(before: Design, design: Design, start: Float64) -> Float64:
-    """Coefficients of a design with zeros where the next one has more."""
+    """Coefficients of one design, extended by zeros to the size of the next."""
     lags, tokens = before.borders
     parts = [start[:lags], start[lags:tokens], start[tokens:]]
     sizes = [design.borders[0], design.borders[1] - design.borders[0], len(design.features)]

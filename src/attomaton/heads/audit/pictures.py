@@ -10,21 +10,24 @@ from attomaton.base.printing import BLUE, GREEN, ORANGE
 from attomaton.base.tables import Bool, Float64
 
 COLOURS = (GREY, BLUE, ORANGE, GREEN, "#8a5cb8", "#b0892e", "#3a9aa8", "#e08fb4", "#222222", "#9fc131")
-"""Colours of rungs, in their order, and from the first on again."""
+"""Colours of rungs in order, repeated if there are more."""
 
 ROW, HIGHEST = 0.1, 5.0
-"""Inches of a head's row in a map, and of all rows at most."""
+"""Height in inches of a head's row in a map, and of all rows at most."""
+
+VISIBLE = 0.01
+"""A rung is in the legend if it adds at least this share to some head."""
 
 MOST_STEPS = 12
-"""Steps that are named below a map."""
+"""Steps labelled below a map, at most."""
 
 
 def draw_audit(
     heads: Sequence[str], rungs: Sequence[str], shares: Float64, seeks: Bool, ax: Any = None
 ) -> Any:
-    """Explained shares, shape (n_rungs, n_heads), as bars of what rungs add; a dot: the head seeks the label.
+    """Explained shares, shape (n_rungs, n_heads), as bars of what rungs add; a dot marks label-seeking heads.
 
-    A rung that takes away from those before it, on documents held back, is drawn as nothing.
+    A rung that lowers the share on held-out documents has no bar; the legend names visible rungs only.
     """
     tops = np.maximum(np.maximum.accumulate(shares, axis=0), 0.0)
     places = np.arange(len(heads))
@@ -32,7 +35,8 @@ def draw_audit(
         below = np.zeros(len(heads))
         for number, (name, top) in enumerate(zip(rungs, tops, strict=True)):
             colour = COLOURS[number % len(COLOURS)]
-            axes.bar(places, top - below, 0.8, bottom=below, color=colour, label=drawable(name, 24))
+            label = drawable(name, 24) if (top - below).max(initial=0.0) >= VISIBLE else "_"
+            axes.bar(places, top - below, 0.8, bottom=below, color=colour, label=label)
             below = top
         seekers = places[np.asarray(seeks, bool)]
         axes.plot(
@@ -43,7 +47,7 @@ def draw_audit(
         every = max(len(heads) // 40, 1)
         axes.set_xticks(places[::every], [heads[place] for place in places[::every]], rotation=90)
         axes.set_ylabel("explained share")
-        axes.set_title("What explains where each head looks, on documents held back", loc="left")
+        axes.set_title("What explains where each head looks, on held-out documents", loc="left")
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     return axes
 
@@ -56,9 +60,9 @@ def draw_course(
     excess: Float64,
     ax: Any = None,
 ) -> Any:
-    """Three maps with a row for each head and a column for each step.
+    """Three maps with one row per head and one column per step.
 
-    They show what the first rung explains, what all explain together, and the label's excess. ``shares`` has
+    They show the share that the first rung explains, that of all rungs, and the label excess. ``shares`` has
     shape (n_steps, n_rungs, n_heads), ``excess`` (n_steps, n_heads). ``ax`` is None or three axes, which are
     returned. Shares below 0 are drawn as 0.
     """
@@ -89,7 +93,7 @@ def draw_course(
 
 
 def _mark_ends(axes: Any, steps: Sequence[int], heads: Sequence[str]) -> None:
-    """Names of as many heads and steps as there is room for."""
+    """Label as many heads and steps as there is room for."""
     for place, names, room in (
         (axes.set_yticks, list(heads), int(HIGHEST / ROW)),
         (axes.set_xticks, [f"{step:,}" for step in steps], MOST_STEPS),

@@ -1,10 +1,10 @@
-"""The same model with heads of random weights: what heads do by chance on this text.
+"""The same model with random heads: the null distribution of what heads do on this text.
 
-Rotation keeps the singular values of query times key of every head, at every lag, and turns what it reads by
-a random rotation; all else stays as it was trained. Where every layer is rotated (``rotate_heads``), random
-heads deep in the model read what random heads wrote, vary too little, and let too many heads pass. So audits
-take heads that read the trained residual stream (``rotate_beside``). Permutation shuffles the entries of
-every weight matrix but the embeddings, so that nothing of training is left.
+Rotation keeps the singular values of query times key of every head, at every lag, and rotates its input
+randomly; all else stays as trained. If every layer is rotated (``rotate_heads``), random heads deep in the
+model read the output of random heads, vary too little, and let too many heads pass the test. So audits
+use heads that read the trained residual stream (``rotate_beside``). Permutation shuffles the entries of
+every weight matrix except the embeddings, so that nothing learned is left.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,17 +21,17 @@ from attomaton.heads.own import TheoryLayer
 from attomaton.heads.parts import Layer, Linear
 from attomaton.heads.transformer import Transformer
 
-_torch: Any = torch  # its types leave some functions partly unknown
+_torch: Any = torch  # its type stubs leave some functions partly unknown
 
 MOST = 100
-"""The most models with random heads that an audit draws."""
+"""The largest number of draws of random heads in an audit."""
 
 
 def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
-    """The model with every head's queries and keys reading through random rotations of their own.
+    """The model with every head's queries and keys read through random rotations of their own.
 
-    W_Q becomes O W_Q for a random orthogonal O, another for each head, and W_K likewise for each group that
-    shares keys: the singular values of W_Q R W_Kᵀ stay for every turn R of positions. Biases stay too.
+    W_Q becomes O W_Q for a random orthogonal O, one per head, and W_K likewise for each group that
+    shares keys: the singular values of W_Q R W_Kᵀ stay for every rotation R of RoPE. Biases stay too.
     The W of the theory's layer becomes O W O'.
 
     Examples
@@ -67,11 +67,11 @@ def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
 
 
 def rotate_beside(model: HeadModel, *, seed: int) -> HeadModel:
-    """The model with rotated heads beside its own: theirs are the patterns, and its own are applied.
+    """The model with rotated heads added: their patterns are recorded, the model's own are applied.
 
-    The heads are those of :func:`rotate_heads`, but in every layer they read the residual stream of the model
-    as it was trained, and they write nothing. Edits of patterns and outputs are of the model's own. The
-    theory's layer reads embeddings, which no head writes, so that its rotation is the same.
+    The heads are those of :func:`rotate_heads`, but in every layer they read the residual stream of the
+    trained model and write nothing. Edits of patterns and outputs apply to the model's own heads. The
+    theory's layer reads embeddings, which no head writes to, so its rotation is the same.
 
     Examples
     --------
@@ -93,13 +93,13 @@ def rotate_beside(model: HeadModel, *, seed: int) -> HeadModel:
 
 
 NULLS = {"intact": rotate_beside, "rotated": rotate_heads}
-"""What makes random heads, by the name of the null."""
+"""Functions that make random heads, by the name of the null."""
 
 
 def draw_random(
     model: HeadModel, random: int | Sequence[HeadModel], null: str, *, seed: int
 ) -> tuple[Sequence[HeadModel], str]:
-    """The models with random heads that an audit asks for, and why there are none if none can be made."""
+    """The models with random heads for an audit, and the reason if none can be made."""
     if null not in NULLS:
         raise UnsupportedOption(f"null is {null!r}; give one of {', '.join(NULLS)}")
     if isinstance(random, Sequence) and not isinstance(random, str):
@@ -107,8 +107,8 @@ def draw_random(
     count = whole_number(random, "random", most=MOST)
     if count and not isinstance(model, Transformer | TheoryLayer):
         return (), (
-            f"No head is held against random heads: these are made of weights, and {model.name} shows none; "
-            "give models with random heads of your own."
+            f"No head is compared with random heads: these are made from weights, which {model.name} "
+            "does not expose; give your own models with random heads."
         )
     return [NULLS[null](model, seed=seed + one) for one in range(count)], ""
 
@@ -139,12 +139,11 @@ def permute_weights(model: HeadModel, *, seed: int) -> HeadModel:
 
 
 def check_weights(model: HeadModel) -> Transformer:
-    """The model, if its weights can be exchanged."""
+    """The model, if its weights can be replaced."""
     if isinstance(model, Transformer):
         return model
     raise UnsupportedOption(
-        f"random heads are made of the weights of a model that was read, and {model.name} is none; "
-        "give a folder, a file or arrays"
+        f"random heads need weights, and {model.name} exposes none; give a folder, a file or arrays"
     )
 
 
@@ -165,6 +164,6 @@ def _generator(seed: int) -> torch.Generator:
 
 
 def _rotation(size: int, draw: torch.Generator) -> Tensor:
-    """A random orthogonal matrix, every one equally likely."""
+    """A random orthogonal matrix, uniformly distributed."""
     q, r = _torch.linalg.qr(torch.randn(size, size, generator=draw, dtype=torch.float64))
     return q * _torch.sign(_torch.diagonal(r))

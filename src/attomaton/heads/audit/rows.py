@@ -1,4 +1,4 @@
-"""Attention rows of a model on text: what each head looks at from some positions of some documents."""
+"""Attention rows of a model on text: what each head attends to from sampled positions of documents."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,30 +17,30 @@ from attomaton.heads.model import Head, HeadModel
 Float32 = NDArray[np.float32]
 
 ARRAYS = ("attention", "inside", "first", "tokens", "before", "labels", "documents", "positions")
-"""Fields of rows that have an entry for each."""
+"""Fields that have one entry per row."""
 
 NOTHING = 1e-12
-"""The least share that a logarithm is taken of."""
+"""The smallest share whose logarithm is taken."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Attention rows: one for each sampled position, with the last ``window`` places that it may look at.
+    """Attention rows: one per sampled position, over the last ``window`` positions that it may attend to.
 
-    Place 0 is the query itself, place 1 the token before it, and so on.
+    Entry 0 is the query itself, entry 1 the token before it, and so on.
 
     Attributes
     ----------
     heads : tuple of Head
-        Whose rows they are, in the order of the second axis of ``attention``.
+        The heads, in the order of the second axis of ``attention``.
     attention : float32 array, shape (n_rows, n_heads, window)
-        The attention on each place, divided by its sum inside the window.
+        The attention on each position, divided by its sum inside the window.
     inside, first : float32 array, shape (n_rows, n_heads)
-        The attention inside the window, and on the first token of the context, which is never inside.
+        The attention inside the window, and on the first token of the context, which is always outside.
     tokens, before : int32 array, shape (n_rows, window)
-        The token at each place, and the token before it.
+        The token at each position, and the token before it.
     labels, documents, positions : int32 array, shape (n_rows,)
-        The token that comes next, the number of the document, and the place of the query in its context.
+        The next token, the number of the document, and the position of the query in its context.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Rows:
 
     @property
     def window(self) -> int:
-        """How many places each row has."""
+        """The number of positions per row."""
         return self.tokens.shape[1]
 
     @property
@@ -77,13 +77,13 @@ class Rows:
 
     @property
     def profile(self) -> Float64:
-        """The mean attention on each place, shape (n_heads, window)."""
+        """The mean attention on each position, shape (n_heads, window)."""
         return self.attention.mean(0, dtype=np.float64)
 
     def of_head(self, place: int) -> Float64:
         """The attention of one head in float64, shape (n_rows, window); every row sums to 1 up to rounding.
 
-        The stored floats do so to seven digits only, which is more than nearly uniform heads depart by.
+        The stored float32 values do so to seven digits only, and nearly uniform heads differ by less.
         """
         own = self.attention[:, place].astype(np.float64)
         return own / own.sum(1, keepdims=True)
@@ -104,27 +104,27 @@ def watch_rows(
     seed: int = 0,
     progress: Advance = silent,
 ) -> Rows:
-    """Run a model over documents and keep the attention of some positions of each.
+    """Run a model over documents and keep the attention of sampled positions.
 
     Parameters
     ----------
     model : HeadModel
-        Whose heads are watched.
+        The model whose heads are recorded.
     documents : sequence of integer sequences
-        Token ids. Of each document the first tokens are read, as many as the model takes; those with fewer
-        than ``window + 2`` tokens are left out.
+        Token ids. Only the first tokens of each document are read, as many as the model takes; documents
+        with fewer than ``window + 2`` tokens are left out.
     window : int
-        How many places of each row are kept.
+        Positions kept in each row.
     per_document : int
-        How many positions of each document are drawn, at most.
+        Positions sampled from each document, at most.
     longest : int
-        The longest context; that of the model, if it takes less.
+        The longest context; the model's own limit if that is smaller.
     most_bytes : int
-        What the rows may take. Fewer positions are drawn where ``per_document`` would take more.
+        Memory limit of the rows. Fewer positions are sampled where ``per_document`` would need more.
     seed : int
-        What draws positions.
+        Seed for sampling positions.
     progress : callable, optional
-        Called with how many documents are done, and how many there are.
+        Called with the number of documents done and the total.
 
     Returns
     -------
@@ -145,14 +145,14 @@ def watch_rows(
     numbers = [number for number, ids in enumerate(read) if len(ids) >= window + 2]
     if not numbers:
         raise InvalidSamples(
-            f"no document has {window + 2} tokens, which rows of {window} places need; "
+            f"no document has {window + 2} tokens, which rows of {window} positions need; "
             "give longer documents or a smaller window"
         )
     row_bytes = 4 * len(model.shape.heads) * (window + 2)
     each = max(min(per_document, most_bytes // (row_bytes * len(numbers))), 1)
     rng = make_rng(seed)
     places = dict[int, Int64]()
-    for number in numbers:  # each has a token before the window's first place, and a label after it
+    for number in numbers:  # each has a token before the window's first position, and a label after it
         free = np.arange(window, len(read[number]) - 1)
         places[number] = np.sort(rng.choice(free, min(each, len(free)), replace=False))
     parts, done = list[Rows](), 0
@@ -181,14 +181,13 @@ def example_rows() -> Rows:
 
 
 def list_documents(documents: Any) -> list[Any]:
-    """Documents by their place, whatever holds them: lists, arrays, tensors, Arrow columns, pandas series.
+    """Documents in order, from any container: lists, arrays, tensors, Arrow columns, pandas series.
 
-    A series is asked for its values: its own numbers may be in another order.
+    A series gives its values: its index may be in another order.
     """
     if isinstance(documents, str | bytes | Mapping) or not isinstance(documents, Iterable):
         raise InvalidSamples(
-            f"the documents are a {type(cast('Any', documents)).__name__}; give a list with the token ids of "
-            "each document"
+            f"documents is a {type(cast('Any', documents)).__name__}; give a list of token ids per document"
         )
     source = cast("Any", documents)
     return list(source.to_pylist() if hasattr(source, "to_pylist") else source)
@@ -204,13 +203,13 @@ def cut_documents(documents: Iterable[Any], longest: int, *, n_tokens: int) -> l
             whole = np.empty((0, 0))
         if whole.ndim != 1 or (len(whole) and not np.issubdtype(whole.dtype, np.integer)):
             raise InvalidSamples(
-                f"document {number} holds no token ids in a row; tokenise it with the tokenizer of the model"
+                f"document {number} is not a row of token ids; tokenise it with the tokenizer of the model"
             )
         ids = whole[:longest]
         wrong = ids[(ids < 0) | (ids >= n_tokens)]
         if len(wrong):
             raise TokenOutOfRange(
-                f"document {number} holds the id {wrong[0]}, and ids of the model are 0 … {n_tokens - 1}; "
+                f"document {number} holds the id {wrong[0]}, but the model's ids are 0 … {n_tokens - 1}; "
                 "tokenise it with the tokenizer of the model"
             )
         cut.append(ids.astype(np.int32))
@@ -221,8 +220,8 @@ def _longest(model: HeadModel, longest: int, window: int) -> int:
     most = model.shape.longest
     if most is not None and most <= window:
         raise UnsupportedOption(
-            f"{model.name} takes contexts of {most:,} tokens, and rows of {window} places need "
-            f"{window + 1}; take a window of {most - 1} or less"
+            f"{model.name} takes contexts of {most:,} tokens, but rows of {window} positions need "
+            f"{window + 1}; choose a window of at most {most - 1}"
         )
     return longest if most is None else min(longest, most)
 
@@ -232,37 +231,37 @@ def check_parts(
 ) -> None:
     """Raise, before any work is done, if a part of the documents is too short or too small for an audit.
 
-    ``parts`` are the documents to fit on and those to score; ``length`` is that of causal value's contexts.
+    ``parts`` are the documents to fit on and those to score; ``length`` is that of contexts for causal value.
     """
     fitted, scored = ([len(documents[one]) for one in part] for part in parts)
     if max(fitted) < window + 2:
         raise InvalidSamples(
-            f"no document of the {len(fitted)} to fit on has {window + 2} tokens, which rows of {window} "
-            "places need; give longer documents or a smaller window"
+            f"none of the {len(fitted)} documents to fit on has {window + 2} tokens, which rows of {window} "
+            "positions need; give longer documents or a smaller window"
         )
     for least, what in ((window + 2, f"a window of {window}"), (length + 1, f"a length of {length}")):
         long = sum(one >= least for one in scored)
         if least > 1 and long < FEWEST:
             raise InvalidSamples(
-                f"of {len(documents)} documents {len(scored)} are drawn to be scored, and {long} of them "
-                f"have the {least} tokens that {what} needs; {FEWEST} are needed, give more documents, cut "
-                "long ones, or take a smaller window or length (length 0 leaves causal value out)"
+                f"{len(scored)} of {len(documents)} documents are drawn to be scored, and {long} of them "
+                f"have the {least} tokens that {what} needs; {FEWEST} are required: give more documents, cut "
+                "long ones, or choose a smaller window or length (length 0 leaves causal value out)"
             )
 
 
 def check_copies(fitted: Sequence[Int32], scored: Sequence[Int32]) -> None:
-    """Raise if more than half of the documents to score stand among those to fit on: nothing is held back."""
+    """Raise if over half of the documents to score are also among those to fit on: nothing is held out."""
     contents = {ids.tobytes() for ids in fitted}
     copies = sum(ids.tobytes() in contents for ids in scored)
     if 2 * copies > len(scored):
         raise InvalidSamples(
-            f"{copies} of the {len(scored)} documents to score are copies of documents to fit on, so that "
-            "nothing is held back; give each document once"
+            f"{copies} of the {len(scored)} documents to score are copies of documents to fit on, so "
+            "nothing is held out; give each document once"
         )
 
 
 def _batches(model: HeadModel, lengths: dict[int, int]) -> Iterator[list[int]]:
-    """Documents that are run together, of like lengths: shorter ones are filled up behind their end."""
+    """Documents of similar lengths that are run together; shorter ones are padded at the end."""
     batch = list[int]()
     for number in sorted(lengths, key=lambda one: -lengths[one]):
         if batch and len(batch) >= model.shape.batch_of(lengths[batch[0]]):
@@ -277,7 +276,7 @@ def _watch_batch(
 ) -> Rows:
     """The rows of some documents."""
     filled = np.zeros((len(documents), max(map(len, documents.values())) - 1), np.int32)
-    for row, ids in zip(filled, documents.values(), strict=True):  # causal models do not look behind an end
+    for row, ids in zip(filled, documents.values(), strict=True):  # causal models do not look ahead
         row[: len(ids) - 1] = ids[:-1]
     patterns = model.watch(filled).patterns
     parts: dict[str, list[Any]] = {name: [] for name in ARRAYS if name != "inside"}
@@ -298,11 +297,11 @@ def _watch_batch(
     if not np.isfinite(inside).all():
         wrong = model.shape.heads[int(np.argwhere(~np.isfinite(inside))[0, 1])]
         raise UnreadableModel(
-            f"the attention of head {wrong} of {model.name} is not a number: its scores are too large for "
-            "its type; open the model with dtype='float64', or mind its weights"
+            f"the attention of head {wrong} of {model.name} is NaN: its scores overflow "
+            "its type; open the model with dtype='float64', or check its weights"
         )
     joined["attention"] /= np.maximum(inside, NOTHING)[..., None]
-    joined["attention"][inside <= NOTHING] = 1.0 / window  # nothing is said about these places
+    joined["attention"][inside <= NOTHING] = 1.0 / window  # no information about these positions
     return Rows(heads=tuple(model.shape.heads), inside=inside, n_tokens=model.shape.n_tokens, **joined)
 
 
@@ -313,7 +312,7 @@ def _join(parts: list[Rows]) -> Rows:
 
 
 def split_documents(n: int, *, share: float = 0.6, seed: int = 0) -> tuple[list[int], list[int]]:
-    """Two parts of the numbers below n, drawn: documents to fit on, and documents to score."""
+    """A random split of the numbers below n: documents to fit on, and documents to score."""
     n = whole_number(n, "n", least=2, most=LARGEST)
     order = make_rng(seed).permutation(n)
     cut = min(max(round(share * n), 1), n - 1)

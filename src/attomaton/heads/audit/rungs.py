@@ -1,7 +1,7 @@
-"""The rungs that audits usually have, counted on the documents to fit on or learned from them.
+"""The usual rungs of audits, counted on the documents to fit on or learned from them.
 
-Most depend on the text alone and serve every model that is watched on it. Utility depends on the model too,
-so that one with random heads, or one at another step of training, is explained by its own.
+Most depend on the text alone and serve every model that is audited on it. Utility depends on the model too,
+so a model with random heads, or at another step of training, is explained by its own utility.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,18 +32,18 @@ from attomaton.heads.utility.measured import measure_utility
 from attomaton.solvers.solved import solve_samples
 
 LARGE = 5_000
-"""The largest vocabulary for which utility in closed form is a usual rung: it runs every token by itself."""
+"""The largest vocabulary for which closed-form utility is a usual rung: it runs every token separately."""
 
 MOST_PAIRS = 20_000_000
-"""Pairs of places that utility is measured on, over all heads together."""
+"""Pairs of positions on which utility is measured, over all heads together."""
 
 LEAST = 20
-"""Windows that it is measured on at least, if the text has them."""
+"""Windows on which it is measured at least, if the text has them."""
 
 
 @runtime_checkable
 class OfModel(Protocol):
-    """A rung that is made for each model.
+    """A rung that is made separately for each model.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class OfModel(Protocol):
     name: str
 
     def of(self, model: HeadModel) -> Rung:
-        """The rung of one model."""
+        """The rung for one model."""
         ...
 
 
@@ -70,7 +70,7 @@ class Measured:
     Attributes
     ----------
     windows : int64 array, shape (n, length + 1)
-        Windows of text; the first of them are used, as many as ``MOST_PAIRS`` allows.
+        Windows of text; as many of the first are used as ``MOST_PAIRS`` allows.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class Measured:
     name: str = "utility"
 
     def of(self, model: HeadModel) -> Any:
-        """The table of one model's heads."""
+        """The table for the heads of one model."""
         length = int(self.windows.shape[1]) - 1
         longest = model.shape.longest
         length = length if longest is None else min(length, longest)
@@ -116,25 +116,25 @@ class Closed:
 
     @cached_property
     def counts(self) -> PairCounts:
-        """What it takes from the text."""
+        """The counts of the text that it needs."""
         return count_pairs(self.samples)
 
     def of(self, model: HeadModel) -> Any:
-        """The table of one model's heads."""
+        """The table for the heads of one model."""
         return usefulness(find_closed_utility(model, self.counts), name=self.name)
 
 
 def useful_rungs(
     documents: Sequence[Any], *, n_tokens: int, window: int = 32
 ) -> tuple[Measured | Closed, ...]:
-    """Utility in closed form and as measured, from documents; none if they are shorter than three tokens.
+    """Utility in closed form and measured, from documents; none if they have fewer than three tokens.
 
-    The closed form runs every token of the vocabulary by itself; above ``LARGE`` tokens it is left out.
+    The closed form runs every token of the vocabulary separately; above ``LARGE`` tokens it is left out.
 
     Parameters
     ----------
     window : int
-        The longest context of the closed form; measured are windows of twice as many tokens.
+        The longest context of the closed form; utility is measured on windows of twice as many tokens.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def useful_rungs(
 
 
 def cut_windows(documents: Sequence[Int64], length: int) -> Int64:
-    """Windows of length + 1 tokens, shorter if no document has as many; the first of each first."""
+    """Windows of length + 1 tokens, shorter if no document is long enough; first windows come first."""
     length = min(length, max(len(ids) for ids in documents) - 1)
     cut = [
         (start, number, ids[start : start + length + 1])
@@ -164,16 +164,16 @@ def cut_windows(documents: Sequence[Int64], length: int) -> Int64:
 
 
 def settle_rungs(rungs: Sequence[Step | OfModel], model: HeadModel) -> tuple[Step, ...]:
-    """The rungs for one model: those of its own are made."""
+    """The rungs for one model: those that depend on the model are made for it."""
     return tuple(rung.of(model) if isinstance(rung, OfModel) else rung for rung in rungs)
 
 
 Rungs = Sequence[Step | OfModel] | Callable[[Sequence[Any]], Sequence[Step | OfModel]] | None
-"""Rungs, or what makes them from the documents to fit on; None means the usual ones."""
+"""Rungs, or a function that makes them from the documents to fit on; None means the usual ones."""
 
 
 def plain_rungs(documents: Sequence[Any], *, n_tokens: int) -> tuple[Step, ...]:
-    """Position, key token, induction, same token and PMI, counted on documents: the ladder's usual rungs.
+    """Position, key token, induction, same token and PMI, counted on documents: the usual rungs.
 
     Examples
     --------
@@ -187,14 +187,14 @@ def plain_rungs(documents: Sequence[Any], *, n_tokens: int) -> tuple[Step, ...]:
 def learned_rungs(
     documents: Sequence[Any], *, n_tokens: int, window: int = 32, strength: float | None = 0.5
 ) -> tuple[Step, ...]:
-    """The automaton and ``shrink``, learned from documents; none if no label is in reach.
+    """The automaton and ``shrink``, learned from documents; none if no context contains its label.
 
     Parameters
     ----------
     window : int
         The longest context.
     strength : float, optional
-        Of ``shrink``; None means the best on samples held back.
+        The strength of ``shrink``; None means the best on held-out samples.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a saved table of heads says about itself, so that whoever reads the file knows what its z are."""
+"""Metadata of a saved table of heads, so that readers of the file know what its z are relative to."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -12,19 +12,19 @@ from attomaton.base.errors import UnreadableSource
 from attomaton.base.tables import arrow_parquet, read_parquet
 
 KEY = b"attomaton heads"
-"""Under what the words stand in the file."""
+"""The metadata key in the file."""
 
 SAID_OF_NULL = {
     "intact": "of random heads that read the trained residual stream",
     "rotated": "with rotated heads in all layers",
     "given": "with random weights",
 }
-"""What random heads are, by the name of their null."""
+"""Descriptions of random heads, by the name of their null."""
 
-NO_EVIDENCE = "Mean output alone is no evidence about where a head looks."
+NO_EVIDENCE = "Mean output alone is not evidence about where a head looks."
 
 MOST_BYTES, MOST_ROWS = 1 << 28, 1 << 20
-"""The largest file of heads that is read, and the most rows."""
+"""The largest file of heads that is read, and the largest number of rows."""
 
 TEXTS = ("head",)
 NUMBERS = ("layer", "number", "inside", "first", "label_mass", "label_excess", "label_z")
@@ -32,25 +32,25 @@ NUMBERS = ("layer", "number", "inside", "first", "label_mass", "label_excess", "
 
 @dataclass(frozen=True)
 class About:
-    """What a table of heads is of.
+    """Metadata of a table of heads.
 
     Attributes
     ----------
     model : str
-        What the model is called.
+        The model's name.
     rungs : tuple of str
         The rungs, nested.
     n_documents, n_rows : int
-        How many documents and rows were scored.
+        The numbers of scored documents and rows.
     n_random : int
-        How many models with random heads every z is held against.
+        How many draws of random heads, or models with them, z is relative to.
     null : str
-        What these are: ``"intact"``, ``"rotated"``, or ``"given"``.
+        Their kind: ``"intact"``, ``"rotated"``, or ``"given"``.
 
     Examples
     --------
     >>> About("arrays", ("position",), 10, 200, 2, "intact").said_of_z
-    'z holds heads against 2 draws of random heads that read the trained residual stream.'
+    'z compares heads with 2 draws of random heads that read the trained residual stream.'
     """
 
     model: str
@@ -62,24 +62,24 @@ class About:
 
     @property
     def said_of_z(self) -> str:
-        """What z is held against, in a sentence."""
+        """What z is relative to, in a sentence."""
         if not self.n_random:
             return (
-                "z is over documents alone, which many heads of random weights pass too: no head is said to "
-                "seek the label."
+                "z is over documents alone, a test that many random heads pass too: no head is reported as "
+                "seeking the label."
             )
         many = f"{self.n_random} {'draw' if self.null == 'intact' else 'model'}{'s' * (self.n_random != 1)}"
-        return f"z holds heads against {many} {SAID_OF_NULL[self.null]}."
+        return f"z compares heads with {many} {SAID_OF_NULL[self.null]}."
 
 
 def mark(table: pa.Table, about: About) -> pa.Table:
-    """The table with the words about it."""
+    """The table with its metadata."""
     marked: Any = table
     return marked.replace_schema_metadata({KEY: json.dumps(asdict(about)).encode()})
 
 
 def read_saved(path: str | PathLike[str]) -> tuple[pa.Table, About]:
-    """A table that :meth:`HeadAudit.save`, ``HeadCourse.save`` or ``attomaton heads --out`` wrote.
+    """A table written by :meth:`HeadAudit.save`, ``HeadCourse.save`` or ``attomaton heads --out``.
 
     Examples
     --------
@@ -97,35 +97,35 @@ def read_saved(path: str | PathLike[str]) -> tuple[pa.Table, About]:
             raise ValueError
         table: Any = read_parquet(blob)
     except (OSError, ValueError, pa.ArrowException) as error:
-        reason = getattr(error, "strerror", None) or "it is no Parquet file of heads"
+        reason = getattr(error, "strerror", None) or "it is not a Parquet file of heads"
         raise UnreadableSource(f"{path} cannot be read ({reason}); {advice}") from error
     try:
         metadata: dict[bytes, bytes] = table.schema.metadata or {}
         about = _about(json.loads(metadata[KEY]))
         _check_columns(table, about)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise UnreadableSource(f"{path} holds no audit of heads ({error}); {advice}") from error
+        raise UnreadableSource(f"{path} does not hold an audit of heads ({error}); {advice}") from error
     return table, about
 
 
 def _about(record: Any) -> About:
     if not isinstance(record, dict):
-        raise TypeError("what it says about itself is no record")
+        raise TypeError("its metadata is not an object")
     fields = cast("dict[str, Any]", record)
     n_documents, n_rows, n_random = (fields[name] for name in ("n_documents", "n_rows", "n_random"))
     rungs, null = fields["rungs"], fields["null"]
     whole = all(type(one) is int and one >= 0 for one in (n_documents, n_rows, n_random))
     texts = isinstance(rungs, list) and all(isinstance(one, str) for one in cast("list[Any]", rungs))
     if not (whole and texts and rungs and isinstance(fields["model"], str) and null in SAID_OF_NULL):
-        raise TypeError("what it says about itself is not whole")
+        raise TypeError("its metadata is incomplete")
     return About(fields["model"], tuple(cast("list[str]", rungs)), n_documents, n_rows, n_random, null)
 
 
 def _check_columns(table: Any, about: About) -> None:
-    """Refuse a table that lacks columns, or has some of other types, or one causal column alone."""
+    """Refuse a table with missing columns, columns of other types, or only one causal column."""
     kinds = {one.name: one.type for one in table.schema}
     if len(kinds) != len(table.schema) or not table.num_rows:
-        raise ValueError("it has no rows, or columns of one name")
+        raise ValueError("it has no rows, or two columns of the same name")
     rises = [name for name in ("pattern_rise", "ablation_rise") if name in kinds]
     if len(rises) == 1:
         raise ValueError("one of the two causal columns is missing")
@@ -142,8 +142,8 @@ def _check_columns(table: Any, about: About) -> None:
     types: Any = pa.types
     for name in numeric:
         if not (types.is_floating(kinds[name]) or types.is_integer(kinds[name])):
-            raise ValueError(f"the column {name!r} holds no numbers")
+            raise ValueError(f"the column {name!r} does not hold numbers")
     if not types.is_string(kinds["head"]) or not types.is_boolean(kinds["seeks"]):
-        raise ValueError("its columns of heads and of who seeks are of other types")
+        raise ValueError("its columns of heads or of label seeking have other types")
     if steps and not (types.is_integer(kinds["step"]) and table.column("step").null_count == 0):
-        raise ValueError("its steps are no whole numbers")
+        raise ValueError("its steps are not whole numbers")

@@ -1,21 +1,21 @@
-"""Label seeking: whether a head looks at the token that comes next, more than it would by habit.
+"""Label seeking: whether a head attends to the next token more than it would by habit.
 
-Of every row whose label stands in the window and is not the query, the label's mass minus what the head
-gives to the same token from the same query at the same lags on other documents, and the same of another token
-of the same context that is about as frequent. Their difference is the excess; its error comes from leaving
-out documents.
+For every row whose label is in the window and is not the query: the label's mass minus the mass that the head
+gives to the same token from the same query at the same lags on other documents; and the same for another
+token of the context with similar frequency. The difference of the two is the excess; its error comes from
+leaving out documents.
 
-Matching is mutual (``match_tokens``), and the more frequent token of a pair counts less where it is the
-label, by as much as it is the label more often. So where labels depend on nothing but frequency, the expected
-excess is zero for every head, however it looks and whatever is wrong with its habits.
+Matching is mutual (``match_tokens``), and the more frequent token of a pair gets less weight where it is the
+label, in proportion to how much more often it is the label. So if labels depend on frequency alone, the
+expected excess is zero for every head, whatever its pattern and however wrong its estimated habits.
 
-Habits are what a head gives to a token at a lag from a query, whatever comes next. A head of random weights
-likes some tokens, and some from some queries, on every text, and the label depends on the query: by accident
-it looks at labels more, or less, than at other tokens. So habits are measured on other documents.
+A habit is the mass that a head gives to a token at a lag from a query, whatever comes next. A random head
+prefers some tokens, and some from some queries, on every text, and the label depends on the query: so by
+accident it attends to labels more, or less, than to other tokens. Habits are measured on other documents.
 
-No null is made by permuting tokens: such nulls call 20 to 50 % of random heads significant. Nor does a head
-seek the label because its excess comes up again on other documents: that of many a random head does. Without
-random heads nothing is said to hold.
+No null is made by permuting tokens: such nulls call 20 to 50 % of random heads significant. An excess that
+recurs on other documents does not show that a head seeks the label either: that of many random heads recurs.
+Without random heads no head is reported as significant.
 """
 
 from collections.abc import Sequence
@@ -30,31 +30,31 @@ from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Bool, Float64, Int32, Int64, table_of
 from attomaton.graphs.grouping import find_rows, pack_pairs
 from attomaton.heads.audit.explanations import TokenCounts
-from attomaton.heads.audit.jackknife import Estimates, Probability, Resampled, above_chance
+from attomaton.heads.audit.jackknife import Estimates, Probability, Resampled, above_null
 from attomaton.heads.audit.rows import Rows
 from attomaton.heads.model import Head
 
 STRENGTH = 5.0
-"""Places under uniform attention that count for the rule: a token as any other, a pair as its token."""
+"""Pseudo-counts of the shrinkage, in positions: of a token to the average, of a pair to its token."""
 
 
 @dataclass(frozen=True, eq=False)
 class Habits:
-    """Of each head the profile by lag, and factors for tokens and for pairs of a query and a token.
+    """For each head the profile by lag, and factors for tokens and for pairs of a query and a token.
 
-    A factor is the attention that the head gave, by what its profile gives to the same places. That of a
-    token is shrunk to 1, that of a pair to its token's.
+    A factor is the observed attention divided by the profile's attention on the same positions. The factor
+    of a token is shrunk to 1, that of a pair to its token's.
 
     Attributes
     ----------
     profile : float64 array, shape (n_heads, window)
-        The mean attention on each place.
+        The mean attention on each position.
     tokens : float64 array, shape (n_heads, n_tokens)
         The factor of each token.
     keys : int64 array, shape (n_pairs,)
-        The pairs that were seen, packed and rising.
+        The pairs that were seen, packed and ascending.
     pairs : float64 array, shape (n_heads, n_pairs)
-        The factor of each.
+        The factor of each pair.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Habits:
 
     @classmethod
     def of(cls, rows: Rows) -> "Habits":
-        """From the rows of some documents."""
+        """Estimate from the rows of some documents."""
         packed = _pack(rows)
         keys, place = np.unique(packed, return_inverse=True)
         place, token = place.ravel(), rows.tokens.ravel()
@@ -87,7 +87,7 @@ class Habits:
         return cls(profile, tokens, keys, pairs)
 
     def expect(self, rows: Rows, head: int) -> Float64:
-        """What one head gives to each place by habit, shape (n_rows, window); every row sums to 1."""
+        """The attention of one head by habit, shape (n_rows, window); every row sums to 1."""
         places, there = find_rows(self.keys, _pack(rows))
         factors = self.tokens[head][rows.tokens.ravel()]
         factors[there] = self.pairs[head][places[there]]
@@ -100,7 +100,7 @@ def _pack(rows: Rows) -> Int64:
 
 
 def expect_by_definition(fitted: Rows, row: Rows, head: int) -> Float64:
-    """The same for the first of some rows, place by place."""
+    """The same for the first of some rows, position by position: the slow definition."""
     profile, strength = fitted.profile[head], STRENGTH / fitted.window
     attention = fitted.attention[:, head].astype(np.float64)
     usual = np.broadcast_to(profile, attention.shape)
@@ -115,27 +115,27 @@ def expect_by_definition(fitted: Rows, row: Rows, head: int) -> Float64:
 
 
 SAID = {True: "yes", False: "no", None: "–"}
-"""What tables say of a head that seeks the label, does not, or was not judged."""
+"""The words in tables for a head that seeks the label, does not, or was not judged."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Seeking(Tabular):
-    """How much each head looks at the label beyond its habits and beyond a matched token.
+    """How much each head attends to the label beyond its habits and beyond a matched token.
 
     Attributes
     ----------
     mass : Estimates
-        The attention on the label's places.
+        The attention on the label's positions.
     over_profile : Estimates
-        The same minus what the head's own position profile puts there.
+        The mass minus that of the head's own position profile.
     excess : Estimates
-        The mass minus what the head gives by habit, minus the same of a token of like frequency, both of a
-        pair counting alike: what the test is about.
+        The mass minus the mass by habit, minus the same for a token of similar frequency, both tokens of a
+        pair with equal weight: the test statistic.
     n_rows, n_documents : int
-        How many rows have their label and a matched token in the window, and of how many documents.
+        How many rows have their label and a matched token in the window, and from how many documents.
     probability : Probability, optional
-        The excess of random heads. With it ``z`` is held against them, otherwise against documents alone, and
-        no head is said to seek the label.
+        The null distribution of the excess, from random heads. With it, ``z`` is relative to them; without,
+        ``z`` is over documents alone and no head is reported as seeking the label.
 
     Examples
     --------
@@ -164,29 +164,29 @@ class Seeking(Tabular):
         return f"Seeking({heads}, {self.n_rows:,} rows of {self.n_documents:,} documents)"
 
     def against(self, random: Sequence["Seeking"]) -> "Seeking":
-        """The same, held against the excess of heads with random weights, measured on the same text."""
+        """The same, compared with the excess of random heads measured on the same text."""
         return replace(self, probability=Probability.of([(one.heads, one.excess) for one in random]))
 
     @property
     def z(self) -> Float64:
-        """The excess against probability, shape (n_heads,).
+        """z of the excess, shape (n_heads,).
 
-        With random heads: beyond their mean, by its own error and their spread. Without: by its error over
-        documents, which many a random head passes too.
+        With random heads: relative to their mean, by its own error and their spread. Without: by its error
+        over documents, a test that many random heads pass too.
         """
         return self.excess.z if self.probability is None else self.probability.z(self.heads, self.excess)
 
     @property
     def holds(self) -> Bool:
-        """Which heads seek the label, at most one in twenty of them wrongly, shape (n_heads,).
+        """Which heads seek the label, with a false discovery rate of at most 5 %, shape (n_heads,).
 
-        None without random heads: ``judged`` says so.
+        None do without random heads; ``judged`` tells the cases apart.
         """
-        return above_chance(self.z) if self.probability is not None else np.zeros(len(self.heads), bool)
+        return above_null(self.z) if self.probability is not None else np.zeros(len(self.heads), bool)
 
     @property
     def judged(self) -> list[bool | None]:
-        """The same for tables: None where there are no random heads to hold heads against."""
+        """The same for tables: None if there are no random heads for comparison."""
         return [None] * len(self.heads) if self.probability is None else self.holds.tolist()
 
     def _table(self) -> pa.Table:
@@ -230,11 +230,11 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
     Parameters
     ----------
     fitted : Rows
-        Rows of other documents, which give each head its profile and its habits.
+        Rows from other documents, which give each head its profile and its habits.
     scored : Rows
-        The rows that are measured.
+        The rows to measure.
     counts : TokenCounts
-        Token frequencies, by which tokens are matched.
+        Token frequencies, for matching tokens.
 
     Examples
     --------
@@ -247,15 +247,15 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
     12
     """
     if fitted.heads != scored.heads or fitted.window != scored.window:
-        raise MismatchedParts("the rows of the profile and those to score are of other heads or windows")
+        raise MismatchedParts("the rows for the profile and those to score differ in heads or window")
     matched = match_tokens(scored, counts)
     kept = matched >= 0
     rows, matched = scored.take(kept), matched[kept]
     n_documents = len(np.unique(rows.documents))
     if n_documents < 2:
         raise InvalidSamples(
-            f"in {n_documents} of the documents to score a row has its label in the window, beside the query "
-            "and another token, and two are needed; take a longer window, more rows or more documents"
+            f"in {n_documents} of the documents to score, a row has its label in the window beside the query "
+            "and another token, but two are needed; give a longer window, more rows or more documents"
         )
     label, other = rows.tokens == rows.labels[:, None], rows.tokens == matched[:, None]
     frequency = counts.tokens + 0.5
@@ -280,10 +280,10 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
 def match_tokens(rows: Rows, counts: TokenCounts) -> Int32:
     """For each row the partner of its label among the tokens of its window, shape (n_rows,).
 
-    The tokens of the window but the query, sorted by frequency and id, are paired: first and second, third
-    and fourth, and so on. −1 where the label is the query, is not in the window, or is left over. A token's
-    partner has it as partner: nearest tokens would not, so that a head that likes one token would seem to
-    seek, or to shun, labels that depend on nothing.
+    The tokens of the window except the query, sorted by frequency and id, are paired: first and second, third
+    and fourth, and so on. −1 if the label is the query, is not in the window, or is left over. Matching is
+    mutual. With nearest tokens it would not be, and a head that prefers one token would seem to seek, or to
+    avoid, labels that depend on nothing.
     """
     order = np.argsort(counts.tokens, kind="stable")
     rank = np.empty(len(order), np.int64)
@@ -302,7 +302,7 @@ def match_tokens(rows: Rows, counts: TokenCounts) -> Int32:
 
 
 def match_by_definition(rows: Rows, counts: TokenCounts) -> Int64:
-    """The same, row by row."""
+    """The same, row by row: the slow definition."""
     matched = list[int]()
     for tokens, label in zip(rows.tokens.tolist(), rows.labels.tolist(), strict=True):
         others = sorted(set(tokens) - {tokens[0]}, key=lambda one: (counts.tokens[one], one))

@@ -1,4 +1,4 @@
-"""``config.json``: which models are supported, and what configurations say, checked one by one."""
+"""``config.json``: the supported models, and their settings, each checked."""
 
 import math
 from collections.abc import Mapping
@@ -10,19 +10,19 @@ from attomaton.corpora.budgets import VOCABULARY, shown
 from attomaton.heads.parts import ACTIVATIONS, Rotary
 
 FAMILIES = ("gpt2", "gpt_neox", "llama", "mistral", "qwen2")
-"""The values of ``model_type`` that are read."""
+"""The supported values of ``model_type``."""
 
 LARGEST = 1 << 20
-"""Layers, heads, widths: more than any model has, and few enough to be multiplied."""
+"""Limit of layers, heads and widths: above any real model, and small enough to multiply."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a configuration says that changes what a model computes.
+    """The settings of a configuration that change what a model computes.
 
     ``dim``, ``width`` and ``inner`` are the widths of the residual stream, of a head, and of the feed-forward
-    part; heads share the keys of ``n_groups``. ``tied``: the decoder is the embedding. ``parallel``: both
-    parts of a layer read the same stream. ``scaled`` and ``scaled_by_layer``, of GPT-2: scores are
+    layer; heads share the keys of ``n_groups``. ``tied``: the decoder is the embedding. ``parallel``:
+    attention and feed-forward layer read the same stream. ``scaled``, ``scaled_by_layer`` (GPT-2): scores are
     divided by √width, and by the layer's number from one.
     """
 
@@ -51,9 +51,9 @@ def parse_settings(config: Mapping[str, Any]) -> Settings:
     values = _Said(config)
     family = config.get("model_type")
     if not isinstance(family, str) or family not in FAMILIES:
-        raise UnreadableModel(f"model_type is {shown(str(family))!r}; {', '.join(FAMILIES)} are read")
+        raise UnreadableModel(f"model_type is {shown(str(family))!r}; supported are {', '.join(FAMILIES)}")
     if config.get("quantization_config") is not None:
-        raise UnreadableModel("its weights are quantised (quantization_config), and only floats are read")
+        raise UnreadableModel("its weights are quantised (quantization_config), but must be floats")
     if family == "gpt2":
         return _parse_gpt2(values)
     return _parse_neox(values) if family == "gpt_neox" else _parse_llama(values, family)
@@ -62,7 +62,7 @@ def parse_settings(config: Mapping[str, Any]) -> Settings:
 def _parse_gpt2(values: "_Said") -> Settings:
     dim, heads = values.whole("n_embd"), values.whole("n_head")
     if values.flag("add_cross_attention", default=False):
-        raise UnreadableModel("it attends to a second text (add_cross_attention), which is not supported")
+        raise UnreadableModel("cross-attention (add_cross_attention) is not supported")
     return Settings(
         "gpt2",
         n_layers=values.whole("n_layer"),
@@ -135,7 +135,7 @@ def _divide(whole: int, parts: int, whole_name: str, parts_name: str) -> int:
 
 
 class _Said:
-    """A configuration, asked for values that are checked; what it says as null is as if not said."""
+    """A configuration with checked access to its values; null counts as missing."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.config = config
@@ -144,7 +144,7 @@ class _Said:
         value = self.config.get(name)
         value = default if value is None else value
         if type(value) is not int or not (1 <= value <= most or value == default):
-            raise UnreadableModel(f"{name} is {shown(repr(value))}; it is a whole number from 1 to {most:,}")
+            raise UnreadableModel(f"{name} is {shown(repr(value))}; it must be whole, from 1 to {most:,}")
         return value
 
     def real(self, name: str, *, default: float, most: float = 1e12) -> float:
@@ -155,18 +155,18 @@ class _Said:
         value = self.config.get(name)
         value = default if value is None else value
         if not isinstance(value, bool):
-            raise UnreadableModel(f"{name} is {shown(repr(value))}; it is true or false")
+            raise UnreadableModel(f"{name} is {shown(repr(value))}; it must be true or false")
         return value
 
     def activation(self, name: str, *, default: str) -> str:
         value = self.config.get(name)
         value = default if value is None else value
         if not isinstance(value, str) or value not in ACTIVATIONS:
-            raise UnreadableModel(f"{name} is {shown(repr(value))}; {', '.join(ACTIVATIONS)} are supported")
+            raise UnreadableModel(f"{name} is {shown(repr(value))}; supported are {', '.join(ACTIVATIONS)}")
         return value
 
     def window(self) -> int:
-        """The longest context that a sliding window does not cut."""
+        """The longest context that a sliding window does not truncate."""
         kinds = self.config.get("layer_types")
         kinds = cast("list[Any]", kinds) if isinstance(kinds, list) else []
         slides = any(kind != "full_attention" for kind in kinds)
@@ -175,23 +175,23 @@ class _Said:
         return self.whole("sliding_window", default=LARGEST)
 
     def rotary(self, width: int, share: float, theta: float) -> Rotary:
-        """RoPE, where it is not scaled for contexts longer than those of the training."""
+        """RoPE without scaling for contexts longer than in training."""
         scaling: dict[str, Any] = {}
         for name in ("rope_scaling", "rope_parameters"):
             record = self.config.get(name)
             if record is not None and not isinstance(record, dict):
-                raise UnreadableModel(f"{name} is {shown(repr(record))}; it is an object")
+                raise UnreadableModel(f"{name} is {shown(repr(record))}; it must be an object")
             scaling.update(cast("dict[str, Any]", record) or {})
         kind = scaling.get("rope_type", scaling.get("type", "default"))
         if kind not in ("default", None):
             raise UnreadableModel(
-                f"its rotary positions are scaled ({shown(repr(kind))}), and only plain ones are supported"
+                f"its rotary positions are scaled ({shown(repr(kind))}), but only plain RoPE is supported"
             )
         share = check_real(scaling.get("partial_rotary_factor", share), "partial_rotary_factor", 1.0)
         turned = int(width * share)
         if turned < 2 or turned % 2:
             raise UnreadableModel(
-                f"{turned} of {width} numbers of a head are turned; an even number is asked"
+                f"RoPE rotates {turned} of {width} coordinates of a head; the number must be even"
             )
         return Rotary(turned, check_real(scaling.get("rope_theta", theta), "rope_theta", 1e12))
 
@@ -199,5 +199,5 @@ class _Said:
 def check_real(value: Any, name: str, most: float) -> float:
     """The number, if it is above zero and at most ``most``."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
-        raise UnreadableModel(f"{name} is {shown(repr(value))}; it is a number above 0 and at most {most:g}")
+        raise UnreadableModel(f"{name} is {shown(repr(value))}; it must be above 0 and at most {most:g}")
     return math.fsum([value])

@@ -1,4 +1,4 @@
-"""The models that are supported, built of tensors by the names that files and ``transformers`` give them."""
+"""The supported models, built from tensors by the names that files and ``transformers`` give them."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -13,16 +13,16 @@ from attomaton.heads.reading.configs import Settings
 from attomaton.heads.transformer import Transformer
 
 BUFFERS = re.compile(r"\.(attn|attention)\.(masked_)?bias$|rotary_emb\.inv_freq$")
-"""Masks and frequencies that old files carry beside the weights; they follow from the configuration."""
+"""Masks and frequencies that old files store beside the weights; they follow from the configuration."""
 
 NORMS = ("input_layernorm", "post_attention_layernorm")
 
 CHUNK = 1 << 24
-"""Numbers that are looked at together."""
+"""Numbers that are checked at once."""
 
 
 class NamedTensors:
-    """Tensors by name, each checked when it is taken, and none left over at the end."""
+    """Tensors by name: each is checked when taken, and none may be left over at the end."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self._tensors = tensors
@@ -32,17 +32,17 @@ class NamedTensors:
         return name in self._tensors
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """A tensor of this shape, whose numbers are finite floats."""
+        """A tensor of this shape, with finite floats."""
         if name not in self._tensors:
-            raise UnreadableModel(f"there is no tensor {name!r}, which its configuration asks for")
+            raise UnreadableModel(f"there is no tensor {name!r}, which its configuration requires")
         tensor = self._tensors[name].detach()
         self._left.discard(name)
         if tuple(tensor.shape) != shape:
             raise UnreadableModel(
-                f"tensor {name!r} has shape {list(tensor.shape)} and the configuration asks for {list(shape)}"
+                f"tensor {name!r} has shape {list(tensor.shape)} but the configuration requires {list(shape)}"
             )
         if not tensor.dtype.is_floating_point:
-            raise UnreadableModel(f"tensor {name!r} holds {tensor.dtype}; weights are floats")
+            raise UnreadableModel(f"tensor {name!r} holds {tensor.dtype}; weights must be floats")
         flat = tensor.reshape(-1)
         for first in range(0, len(flat), CHUNK):
             if not bool(torch.isfinite(flat[first : first + CHUNK]).all()):
@@ -50,33 +50,33 @@ class NamedTensors:
         return tensor
 
     def linear(self, name: str, n_in: int, n_out: int, *, biased: bool) -> Linear:
-        """A map stored as PyTorch stores them, shape (n_out, n_in)."""
+        """A map in PyTorch's layout, shape (n_out, n_in)."""
         weight = self.take(f"{name}.weight", n_out, n_in).T
         return Linear(weight, self.take(f"{name}.bias", n_out) if biased else None)
 
     def norm(self, name: str, settings: Settings) -> Norm:
-        """A LayerNorm; in Llama's family an RMSNorm, which has no shift."""
+        """A LayerNorm; in the Llama family an RMSNorm, which has no shift."""
         centred = settings.family in ("gpt2", "gpt_neox")
         gain = self.take(f"{name}.weight", settings.dim)
         shift = self.take(f"{name}.bias", settings.dim) if centred else None
         return Norm(centred=centred, eps=settings.eps, gain=gain, shift=shift)
 
     def decoder(self, name: str, embedding: Tensor, settings: Settings) -> Linear:
-        """The decoder, or the embedding where both are one."""
+        """The decoder, or the embedding if the two are tied."""
         if name in self and not settings.tied:
             return Linear(self.take(name, settings.n_tokens, settings.dim).T)
         if not settings.tied:
-            raise UnreadableModel(f"there is no tensor {name!r}, and tie_word_embeddings is not true")
+            raise UnreadableModel(f"there is no tensor {name!r}, but tie_word_embeddings is not true")
         if name in self and not torch.equal(self.take(name, settings.n_tokens, settings.dim), embedding):
-            raise UnreadableModel(f"tie_word_embeddings is true, and tensor {name!r} is not the embedding")
+            raise UnreadableModel(f"tie_word_embeddings is true, but tensor {name!r} is not the embedding")
         return Linear(embedding.T)
 
     def finish(self) -> None:
-        """Raise if a tensor was not used: the model would be another than the one that was trained."""
+        """Raise if a tensor was not used: the model would differ from the one that was trained."""
         unused = sorted(name for name in self._left if not BUFFERS.search(name))
         if unused:
             raise UnreadableModel(
-                f"tensor {shown(unused[0])!r} has no place in a model of this configuration "
+                f"tensor {shown(unused[0])!r} does not belong to a model of this configuration "
                 f"({len(unused)} such tensors)"
             )
 
@@ -84,7 +84,7 @@ class NamedTensors:
 def build_model(
     settings: Settings, tensors: Mapping[str, Tensor], name: str, dtype: torch.dtype = torch.float32
 ) -> Transformer:
-    """The model of these settings and tensors."""
+    """The model with these settings and tensors."""
     weights, size, dim = NamedTensors(tensors), settings.n_tokens, settings.dim
     stem, table, inner, last, build = NAMES.get(settings.family, LLAMA)
     stem = stem if f"{stem}{table}" in weights else ""
@@ -137,7 +137,7 @@ def _gpt2_layer(settings: Settings, weights: NamedTensors, stem: str, number: in
 def _neox_layer(settings: Settings, weights: NamedTensors, stem: str, _: int) -> Layer:
     dim, inner, width, biased = settings.dim, settings.inner, settings.width, settings.biased
     whole = weights.linear(f"{stem}attention.query_key_value", dim, 3 * dim, biased=biased)
-    by_head = whole.weight.reshape(dim, settings.n_heads, 3, width)  # of each head all three, side by side
+    by_head = whole.weight.reshape(dim, settings.n_heads, 3, width)  # query, key and value of each head
     biases = None if whole.bias is None else whole.bias.reshape(settings.n_heads, 3, width)
     query, key, value = (
         Linear(by_head[:, :, one].flatten(1), None if biases is None else biases[:, one].flatten())
@@ -156,7 +156,7 @@ def _neox_layer(settings: Settings, weights: NamedTensors, stem: str, _: int) ->
 def _llama_layer(settings: Settings, weights: NamedTensors, stem: str, _: int) -> Layer:
     dim, inner, width = settings.dim, settings.inner, settings.width
     asked, shared = settings.n_heads * width, settings.n_groups * width
-    biased = settings.biased or settings.family == "qwen2"  # which has none behind its heads
+    biased = settings.biased or settings.family == "qwen2"  # which has no bias after its heads
     sizes = {"query": asked, "key": shared, "value": shared}
     query, key, value = (
         weights.linear(f"{stem}self_attn.{one[0]}_proj", dim, size, biased=biased)
@@ -179,4 +179,4 @@ NAMES: dict[str, tuple[str, str, str, str, Build]] = {
     "gpt2": ("transformer.", "wte.weight", "h", "ln_f", _gpt2_layer),
     "gpt_neox": ("gpt_neox.", "embed_in.weight", "layers", "final_layer_norm", _neox_layer),
 }
-"""Of each family what names may begin with, its embedding, layers and last norm, and what builds a layer."""
+"""For each family: name prefixes, embedding, layers and last norm, and the function that builds a layer."""

@@ -1,4 +1,4 @@
-"""Safetensors files mapped into memory: weights are read from the disk as they are used."""
+"""Safetensors files mapped into memory: weights are read from disk on demand."""
 
 import json
 from collections.abc import Generator, Mapping
@@ -13,10 +13,10 @@ from attomaton.base.errors import UnreadableModel, UnreadableSource
 from attomaton.corpora.budgets import open_regular, shown
 
 READ = ("F16", "BF16", "F32", "F64", "BOOL", "U8", "I8", "I16", "I32", "I64")
-"""Types that are read. Whole numbers are masks that old files carry; weights are one of the first four."""
+"""The types that are read. Integers are masks in old files; weights are one of the first four."""
 
 CONFIG_BYTES = 1 << 24
-"""Bytes of a config.json or of an index: 16 MB. The largest index in use has about one."""
+"""Largest size of a config.json or an index: 16 MB. The largest index in use has about one."""
 
 RESTORE = "restore the file, or give another model"
 
@@ -24,15 +24,15 @@ _open: Any = safetensors.safe_open
 
 
 def map_file(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file by name, mapped into memory: numbers are read as they are used."""
-    with named(path, "is no safetensors file"), open_regular(path):
+    """The tensors of a safetensors file by name, mapped into memory and read on demand."""
+    with named(path, "is not a safetensors file"), open_regular(path):
         try:
             with _open(str(path), "pt") as file:
                 for name in file.keys():  # noqa: SIM118  no mapping
                     dtype = file.get_slice(name).get_dtype()
                     if dtype not in READ:
                         raise UnreadableModel(
-                            f"tensor {shown(name)!r} has the dtype {dtype}; weights are F16, BF16, F32 or F64"
+                            f"tensor {shown(name)!r} has dtype {dtype}; weights must be F16, BF16, F32 or F64"
                         )
                 return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except safetensors.SafetensorError as error:
@@ -40,12 +40,12 @@ def map_file(path: Path) -> dict[str, Tensor]:
 
 
 def parse_json(text: bytes, what: str) -> Any:
-    """A JSON text without repeated names and without numbers that are not finite."""
+    """Parse JSON without repeated names and without non-finite numbers."""
     try:
         return json.loads(text.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_constant)
     except RecursionError as error:
         raise UnreadableModel(f"{what} is nested too deeply") from error
-    except ValueError as error:  # of UTF-8, of JSON, or of too many digits
+    except ValueError as error:  # from UTF-8, JSON, or too many digits
         raise UnreadableModel(f"{what} is not JSON ({shown(str(error))})") from error
 
 
@@ -54,28 +54,28 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(record) < len(pairs):
         names = set[str]()
         twice = next(name for name, _ in pairs if name in names or names.add(name))
-        raise ValueError(f"{shown(twice)!r} is there twice")
+        raise ValueError(f"{shown(twice)!r} occurs twice")
     return record
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object of a JSON file."""
+    """The object in a JSON file."""
     with named(path, "cannot be used"), open_regular(path) as stream:
         text = stream.read(CONFIG_BYTES + 1)
         if len(text) > CONFIG_BYTES:
-            raise UnreadableModel(f"it has more than {CONFIG_BYTES:,} bytes, as no configuration has")
+            raise UnreadableModel(f"it has more than {CONFIG_BYTES:,} bytes, too many for a configuration")
         record = parse_json(text, "it")
         if not isinstance(record, dict):
-            raise UnreadableModel("it is no JSON object")
+            raise UnreadableModel("it is not a JSON object")
         return cast("dict[str, Any]", record)
 
 
 def map_shards(folder: Path, weight_map: Mapping[str, str]) -> dict[str, Tensor]:
-    """The tensors of several files, by an index that says which file holds which; both must agree."""
+    """The tensors of several files, by an index of which file holds which; the two must agree."""
     tensors: dict[str, Tensor] = {}
     for name in sorted(set(weight_map.values())):
         shard = map_file(folder / name)
@@ -83,21 +83,21 @@ def map_shards(folder: Path, weight_map: Mapping[str, str]) -> dict[str, Tensor]
         if shard.keys() != listed:
             wrong = shown(min(shard.keys() ^ listed))
             raise UnreadableModel(
-                f"{folder / name} and the index of its folder do not agree about tensor {wrong!r}; {RESTORE}"
+                f"{folder / name} and the index of its folder disagree about tensor {wrong!r}; {RESTORE}"
             )
         tensors.update(shard)
     return tensors
 
 
 def parse_index(index: Mapping[str, Any], place: Path) -> dict[str, str]:
-    """Tensor → file of an index, if all files are safetensors files beside it."""
+    """The tensor → file map of an index, if all files are safetensors files beside it."""
     weight_map = index.get("weight_map")
     files = cast("dict[str, Any]", weight_map) if isinstance(weight_map, dict) else {}
     wrong = [file for file in files.values() if not _is_plain(file)]
     if not files or wrong:
         named = f": it names {shown(str(wrong[0]))!r}" if wrong else ""
         raise UnreadableModel(
-            f"{place} has no weight_map of tensors and safetensors files beside it{named}; {RESTORE}"
+            f"{place} has no weight_map from tensors to safetensors files beside it{named}; {RESTORE}"
         )
     return files
 
@@ -116,7 +116,7 @@ def _is_plain(name: Any) -> bool:
 
 @contextmanager
 def named(path: Path, what: str) -> Generator[None]:
-    """Errors about a file, with its name and what to do."""
+    """Add the file's name and advice to errors."""
     try:
         yield
     except UnreadableModel as error:

@@ -21,7 +21,7 @@ CONFIG, SINGLE, INDEX = "config.json", "model.safetensors", "model.safetensors.i
 def read_folder(
     folder: str | PathLike[str], *, name: str | None = None, dtype: torch.dtype = torch.float32
 ) -> Transformer:
-    """The model of a folder; its weights are mapped into memory and read as they are used."""
+    """The model in a folder; its weights are mapped into memory and read on demand."""
     place = Path(folder)
     settings = read_settings(place)
     tensors = _map_weights(place)
@@ -30,9 +30,9 @@ def read_folder(
 
 
 def read_settings(folder: Path) -> Settings:
-    """What the configuration of a folder says."""
+    """The settings in the configuration of a folder."""
     config = read_json(folder / CONFIG)
-    with named(folder / CONFIG, "describes no model that can be read"):
+    with named(folder / CONFIG, "does not describe a supported model"):
         return parse_settings(config)
 
 
@@ -42,9 +42,7 @@ def _map_weights(folder: Path) -> dict[str, Tensor]:
     if (folder / INDEX).exists():
         return map_shards(folder, parse_index(read_json(folder / INDEX), folder / INDEX))
     pickled = sorted(one.name for kind in ("*.bin", "*.pt", "*.pth") for one in folder.glob(kind))
-    advice = (
-        f"; {pickled[0]} is a pickle, which is never opened, so convert it" if pickled else f"; {RESTORE}"
-    )
+    advice = f"; {pickled[0]} is a pickle, which is never opened; convert it" if pickled else f"; {RESTORE}"
     raise UnreadableModel(f"{folder} has neither {SINGLE} nor {INDEX}{advice}")
 
 
@@ -53,10 +51,10 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def read_hub(repository: str, revision: str, *, dtype: torch.dtype = torch.float32) -> Transformer:
-    """A model of the hub at one commit; its name says which."""
+    """A model on the hub at one commit, which is part of its name."""
     if not HUB_ID.fullmatch(repository):
-        raise UnreadableModel(f"{shown(repository)!r} is no model of the hub; give owner/name")
-    with needing("a model of the hub"):
+        raise UnreadableModel(f"{shown(repository)!r} is not a model on the hub; give owner/name")
+    with needing("a model on the hub"):
         import huggingface_hub
     hub: Any = huggingface_hub
     try:
@@ -64,27 +62,27 @@ def read_hub(repository: str, revision: str, *, dtype: torch.dtype = torch.float
         folder = _fetch(hub, repository, commit)
     except AttomatonError:
         raise
-    except Exception as error:  # the library raises those of several others
+    except Exception as error:  # the library raises errors of several others
         reason = shown(str(error).strip() or type(error).__name__)
         raise UnreadableModel(
             f"{repository} at {shown(revision)} cannot be fetched: {reason}; "
-            "mind the spelling and the network, or give a folder"
+            "check the spelling and the network, or give a folder"
         ) from error
     return read_folder(folder, name=f"{repository}@{commit}", dtype=dtype)
 
 
 def _resolve(hub: Any, repository: str, revision: str) -> str:
-    """The commit that a branch or tag stands at now."""
+    """The commit that a branch or tag points to now."""
     commit = hub.HfApi().model_info(repository, revision=revision).sha
     if not isinstance(commit, str) or not COMMIT.fullmatch(commit):
         raise UnreadableModel(
-            f"the hub names no commit for {repository} at {shown(revision)}; give a commit, 40 digits"
+            f"the hub has no commit for {repository} at {shown(revision)}; give a commit, 40 digits"
         )
     return commit
 
 
 def _fetch(hub: Any, repository: str, commit: str) -> Path:
-    """The folder of the files that are needed; the configuration is checked before weights are fetched."""
+    """Download the required files; the configuration is checked before the weights are fetched."""
 
     def fetch(name: str) -> Path:
         return Path(hub.hf_hub_download(repository, name, revision=commit))

@@ -1,1 +1,1 @@
-"""What a head's own values make useful to look at: measured, in closed form, and studied on small models."""
+"""Which tokens a head's own values make useful to attend to: measured, in closed form, on small models."""

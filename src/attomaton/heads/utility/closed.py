@@ -1,16 +1,15 @@
-"""Utility in closed form, from counts of a text and the weights of a model alone: no context is run.
+"""Utility in closed form, from counts of a text and the weights of a model; no context is run.
 
-With z the logits at a position, −∂loss/∂a_i = ⟨e_y − softmax(z), ω(x_i)⟩, y being the label and ω(x) what the
-head writes where it looks at x. Its mean over positions with the query k is ⟨P(·|k) − p(·|k), ω(x)⟩ as far as
+With z the logits at a position, −∂loss/∂a_i = ⟨e_y − softmax(z), ω(x_i)⟩, where y is the label and ω(x) is
+what the head writes if it attends to x. Its mean over positions with query k is ⟨P(·|k) − p(·|k), ω(x)⟩ if
 
 - labels do not depend on the other tokens of the context: P(y | k, x in it) = P(y | k);
-- the model's probabilities are those at the mean of what its heads read: p(·|k) is the mean field's, in which
-every
-  head gives the mean of its values over the text, with a share for the query, which is always in its context;
-- ω is the same at every position, and what follows the head (norms, perceptrons, later layers) is linear
-  around the mean field: it is differentiated there, so that nothing else is dropped of it.
+- the model's probabilities are those at the mean input of its heads: p(·|k) is the mean field's, in which
+  every head outputs its mean value over the text, with a share for the query, always in its context;
+- ω is the same at every position, and everything after the head (norms, MLPs, later layers) is linear
+  around the mean field: it is differentiated there, so nothing else of it is dropped.
 
-``copies`` takes back the first where it matters most: for the label that is the token looked at.
+``copies`` lifts the first assumption where it matters most: for the label that is the attended token.
 """
 
 from collections.abc import Sequence
@@ -34,25 +33,25 @@ from attomaton.heads.utility.measured import STRENGTH, UtilityTable, make_table
 FEW = 512
 """Tokens that are run at once."""
 
-_torch: Any = torch  # its types leave some functions partly unknown
+_torch: Any = torch  # its type stubs leave some functions partly unknown
 
 
 @dataclass(frozen=True, eq=False)
 class PairCounts:
-    """What the closed form takes from a text; nothing larger than the pairs that were seen.
+    """The counts of a text that the closed form needs; nothing larger than the pairs that occur.
 
     Attributes
     ----------
     shares : float64 array, shape (n_tokens,)
         The share of each token in all contexts.
     labels : csr_array, shape (n_tokens, n_tokens)
-        P(y | k): a row for each query.
+        P(y | k): one row per query.
     queries, tokens : int64 arrays, shape (n_pairs,)
         The pairs of a query and a token of its context, sorted.
     seen, times : float64 arrays, shape (n_pairs,)
-        How many contexts with the query have the token, and how often they have it together.
+        How many contexts with the query contain the token, and how often they contain it in total.
     copied, copied_times : float64 arrays, shape (n_pairs,)
-        The same for contexts whose label the token is.
+        The same for contexts whose label is the token.
     length : float
         The mean length of a context.
 
@@ -117,10 +116,10 @@ def count_pairs(samples: Samples) -> PairCounts:
 
 @dataclass(frozen=True, eq=False)
 class MeanField:
-    """A model in which every head gives the mean of its values over a text.
+    """A model in which every head outputs the mean of its values over a text.
 
-    Of each layer, shape (n_tokens, n_heads, head width): what heads give where they look at each token alone,
-    and −∂/∂output of the cross-entropy with P(·|k) for each query k, 0 for queries never seen.
+    By layer, shape (n_tokens, n_heads, head width): head outputs if they attend to each token only, and
+    −∂/∂output of the cross-entropy with P(·|k) for each query k, 0 for queries that never occur.
     """
 
     values: list[Float64]
@@ -128,10 +127,10 @@ class MeanField:
 
 
 def find_mean_field(model: HeadModel, counts: PairCounts, *, repeated: int = 1) -> MeanField:
-    """Run every token by itself, layer by layer with the means of the layers before."""
+    """Run every token alone, layer by layer, with the means of the layers before."""
     if model.shape.n_tokens != len(counts.shares):
         raise MismatchedParts(
-            f"the model has {model.shape.n_tokens} tokens and the text {len(counts.shares)}; give a text in "
+            f"the model has {model.shape.n_tokens} tokens but the text {len(counts.shares)}; give a text in "
             "the model's tokens"
         )
     whole_number(repeated, "repeated", least=1)
@@ -161,20 +160,20 @@ def find_closed_utility(
     copies: bool = False,
     heads: Sequence[Head] | None = None,
 ) -> list[UtilityTable]:
-    """Utility in closed form, for the pairs that the text has; elsewhere the token's mean over queries.
+    """Utility in closed form for the pairs in the text; elsewhere the token's mean over queries.
 
     Parameters
     ----------
     counts : PairCounts
-        Of the text that it was trained on.
+        Counts of the text that the model was trained on.
     repeated : int
-        How many times each token stands in its row when it is run by itself. For models with positions
-        give more than one: values are then means over that many positions, and the query is at the last.
+        How often each token is repeated when it is run alone. For models with positions
+        give more than one: values are then means over that many positions, and the query is the last.
     copies : bool
-        Whether the probability that the label is the token looked at is that of contexts which have the
+        Whether the probability that the label is the attended token comes from contexts that contain the
         token.
     heads : sequence of Head, optional
-        Which; all if not given.
+        The heads. None means all.
 
     Examples
     --------
@@ -197,7 +196,7 @@ def find_closed_utility(
 
 
 def correct_copies(model: HeadModel, head: Head, counts: PairCounts) -> Float64:
-    """What it adds to each pair that contexts with x have the label x at their own rate r, not P(x|k).
+    """The correction for each pair if contexts with x have the label x at their own rate r, not P(x|k).
 
     P′(x) = r and P′(y) = P(y|k)·(1 − r)/(1 − P(x|k)) elsewhere, so ⟨P′ − P, ω(x)⟩ is
     (r − P(x|k))·(ω_x(x) − ⟨P(·|k), ω(x)⟩)/(1 − P(x|k)).
@@ -218,11 +217,11 @@ def correct_copies(model: HeadModel, head: Head, counts: PairCounts) -> Float64:
 
 
 def find_copy_utility(counts: PairCounts, *, strength: float = STRENGTH) -> UtilityTable:
-    """The utility of the theory's layer, exactly: T·(contexts with the label x)/(occurrences of x) − 1.
+    """The exact utility of the theory's layer: T·(contexts with the label x)/(occurrences of x) − 1.
 
-    Its loss is −ln of the attention on the label, so that at uniform attention over T places −∂loss/∂a_i is
+    Its loss is −ln of the attention on the label, so at uniform attention over T positions −∂loss/∂a_i is
     T/m where x_i is the label, which occurs m times, and 0 elsewhere; its mean over a context is 1. All
-    contexts have the same length T. Counts are those of samples that have their label in the context.
+    contexts have the same length T. The counts come from samples whose context contains the label.
 
     Examples
     --------
@@ -240,7 +239,7 @@ def define_closed_utility(
 ) -> Float64:
     """The slow definition: Σ_y (P(y|k) − p(y|k))·ω_x(y), shape (n_tokens, n_tokens), not centred.
 
-    ``probabilities`` is p(·|k), a row for each query.
+    ``probabilities`` is p(·|k), one row per query.
     """
     written = model.write_logits(head, np.arange(len(counts.shares)))
     seen = np.asarray(counts.labels.sum(axis=1)).ravel() > 0
@@ -248,7 +247,7 @@ def define_closed_utility(
 
 
 class _LonePass:
-    """Runs tokens by themselves, with the means of the layers before in place of what heads read."""
+    """Runs tokens alone, with the means of the layers before in place of the heads' input."""
 
     def __init__(self, length: float, means: list[Tensor], *, wanted: int | None = None) -> None:
         self.length, self.means, self.wanted = length, means, wanted
@@ -256,7 +255,7 @@ class _LonePass:
         self.leaves: list[Tensor] = []
 
     def values(self, model: HeadModel, tokens: Int64, repeated: int) -> Tensor:
-        """What the heads of the wanted layer give, shape (n, n_heads, head width)."""
+        """Outputs of the heads of the wanted layer, shape (n, n_heads, head width)."""
         model.watch(_repeat(tokens, repeated), edit_patterns=_flat, edit_outputs=self._edit)
         return self.found[0]
 
@@ -283,7 +282,7 @@ class _LonePass:
 
 
 def _flat(_: int, pattern: Tensor) -> Tensor:
-    """Uniform patterns, so that the last position reads the mean of the values of a repeated token."""
+    """Uniform patterns, so that the last position reads the mean value of a repeated token."""
     length = pattern.shape[-1]
     flat = torch.ones(length, length, dtype=pattern.dtype).tril()
     return (flat / flat.sum(1, keepdim=True)).expand(pattern.shape)
@@ -300,7 +299,7 @@ def _parts(model: HeadModel, repeated: int) -> list[Int64]:
 
 
 def _pair_products(slopes: Float64, values: Float64, counts: PairCounts) -> Float64:
-    """⟨slope of the query, value of the token⟩ for each pair, some at a time."""
+    """⟨slope of the query, value of the token⟩ for each pair, in batches."""
     products = np.empty(len(counts.queries))
     for start in range(0, len(products), 1 << 18):
         part = slice(start, start + (1 << 18))
@@ -309,9 +308,9 @@ def _pair_products(slopes: Float64, values: Float64, counts: PairCounts) -> Floa
 
 
 def _centred(head: Head, raw: Float64, expected: Float64, counts: PairCounts) -> UtilityTable:
-    """The table, less what a context of the text's tokens gives for the query on average.
+    """The table minus the average over a context of the text's tokens, for each query.
 
-    ``expected`` is that, for each query. In a context of T tokens with x, x itself is one of those taken off.
+    ``expected`` is that average. In a context of T tokens with x, x itself is one of those subtracted.
     """
     share = 1 / counts.length
     score = (raw - expected[counts.queries]) * (1 - share)

@@ -1,9 +1,9 @@
-"""What looking at a token is worth to a model: utility, measured on text.
+"""Utility: how much attending to a token lowers a model's loss, measured on text.
 
-The utility of key i for a head at one position is −∂loss/∂a_i there, where the head attends without regard to
-content: uniformly, or as it does on average at each position. (Where it attends as trained, this gradient has
-vanished.) The loss is that of the whole window: what later layers and later positions make of it counts too.
-It is centred within each context, since attention that is moved to one key is taken from others.
+The utility of key i for a head at one position is −∂loss/∂a_i there, with attention that ignores
+content: uniform, or the head's mean at each position. (At the trained attention this gradient has
+vanished.) The loss is that of the whole window, so effects on later layers and later positions count too.
+It is centred within each context, since attention moved to one key is taken from others.
 A table holds its mean for each pair of query and token, shrunk to the token's mean over all queries.
 """
 
@@ -26,27 +26,27 @@ from attomaton.graphs.grouping import find_rows
 from attomaton.heads.model import Head, HeadModel, check_contexts, check_heads
 
 Baseline = Literal["uniform", "position"]
-"""How a head attends where utility is measured: uniformly, or by its mean pattern."""
+"""The attention at which utility is measured: uniform, or the head's mean pattern."""
 
 STRENGTH = 5.0
-"""How many occurrences a token's mean over all queries counts as."""
+"""The weight of a token's mean over all queries, in occurrences."""
 
 FEW = 64
 """Contexts that are run at once, at most."""
 
-_torch: Any = torch  # its types leave some functions partly unknown
+_torch: Any = torch  # its type stubs leave some functions partly unknown
 
 
 @dataclass(frozen=True, eq=False)
 class UtilityTable:
-    """A score for each pair of query and token that was seen, and one for each token elsewhere.
+    """A score for each pair of query and token that was seen, and one per token elsewhere.
 
     Attributes
     ----------
     scores : pyarrow.Table
-        Columns query, token (int32), score (float64), sorted; pairs that were seen.
+        Columns query, token (int32), score (float64), sorted; only pairs that were seen.
     background : float64 array, shape (n_tokens,)
-        The score of each token with a query that it was not seen with.
+        The score of each token with a query it was not seen with.
     counts : int64 array
         How often each pair was seen, in the order of ``scores``.
 
@@ -68,7 +68,7 @@ class UtilityTable:
     counts: Int64
 
     def at(self, queries: Integers, tokens: Integers) -> Float64:
-        """The scores of pairs, in the shape that queries and tokens give together."""
+        """The scores of pairs, in the broadcast shape of queries and tokens."""
         query, token = np.broadcast_arrays(queries, tokens)
         keys = query.astype(np.int64).ravel() * len(self.background) + token.ravel()
         place, there = find_rows(self._keys, keys)
@@ -92,7 +92,7 @@ class Gains:
     """Utility at every position of some contexts, centred.
 
     ``rows`` (n, length + 1) are contexts with the label of the last position; ``values`` (n, length, length)
-    of each head have queries as rows and keys as columns, 0 for later keys.
+    for each head have queries as rows and keys as columns, 0 for later keys.
     """
 
     rows: Int64
@@ -109,7 +109,7 @@ class Gains:
         return np.tril(self.tokens[:, None, :] == self.rows[:, 1:, None]).any(-1)
 
     def counted(self, first: int, *, copies: bool) -> Bool:
-        """Which positions count: from ``first`` on, and only :attr:`copies` if asked, shape (n, length)."""
+        """Which positions count: from ``first`` on, and only :attr:`copies` if set, shape (n, length)."""
         late: Bool = np.arange(int(self.tokens.shape[1])) >= first
         return self.copies & late if copies else np.broadcast_to(late, self.tokens.shape)
 
@@ -125,25 +125,25 @@ def measure_utility(
     strength: float = STRENGTH,
     heads: Sequence[Head] | None = None,
 ) -> list[UtilityTable]:
-    """The utility tables of heads.
+    """Measure the utility tables of heads.
 
     Parameters
     ----------
     rows : integers, shape (n, length + 1)
         Windows of text that the model was trained on: contexts, and the label of the last position.
     baseline : "uniform" or "position"
-        The attention at which it is measured.
+        The attention at which utility is measured.
     alone : bool
-        Whether each head is measured with all others attending as trained, at the price of one run for each.
-        Otherwise all heads attend by the baseline at once.
+        Whether each head is measured with all others attending as trained, which costs one run per head.
+        Otherwise all heads use the baseline at once.
     first : int
         The first position that counts as a query.
     copies : bool
-        Whether only positions count whose label is in the context, as where a model was trained so.
+        Whether only positions count whose label is in the context, for models trained that way.
     strength : float
-        How many occurrences a token's mean counts as.
+        The weight of a token's mean, in occurrences.
     heads : sequence of Head, optional
-        Which; all if not given.
+        The heads. None means all.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def find_gains(
     table: Int64 = check_contexts(rows, with_label).numpy()
     if table.shape[1] < 3:
         raise MismatchedParts(
-            f"the windows have the shape {table.shape}; give (n, length + 1) with a length of 2 at least"
+            f"the windows have shape {table.shape}; give (n, length + 1) with a length of at least 2"
         )
     base = _baseline(model, table[:, :-1], baseline)
     few = min(FEW, model.shape.batch_of(table.shape[1]))
@@ -213,7 +213,7 @@ def find_mean_patterns(model: HeadModel, contexts: Integers) -> list[Tensor]:
 def make_table(
     head: Head, pairs: tuple[Int64, Int64], sums: Float64, n_tokens: int, strength: float
 ) -> UtilityTable:
-    """A table from sums over pairs, given as keys query · n_tokens + token, rising, and their counts.
+    """A table from sums over pairs, given as ascending keys query · n_tokens + token, and their counts.
 
     The score of a pair is (sum + strength · m) / (count + strength), m the token's mean over all queries.
     """
@@ -241,7 +241,7 @@ def _baseline(model: HeadModel, contexts: Int64, baseline: Baseline) -> list[Ten
 def _differentiate(
     model: HeadModel, rows: Int64, base: list[Tensor], replaced: Sequence[Head], measured: Sequence[Head]
 ) -> dict[Head, Float64]:
-    """−∂loss/∂a for some heads where others (``replaced``) attend by the baseline, centred."""
+    """−∂loss/∂a for some heads while others (``replaced``) attend by the baseline, centred."""
     leaves: dict[int, Tensor] = {}
 
     def edit(layer: int, pattern: Tensor) -> Tensor:
@@ -268,13 +268,13 @@ def _differentiate(
 
 
 def _centre(gains: Float64, weight: Float64) -> Float64:
-    """Gains less their mean under the baseline, in each row; later keys get 0."""
+    """Gains minus their mean under the baseline, in each row; later keys get 0."""
     mean = (gains * weight).sum(-1, keepdims=True)
     return np.tril(gains - mean)
 
 
 def _add_equal(keys: Int64, values: NDArray[Any]) -> tuple[Int64, Float64]:
-    """The distinct keys, rising, and the sums of the columns of ``values`` that share one."""
+    """The distinct keys, ascending, and the sums of the columns of ``values`` that share one."""
     distinct, place = np.unique(keys, return_inverse=True)
     sums = [np.bincount(place.ravel(), weights=row, minlength=len(distinct)) for row in values]
     return distinct, np.array(sums, np.float64)

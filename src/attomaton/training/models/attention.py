@@ -18,7 +18,7 @@ from attomaton.training.models.heads import Readout, TokenId, as_head
 from attomaton.training.models.losses import LogLoss, Loss, as_loss
 
 FEW = 4_000_000
-"""Up to this many numbers, x_t x̄ᵀ of every position is laid out once, and products are single calls."""
+"""Up to this many numbers, x_t x̄ᵀ of every position is computed once, and products are single calls."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class AttentionModel:
     Attributes
     ----------
     embeddings : Embeddings
-        ``Orthonormal()``, ``RandomUnit(dim)``, ``Equicorrelated(dim, correlation)`` or ``Given(table)``; a
-        table itself, shape (n_tokens, dim), stands for the last, and ``"orthonormal"`` or None for the first.
+        ``Orthonormal()``, ``RandomUnit(dim)``, ``Equicorrelated(dim, correlation)`` or a table, shape
+        (n_tokens, dim), as such or in ``EmbeddingTable``; ``"orthonormal"`` or None means the first.
     head : Readout
         ``TokenId()`` (the attention mass on the label), ``Tied()`` (assumption A), ``Untied(temperature)``;
         or ``"token-id"``, ``"tied"``, ``"untied"``.
@@ -37,11 +37,11 @@ class AttentionModel:
         ``LogLoss()``, ``SquaredLoss()`` or ``CorrelationLoss()`` of the head's value; or ``"log"``,
         ``"squared"``, ``"correlation"``.
     rank : int, optional
-        W = K Qᵀ with factors of this many columns. None: W itself is trained.
+        W = K Qᵀ with factors of this many columns. None means that W itself is trained.
     start : float
-        W(0) is uniform in ±start/√dim, as PyTorch's linear layers begin with ``start=1``; 0: zero.
+        W(0) is uniform in ±start/√dim; ``start=1`` is the default of PyTorch's linear layers, 0 means zero.
     device : str
-        Where PyTorch computes.
+        The PyTorch device.
 
     Examples
     --------
@@ -85,11 +85,11 @@ class AttentionModel:
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """The realisable samples of all trials as tensors, short contexts filled up on the left.
+    """The realisable samples of all trials as tensors, short contexts padded on the left.
 
     Shapes: trials b, samples n, positions t, tokens k, dimensions d. ``table`` (b, k, d) are embeddings,
     ``keys`` (b, n, t, d) embedded contexts, the query last, ``there`` (b, n, t) which positions are filled,
-    ``weight`` (b, n) 1/n for each sample of a trial with n of them and 0 where there is none, and
+    ``weight`` (b, n) is 1/n for each of the n samples of a trial and 0 for padding, and
     ``prepared`` what the head needs.
     """
 
@@ -102,7 +102,7 @@ class Trials:
 
     @cached_property
     def _blocked(self) -> Tensor | None:
-        """−∞ where no position is, shape (t, b, n), if there is such a place."""
+        """−∞ at padded positions, shape (t, b, n), if there are any."""
         if bool(self.there.all()):
             return None
         empty = ~self.there.permute(2, 0, 1)
@@ -112,13 +112,13 @@ class Trials:
 
     @cached_property
     def _absent(self) -> Tensor | None:
-        """Where a trial has no sample, shape (b, n), if there is such a place."""
+        """Where samples are padding, shape (b, n), if there are any."""
         absent = self.weight == 0
         return absent if bool(absent.any()) else None
 
     @cached_property
     def _features(self) -> tuple[Tensor, Tensor] | None:
-        """x_t x̄ᵀ of every position, (b, d·d, t·n) to score with and (b, t·n, d·d) to collect with, if few."""
+        """x_t x̄ᵀ of every position: (b, d·d, t·n) for scores, (b, t·n, d·d) for sums; None if too many."""
         b, n, t, d = self.keys.shape
         if b * n * t * d * d > FEW:
             return None
@@ -132,11 +132,11 @@ class Trials:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors are."""
+        """The device of the tensors."""
         return self.keys.device
 
     def evaluate(self, parameters: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Tensor]:
-        """∇L by W, or by K and Q, and the mean losses, shape (b,)."""
+        """∇L with respect to W, or to K and Q, and the mean losses, shape (b,)."""
         gradient, losses = self.gradient(combine(parameters))
         return split(parameters, gradient), losses
 
@@ -156,10 +156,10 @@ class Trials:
         return self._collect(slope * along), self._mean_loss(right)
 
     def hessian(self, weights: Tensor, moved: Tensor | None = None) -> Tensor:
-        """∇²L by W written as a vector, shape (b, d·d, d·d), or along the m axes of ``moved``, (b, m, m).
+        """∇²L with respect to W as a vector, shape (b, d·d, d·d), or along m axes ``moved``, (b, m, m).
 
-        ``moved`` is what :meth:`moved_scores` says of the axes: the same at every W, so that many Hessians
-        share it. Samples do not interact, so one derivative of their slopes by each position is enough.
+        ``moved`` is :meth:`moved_scores` of the axes. It is constant in W, and Hessians can share
+        it. Samples do not interact, so one derivative of their slopes per position is enough.
         """
         moved = self.moved_scores() if moved is None else moved
         b, n, t, _ = self.keys.shape
@@ -173,7 +173,7 @@ class Trials:
         return moved.transpose(1, 2) @ pulled.reshape(b, n * t, -1)
 
     def moved_scores(self, axes: Tensor | None = None) -> Tensor:
-        """How all scores X W x̄ move with W along m axes (b, m, d·d), or its entries: (b, n·t, m or d·d)."""
+        """The change of all scores X W x̄ along m axes (b, m, d·d), or entries of W: (b, n·t, m or d·d)."""
         b, n, t, d = self.keys.shape
         features = (self.keys[..., None] * self.keys[:, :, -1:, None, :]).reshape(b, n * t, d * d)
         return features if axes is None else features @ axes.transpose(1, 2)
@@ -182,11 +182,11 @@ class Trials:
         return (self._filled(self.model.loss.value(right)) * self.weight).sum(-1)
 
     def _filled(self, values: Tensor) -> Tensor:
-        """Zero where a trial has no sample."""
+        """Zero for padded samples."""
         return values if self._absent is None else values.masked_fill(self._absent, 0.0)
 
     def _attend(self, weights: Tensor) -> Tensor:
-        """softmax(X W x̄) with positions first, shape (t, b, n): the softmax then runs over whole rows."""
+        """softmax(X W x̄) with positions first, shape (t, b, n), so that the softmax runs over whole rows."""
         return self._softmax(self._scores(weights))
 
     def _softmax(self, scores: Tensor) -> Tensor:
@@ -217,7 +217,7 @@ def combine(parameters: Sequence[Tensor]) -> Tensor:
 
 
 def split(parameters: Sequence[Tensor], gradient: Tensor) -> tuple[Tensor, ...]:
-    """The gradient by the parameters, from that by W."""
+    """The gradient with respect to the parameters, from that with respect to W."""
     if len(parameters) == 1:
         return (gradient,)
     keys, queries = parameters
@@ -225,12 +225,10 @@ def split(parameters: Sequence[Tensor], gradient: Tensor) -> tuple[Tensor, ...]:
 
 
 def lay_out(model: AttentionModel, samples: Sequence[Samples], tables: Sequence[Float64]) -> Trials:
-    """The trials as tensors of float64; each has its own samples and embeddings."""
+    """The trials as float64 tensors; each has its own samples and embeddings."""
     realisable = [some.take(find_realisable(some)) for some in samples]
     if not all(len(some) for some in realisable):
-        raise InvalidSamples(
-            "a trial has no realisable sample, so there is nothing to train on; leave it out"
-        )
+        raise InvalidSamples("a trial has no realisable sample, so it cannot be trained; leave it out")
     n, t = max(len(some) for some in realisable), max(int(some.lengths.max()) for some in realisable)
     ids, labels = np.zeros((len(realisable), n, t), np.int64), np.zeros((len(realisable), n), np.int64)
     there, weight = np.zeros((len(realisable), n, t), bool), np.zeros((len(realisable), n))

@@ -1,7 +1,7 @@
 """Deep attention over one-hot tokens: layers, heads, relative positions, values and a decoder.
 
 hˡ = hˡ⁻¹ + Σ_heads softmax(mask(hˡ⁻¹ W hˡ⁻¹ᵀ + D(P))) hˡ⁻¹ V, logits = hᴸ W_O (arXiv 2601.19208); with a
-feed-forward part hˡ ← hˡ + relu(hˡ U) U' after each layer if asked. h⁰ are the one-hot tokens.
+feed-forward layer hˡ ← hˡ + relu(hˡ U) U' after each layer if enabled. h⁰ are the one-hot tokens.
 """
 
 from collections.abc import Sequence
@@ -17,26 +17,26 @@ from attomaton.base.options import real_number, settle, show, whole_number
 from attomaton.base.tables import Float64, Int64, Integers
 
 MOST_LAYERS = 1_000
-"""The most layers, or heads of a layer."""
+"""The largest number of layers, or of heads per layer."""
 
 BLOCK = 3_000_000
-"""Numbers of one activation that are held at once; longer corpora are taken in blocks of sequences."""
+"""Numbers of one activation in memory at once; longer corpora are processed in blocks of sequences."""
 
 
 @dataclass(frozen=True, eq=False)
 class DeepWeights:
-    """The weights of all trials at one moment.
+    """The weights of all trials at one step.
 
     Attributes
     ----------
     attention : float64 array, shape (n_trials, n_layers, n_heads, n_tokens, n_tokens)
         W: rows are queries, columns keys.
     positions : float64 array, shape (n_trials, n_layers, n_heads, window)
-        P: what is added to the score of the key so many places before the query; zero without positions.
+        P: added to the score of the key at each lag before the query; zero without positions.
     values : float64 array, shape (n_trials, n_layers, n_heads, n_tokens, n_tokens)
-        V: rows are what is read, columns what is written.
+        V: rows are tokens read, columns tokens written.
     output : float64 array, shape (n_trials, n_tokens, n_tokens)
-        W_O: rows are what the last layer holds, columns next tokens.
+        W_O: rows are entries of the last layer's stream, columns next tokens.
 
     Examples
     --------
@@ -53,24 +53,24 @@ class DeepWeights:
 
 @dataclass(frozen=True)
 class DeepModel:
-    """A deep attention-only model, with a feed-forward part if asked.
+    """A deep attention-only model, optionally with feed-forward layers.
 
     Attributes
     ----------
     n_layers : int
         L.
     n_heads : int
-        Heads of each layer, whose outputs are summed. Heads that start equal stay equal: each gets the
-        gradient of every other.
+        Heads per layer, whose outputs are summed. Heads with equal initial weights stay equal: they get
+        the same gradient.
     hidden : int, optional
-        Width of a feed-forward part after each layer. None means that there is none. It does not move from
-        a start at zero, where both of its factors are zero.
+        Width of a feed-forward layer after each attention layer. None means none. It does not move from
+        zero, where both of its factors are zero.
     positions : bool
         Whether relative positions P are trained.
     start : float
-        Standard deviation of the weights at the start, Gaussian; 0 means zero.
+        Standard deviation of the Gaussian initial weights; 0 means zero.
     device : str
-        Where PyTorch computes, in float64.
+        The PyTorch device; all is in float64.
 
     Examples
     --------
@@ -97,9 +97,9 @@ class DeepModel:
         )
 
     def shapes(self, n_tokens: int, window: int) -> list[tuple[int, int]]:
-        """The shape of each parameter, in their order: layer by layer, and W_O last.
+        """The shape of each parameter in order: layer by layer, and W_O last.
 
-        A layer has W, P and V of each head, and the two factors of its feed-forward part.
+        A layer has W, P and V of each head, and the two factors of its feed-forward layer.
         """
         square = (n_tokens, n_tokens)
         head = [square, (1, window), square] if self.positions else [square, square]
@@ -107,17 +107,17 @@ class DeepModel:
         return [*(head * self.n_heads + fed) * self.n_layers, square]
 
     def draw_start(self, n_tokens: int, window: int, rng: np.random.Generator) -> list[Float64]:
-        """The parameters at the start, in the order of :meth:`shapes`."""
+        """The initial parameters, in the order of :meth:`shapes`."""
         shapes = self.shapes(n_tokens, window)
         return [rng.normal(0.0, self.start, shape) if self.start else np.zeros(shape) for shape in shapes]
 
     def unpack(self, numbers: Float64, *, n_tokens: int, window: int) -> DeepWeights:
-        """The weights from all numbers of each trial, one parameter after the other.
+        """The weights from all numbers of each trial, parameter after parameter.
 
         Parameters
         ----------
         numbers : float64 array, shape (n_trials, n_numbers)
-            As :attr:`DeepTrace.numbers <attomaton.training.loop.DeepTrace>` has them.
+            As in :attr:`DeepTrace.numbers <attomaton.training.loop.DeepTrace>`.
         n_tokens, window : int
             Sizes of the vocabulary and of the longest context.
         """
@@ -125,7 +125,7 @@ class DeepModel:
         ends = np.cumsum([rows * columns for rows, columns in shapes])
         if numbers.ndim != 2 or numbers.shape[1] != ends[-1]:
             raise UnsupportedOption(
-                f"numbers have shape {numbers.shape}; this model has {ends[-1]:,} for each trial"
+                f"numbers have shape {numbers.shape}; this model has {ends[-1]:,} per trial"
             )
         parts = [
             part.reshape(len(numbers), *shape)
@@ -151,7 +151,7 @@ class DeepTrials:
     """The sequences of all trials as tensors; each trial has its own, all of one shape.
 
     In ``tokens`` (n_trials, n_sequences, window + 1) every token but the last of a sequence is a query, and
-    every one but the first a label.
+    every token but the first a label.
     """
 
     model: DeepModel
@@ -160,7 +160,7 @@ class DeepTrials:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors are."""
+        """The device of the tensors."""
         return self.tokens.device
 
     def recorded(self, parameters: Sequence[Tensor]) -> Tensor:
@@ -174,12 +174,12 @@ class DeepTrials:
 
     @cached_property
     def _lags(self) -> Tensor:
-        """How many places a key stands before the query, shape (window, window); later keys have none."""
+        """The distance of each key before the query, shape (window, window); undefined for later keys."""
         places = torch.arange(self.window, device=self.tokens.device)
         return places[:, None] - places
 
     def evaluate(self, parameters: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Tensor]:
-        """∇L by each parameter, and the mean losses, shape (n_trials,); block by block of sequences."""
+        """∇L with respect to each parameter, and the mean losses, shape (n_trials,); in blocks."""
         trials, count, _ = self.tokens.shape
         size = max(BLOCK // (trials * self.window * self.n_tokens), 1)
         total = torch.zeros(trials, dtype=torch.float64, device=self.tokens.device)
@@ -201,7 +201,7 @@ class DeepTrials:
         return (logits.logsumexp(3) - right).sum((1, 2))
 
     def run(self, parameters: Sequence[Tensor], tokens: Tensor) -> Tensor:
-        """What the last layer holds, shape (n_trials, n, t, n_tokens), for tokens (n_trials, n, t)."""
+        """The stream after the last layer, shape (n_trials, n, t, n_tokens), for tokens (n_trials, n, t)."""
         stream = torch.nn.functional.one_hot(tokens, self.n_tokens).to(parameters[0].dtype)
         rest, first = list(parameters), True
         for _ in range(self.model.n_layers):
@@ -252,11 +252,11 @@ def lay_out_sequences(model: DeepModel, sequences: Sequence[Integers], n_tokens:
     """The sequences of each trial, arrays of shape (n_sequences, window + 1), as tensors."""
     tables = [_check_sequences(one, f"the sequences of trial {trial}") for trial, one in enumerate(sequences)]
     if len({table.shape for table in tables}) != 1:
-        raise InvalidSamples("the trials have sequences of different shapes; cut all to one, or train apart")
+        raise InvalidSamples("the trials have sequences of different shapes; cut all to one shape")
     for trial, one in enumerate(tables):
         if one.max() >= n_tokens:
             raise InvalidSamples(
-                f"the sequences of trial {trial} hold token {one.max()}, and n_tokens is {n_tokens}; "
+                f"the sequences of trial {trial} hold token {one.max()}, but n_tokens is {n_tokens}; "
                 "give a larger n_tokens"
             )
     return DeepTrials(model, torch.as_tensor(np.stack(tables), device=model.device), n_tokens)
@@ -269,7 +269,7 @@ def _check_sequences(sequences: object, name: str) -> Int64:
             f"{name} are {show(sequences)}; give whole numbers, shape (n_sequences, window + 1)"
         )
     if table.shape[1] < 2:
-        raise InvalidSamples(f"{name} have {table.shape[1]} token each; give 2 at least, a query and a label")
+        raise InvalidSamples(f"{name} have {table.shape[1]} token each; give at least 2, a query and a label")
     if table.min() < 0:
-        raise InvalidSamples(f"{name} hold {table.min()}; tokens are whole numbers from 0")
+        raise InvalidSamples(f"{name} hold {table.min()}; tokens must be whole numbers from 0")
     return table.astype(np.int64)

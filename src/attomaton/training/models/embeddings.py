@@ -1,4 +1,4 @@
-"""Embedding tables to train with, drawn from a random generator."""
+"""Embedding tables for training, drawn from a random generator."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
@@ -12,7 +12,7 @@ from attomaton.base.tables import Float64
 
 
 class Embeddings(Protocol):
-    """What draws a table.
+    """An object that draws an embedding table.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class RandomUnit:
     Attributes
     ----------
     dim : int
-        Numbers of each row; may be below ``n_tokens``, and then rows are dependent.
+        Length of each row; if below ``n_tokens``, rows are linearly dependent.
 
     Examples
     --------
@@ -85,12 +85,12 @@ class RandomUnit:
 
 @dataclass(frozen=True)
 class Equicorrelated:
-    """Unit rows with the same inner product, turned at random.
+    """Unit rows with equal pairwise inner products, randomly rotated.
 
     Attributes
     ----------
     dim : int
-        Numbers of each row, at least ``n_tokens``.
+        Length of each row, at least ``n_tokens``.
     correlation : float
         The inner product of any two rows.
 
@@ -121,7 +121,7 @@ class Equicorrelated:
 
 
 def as_embeddings(value: object) -> Embeddings:
-    """What draws a table: the value itself, a table of numbers, or ``"orthonormal"``, which None means too.
+    """An object that draws a table: the value itself, a table of numbers, or ``"orthonormal"`` (or None).
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Heads: from attention to the value u of the label, and its derivative by the scores.
+"""Heads: from attention to the value u of the label, and its derivative with respect to the scores.
 
 Attention a over the positions gives f = Σ_t a_t x_t. A linear head has u = Σ_t a_t v_t with v fixed by the
-context; a softmax head has u = softmax(C f / temperature)_y. The derivative by the scores s, a = softmax(s),
-is du/ds_t = a_t (du/da_t − Σ a du/da). Positions are the first axis here: sums over them run over whole rows.
+context; a softmax head has u = softmax(C f / temperature)_y. With a = softmax(s), the derivative by the
+scores s is du/ds_t = a_t (du/da_t − Σ a du/da). Positions are the first axis, so sums run over whole rows.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _linalg: Any = torch.linalg
 
 
 class Readout(Protocol):
-    """What reads the label's value from attention.
+    """Reads the label's value from attention.
 
     Shapes: trials b, samples n, positions t, tokens k, dimensions d.
 
@@ -37,7 +37,7 @@ class Readout(Protocol):
     """
 
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
-        """What of the head does not change in training.
+        """The constant part of the head during training.
 
         From keys (b, n, t, d), whether a position holds the label (b, n, t), embeddings (b, k, d) and labels
         (b, n).
@@ -51,7 +51,7 @@ class Readout(Protocol):
 
 @dataclass(frozen=True)
 class TokenId:
-    """u = the attention mass on the label, whatever the embeddings.
+    """u = the attention mass on the label, for any embeddings.
 
     Examples
     --------
@@ -65,14 +65,14 @@ class TokenId:
     """
 
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
-        """Where the label stands, and where it does not."""
+        """Where the label is, and where it is not."""
         own = _positions_first(hit.to(keys.dtype))
         return own, 1.0 - own
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """u and du/ds, which is a (1 − u) where the label stands and −a u elsewhere.
+        """u and du/ds, which is a (1 − u) at the label and −a u elsewhere.
 
-        1 − u is summed from the other positions, so that it keeps its digits when it is small.
+        1 − u is summed over the other positions, to keep its precision when it is small.
         """
         own, other = (attention * here for here in prepared)
         right = own.sum(0)
@@ -81,7 +81,7 @@ class TokenId:
 
 @dataclass(frozen=True)
 class Tied:
-    """C with C Eᵀ = I (assumption A): u = c_yᵀ f, the attention mass on the label if rows are independent.
+    """C with C Eᵀ = I (assumption A): u = c_yᵀ f is the attention mass on the label if rows are independent.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class Tied:
     >>> head = Tied()
     >>> prepared = head.prepare(keys, torch.tensor([[[True, False]]]), table, labels)
     >>> value, slope = head.read(torch.tensor([[[0.7]], [[0.3]]]), prepared)
-    >>> round(value.item(), 6)  # the mass on the label all the same
+    >>> round(value.item(), 6)  # still the mass on the label
     0.7
     """
 
@@ -133,7 +133,7 @@ class Untied:
             settle(self, temperature=real_number(self.temperature, "temperature", above=0))
 
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
-        """e_y · x_t, and with a temperature (then divided by it) all e_k · x_t, shape (t, k, b, n), and y."""
+        """e_y · x_t, or with a temperature (divided by it) all e_k · x_t, shape (t, k, b, n), and y."""
         chosen = torch.take_along_dim(table, labels[:, :, None], dim=1)
         own = _positions_first((keys @ chosen[..., None])[..., 0])
         if self.temperature is None:
@@ -153,7 +153,7 @@ class Untied:
 
 
 HEADS: dict[str, type[Any]] = {"token-id": TokenId, "tied": Tied, "untied": Untied}
-"""Name of a head → its class; a stored run knows these."""
+"""Name of a head → its class; stored runs can name these."""
 
 
 def as_head(value: object) -> Readout:
@@ -175,8 +175,8 @@ def _positions_first(values: Tensor) -> Tensor:
 def _read_linear(attention: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     """Σ a v and its derivative by the scores, a (v − Σ a v).
 
-    Values are taken relative to those of the positions with most attention: where these hold nearly all, what
-    the others pull is then a sum of small numbers and not a difference of large ones.
+    Values are relative to those of the positions with most attention: if these hold nearly all of it, the
+    contribution of the others is a sum of small numbers rather than a difference of large ones.
     """
     largest = (attention == attention.amax(0)).to(values.dtype)
     most = (values * largest).sum(0) / largest.sum(0)

@@ -102,7 +102,7 @@ LOSSES: dict[str, type[Any]] = {
     "squared": SquaredLoss,
     "correlation": CorrelationLoss,
 }
-"""Name of a loss → its class; a stored run knows these."""
+"""Name of a loss → its class; stored runs can name these."""
 
 
 def as_loss(value: object) -> Loss:
