@@ -26,7 +26,10 @@ WORDS = {
 }
 """A pattern, matched as whole words and without regard to case → what to write."""
 
-EXCEPTIONS: dict[str, tuple[str, ...]] = {}
+EXCEPTIONS: dict[str, tuple[str, ...]] = {
+    r"chances?": ("by chance", "than chance", "above chance", "beyond chance"),
+    r"foret(?:old|ells?|elling)": ('"foretold": predicted',),
+}
 """A pattern → parts of lines in which it is right."""
 
 

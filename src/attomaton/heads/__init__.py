@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         usefulness as usefulness,
     )
     from attomaton.heads.audit.heads import Audit as Audit, HeadAudit as HeadAudit, audit_heads as audit_heads
-    from attomaton.heads.audit.jackknife import Estimates as Estimates, Probability as Probability
+    from attomaton.heads.audit.jackknife import Estimates as Estimates, NullDistribution as NullDistribution
     from attomaton.heads.audit.ladder import (
         KeyToken as KeyToken,
         Ladder as Ladder,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from attomaton.heads.audit.jackknife import Estimates, Probability, as_normal
+from attomaton.heads.audit.jackknife import Estimates, NullDistribution, as_normal
 from attomaton.heads.model import Head
 
 RNG = np.random.default_rng(0)
@@ -21,8 +21,8 @@ def test_a_normal_measure_is_beyond_two_as_rarely_as_two_is(many):
     asked = tuple(Head(0, number) for number in range(20))
     z = []
     for _ in range(300):
-        probability = Probability.of([(heads, exact(3.0 + 0.1 * RNG.normal(size=many)))])
-        z.append(probability.z(asked, exact(3.0 + 0.1 * RNG.normal(size=20))))
+        null = NullDistribution.of([(heads, exact(3.0 + 0.1 * RNG.normal(size=many)))])
+        z.append(null.z(asked, exact(3.0 + 0.1 * RNG.normal(size=20))))
     assert 0.03 < np.mean(np.abs(z) > 2) < 0.055
 
 
@@ -31,7 +31,7 @@ def test_a_heavy_tail_stays_below_eight_in_a_hundred():
     shares = []
     for _ in range(300):
         drawn = RNG.exponential(size=(2, 16))  # as lopsided as what a rung adds
-        shares.append(np.abs(Probability.of([(heads, exact(drawn[0]))]).z(heads, exact(drawn[1]))) > 2)
+        shares.append(np.abs(NullDistribution.of([(heads, exact(drawn[0]))]).z(heads, exact(drawn[1]))) > 2)
     assert np.mean(shares) < 0.08
 
 
@@ -50,14 +50,14 @@ def test_far_and_endless_distances_keep_their_order_and_sign():
 
 
 def test_a_lone_random_head_shows_nothing_but_a_difference():
-    one = Probability.of([((Head(0, 0),), exact(np.array([1.0])))])
+    one = NullDistribution.of([((Head(0, 0),), exact(np.array([1.0])))])
     assert one.z((Head(0, 0),), exact(np.array([1.0]))).tolist() == [0.0]
 
 
 def test_few_heads_of_a_narrow_layer_borrow_the_spread_of_the_others():
     heads = tuple(Head(layer, number) for layer in (0, 1) for number in range(8))
     values = np.concatenate([np.linspace(-1, 1, 8) * 0.01, 5.0 + np.linspace(-1, 1, 8)])
-    probability, asked = Probability.of([(heads, exact(values))]), (Head(0, 0),)
-    few = probability.z(asked, exact(np.array([0.5])))[0]
-    many = Probability.of([(heads, exact(values))] * 2).z(asked, exact(np.array([0.5])))[0]
+    null, asked = NullDistribution.of([(heads, exact(values))]), (Head(0, 0),)
+    few = null.z(asked, exact(np.array([0.5])))[0]
+    many = NullDistribution.of([(heads, exact(values))] * 2).z(asked, exact(np.array([0.5])))[0]
     assert 0 < few < 2 < many

@@ -144,7 +144,7 @@ MANY_HEADS = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Probability:
+class NullDistribution:
     """The null distribution of a measure, from random heads.
 
     Attributes
@@ -157,11 +157,11 @@ class Probability:
     Examples
     --------
     >>> heads = tuple(Head(0, number) for number in range(8))
-    >>> probability = Probability(heads, np.arange(8) - 3.5, np.full(8, 1.0))
+    >>> null = NullDistribution(heads, np.arange(8) - 3.5, np.full(8, 1.0))
     >>> one = Estimates(np.array([7.0]), np.zeros((2, 1)))
-    >>> probability.z((Head(0, 0),), one).round(2).tolist()
+    >>> null.z((Head(0, 0),), one).round(2).tolist()
     [2.16]
-    >>> Probability.of([((Head(0, 0),), one)] * 2).values.tolist()
+    >>> NullDistribution.of([((Head(0, 0),), one)] * 2).values.tolist()
     [7.0, 7.0]
     """
 
@@ -170,7 +170,7 @@ class Probability:
     errors: Float64
 
     @classmethod
-    def of(cls, measured: Sequence[tuple[Sequence[Head], Estimates]]) -> "Probability":
+    def of(cls, measured: Sequence[tuple[Sequence[Head], Estimates]]) -> "NullDistribution":
         """From the heads and measures of several models with random heads."""
         if not measured:
             raise InvalidSamples("a null distribution needs random heads; measure at least one random model")

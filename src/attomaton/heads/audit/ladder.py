@@ -21,7 +21,7 @@ from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int32, table_of
 from attomaton.heads.audit.explanations import Rung
-from attomaton.heads.audit.jackknife import Estimates, Probability, Resampled, above_null
+from attomaton.heads.audit.jackknife import Estimates, NullDistribution, Resampled, above_null
 from attomaton.heads.audit.rows import NOTHING, Rows
 from attomaton.heads.model import Head
 
@@ -235,7 +235,7 @@ class Ladder(Tabular):
         that attends uniformly inside the window, which leaves nothing to explain.
     scales : float64 array, shape (n_rungs, n_heads)
         β; NaN for free offsets and effects.
-    probability : tuple of Probability
+    null : tuple of NullDistribution
         For each rung the null distribution from random heads, if they were measured.
 
     Examples
@@ -255,7 +255,7 @@ class Ladder(Tabular):
     explained: tuple[Estimates, ...]
     added: tuple[Estimates, ...]
     scales: Float64
-    probability: tuple[Probability, ...] = ()
+    null: tuple[NullDistribution, ...] = ()
 
     def __repr__(self) -> str:
         n, rungs = len(self.heads), len(self.names)
@@ -286,10 +286,10 @@ class Ladder(Tabular):
         share / its error over documents. This tests whether a rung helps on other documents, not whether
         training made the head so: many rungs help to explain a head with random weights.
         """
-        if not self.probability:
+        if not self.null:
             return np.array([one.z for one in self.added])
         signed = [self._signed(number) for number in range(len(self.names))]
-        return np.array([one.z(self.heads, own) for one, own in zip(self.probability, signed, strict=True)])
+        return np.array([one.z(self.heads, own) for one, own in zip(self.null, signed, strict=True)])
 
     @property
     def holds(self) -> Bool:
@@ -303,9 +303,7 @@ class Ladder(Tabular):
         rungs = range(len(self.names))
         return replace(
             self,
-            probability=tuple(
-                Probability.of([(one.heads, one._signed(at)) for one in random]) for at in rungs
-            ),
+            null=tuple(NullDistribution.of([(one.heads, one._signed(at)) for one in random]) for at in rungs),
         )
 
     def _signed(self, rung: int) -> Estimates:

@@ -30,7 +30,7 @@ from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Bool, Float64, Int32, Int64, table_of
 from attomaton.graphs.grouping import find_rows, pack_pairs
 from attomaton.heads.audit.explanations import TokenCounts
-from attomaton.heads.audit.jackknife import Estimates, Probability, Resampled, above_null
+from attomaton.heads.audit.jackknife import Estimates, NullDistribution, Resampled, above_null
 from attomaton.heads.audit.rows import Rows
 from attomaton.heads.model import Head
 
@@ -133,7 +133,7 @@ class Seeking(Tabular):
         pair with equal weight: the test statistic.
     n_rows, n_documents : int
         How many rows have their label and a matched token in the window, and from how many documents.
-    probability : Probability, optional
+    null : NullDistribution, optional
         The null distribution of the excess, from random heads. With it, ``z`` is relative to them; without,
         ``z`` is over documents alone and no head is reported as seeking the label.
 
@@ -154,18 +154,16 @@ class Seeking(Tabular):
     excess: Estimates
     n_rows: int
     n_documents: int
-    probability: Probability | None = None
+    null: NullDistribution | None = None
 
     def __repr__(self) -> str:
         n = len(self.heads)
-        heads = (
-            f"{n} heads, not judged" if self.probability is None else f"{int(self.holds.sum())} of {n} heads"
-        )
+        heads = f"{n} heads, not judged" if self.null is None else f"{int(self.holds.sum())} of {n} heads"
         return f"Seeking({heads}, {self.n_rows:,} rows of {self.n_documents:,} documents)"
 
     def against(self, random: Sequence["Seeking"]) -> "Seeking":
         """The same, compared with the excess of random heads measured on the same text."""
-        return replace(self, probability=Probability.of([(one.heads, one.excess) for one in random]))
+        return replace(self, null=NullDistribution.of([(one.heads, one.excess) for one in random]))
 
     @property
     def z(self) -> Float64:
@@ -174,7 +172,7 @@ class Seeking(Tabular):
         With random heads: relative to their mean, by its own error and their spread. Without: by its error
         over documents, a test that many random heads pass too.
         """
-        return self.excess.z if self.probability is None else self.probability.z(self.heads, self.excess)
+        return self.excess.z if self.null is None else self.null.z(self.heads, self.excess)
 
     @property
     def holds(self) -> Bool:
@@ -182,12 +180,12 @@ class Seeking(Tabular):
 
         None do without random heads; ``judged`` tells the cases apart.
         """
-        return above_null(self.z) if self.probability is not None else np.zeros(len(self.heads), bool)
+        return above_null(self.z) if self.null is not None else np.zeros(len(self.heads), bool)
 
     @property
     def judged(self) -> list[bool | None]:
         """The same for tables: None if there are no random heads for comparison."""
-        return [None] * len(self.heads) if self.probability is None else self.holds.tolist()
+        return [None] * len(self.heads) if self.null is None else self.holds.tolist()
 
     def _table(self) -> pa.Table:
         return table_of(
@@ -214,7 +212,7 @@ class Seeking(Tabular):
                 f"{self.over_profile.value[at]:+.3f}",
                 f"{self.excess.value[at]:+.3f} [{self.excess.low[at]:+.3f}, {self.excess.high[at]:+.3f}]",
                 f"{self.excess.z[at]:+.1f}",
-                "–" if self.probability is None else f"{self.z[at]:+.1f}",
+                "–" if self.null is None else f"{self.z[at]:+.1f}",
                 SAID[judged[at]],
             )
             for at in order
