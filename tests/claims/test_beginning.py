@@ -29,7 +29,7 @@ def test_the_forecast_is_that_of_plain_loops(seed):
 @pytest.mark.parametrize(
     ("n_layers", "step_size", "cosine", "size"), [(1, 0.1, 0.99999, 0.005), (3, 1.0, 0.9999, 0.1)]
 )
-def test_ten_steps_are_foretold(n_layers, step_size, cosine, size):
+def test_ten_steps_are_predicted(n_layers, step_size, cosine, size):
     sequences = bigrams_with_copies(np.random.default_rng(0))
     run = train_deep(
         sequences, DeepModel(n_layers=n_layers), step_size, steps=10, n_tokens=40, watch=Watch(every=10)

@@ -27,7 +27,7 @@ def test_random_contexts_are_trained_and_judged(tmp_path):
     assert {path.name for path in write_page(page, tmp_path)} == FILES
 
 
-def test_the_loss_of_a_text_is_foretold(story, tmp_path):
+def test_the_loss_of_a_text_is_predicted(story, tmp_path):
     settings = read_settings("decoder-text", data=story) | {"n_tokens": 8}
     page = run_text(settings, silent)
     assert [one.status.value for one in page.verdicts] == ["holds"]

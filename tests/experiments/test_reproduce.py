@@ -63,7 +63,7 @@ def test_local_directions_are_closer_where_training_goes_astray():
 
 
 @pytest.mark.slow  # an experiment
-def test_plain_descent_is_foretold():
+def test_plain_descent_is_predicted():
     """Π_fin W → W_fin like 1/t; fast-forward on the curve; the third term within its own error."""
     outcome = measure_training(read_settings("mechanics-plain", trials=10, seed=2))
     distance, at = outcome.measured["finite_distance"].values, outcome.measured["finite_distance"].at

@@ -57,7 +57,7 @@ def test_on_stories_the_forecast_lasts_while_the_loss_has_hardly_fallen(tinystor
 
 
 @pytest.mark.slow
-def test_on_stories_attention_turns_and_its_course_is_foretold(tinystories):
+def test_on_stories_attention_turns_and_its_course_is_predicted(tinystories):
     """The numbers of docs/beginning.md, at steps 10, 20 and 40."""
     text = read_sequences(tinystories, 300, 32, "word-punct")
     sequences = text.some(160, 0)

@@ -43,7 +43,7 @@ def test_the_mixture_is_a_law_with_a_probability_for_words_never_seen(learned):
             assert mixture.read(reading)[0][place] == pytest.approx(law[reading.text[place]], rel=1e-9)
 
 
-def test_it_foretells_the_held_back_text_better_than_each_part(learned):
+def test_it_predicts_the_held_back_text_better_than_each_part(learned):
     mixture = learned[2]
     judged = MixtureText(draw_text(11, 400), 0, 13)
     probabilities, sure = read_parts(mixture.parts, judged)
