@@ -218,7 +218,7 @@ def test_rankings():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: at.fit_choices(), "no choices are given; give winners and losers"),
+        (lambda: at.fit_choices(), "no choices given; give winners and losers"),
         (lambda: at.fit_choices(["a"]), "only winners are given"),
         (lambda: at.fit_choices(["a", "b"], losers=["b"]), "2 winners, 1 losers"),
         (lambda: at.fit_choices(["a"], losers=["b"], tied=[True, False]), "2 tied"),
@@ -235,7 +235,7 @@ def test_rankings():
         (lambda: at.fit_choices(pd.Series(["a", pd.NA]), losers=pd.Series(["b", "a"])), "row 1 is missing"),
         (lambda: at.fit_choices(pa.array([1.0, np.nan]), losers=[2, 3]), "row 1 is missing"),
         (lambda: at.fit_choices(["a", "b"], losers=[1, 2]), "winner holds text and loser holds number"),
-        (lambda: at.fit_choices(["a", 1], losers=["b", "a"]), "items are of different kinds"),
+        (lambda: at.fit_choices(["a", 1], losers=["b", "a"]), "items are of different types"),
         (lambda: at.fit_choices(["a", "a "], losers=["b", "b"]), "'a' and 'a ' look alike"),
         (lambda: at.fit_choices(["a b", "a  b"], losers=["b", "b"]), "'a b' and 'a  b' look alike"),
         (lambda: at.fit_choices([[1]], losers=[[2]]), "cannot be hashed"),

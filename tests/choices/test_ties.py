@@ -93,7 +93,7 @@ def test_the_case_of_half_wins():
     )
     assert fit.difference("a", "b").standard_error == pytest.approx(0.142, abs=0.0015)
     assert "those of expected scores" in str(fit)
-    with pytest.raises(UnsupportedOption, match="half a win has none"):
+    with pytest.raises(UnsupportedOption, match="half a win has no likelihood"):
         fit.aic  # noqa: B018
 
 

@@ -240,8 +240,8 @@ class Attention(ABC):
         known = (answer.bags.token < self.n_tokens) & (answer.probabilities > 0)
         if not known.any():
             raise UnknownToken(
-                "no word of the context that has a probability is in the vocabulary, so that none has an id; "
-                "generate gives texts"
+                "no context word with a probability is in the vocabulary, so none has an id; use generate, "
+                "which returns texts"
             )
         probabilities = answer.probabilities[known]
         return int(make_rng(rng).choice(answer.bags.token[known], p=probabilities / probabilities.sum()))
@@ -373,7 +373,7 @@ class Attention(ABC):
             return source, ()
         if options.get("tokenizer") is not None and self.vocabulary is not None:
             raise UnsupportedOption(
-                f"the tokenizer is that of this vocabulary ({self.vocabulary.tokenizer}); leave it out"
+                f"this vocabulary has a tokenizer ({self.vocabulary.tokenizer}); leave tokenizer out"
             )
         from attomaton.corpora.readers.corpus import read_ids, read_named
 
@@ -405,12 +405,10 @@ class Attention(ABC):
 def check_many(contexts: Any) -> None:
     """Refuse what is no sequence of contexts: one text, a frame, a mapping, or nothing to go through."""
     if isinstance(contexts, str):
-        raise UnsupportedOption("one text was given for many; give a list of texts, or call predict(text)")
+        raise UnsupportedOption("contexts is a single text; give a list of texts, or call predict(text)")
     kind = type(contexts).__name__
     if isinstance(contexts, Mapping) or hasattr(contexts, "columns") or not isinstance(contexts, Iterable):
-        raise UnsupportedOption(
-            f"contexts are of the type {kind}; give a list of texts, or one column of a frame"
-        )
+        raise UnsupportedOption(f"contexts is of type {kind}; give a list of texts, or one column of a frame")
 
 
 def check_ranked(query: str, n_tokens: int) -> None:
@@ -418,5 +416,5 @@ def check_ranked(query: str, n_tokens: int) -> None:
     if not n_tokens:
         raise UnsupportedOption(
             f"no sample teaches anything about the query {shorten(query)!r}, so there is nothing to draw; "
-            "take a token that samples end with and that a label stands before"
+            "choose a token that ends a context which contains its label"
         )

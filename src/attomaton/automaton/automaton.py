@@ -297,8 +297,8 @@ class Automaton(Tabular, Solved, Attention):
         run = open_run(path)
         if WRITES in run.run.records:
             raise UnsupportedOption(
-                f"the run in {path} writes other tokens than it reads; open it with "
-                "attomaton.automaton.load_attention, and ask its reads for what this asks"
+                f"the run in {path} has a map of written tokens; open it with "
+                "attomaton.automaton.load_attention, and use its .reads"
             )
         return open_automaton(run, whole=whole, kind=cls)
 

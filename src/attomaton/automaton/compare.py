@@ -292,7 +292,7 @@ def _match_tokens(a: Automaton, b: Automaton) -> tuple[tuple[str, ...], tuple[In
     tokens, numbers = number_strings((*a.vocabulary.tokens, *b.vocabulary.tokens))
     if len(tokens) > MAX_TOKENS:
         raise UnsupportedOption(
-            f"the two vocabularies hold {len(tokens):,} tokens together; attomaton compares up to "
+            f"the two vocabularies hold {len(tokens):,} tokens together; attomaton compares at most "
             f"{MAX_TOKENS:,}: learn from smaller vocabularies"
         )
     return tokens, (numbers[: len(a.vocabulary)], numbers[len(a.vocabulary) :])

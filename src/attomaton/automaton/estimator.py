@@ -108,7 +108,7 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
                 f"the largest token id is {size - 1}; attomaton takes fewer than {MAX_TOKENS:,} tokens: "
                 "renumber the ids that occur to 0, 1, 2 …"
             )
-        possible = is_token[number]  # a label that is no token is in no context
+        possible = is_token[number]  # a label that is not a token is in no context
         inside = ~padded[possible]
         samples = Samples.from_arrays(
             values[possible][inside],
@@ -166,7 +166,7 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         _validation.check_is_fitted(self)
         values, padded, _ = self._check(X)
         size = self.automaton_.n_tokens
-        tokens = np.minimum(values, size)  # all unknown tokens become one that is no node of any graph
+        tokens = np.minimum(values, size)  # unknown tokens share one id that is not a node of any graph
         offsets = offsets_of(np.count_nonzero(~padded, axis=1))
         contexts = trusted(
             Samples,
@@ -192,7 +192,7 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
             whole_number(self.padding, "padding", least=-LARGEST)
         padded = hidden | (np.zeros(values.shape, bool) if self.padding is None else values == self.padding)
         _check_tokens(values, padded)
-        ids = np.minimum(np.where(padded, 0, values).astype(np.float64), 2.0**53)  # more is no id
+        ids = np.minimum(np.where(padded, 0, values).astype(np.float64), 2.0**53)  # larger values are not ids
         return ids.astype(np.int64), padded, labels
 
     def _n_tokens(self, values: Int64, label: Int64) -> int:
@@ -215,13 +215,13 @@ def _check_tokens(values: NDArray[Any], padded: Bool) -> None:
         row, place = np.argwhere(negative)[0]
         token = values[row, place]
         raise TokenOutOfRange(
-            f"Negative values in data: {token} in row {row}, column {place} of X; token ids start at 0, and "
-            f"what marks padding is given as AttentionLimit(padding={token})"
+            f"Negative values in data: {token} in row {row}, column {place} of X; token ids start at 0; "
+            f"declare a padding value with AttentionLimit(padding={token})"
         )
     if values.dtype.kind == "f" and (values != np.floor(values)).any():
         row, place = np.argwhere(values != np.floor(values))[0]
         raise InvalidSamples(
-            f"{values[row, place]} in row {row}, column {place} of X is no token id; "
+            f"{values[row, place]} in row {row}, column {place} of X is not a token id; "
             "number the tokens 0, 1, 2 …"
         )
     empty = np.flatnonzero(padded.all(axis=1))

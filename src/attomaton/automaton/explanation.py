@@ -30,16 +30,16 @@ class Rule(Enum):
     """
 
     DETERMINED = "one component precedes every other component of the context: the theorem decides"
-    INCOMPARABLE = "no component precedes all others: hard scores decide, soft ones if they tie; no theorem"
+    INCOMPARABLE = "no component precedes all others: hard scores decide, soft scores break ties; no theorem"
     UNSEEN_IGNORED = (
         "tokens without evidence under this query get no mass; among the others the theorem decides"
     )
-    BACK_OFF = "no sample teaches anything about this query: each position weighs the same, by our choice"
+    BACK_OFF = "no sample teaches anything about this query: every position has equal weight, by convention"
     SCORED = "every token of the context has a finite score under this query: the softmax of these scores"
     UNSEEN_BACKGROUND = (
-        "tokens without evidence under this query keep their background score, by our choice; no theorem"
+        "tokens without evidence under this query keep their background score, by convention; no theorem"
     )
-    BACKGROUND = "no sample teaches anything about this query: background scores answer, by our choice"
+    BACKGROUND = "no sample teaches anything about this query: background scores decide, by convention"
 
     @property
     def words(self) -> str:

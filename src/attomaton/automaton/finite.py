@@ -72,7 +72,7 @@ class FiniteAttention(Tabular, Attention):
                 f"{self.n_tokens} (the length of background); give a table and a background of one corpus"
             )
         if not (np.isfinite(self._values).all() and np.isfinite(self.background).all()):
-            raise MismatchedParts("a score is not finite; the limit itself is what Automaton is for")
+            raise MismatchedParts("a score is not finite; use Automaton for the limit itself")
 
     def __repr__(self) -> str:
         return f"FiniteAttention({self.scores.num_rows:,} scores, {self.n_tokens:,} tokens)"

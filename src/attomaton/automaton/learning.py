@@ -194,8 +194,8 @@ def learn_writing(
         corpus = prepared.corpus
         if not isinstance(corpus.tokens, Samples):
             raise UnsupportedOption(
-                "a head that writes is learned in memory, and this corpus is a folder of token shards; give "
-                "the text, documents, token ids or samples"
+                "writes= needs a corpus in memory, and this corpus is a folder of token shards; give the "
+                "text, documents, token ids or samples"
             )
         automaton = solve_writing(
             corpus.tokens,
@@ -331,9 +331,9 @@ def diff(a: Source, b: Source, **options: Any) -> compare.Difference:
     Difference(1 of 2 pairs)
     """
     if "out" in options or "overwrite" in options:
-        raise UnsupportedOption("diff writes no run; learn both corpora into folders, and give these")
+        raise UnsupportedOption("diff does not write a run; learn each corpus into a folder, then diff these")
     if isinstance(a, WritingAutomaton) or isinstance(b, WritingAutomaton):
-        raise UnsupportedOption("diff compares what two heads read; give the reads of each head that writes")
+        raise UnsupportedOption("diff compares the tokens that heads read; with writes=, give the .reads")
     runs = [source if isinstance(source, Automaton) else _load_run(source) for source in (a, b)]
     automata = [
         _learn_beside(source, other, options) if run is None else run
@@ -381,7 +381,7 @@ def solve_writing(
     Where one key of a context writes the label, everything is as if that key were the label. Where several
     do, one of them is chosen (:func:`~attomaton.automaton.ov_maps.settle.settle`).
     """
-    progress("finding what writes each label", 0, 0)
+    progress("finding the tokens that write each label", 0, 0)
     whole = trim(samples, selection)
     keys = writing.read(whole)
     n_writers = count_writers(keys, writing)

@@ -119,7 +119,7 @@ def predict_by_definition(solved: Solved, context: Sequence[int]) -> dict[int, f
         for side in (solved.hard, solved.soft)
     )
     known = [token for token in counts if (query, token) in hard]
-    if not known:  # nothing is known about this query: each position weighs the same
+    if not known:  # nothing is known about this query: every position has equal weight
         return {token: count / len(context) for token, count in counts.items()}
     top = max(hard[query, token] for token in known)
     taken = [token for token in known if hard[query, token] >= top - TIE]

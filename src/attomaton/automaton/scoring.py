@@ -198,8 +198,8 @@ def _check_samples(prediction: BatchPrediction) -> None:
     realisable = len(run_starts(labels)) if len(labels) else 0
     if not realisable:
         raise InvalidSamples(
-            "no sample has its label in the context; attention can retrieve no other token, so give samples "
-            "of which at least one does"
+            "no sample has its label in the context, and attention can retrieve only tokens of the context; "
+            "give at least one sample that has"
         )
     if realisable < prediction.n_samples:
         raise InvalidSamples(

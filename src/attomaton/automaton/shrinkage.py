@@ -121,8 +121,8 @@ def shrink(
         kept, held_back = samples.take(slice(0, cut)), samples.take(slice(cut, None))
         if not find_realisable(held_back).any():
             raise InvalidSamples(
-                f"no strength can be chosen: the last tenth of the samples, held back for that, holds "
-                f"{len(held_back)}, and no sample of it has its label in the context; give strength="
+                "no strength can be chosen: the last tenth of the samples, held out for that, has "
+                f"{len(held_back)} samples, and none has its label in the context; give strength="
             )
         strength = choose_strength(kept, held_back, ridge=ridge).best
     return prepare_shrinkage(samples, ridge=ridge).solve(strength, vocabulary=vocabulary)

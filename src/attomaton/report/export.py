@@ -60,7 +60,7 @@ def pick_queries(automaton: Automaton, asked: Sequence[str] | int | None = None)
 def check_place(run: Path, target: Path) -> None:
     """Refuse to write into the run folder itself: it holds what is in its manifest and nothing else."""
     if Path(realpath(target)).is_relative_to(realpath(run)):  # links in a circle lead nowhere
-        raise UnwritablePlace(f"{target} is in the run folder {run}; choose another place")
+        raise UnwritablePlace(f"{target} is in the run folder {run}; choose another path")
 
 
 def _most_seen(automaton: Automaton, number: object) -> list[int]:
@@ -79,7 +79,7 @@ def _is_id(name: str, n_tokens: int) -> bool:
 
 def _named(automaton: Automaton, names: Sequence[str]) -> list[int]:
     if not names:
-        raise UnsupportedOption("no query was named; give tokens separated by blanks, or a number")
+        raise UnsupportedOption("no query was named; give tokens separated by spaces, or a number")
     if automaton.vocabulary is not None:
         return automaton.vocabulary.lookup(names).tolist()
     unknown = [name for name in names if not _is_id(name, automaton.n_tokens)]

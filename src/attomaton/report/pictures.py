@@ -119,7 +119,7 @@ def draw_heat(graphs: Sequence[PageGraph], name: Callable[[int], str], path: Pat
     values = gather_scores(graphs, tokens)
     caption = (
         f"Hard scores of {len(tokens)} tokens (rows) under {len(graphs)} queries (columns). Blue tokens are "
-        "preferred, orange ones beaten; an empty cell is without evidence."
+        "preferred, orange ones beaten; an empty cell means no evidence."
     )
     lines = wrap_caption(caption)
     with paper_style():
@@ -216,7 +216,7 @@ def _draw_training(training: dict[str, Any], run: Path, path: Path) -> list[Path
         )
         for title, which in (("training loss", 1), ("norm of W", 2))
     ] + draw_course(run)
-    caption = "Training, and what is predicted from the corpus alone"
+    caption = "Training, and the prediction from the corpus alone"
     return draw_lines(
         panels, path, caption=f"{caption}. {training['reason']}" if training["reason"] else caption
     )

@@ -76,8 +76,8 @@ class Expansion(WeightPath):
         enough = FOUND * max(1.0, float(third.flow.max(initial=0.0)))
         if not (np.isfinite(largest) and third.gradient <= enough):
             raise UncertifiedSolution(
-                f"the third term was not found: a gradient of {third.gradient:.1e} is left; "
-                "are some embeddings nearly dependent? fast_forward does not need it"
+                f"the third term did not converge (gradient {third.gradient:.1e}); some embeddings "
+                "may be nearly dependent; fast_forward does not need this term"
             )
         self.loss = course.loss
         self.edge = edge
@@ -296,5 +296,5 @@ def _node_scores(nodes: pa.Table, table: Float64, weights: Float64) -> Float64:
 
 
 def _log(step: float) -> float:
-    step = real_number(step, "step (the expansion speaks of large ones)", least=1)
+    step = real_number(step, "step (the expansion holds for large ones)", least=1)
     return float(np.log(step))

@@ -41,9 +41,7 @@ N_BATCHES = 24
 MANY = 1e6
 """Steps whose roundings may all go one way; those of more add up like a random walk."""
 
-UNSETTLED = (
-    "descent was still jumping to and fro, or the loss still too curved for it, when the warm-up ended"
-)
+UNSETTLED = "gradient descent still oscillated, or the loss was too curved for it, when the warm-up ended"
 LARGE = 100_000
 """Fewer entries in choice sets than this are not worth batches."""
 
@@ -185,7 +183,7 @@ def fast_forward(
     if components is not None:
         found = components
     elif isinstance(samples, ChoiceTable):
-        raise UnsupportedOption("a ChoiceTable does not tell how many samples there are: give components")
+        raise UnsupportedOption("a ChoiceTable does not record the number of samples; give components")
     else:
         found = find_components(extract_edges(samples))
     table = None if embeddings is None else check_embeddings(embeddings, found.edges.n_tokens)
@@ -239,7 +237,7 @@ class _OrthonormalFrame:
 
     loss: TrainingLoss
     n_tokens: int
-    outside: csc_array | None  # what of W(0) no sample speaks about
+    outside: csc_array | None  # the part of W(0) that no sample concerns
     unit: float = 1.0
     basis: None = None
 
@@ -258,7 +256,7 @@ class _EmbeddedFrame:
     loss: TrainingLoss
     basis: "Basis"
     table: Float64
-    outside: Float64  # what of W(0) training cannot move, shape (dim, dim)
+    outside: Float64  # the part of W(0) that training cannot move, shape (dim, dim)
 
     @property
     def unit(self) -> float:
@@ -359,9 +357,9 @@ def descend_by_definition(
 ) -> Float64:
     """W after ``n_steps`` of W ← W − η ∇L(W), shape (dim, dim).
 
-    L(W) = −(1/n) Σ ln(Σ_{t: x_t = y} a_t) with the attention a = softmax(X W x̄) and the query x̄, the last row
-    of X, over the realisable samples. All contexts side by side in numpy, short ones filled up with positions
-    of weight zero.
+    L(W) = −(1/n) Σ ln(Σ_{t: x_t = y} a_t) over the realisable samples, with the attention a = softmax(X W x̄)
+    and the query x̄, the last row of X. All contexts form one numpy array; short ones are padded with
+    positions of weight zero.
     """
     realisable = [(context, label) for context, label in samples if label in context]
     width = max(len(context) for context, _ in realisable)

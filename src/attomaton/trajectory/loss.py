@@ -76,7 +76,7 @@ def training_loss(samples: Samples | ChoiceTable, components: Components) -> Tra
     counted = np.bincount(edges["query"], edges["support"], edges.n_tokens)
     if not (is_node.all() and np.array_equal(compared, counted)):
         raise MismatchedParts(
-            "these samples and these components are not of one corpus; give the samples that the components "
+            "the samples and the components are from different corpora; give the samples that the components "
             "were found from, with no edges left out (min_support=1), or their choices from whole contexts, "
             "extract_choices(samples)"
         )

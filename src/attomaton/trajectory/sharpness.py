@@ -82,7 +82,7 @@ class StabilityEdge:
         if self.passed:
             return (
                 f"the step size {self.step_size:.6g} is beyond the edge of stability, 2/λ_max = "
-                f"{self.largest:.6g}: descent jumps to and fro for ever"
+                f"{self.largest:.6g}: gradient descent oscillates without end"
             )
         return f"the step size {self.step_size:.6g} is below the edge of stability, {self.largest:.6g}"
 

@@ -92,7 +92,7 @@ class WritingCoverage(Coverage):
     def _why_not(self) -> str:
         return (
             f"This head can learn nothing: none of the {self.n_read:,} samples has a label that a token of "
-            "its context writes. Take a longer window, or a map by which tokens of contexts write labels."
+            "its context writes. Use a longer window, or a map under which context tokens write labels."
         )
 
     def _reached(self) -> list[tuple[str, object]]:
@@ -102,9 +102,9 @@ class WritingCoverage(Coverage):
         ended = f"settled after {rounds} rounds" if settling.settled else f"not settled in {rounds}"
         return [
             ("label in the context (identity)", show_share(self.reach.identity)),
-            ("realisable (label written by a token of it)", show_share(self.realisable)),
-            ("of these, several keys write the label", show_share(share)),
-            *([("which of them is read (a local optimum)", ended)] if settling.n_several else []),
+            ("realisable (label written by a context token)", show_share(self.realisable)),
+            ("of these, written by several keys", show_share(share)),
+            *([("choice among these keys (a local optimum)", ended)] if settling.n_several else []),
         ]
 
 
@@ -234,8 +234,8 @@ class WritingAutomaton(Tabular, Attention):
     def __post_init__(self) -> None:
         if self.reads.n_tokens != self.writing.n_keys:
             raise MismatchedParts(
-                f"the automaton reads {self.reads.n_tokens} keys and {self.writing.n_keys} are written by; "
-                "give both of the same corpus"
+                f"the automaton reads {self.reads.n_tokens} keys and the map has {self.writing.n_keys}; "
+                "give both from the same corpus"
             )
 
     def __repr__(self) -> str:
@@ -246,7 +246,7 @@ class WritingAutomaton(Tabular, Attention):
         """Say where to ask for what an automaton has that copies what it reads."""
         if not name.startswith("_") and (hasattr(Automaton, name) or name in PARTS):
             raise AttributeError(
-                f"a head that writes other tokens than it reads has no {name}; ask for that of what it "
+                f"a head learned with a map of written tokens has no {name}; use that of the tokens it "
                 f"reads: .reads.{name}"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -312,8 +312,7 @@ class WritingAutomaton(Tabular, Attention):
         reached = samples.take(count_writers(self.writing.read(samples), self.writing) > 0)
         if not len(reached):
             raise InvalidSamples(
-                "no sample has a label that a token of its context writes; give samples of which at least "
-                "one has"
+                "no sample has a label that a token of its context writes; give at least one sample that has"
             )
         return count_all_tokens(reached)
 
@@ -342,12 +341,12 @@ class WritingAutomaton(Tabular, Attention):
         """Open a run folder of a head that writes; ``whole`` as in :meth:`Automaton.load`."""
         run = open_run(path)
         if WRITES not in run.run.records:
-            raise UnsupportedOption(f"the run in {path} writes what it reads; load it with Automaton.load")
+            raise UnsupportedOption(f"the run in {path} has no map of written tokens; use Automaton.load")
         return open_writing(run, whole=whole)
 
     def _ranking(self, query: int) -> Ranking:
         raise UnsupportedOption(
-            "a head that writes other tokens than it reads ranks what it reads; draw that: "
+            "a head learned with a map of written tokens ranks the tokens it reads; plot those: "
             f".reads.plot({query})"
         )
 
@@ -383,7 +382,7 @@ def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:
         words: Any = record["vocabulary"]
         own = run.vocabulary if words is None else Vocabulary.from_record(words)
         if own is not None and len(own) != writing.n_tokens:
-            raise MismatchedParts("writes.json has a vocabulary of another size than its table")
+            raise MismatchedParts("the vocabulary in writes.json differs in size from its table")
         facts = Reach(**record["reach"]), Settling(**record["settling"])
         window: Any = record["window"]
         window = None if window is None else whole_number(window, "window", least=1)

@@ -74,12 +74,12 @@ class Writing:
         rows: Any = np.asarray(self.table)
         if rows.ndim != 2 or not len(rows):
             raise MismatchedParts(
-                f"the table of what is written has the shape {rows.shape}; give (n_ways, n_tokens)"
+                f"the table of written tokens has shape {rows.shape}; give (n_ways, n_tokens)"
             )
         n_tokens = rows.shape[1]
         if rows.size > MAX_TOKENS:
             raise TokenOutOfRange(
-                f"{len(rows)} ways for {n_tokens:,} tokens are {rows.size:,} keys; attomaton numbers up to "
+                f"{len(rows)} ways for {n_tokens:,} tokens make {rows.size:,} keys; the limit is "
                 f"{MAX_TOKENS:,}: give fewer ways"
             )
         checked = [check_writes(row, n_tokens) for row in rows]
@@ -193,8 +193,8 @@ def check_named(writes: Any) -> Writes:
     """What a user asked for, if it can be one."""
     if isinstance(writes, str) and writes not in NAMED:
         raise UnsupportedOption(
-            f"writes is {show(writes)}; give {', '.join(NAMED[:-1])} or {NAMED[-1]}, what each token writes, "
-            "or a mapping of tokens to tokens"
+            f"writes is {show(writes)}; give {', '.join(NAMED[:-1])} or {NAMED[-1]}, an array of written "
+            "tokens, or a mapping of tokens to tokens"
         )
     return writes
 
@@ -210,10 +210,10 @@ def read_map(path: str) -> dict[str, str | int]:
             f"read ({reason}); give one of these names or a JSON file of token to token"
         ) from error
     except ValueError as error:
-        raise UnreadableSource(f"{path} is no JSON ({error}); write an object of token to token") from error
+        raise UnreadableSource(f"{path} is not JSON ({error}); write an object of token to token") from error
     pairs: dict[str, Any] = cast("dict[str, Any]", record) if isinstance(record, dict) else {"": None}
     if not all(isinstance(one, str | int) and not isinstance(one, bool) for one in pairs.values()):
-        raise UnreadableSource(f"{path} holds no map of tokens; write an object of token to token")
+        raise UnreadableSource(f"{path} is not a map of tokens; write an object of token to token")
     return pairs
 
 
@@ -264,7 +264,7 @@ def _number(writes: Mapping[Any, Any], vocabulary: Vocabulary | None) -> dict[in
     missing = [(read, written) for read, written in known.items() if written not in ids]
     if missing:
         raise UnknownToken(
-            f"{show(missing[0][0])} writes {show(missing[0][1])}, which the corpus never shows "
+            f"{show(missing[0][0])} writes {show(missing[0][1])}, which does not occur in the corpus "
             f"({len(missing)} such pairs); leave them out of the map"
         )
     return {ids[read]: ids[written] for read, written in known.items()}

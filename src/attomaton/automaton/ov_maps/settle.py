@@ -305,7 +305,7 @@ def settle(problem: WritingProblem, progress: Callable[[str], object]) -> tuple[
     size = problem.alone.n_tokens
     active = occurs(several.queries, size)
     for number in range(1, MOST_ROUNDS + 1):
-        progress(f"choosing what is read, round {number}")
+        progress(f"choosing the keys to read, round {number}")
         mask = active[several.queries]
         part = problem.take(active)
         solved = part.solve(chosen[mask])

@@ -126,7 +126,7 @@ def follow_flow(
     heights: Float64 = found.y.T
     if not found.success or not np.isfinite(heights).all():
         raise UncertifiedSolution(
-            "the flow of shares cannot be followed to its end in doubles; the odds differ by too many orders "
+            "the flow of shares cannot be followed to its end in float64; the odds differ by too many orders "
             "of magnitude, or there are too many tokens: give fewer tokens, or scores of fewer steps"
         )
     grown = np.exp(heights - heights.max(axis=1, keepdims=True))
@@ -244,7 +244,7 @@ class Limit:
         words = [f"ρ = 1 on {there} winner{'s' * (there > 1)} within {self.residual:.1e}"]
         if others:
             ties = int(self.ties.sum())
-            most = f"ρ = 1, too, on {ties} of" if ties else f"ρ ≤ 1 − {self.slack:.3g} on"
+            most = f"also ρ = 1 on {ties} of" if ties else f"ρ ≤ 1 − {self.slack:.3g} on"
             words.append(f"{most} {others} other{'s' * (others > 1)}")
         return ", ".join([*words, self._approach()])
 
@@ -252,14 +252,14 @@ class Limit:
         if self.certified:
             return f"shares near their limit like {'1/ln t' if self.slow else f't^{self.rate:.3g}'}"
         if self.neutral:
-            return "a whole range of shares stands still"
+            return "a whole range of shares is stationary"
         if not self.returns:
-            why = "some tokens that fade lead to no winner"
+            why = "some fading tokens lead to no winner"
         elif self.bend > BENT:
             why = "to second order some tokens with ρ = 1 grow"
         else:
             why = "the first and second order do not decide"
-        return f"the flow comes near, and that all shares nearby do is not proved: {why}"
+        return f"the flow comes near, but convergence from all nearby shares is not proved: {why}"
 
 
 def find_limit(odds: Float64, shares: Float64, allowed: Iterator[int] | None = None) -> Limit | None:

@@ -157,7 +157,7 @@ def _grow(levels: Float64, window: int) -> Iterator[tuple[Window, bool]]:
     for first in range(len(levels)):
         waiting: list[tuple[Window, Bool]] = [((first,), np.arange(len(levels)) > first)]
         while waiting:
-            path, allowed = waiting.pop()  # the places that no step of the path is drawn to
+            path, allowed = waiting.pop()  # positions that no step of the path is drawn to
             last, before = path[-1], levels[path[-1], list(path)]
             yield path, bool(last == first or _leads(before[0], before[1:]).all())
             if len(path) == window:
@@ -274,5 +274,5 @@ def _solve_absorption(
             probabilities[ends[frozenset(state)]] += visits[place]
     lost = (
         visits.min() < -LOST or abs(probabilities.sum() - 1) > LOST
-    )  # doubles cannot tell: it takes too long
+    )  # float64 cannot decide: it takes too long
     return None if lost or not np.isfinite(visits).all() else (probabilities, float(visits[moving].sum()))

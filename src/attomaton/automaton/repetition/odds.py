@@ -79,7 +79,7 @@ class Odds:
         there = np.ones(len(self.tokens), np.bool_) if present is None else present
         levels: Float64 = np.where(there, self.levels, -np.inf)
         top: Float64 = levels.max(axis=1, keepdims=True)
-        with np.errstate(invalid="ignore"):  # −∞ from −∞: no token of the row is known, and all are taken
+        with np.errstate(invalid="ignore"):  # −∞ − (−∞): no token of the row is known, so all are drawn
             taken: Bool = there & ((levels >= top - TIE) | (top == -np.inf))
         scores = np.where(taken, self.scores, -np.inf)
         return np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -99,8 +99,8 @@ def read_odds(layer: Layer, prompt: Context | None) -> tuple[Odds, Int64]:
     tokens, places = np.unique(ids, return_inverse=True)
     if len(tokens) > MOST_TOKENS:
         raise UnsupportedOption(
-            f"the prompt has {len(tokens):,} different tokens, and {MOST_TOKENS:,} are the most; give a "
-            "shorter one"
+            f"the prompt has {len(tokens):,} different tokens; at most {MOST_TOKENS:,} are supported: "
+            "give a shorter prompt"
         )
     levels, scores = _rank(given, tokens.astype(np.int32))
     return Odds(tokens.astype(np.int32), levels, scores, names), places.astype(np.int64)
@@ -141,8 +141,8 @@ def _check_table(given: Layer) -> Float64:
         table = np.empty((0, 0))
     if table.ndim != 2 or table.shape[0] != table.shape[1] or not table.size:
         raise MismatchedParts(
-            f"a layer of the type {type(given).__name__} is given; give an automaton, another attention, or "
-            "its odds as a square array, rows being queries"
+            f"a layer of type {type(given).__name__} is not supported; give an automaton, another attention, "
+            "or its odds as a square array whose rows are queries"
         )
     if not np.isfinite(table).all() or (table < 0).any():
         raise MismatchedParts("some odds are negative or not finite; odds are e^{score}")
@@ -211,7 +211,7 @@ class TextCounts(Tabular):
         """d ln n / d ln t of the mean counts from a length that was counted to the last, shape (K,)."""
         first = int(np.searchsorted(self.lengths, since))
         if first >= len(self.lengths) - 1 or self.lengths[first] != since:
-            raise UnsupportedOption(f"nothing was counted at the length {since:,} and after it; give another")
+            raise UnsupportedOption(f"length {since:,} was not counted, or is the last; give another")
         grown = np.log(self.mean[-1] / self.mean[first])
         return grown / np.log(self.lengths[-1] / self.lengths[first])
 
@@ -259,7 +259,7 @@ def check_lengths(lengths: Sequence[int], least: int) -> Int64:
     """Lengths at which to count, shape (n_marks,): whole, rising, none below that of the prompt."""
     given = [whole_number(one, "a length", least=least, most=MOST_STEPS) for one in lengths]
     if not given or given != sorted(set(given)):
-        raise UnsupportedOption("the lengths do not rise; give each once, the shortest first")
+        raise UnsupportedOption("the lengths do not increase; give each once, in ascending order")
     return np.array(given, np.int64)
 
 

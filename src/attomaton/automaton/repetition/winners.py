@@ -57,7 +57,7 @@ MOST_SHOWN = 20
 """Tokens of a limit that are printed."""
 
 NO_END = (
-    "their flow led to no limit up to t = e^10000, or could not be followed so far, or passes between limits"
+    "their flow led to no limit up to t = e^10000, could not be followed that far, or passes between limits"
 )
 """Why no limit is named for the prompt."""
 
@@ -151,9 +151,9 @@ class Winners(Tabular):
     def _blocks(self) -> list[Block]:
         blocks: list[Block] = [repr(self)]
         if not self.settled:
-            blocks.append(f"Where the prompt's own shares end is not known: {NO_END}.")
+            blocks.append(f"The limit of the prompt's own shares is not known: {NO_END}.")
         if self.unsettled:
-            blocks.append(f"{self.unsettled} of {self.n_starts} starts settled nowhere.")
+            blocks.append(f"{self.unsettled} of {self.n_starts} starts reached no limit.")
         for number, limit in enumerate(self.limits):
             best = np.lexsort((-limit.exponents, -limit.shares))[:MOST_SHOWN]
             rows = [
@@ -168,8 +168,8 @@ class Winners(Tabular):
         """The limit that the prompt's own shares lead to."""
         if not self.settled:
             raise UnsupportedOption(
-                f"no winner can be named, since where the prompt's shares end is not known: {NO_END}; look "
-                "at limits for where other starts end, and at shares_at"
+                f"no winner can be named, since the limit of the prompt's shares is not known: {NO_END}; "
+                "see .limits for other starts, and .shares_at"
             )
         return self.limits[0]
 
@@ -269,11 +269,11 @@ def _unpack(run: Run) -> tuple[Any, ...]:
     size, unknown = len(tokens), tuple(map(str, run.manifest["unknown"]))
     words: Any = run.records.get("vocabulary")
     vocabulary = read_vocabulary(run.records, 0 if words is None else len(words["tokens"]))
-    check_ids(prompt, size, "a place of the prompt")
+    check_ids(prompt, size, "a position of the prompt")
     check_ids(tokens, MAX_TOKENS if vocabulary is None else len(vocabulary) + len(unknown), "a token")
     square = levels.shape == scores.shape == (size, size)
     if not square or shares.ndim != 2 or shares.shape[1] != size or not len(prompt):
-        raise ValueError("odds, prompt and shares are of different tokens")
+        raise ValueError("odds, prompt and shares have different tokens")
     odds = Odds(tokens, levels, scores, Names(vocabulary, unknown))
     limits = tuple(judge_limit(odds.among(), row) for row in shares)
     return odds, prompt, limits, *(run.manifest[name] for name in COUNTS)

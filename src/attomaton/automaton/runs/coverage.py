@@ -105,10 +105,10 @@ class Coverage(Tabular):
     def _why_not(self) -> str:
         return (
             f"This theory does not apply: none of the {self.n_read:,} samples has its label in its context. "
-            "Here the answer is always read off a token of the context, so every such label has probability "
-            "0 whatever is learned, and there are no priorities to find. If the labels stand further back, "
-            "take a longer window. If they are never repeated, the second theory applies, whose decoder is "
-            "learned too: attomaton scan-snap CORPUS, or attomaton.theories.scansnap.survey in Python."
+            "Attention can retrieve only tokens of the context, so such labels have probability 0 whatever "
+            "is learned, and there are no priorities to find. If the labels occur further back, use a longer "
+            "window. If they are never repeated, use the second theory, which also learns the decoder: "
+            "attomaton scan-snap CORPUS, or attomaton.theories.scansnap.survey in Python."
         )
 
     def _blocks(self) -> list[Block]:
@@ -118,7 +118,7 @@ class Coverage(Tabular):
             *self._reached(),
             ("queries (last tokens of contexts)", f"{self.n_queries:,}"),
             ("edges (one token beat another)", f"{self.n_edges:,}"),
-            ("components (tokens that tie, or one)", f"{self.n_components:,}"),
+            ("components (one token, or tokens that tie)", f"{self.n_components:,}"),
             ("queries with a component larger than one", show_share(self.tied_queries)),
             ("hard side (which component wins)", _proof(self.hard, f"gap {self.hard['gap']:.1e}")),
             ("soft side (the odds inside it)", _proof(self.soft, f"gradient {gradient:.1e}")),
@@ -127,7 +127,7 @@ class Coverage(Tabular):
         if self.note:
             blocks.append(Signal(self.note, good=False))
         elif not self.n_edges:
-            blocks.append("No edges: no context holds its label beside another token. Try a longer window.")
+            blocks.append("No edges: no context contains its label and another token. Try a longer window.")
         if self.largest:
             largest = [
                 (one.query_text, one.size, " ".join(one.texts) + " …" * (one.size > len(one.texts)))

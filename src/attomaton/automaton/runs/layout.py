@@ -196,12 +196,12 @@ def check_rows(tables: Mapping[str, pa.Table], rising: Int64, counts: Mapping[st
     for name, table in tables.items():
         check_table(table, SCHEMAS[name], f"one of the parts of {name}")
         if not np.array_equal(column(table, "query"), np.repeat(queries, counts[name][rising])):
-            raise MismatchedParts(f"the parts of {name} are of other queries than the index says")
+            raise MismatchedParts(f"the queries in the parts of {name} differ from the index")
     if "nodes" in tables:
         rows = counts["nodes"][rising]
         found = _count_components(column(tables["nodes"], "component"), rows)
         if not np.array_equal(found, counts["components"][rising]):
-            raise MismatchedParts("the parts of nodes have other components than the index says")
+            raise MismatchedParts("the components in the parts of nodes differ from the index")
 
 
 def _count_components(number: Int32, rows: Int64) -> Int64:

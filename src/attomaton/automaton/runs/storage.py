@@ -178,7 +178,7 @@ def _named(files: str) -> Generator[None]:
 def _numbers(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
     """What the manifest says, if all of it is there, of these types and finite."""
     if record.keys() != kinds.keys():
-        raise ValueError(f"manifest.json should give {', '.join(kinds)}")
+        raise ValueError(f"manifest.json needs {', '.join(kinds)}")
     for name, kind in kinds.items():
         value = record[name]
         whole = isinstance(value, int) and not isinstance(value, bool)

@@ -150,13 +150,13 @@ class StoredRun:
         check_table(piece, layout.SCHEMAS[name], f"one of the parts of {name}")
         query = column(piece, "query")
         if not np.isin(query, block).all():
-            raise MismatchedParts(f"the parts of {name} are of other queries than the index says")
+            raise MismatchedParts(f"the queries in the parts of {name} differ from the index")
         numbered = {"nodes": ("component",), "order": ("above", "below")}.get(name, ())
         named = {"nodes": ("token",), "edges": ("winner", "loser"), "choices": ("winner",)}.get(name, ())
         for one in numbered:
             number = column(piece, one)
             if ((number < 0) | (number >= self.counts["components"][query])).any():
-                raise MismatchedParts(f"the parts of {name} have other components than the index says")
+                raise MismatchedParts(f"the components in the parts of {name} differ from the index")
         for one in named:
             check_ids(column(piece, one), self.n_tokens, f"{one} in the parts of {name}")
         if name == "edges":
@@ -239,7 +239,7 @@ def open_run(path: str | Place) -> StoredRun:
     with explained_run(run.place):
         n_tokens = run.manifest["n_tokens"]
         if not isinstance(n_tokens, int) or not 0 <= n_tokens <= MAX_TOKENS:
-            raise MismatchedParts(f"manifest.json gives no whole number up to {MAX_TOKENS:,} as n_tokens")
+            raise MismatchedParts(f"n_tokens in manifest.json is not a whole number up to {MAX_TOKENS:,}")
         vocabulary = read_vocabulary(run.records, n_tokens)
         storage.read_proofs(run.manifest)
         counts = layout.check_index(run.tables[storage.INDEX], n_tokens)
@@ -251,7 +251,7 @@ def _open_tables(run: Run, counts: dict[str, Int64]) -> dict[str, PartedTable]:
     n_tokens = len(counts["nodes"])
     rises = len(borders) > 1 and borders[0] == 0 and borders[-1] == n_tokens
     if not rises or (n_tokens and (np.diff(borders) <= 0).any()):
-        raise MismatchedParts("manifest.json says wrongly where the parts begin")
+        raise MismatchedParts("manifest.json has the wrong starts of the parts")
     place = run.place or Path()
 
     def entries(name: str) -> list[dict[str, Any]]:

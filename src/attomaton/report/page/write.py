@@ -136,8 +136,8 @@ def _check_shown(about: Mapping[str, Any], folder: Path) -> None:
         to_json(about).encode()
     except (ValueError, RecursionError) as error:
         raise CorruptRun(
-            f"the manifest, the training or the verdicts of {folder}, or the audit of heads, hold what no "
-            f"page can show ({error}); write the run, or the audit, again"
+            f"the manifest, training or verdicts of {folder}, or the audit of heads, have values that the "
+            f"page cannot show ({error}); write the run, or the audit, again"
         ) from error
 
 

@@ -67,7 +67,7 @@ def begin(
     check_options(options)
     if isinstance(corpus, Samples):
         raise UnsupportedOption(
-            "the corpus is samples, which have lost the order of their texts; give the documents themselves"
+            "the corpus holds samples, which lack the order of their texts; give the documents instead"
         )
     window = whole_number(options.get("window", WINDOW), "window", least=1)
     if most_frequent is not None:

@@ -55,7 +55,7 @@ def _table(run: Run, name: str, size: int) -> Any:
     check_offsets(offsets, len(columns), f"offsets of {name}")
     check_ids(columns, size, f"a column of {name}")
     if len(offsets) != size + 1 or len(given) != len(columns):
-        raise ValueError(f"{name} has other sizes than it should")
+        raise ValueError(f"the sizes in {name} are inconsistent")
     if name == "counts":
         values: Any = check_int64(given, name)
         check_counts(values, 1, name)
@@ -381,15 +381,13 @@ class Beginning(Tabular):
     def _id_of(self, query: Any) -> int:
         if isinstance(query, str):
             if self.vocabulary is None:
-                raise UnknownToken(f"the corpus has ids and no vocabulary; give the id of {query!r}")
+                raise UnknownToken(f"the corpus has no vocabulary, only ids; give the id of {query!r}")
             number = int(self.vocabulary.lookup([query])[0])
         else:
             number = whole_number(query, "query", least=0)
         known = number < self.statistics.n_tokens
         if not known or self.statistics.counts.indptr[number] == self.statistics.counts.indptr[number + 1]:
-            raise UnknownToken(
-                f"{query!r} is at no position of a sequence, so it looks at nothing; see .queries"
-            )
+            raise UnknownToken(f"{query!r} occurs in no sequence, so it attends to nothing; see .queries")
         return number
 
     def _table(self) -> pa.Table:

@@ -121,7 +121,7 @@ class Statistics:
     def _dense(self, table: Any) -> Float64:
         if self.n_tokens > DENSE_TOKENS:
             raise UnsupportedOption(
-                f"a table of all pairs of {self.n_tokens:,} tokens is not made; read the sparse .counts, "
+                f"a table of all pairs of {self.n_tokens:,} tokens is too large; read the sparse .counts, "
                 f".smoothed and .looks, or begin with most_frequent={DENSE_TOKENS - 1}"
             )
         return np.asarray(table.toarray(), np.float64)
@@ -163,8 +163,8 @@ def add_statistics(cutting: Cutting, add_up: AddUp, announce: Callable[[str], ob
     n_documents, n_read, n_labels, n_sequences = (read.get(key, 0) for key in range(len(READ)))
     if not n_sequences:
         raise UnreadableSource(
-            f"no document has {cutting.window + 1:,} tokens, which a sequence of window {cutting.window:,} "
-            "and its next tokens take; give a smaller window, or longer documents"
+            f"no document has the {cutting.window + 1:,} tokens that a sequence of window {cutting.window:,} "
+            "and its next tokens need; give a smaller window, or longer documents"
         )
     counts = _matrix(first["bigrams"].keys, first["bigrams"].counts, cutting.n_tokens)
     smoothed = _matrix(first["contexts"].keys, first["contexts"].numbers, cutting.n_tokens)

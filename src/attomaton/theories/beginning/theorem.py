@@ -101,7 +101,7 @@ class Setting:
                 (self.n_tokens, SMALLEST_VOCABULARY, "the vocabulary needs"),
             ]
             return tuple(
-                f"{text} {least} tokens, and here are {size:,}"
+                f"{text} at least {least} tokens, not {size:,}"
                 for size, least, text in needed
                 if size < least
             )

@@ -183,7 +183,7 @@ def follow(levels: Levels, steps: Sequence[int], step_size: float, *, exact: int
     if largest >= EDGE:
         raise UnsupportedOption(
             f"step_size is {step_size:g}, and {step_size:g} times the share of the most frequent context is "
-            f"{largest:.3g}; from {EDGE:g} on gradient descent is unstable: give at most "
+            f"{largest:.3g}; at {EDGE:g} or above, gradient descent is unstable: give at most "
             f"{EDGE * step_size / largest:.3g}"
         )
     parts = [_Mover(part, step_size).follow(steps, exact) for part in _cut(levels)]
@@ -231,9 +231,8 @@ class _Mover:
                         continue
                     if now > max(exact, PATIENCE):
                         raise UnsupportedOption(
-                            f"after {now:,} steps of size {self._step_size:g} logits still swing back and "
-                            "forth, as they do where gradient descent is nearly unstable; give a smaller "
-                            "step_size"
+                            f"after {now:,} steps of size {self._step_size:g} logits still oscillate, as "
+                            "they do where gradient descent is nearly unstable; give a smaller step_size"
                         )
                 length = 2.0 * ORDER
                 for _ in range(min(max(ORDER, now // 8), step - now)):

@@ -83,7 +83,7 @@ def train_decoder(
     """
     records = tuple(whole_number(step, "a step", least=0) for step in steps)
     if not records or list(records) != sorted(set(records)):
-        raise UnsupportedOption("the steps at which to record do not rise; give at least one, sorted")
+        raise UnsupportedOption("the steps to record do not increase; give at least one, in ascending order")
     step_size = real_number(step_size, "step_size", above=0)
     table = None if features is None else check_features(features, len(supports))
     law = law_of(supports)
@@ -103,14 +103,14 @@ def check_features(features: object, n_rows: int, what: str = "contexts") -> Flo
     """Features as a table of finite numbers with a row for each context, or whatever there are."""
     table = np.asarray(features)
     if table.ndim != 2 or table.dtype.kind not in "fiu" or not table.shape[1]:
-        raise UnsupportedOption("features is no table of numbers; give an array with a row for each")
+        raise UnsupportedOption("features is not a table of numbers; give an array with one row each")
     if len(table) != n_rows:
         raise MismatchedParts(
-            f"features has {len(table):,} rows, and there are {n_rows:,} {what}; give a row for each"
+            f"features has {len(table):,} rows, but there are {n_rows:,} {what}; give one row each"
         )
     table = table.astype(np.float64)
     if not np.isfinite(table).all():
-        raise UnsupportedOption("features holds numbers that are not finite; give finite ones")
+        raise UnsupportedOption("features has values that are not finite; give finite ones")
     return table
 
 

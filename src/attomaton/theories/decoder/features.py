@@ -105,8 +105,8 @@ class Compatibility:
         """Whether one W has all log-odds; raises ``UncertifiedSolution`` where that is not proved."""
         if not self.decided:
             raise UncertifiedSolution(
-                f"the features are too nearly dependent to tell whether the log-odds can be met: they miss "
-                f"by {self.miss:.1e}, and the contradiction is balanced to {self.balance:.1e} only"
+                f"the features are too nearly dependent to decide whether the log-odds can be met: they miss "
+                f"by {self.miss:.1e}, and the contradiction is balanced only to {self.balance:.1e}"
             )
         return self.met
 
@@ -412,8 +412,8 @@ class EmbeddedLimit(Printed):
         if np.linalg.norm(left) > ROUNDED * np.linalg.norm(given):
             raise UncertifiedSolution(
                 f"{int(members.sum()):,} tokens have the largest growing score for these features, or are "
-                f"nearer to it than W^mm is proved ({self._error:.1e} times the features' length), and no "
-                "contexts of the corpus tell how they share the limit; give features farther from a border"
+                f"closer to it than the error of W^mm ({self._error:.1e} times the features' length), and "
+                "no context of the corpus determines their shares; give features farther from a border"
             )
         return members, parts @ self.solved.scores[rows]
 
@@ -483,8 +483,8 @@ class EmbeddedLimit(Printed):
         facts = [
             ("separable", f"{apart} (Farkas residual {separation.residual:.1e})"),
             ("compatible", f"{odds} (missed by {found.miss:.1e})"),
-            ("entropy", f"{self.entropy:.6g} nats by position"),
-            ("loss", f"ends at {self.loss:.6g}"),
+            ("entropy", f"{self.entropy:.6g} nats per position"),
+            ("loss", f"converges to {self.loss:.6g}"),
             ("excess", f"{self.squared_norm:.6g} / (η t) after many steps t of size η"),
         ]
         return [repr(self), Grid("Where it ends", ["", ""], facts)]
@@ -516,7 +516,7 @@ def solve_decoder(
     n_pairs = len(supports) * supports.n_tokens
     if n_pairs > MOST_PAIRS:
         raise UnsupportedOption(
-            f"{len(supports):,} contexts and {supports.n_tokens:,} tokens are {n_pairs:,} pairs, and "
+            f"{len(supports):,} contexts and {supports.n_tokens:,} tokens make {n_pairs:,} pairs; at most "
             f"{MOST_PAIRS:,} can be solved with given features; give fewer contexts, or fewer tokens with "
             "most_frequent"
         )

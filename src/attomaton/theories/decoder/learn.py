@@ -91,14 +91,14 @@ def add_supports(
     if n_tokens ** (width + 1) > MOST_KEYS:
         most = max(n for n in range(1, 65) if n_tokens**n <= MOST_KEYS)
         raise UnsupportedOption(
-            f"{width + 1}-grams of {n_tokens:,} tokens have no number of 64 bits; give at most "
+            f"{width + 1}-grams of {n_tokens:,} tokens do not fit in 64 bits; give at most "
             f"'ngram:{most}', or fewer tokens (most_frequent)"
         )
     sums = add_up(CountNext(width, n_tokens, frequent))
     counted = dict(zip(sums["read"].keys.tolist(), sums["read"].counts.tolist(), strict=True))
     if not len(sums["pairs"]):
         raise UnreadableSource(
-            f"no document has {width + 1:,} tokens, which a context and its next token take; give longer "
+            f"no document has the {width + 1:,} tokens that a context and its next token need; give longer "
             "documents, or shorter contexts"
         )
     read = Read(*(counted.get(key, 0) for key in range(3)))
@@ -205,12 +205,12 @@ def _check(corpus: Any, options: DecoderOptions) -> tuple[ReadingOptions, int | 
     given: dict[str, Any] = dict(options)
     most_frequent = given.pop("most_frequent", None)
     if "window" in given:
-        raise UnsupportedOption("a decoder has no window; its contexts are as long as 'ngram:3' says")
+        raise UnsupportedOption("a decoder has no window; set the length of its contexts with 'ngram:3'")
     reading = cast("ReadingOptions", given)
     check_options(reading)
     if isinstance(corpus, Samples):
         raise UnsupportedOption(
-            "the corpus is samples, which have lost the order of their texts; give the documents themselves"
+            "the corpus holds samples, which lack the order of their texts; give the documents instead"
         )
     if most_frequent is not None:
         most_frequent = whole_number(most_frequent, "most_frequent", least=1)
@@ -222,9 +222,7 @@ def _embed(
 ) -> EmbeddedLimit:
     """The limit of contexts that are given by features."""
     if not isinstance(tokens, Piece):
-        raise UnsupportedOption(
-            "features are for a corpus in memory; give the documents, and engine='memory'"
-        )
+        raise UnsupportedOption("features need a corpus in memory; give the documents, and engine='memory'")
     ids = tokens.ids if frequent is None else frequent.ids[tokens.ids]
     first = np.zeros(len(ids) + 1, bool)
     first[tokens.documents[:-1]] = True

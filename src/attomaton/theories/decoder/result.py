@@ -46,7 +46,7 @@ def unpack(run: Run) -> tuple[Supports, Read, Vocabulary | None]:
     contexts = flat.reshape(len(offsets) - 1, width)
     supports = Supports(contexts.astype(np.int32), offsets, run.arrays["tokens"], run.arrays["counts"], size)
     if (contexts != supports.contexts).any():
-        raise ValueError("contexts are no token ids")
+        raise ValueError("contexts are not token ids")
     read = Read(*(check_size(run.manifest[name], MOST, name) for name in READ))
     return supports, read, read_vocabulary(run.records, size)
 
@@ -186,7 +186,7 @@ class DecoderLimit(Tabular):
         size = self.supports.n_tokens * len(self.supports)
         if size > LARGEST_WEIGHTS:
             raise UnsupportedOption(
-                f"W has {size:,} entries, too many for a table; ask .logits_at(context, step) or .at(step)"
+                f"W has {size:,} entries, too many for a table; use .logits_at(context, step) or .at(step)"
             )
         return self.at(step, step_size).weights
 
@@ -208,7 +208,7 @@ class DecoderLimit(Tabular):
         given = np.asarray(steps, object)
         rising = [whole_number(step, "step", least=0) for step in given.ravel().tolist()]
         if rising != sorted(rising):
-            raise UnsupportedOption("the steps do not rise; sort them")
+            raise UnsupportedOption("the steps do not increase; sort them")
         step_size = real_number(step_size, "step_size", above=0)
         excesses = [moment.excess for moment in follow(self._levels, rising, step_size)]
         return np.array(excesses).reshape(given.shape)
@@ -275,9 +275,9 @@ class DecoderLimit(Tabular):
         inside = (supports.sizes * supports.totals).sum() / supports.n_positions
         facts = [
             ("contexts", f"{len(supports):,}, with {len(supports.tokens):,} different next tokens in all"),
-            ("support", f"{inside:,.1f} of {supports.n_tokens:,} tokens, in the mean over positions"),
+            ("support", f"{inside:,.1f} of {supports.n_tokens:,} tokens, averaged over positions"),
             ("coverage", f"{supports.n_positions:,} of {self.n_labels:,} labels"),
-            ("entropy", f"{self.entropy:.6g} nats by position, where the loss ends"),
+            ("entropy", f"{self.entropy:.6g} nats per position, the limit of the loss"),
             ("excess", f"{self.squared_norm:.6g} / (η t) after many steps t of size η"),
         ]
         rows = [

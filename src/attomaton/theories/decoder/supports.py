@@ -98,7 +98,7 @@ class Supports(Tabular):
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens")
         contexts = np.asarray(self.contexts)
         if contexts.ndim != 2 or contexts.dtype.kind not in "iu":
-            raise MismatchedParts(f"contexts is no table of token ids with a row for each context; {MEND}")
+            raise MismatchedParts(f"contexts is not a table of token ids with one row per context; {MEND}")
         check_ids(contexts.ravel(), size, "a token of a context")
         offsets, tokens = check_int64(self.offsets, "offsets"), check_int64(self.tokens, "tokens")
         counts = check_int64(self.counts, "counts")
@@ -110,7 +110,7 @@ class Supports(Tabular):
             raise MismatchedParts(f"each context needs a support of at least one token; {MEND}")
         row = rows_of(offsets)
         if ((np.diff(tokens) <= 0) & (np.diff(row) == 0)).any():
-            raise MismatchedParts(f"the tokens of a support do not rise; {MEND}")
+            raise MismatchedParts(f"the tokens of a support do not increase; {MEND}")
         contexts = contexts.astype(np.int32)
         keep_checked(self, contexts=contexts, offsets=offsets, tokens=tokens, counts=counts, n_tokens=size)
 

@@ -35,11 +35,11 @@ def ask(context: Any, supports: Supports, vocabulary: Vocabulary | None) -> Deco
     if len(ids) < width:
         raise EmptyContext(
             f"the context has {len(ids):,} token{'s' * (len(ids) != 1)}, and this decoder looks at the last "
-            f"{width:,}; give a longer one"
+            f"{width:,}; give a longer context"
         )
     last = ids[-width:]
     if vocabulary is not None and vocabulary.tokens[-1] == REST:
-        last = np.minimum(last, size - 1)  # words that became one token in learning
+        last = np.minimum(last, size - 1)  # words that learning merged into one token
     return DecoderRequest(" ".join(map(names, last.tolist())), supports.find(last))
 
 
@@ -113,17 +113,17 @@ class DecoderExplanation(Printed):
         """What the limit does here, in words."""
         if not self.support:
             return (
-                f"{self.context!r} never stands before a token, so its weights stay 0 and all "
+                f"{self.context!r} never precedes a token, so its weights stay 0 and all "
                 f"{self.n_tokens:,} tokens keep the same probability."
             )
         times = "once" if self.positions == 1 else f"{self.positions:,} times"
         begin = f"After {self.context!r}, seen {times}, {self.support:,} of {self.n_tokens:,} tokens follow"
         if self.support == self.n_tokens:
-            return f"{begin}, so that nothing grows: logits end at the log-odds of the corpus."
+            return f"{begin}, so no logit diverges: logits converge to the log-odds of the corpus."
         others = f"{self.alike:,} other context{'s have' if self.alike > 1 else ' has'}"
         shared = f"{others if self.alike else 'No other context has'} this support."
         return (
-            f"{begin}. Their logits grow away from all others by ln t, and inside the support they differ by "
+            f"{begin}. Their logits grow away from all others by ln t; inside the support they differ by "
             f"log-odds that stay finite. {shared}"
         )
 

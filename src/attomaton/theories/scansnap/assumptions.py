@@ -129,15 +129,15 @@ def check_assumptions(
             several,
             0.0,
             several == 0.0,
-            "share of the sequences whose label also follows another query; what predicts it there is pulled "
-            "up here, distinct or not",
+            "share of the sequences whose label also follows another query; tokens that predict it there are "
+            "raised here, distinct or not",
         ),
         Assumption(
             "distinct tokens",
             distinct,
             0.5,
             distinct >= 0.5,
-            "share of the keys that are tokens of one class only; the laws of growth speak of those",
+            "share of the keys that are tokens of one class only; the laws of growth apply to those",
         ),
     )
 

@@ -190,7 +190,7 @@ def measure_gain(flow: LayerFlow) -> Float64:
     [0.5, 3.7, 0.08]
     """
     if not flow.head.trains_decoder:
-        raise UnsupportedOption(f"the gain is that of a learned decoder, and {flow.head} has none")
+        raise UnsupportedOption(f"the gain needs a learned decoder, and {flow.head} has none")
     answer, n_tokens = flow.reduced.label_of, flow.reduced.classes.n_tokens
     along = zip(flow.attention(), flow.decoder, strict=True)
     decoded = [decode(weights, decoder, answer, n_tokens) for weights, decoder in along]
@@ -208,7 +208,7 @@ def find_turn(times: ArrayLike, gain: ArrayLike) -> float:
     place, value = np.asarray(times, np.float64), np.asarray(gain, np.float64)
     top = int(value.argmax())
     if top in (0, len(value) - 1):
-        raise UnsupportedOption("the gain is largest at an end of the times given; look further")
+        raise UnsupportedOption("the gain is largest at the first or last time; give a wider range")
     near = slice(top - 1, top + 2)
     fitted: Float64 = _numpy.polyfit(place[near] - place[top], value[near], 2)
     return float(place[top] - fitted[1] / (2 * fitted[0]))
@@ -235,7 +235,7 @@ def find_snap(times: ArrayLike, growth: ArrayLike, turn: float) -> float:
     half = float(_numpy.interp(np.log(turn / 2), clock, steepness)) / 2
     below = np.flatnonzero((steepness < half) & (clock > np.log(turn / 2)))
     if not len(below):
-        raise UnsupportedOption("growth has not slowed to half within the times given; look further")
+        raise UnsupportedOption("growth does not slow to half within the given times; give later times")
     last = int(below[0])
     around = slice(last - 1, last + 1)
     place: float = _numpy.interp(-half, -steepness[around], clock[around])

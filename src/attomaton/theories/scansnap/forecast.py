@@ -107,7 +107,7 @@ def _pull(
 ) -> tuple[Int64, Float64]:
     own = np.flatnonzero(classes.queries == query)
     if not len(own):
-        raise UnknownToken(f"token {query} is the query of no class; see .queries")
+        raise UnknownToken(f"token {query} is not the query of a class; see .queries")
     tokens: list[Int64] = []
     pulls: list[Float64] = []
     sizes: list[Float64] = []

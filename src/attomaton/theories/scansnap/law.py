@@ -67,7 +67,7 @@ def follow(
     def slope_at(_: float, state: Float64) -> Float64:
         if most_slopes is not None and next(taken) > most_slopes:
             raise UncertifiedSolution(
-                f"the flow was not followed to t = {grid[-1]:g} in {most_slopes:,} slopes; change the rates"
+                f"the flow did not reach t = {grid[-1]:g} in {most_slopes:,} evaluations; change the rates"
             )
         return slope(state)
 
@@ -153,7 +153,7 @@ def solve_exponent(clock: ArrayLike, n_tokens: int) -> Float64:
     """
     target = np.asarray(clock, np.float64)
     if not (np.isfinite(target) & (target >= 0)).all():
-        raise UnsupportedOption("time starts at 0; give finite times from there on")
+        raise UnsupportedOption("times must be finite and at least 0")
     size = float(whole_number(n_tokens, "n_tokens", least=2))
     root = np.minimum(target * size / (size - 1), np.log1p(size * target))
     for _ in range(100):

@@ -89,7 +89,7 @@ def follow_attention(
     until = real_number(until, "until", above=0)
     if not can_follow(classes):
         raise UnsupportedOption(
-            f"{classes} is too large to follow Y and Z exactly; see forecast_queries, which is not"
+            f"{classes} is too large to follow Y and Z exactly; use forecast_queries, which has no such limit"
         )
     flow = solve_flow(classes, rates, [until], growth=False, rtol=1e-7, atol=1e-9, most_slopes=most_slopes)
     reduced, end = flow.reduced, flow.scores[-1]
@@ -285,11 +285,11 @@ class Survey(Tabular):
                 distinct,
             ),
             "t₀: the step by which the query's most frequent class is learned and its attention slows.",
-            f"{raised:.0%} of these distinct tokens are raised at the start of training; where all that the "
-            "theory assumes holds, all are."
+            f"{raised:.0%} of these distinct tokens are raised at the start of training; if all "
+            "assumptions of the theory hold, all are."
             if n_distinct
-            else "No token is distinct: each stands before several labels of its query. The order of fading "
-            "says nothing then; the next table needs no distinct tokens.",
+            else "No token is distinct: each precedes several labels of its query. The order of fading then "
+            "carries no information; the next table needs no distinct tokens.",
             Grid(
                 "Where attention moves first, for long contexts",
                 ["query", "lowered first", "raised first"],

@@ -85,7 +85,7 @@ class EmbeddedFlow:
 
     def _check(self, values: Float64) -> Float64:
         """One number for each coordinate."""
-        return check_floats(values, self.losers.directions.shape[1:], "the place of a flow", finite=False)
+        return check_floats(values, self.losers.directions.shape[1:], "the state of a flow", finite=False)
 
     def lengths(self, move: Float64) -> Float64:
         """The length of a change, shape (1,)."""

@@ -89,8 +89,8 @@ class Wholes(NamedTuple):
 
     component: Array  # int64 (n_alternatives,): the components of a query are consecutive numbers
     size: Array  # int64 (n_components,)
-    crossing: Array  # float64 room: what crosses the border of each component
-    diagonal: Array  # float64 room: curvature along each whole component
+    crossing: Array  # float64 work space: what crosses the border of each component
+    diagonal: Array  # float64 work space: curvature along each whole component
     sums: Array  # float64 room
 
 
@@ -264,7 +264,7 @@ class OrthonormalFlow:
 
     def _check(self, values: Float64) -> Float64:
         """One number for each score: compiled code would read beyond fewer."""
-        return check_floats(values, (len(self.groups.place),), "the place of a flow", finite=False)
+        return check_floats(values, (len(self.groups.place),), "the state of a flow", finite=False)
 
     def lengths(self, move: Float64) -> Float64:
         """The length of a change of each query's scores, shape (n_queries,)."""
@@ -298,8 +298,8 @@ def _check_wholes(problem: LuceProblem, component: Int64) -> None:
     sorted_queries = bool((np.diff(query) >= 0).all())
     if not (sorted_queries and (lowest == component[first]).all() and (lowest[1:] > highest[:-1]).all()):
         raise MismatchedParts(
-            "these choices and these components are not of one corpus: a query's components are not "
-            "numbered by their first tokens; give what find_components and extract_choices made"
+            "these choices and components are from different corpora: a query's components are not numbered "
+            "by their first tokens; give results of find_components and extract_choices"
         )
 
 

@@ -73,7 +73,7 @@ def integrate(
             if shorter < SMALLEST_WIDTH:
                 raise UncertifiedSolution(
                     f"gradient flow could not be followed beyond step {state.step:.3g} with rtol={rtol:.0e}; "
-                    "end earlier, take a larger rtol, or a smaller step_size if plain descent itself jumps"
+                    "end earlier, use a larger rtol, or use a smaller step_size if descent itself oscillates"
                 )
             state = FlowState(state.step, state.place, state.error, shorter)
             continue
@@ -233,7 +233,7 @@ class Track:
 
     def _follow(self, state: FlowState, to: float) -> FlowState:
         """The state at a step, with what the correction will leave out, and without hope beyond the edge."""
-        if np.isinf(state.error).all():  # where the last plain step was is as good as any other place
+        if np.isinf(state.error).all():  # the point after the last plain step is as good as any
             return replace(state, step=to)
         pull, left_out, stable = self._pull(state), np.zeros_like(state.error), np.isfinite(state.error)
         for later in integrate(self._flow, state, to, step_size=self._step_size, rtol=self._rtol):
