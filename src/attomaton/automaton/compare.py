@@ -237,7 +237,7 @@ class _Side:
         return np.where(self._keys[row] == keys, self._support[row], 0)
 
     def relate(self, query: Int32, one: Int32, other: Int32, n_shared: int) -> Int64:
-        """Relation of ``one`` to ``other`` under the query, as an index of ``RELATIONS``, shape (n_pairs,)."""
+        """Relation of ``one`` to ``other`` under a query, as an index of ``RELATIONS``, shape (n_pairs,)."""
         own = np.full(n_shared, self._components.edges.n_tokens)  # beyond the vocabulary: not a node
         own[self._shared] = np.arange(len(self._shared))
         first, is_node = self._components.rows(own[query], own[one])

@@ -392,7 +392,7 @@ def explain_answer(
         context=tuple(answer.bags.samples.values.tolist()),
         rule=_rule(answer, len(retrieved), bool(others)),
         retrieved=tuple(present[number] for number in retrieved),
-        probabilities=answer.probabilities(),
+        probabilities=answer.distribution(),
         beaten=tuple(beaten),
         incomparable=tuple(present[number] for number in others),
         unseen=tuple(tokens[~seen].tolist()),

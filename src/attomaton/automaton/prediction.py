@@ -44,7 +44,7 @@ class BatchPrediction(Tabular):
     ([1.0, 0.0, 0.5], [False, False, True])
     >>> [part.tolist() for part in prediction.most_likely()]
     [[0, 1, 2], [0, 1, 0]]
-    >>> auto.predict_samples(at.Samples.from_lists([[0, 1]], [0])).probabilities()
+    >>> auto.predict_samples(at.Samples.from_lists([[0, 1]], [0])).distribution()
     {0: 0.5, 1: 0.5}
     """
 
@@ -72,7 +72,7 @@ class BatchPrediction(Tabular):
         """Which samples have no node of their query's graph, and so are backed off, shape (n_samples,)."""
         return ~occurs(self.bags.sample[self.seen], self.n_samples)
 
-    def probabilities(self) -> dict[int, float]:
+    def distribution(self) -> dict[int, float]:
         """Token → probability, for tokens with positive probability; for a batch of one context."""
         taken = self.probabilities > 0
         return dict(zip(self.bags.token[taken].tolist(), self.probabilities[taken].tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""The training loss over whole contexts, as a function of the scores that a corpus speaks about."""
+"""The training loss over whole contexts, as a function of the scores that a corpus concerns."""
 
 from dataclasses import dataclass
 
@@ -15,16 +15,16 @@ from attomaton.solvers.soft.likelihood import LuceProblem, context_problem
 
 @dataclass(frozen=True, eq=False)
 class TrainingLoss:
-    """L(s) = (1/n) Σ −ln p(label), one score for each (query, token) pair.
+    """L(s) = (1/n) Σ −ln p(label), one score per (query, token) pair.
 
     Attributes
     ----------
     components : Components
         The components of the corpus.
     pairs : pyarrow.Table
-        The (query, token) pairs that some choice set holds, sorted.
+        The (query, token) pairs that occur in a choice set, sorted.
     problem : LuceProblem
-        The choices that whole contexts show, over the pairs.
+        The choices from whole contexts, over the pairs.
     nodes : int64 array, shape (n_pairs,)
         The row of each pair in ``components.nodes``.
 
@@ -43,7 +43,7 @@ class TrainingLoss:
 
     @property
     def n_samples(self) -> int:
-        """n: realisable samples, those with a single distinct token included."""
+        """n: realisable samples, including those with a single distinct token."""
         return max(self.components.edges.n_samples, 1)
 
     @property

@@ -302,7 +302,7 @@ class WritingAutomaton(Tabular, Attention):
         keys = np.array(list(explanation.probabilities), np.int64)
         return WritingExplanation(
             **{one.name: getattr(explanation, one.name) for one in fields(Explanation)},
-            written=write_prediction(read, self.writing).probabilities(),
+            written=write_prediction(read, self.writing).distribution(),
             writes=dict(zip(keys.tolist(), self.writing.write(keys).tolist(), strict=True)),
             token_name=names,
         )
