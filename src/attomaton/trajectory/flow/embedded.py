@@ -32,8 +32,9 @@ SETTLED, TINY = 1e-9, 1e-300
 class Losers(NamedTuple):
     """The losing tokens of each choice, concatenated over choices."""
 
-    directions: Array  # float64 (n_losers, n_coordinates): score of the loser minus the label's, as a linear
-    form log_odds: Array  # float64 (n_losers,): ln m_x − ln m_y offsets: Array  # int64 (n_choices + 1,)
+    directions: Array  # float64 (n_losers, n_coordinates): loser's score minus the label's, as a form
+    log_odds: Array  # float64 (n_losers,): ln m_x − ln m_y
+    offsets: Array  # int64 (n_choices + 1,)
     weight: Array  # float64 (n_choices,): count / n
 
 
