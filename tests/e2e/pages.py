@@ -3,11 +3,8 @@
 import contextlib
 import doctest
 import io
-import json
-import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -108,14 +105,6 @@ def prepare_long_inputs(folder):
         for place in ("wikitext-2", "FOLDER"):
             (folder / place).mkdir(exist_ok=True)
             (folder / place / f"{name}.txt").write_text(text, encoding="utf-8")
-    data = Path(os.environ.get("ATTOMATON_DATA", ROOT / "../shared/data"))
-    if data.is_dir():
-        model = data / "models" / "stories260K"
-        shutil.copytree(model / "hf", folder / "stories260K")
-        shutil.copy(model / "tok512.bin", folder)
-        stories = json.loads((data / "tinystories" / "tinystories_1000.json").read_text(encoding="utf-8"))
-        lines = [json.dumps({"text": story}) + "\n" for story in stories[:200]]
-        (folder / "stories.jsonl").write_text("".join(lines), encoding="utf-8")
     columns = "num_last,eta_Z,etaY_over_etaZ,entropy_mean\n"
     (folder / "TABLE.csv").write_text(columns + "1,0.5,1.0,1.9\n", encoding="utf-8")
 

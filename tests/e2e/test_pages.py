@@ -26,7 +26,7 @@ ELSEWHERE = {
 }
 """Commands that another test runs."""
 
-LONG = r"heads stories260K|reproduce (all-mechanics|scan-snap-(6|7|10|meeting)|beginning( |-turn)|repetition)"
+LONG = r"reproduce (all-mechanics|scan-snap-(6|7|10|meeting)|beginning( |-turn)|repetition)"
 """Commands that take minutes: run in the full gate."""
 
 CODE = [page for page in PAGES if read_blocks(page)]

@@ -401,7 +401,7 @@ def test_of_a_large_vocabulary_the_tokens_shown_are_kept(browser, drawn, folder,
     opened = Opened(browser.new_page(), folder / "few.html")
     names = json.loads(opened.page.locator("#data").text_content())["tokens"]
     packer = Packer(automaton)
-    ids = packer.tokens(int(packer.by_samples[0]))
+    ids = packer.graph(int(packer.by_samples[0])).tokens
     assert names["ids"] == differences(ids)
     assert names["texts"][0] == automaton.name(int(ids[0]))
     assert names["texts"][-1] == f"#{ids[-1]}"  # no room for its text

@@ -19,22 +19,25 @@ from attomaton.choices.sequences import (
     read_outcomes,
     read_sequences,
 )
+from attomaton.corpora.budgets import STANDARD_INPUT
 from attomaton.corpora.readers.batches import Reading
-from attomaton.corpora.readers.files import File, naming
+from attomaton.corpora.readers.files import File, keep_standard_input, naming, suffix_of
 from attomaton.corpora.readers.sources import TABLES
 
 
-def read_columns(path: str | PathLike[str]) -> Mapping[Any, Any]:
-    """The columns of a file by name. CSV and TSV columns stay text, unconverted: 007 stays 007."""
+def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> Mapping[Any, Any]:
+    """The columns of a file by name; ``"-"`` is standard input. Cells of CSV and TSV stay text, such as 007."""
     source = check_path(fspath(path), "the file of choices")
-    file = File(source, source)
-    if file.suffix not in TABLES:
+    reading = reading or Reading()
+    file = keep_standard_input() if source == STANDARD_INPUT else File(source, source)
+    suffix = suffix_of(file, reading) or ".csv"
+    if suffix not in TABLES:
         raise UnreadableSource(
             f"{source!r} is not a file of choices; give one ending in {', '.join(TABLES)}, or sequences of "
             "winners and losers"
         )
     with naming(source):
-        return columns_of(TABLES[file.suffix](file, Reading()).table())
+        return columns_of(TABLES[suffix](file, reading).table())
 
 
 def split_column(columns: Mapping[Any, Any], name: str | None, between: str) -> dict[Any, Any]:

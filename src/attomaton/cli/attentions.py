@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 Step = Annotated[
     float | None,
-    real("Take attention after this number of steps of training; needs --learned-from.", least=0),
+    real("Use attention after this many training steps; needs --learned-from.", least=0),
 ]
 Strength = Annotated[
     float | None,
-    real("Take scores shrunken with this strength; needs --learned-from.", above=0),
+    real("Use scores shrunken with this strength; needs --learned-from.", above=0),
 ]
 Learned = Annotated[
     str | None,
-    words("The corpus that RUN was learned from, for --step and --shrink: a run does not hold it."),
+    words("The corpus that RUN was learned from, for --step and --shrink; the run does not contain it."),
 ]
 
 

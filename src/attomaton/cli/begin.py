@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 def begin(
     corpus: Corpus,
     how: How,
-    window: Annotated[int, whole("Tokens of a sequence; each predicts its next token.", least=1)] = 32,
+    window: Annotated[int, whole("Tokens per sequence; each predicts the next one.", least=1)] = 32,
     most_frequent: Annotated[
         int | None,
-        whole("Keep so many tokens, the most frequent; all others become one token, <rest>.", least=1),
+        whole("Keep this many tokens, the most frequent ones; all others become <rest>.", least=1),
     ] = None,
     queries: Annotated[
         str | None,
-        words("Whose first looks to print, separated by blanks; a number k: the k most frequent."),
+        words("Queries to print, separated by spaces; a number k prints the k most frequent."),
     ] = None,
     step_size: Annotated[
         float | None,
-        real("Step size: says until which step the theorem holds.", sign="> 0", least=1e-12, most=1e6),
+        real("Step size, to compute until which step the theorem holds.", sign="> 0", least=1e-12, most=1e6),
     ] = None,
-    layers: Annotated[int, whole("Layers of the model, for --step-size.", least=1)] = 1,
+    layers: Annotated[int, whole("Number of layers of the model, for --step-size.", least=1)] = 1,
     engine: Annotated[
         str, words("auto, memory, duckdb (bounded memory, resumable in --work), or spark.")
     ] = "auto",
@@ -37,14 +37,14 @@ def begin(
     master: Master = None,
     work: Annotated[
         Path | None,
-        place("Folder for what duckdb or spark write on their way; a later command goes on there."),
+        place("Folder for intermediate files of duckdb or spark; a later command resumes from it."),
     ] = None,
-    out: Annotated[Path | None, place("Folder to write the statistics to.")] = None,
+    out: Annotated[Path | None, place("Folder for the statistics.")] = None,
     overwrite: output.Overwrite = False,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
 ) -> None:
-    """Say what each query of CORPUS looks at first, and how far back, when a deep model begins to learn."""
+    """Compute what each query attends to first, and how far back, when a deep model starts training."""
     from attomaton.engines.choose import Engine
     from attomaton.theories.beginning.begin import begin as begin_with
     from attomaton.theories.beginning.result import KIND, tell_beginning

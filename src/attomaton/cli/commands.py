@@ -14,8 +14,33 @@ from typer.core import TyperCommand, TyperGroup
 from attomaton import __version__
 from attomaton.cli.output import print_error
 
+GROUPS = {
+    "Text": ("learn", "explain", "generate", "score", "diff", "export", "report"),
+    "Heads of trained models": ("heads",),
+    "Ratings": ("choices",),
+    "Theory and training": ("train", "verify", "reproduce", "begin", "scan-snap"),
+    "Tools": ("tokenize", "example", "doctor"),
+}
+"""The commands as ``--help`` groups them."""
+
+PANELS = {
+    "Reading": (
+        "tokenizer",
+        "column",
+        "documents",
+        "format",
+        "separator",
+        "dtype",
+        "max_document",
+        "skip_bad",
+    ),
+    "Engine": ("engine", "memory", "threads", "master"),
+    "Output": ("out", "overwrite", "figure", "figures", "as_json", "quiet"),
+}
+"""Options that many commands share, as ``--help`` groups them."""
+
 EXAMPLES = {
-    "example": ("attomaton example story.txt",),
+    "example": ("attomaton example story.txt", "attomaton example battles.csv"),
     "learn": (
         "attomaton learn story.txt --window 8 --out run",
         "attomaton learn story.txt --tokenizer character --json",
@@ -72,7 +97,7 @@ class Command(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All parameters of the command, with what is shown beside them."""
-        return _bare_flags(super().get_params(ctx))
+        return _show_params(super().get_params(ctx))
 
 
 class OnDemand(UserDict[str, Any]):
@@ -89,11 +114,11 @@ class Commands(TyperGroup):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.commands = OnDemand(EXAMPLES)
+        self.commands = OnDemand({name: EXAMPLES[name] for names in GROUPS.values() for name in names})
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All parameters before the command, with what is shown beside them."""
-        return _bare_flags(super().get_params(ctx))
+        return _show_params(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; one that is stopped by Ctrl-C says so, and how it goes on if it can."""
@@ -104,10 +129,16 @@ class Commands(TyperGroup):
             raise typer.Exit(STOPPED) from stop
 
 
-def _bare_flags(params: list[Any]) -> list[Any]:
+def _show_params(params: list[Any]) -> list[Any]:
+    """Flags without a type, arguments in capitals, and shared options in panels of their own."""
+    panels = {name: panel for panel, names in PANELS.items() for name in names}
     for param in params:
         if getattr(param, "is_flag", False):
             param.metavar = ""
+        if param.param_type_name == "argument":
+            param.metavar = f"{param.name.upper()}..." if param.nargs == -1 else param.name.upper()
+        else:
+            param.rich_help_panel = panels.get(param.name)
     return params
 
 
@@ -118,7 +149,9 @@ def load_command(name: str) -> Any:
     function = getattr(import_module(f"attomaton.cli.{file}"), file)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     examples = "\n\n".join(["Examples", *(f"$ {line}" for line in EXAMPLES[name])])
-    alone.command(name, cls=Command, epilog=examples, context_settings=HELP)(function)
+    group = next(group for group, names in GROUPS.items() if name in names)
+    shown = {"epilog": examples, "context_settings": HELP, "rich_help_panel": group}
+    alone.command(name, cls=Command, **shown)(function)
     return typer.main.get_command(alone)
 
 
@@ -128,7 +161,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings=HELP,
     pretty_exceptions_enable=False,
-    help="What gradient descent makes of a self-attention layer, computed from token sequences alone.",
+    help="Compute what attention learns from data, audit the heads of trained models, rate by comparisons.",
 )
 
 

@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 @reads_beside_run
 def diff(
     run_a: Annotated[
-        str, source_argument("A folder written by `attomaton learn --out`, or a corpus to learn from.")
+        str, source_argument("Folder written by `attomaton learn --out`, or a corpus to learn from.")
     ],
     run_b: Annotated[str, source_argument("Another such folder or corpus.")],
     how: How,
     window: Annotated[
         int | None,
-        whole("Longest context of a corpus, in tokens; by default that of the run, or 32.", least=1),
+        whole("Longest context of a corpus, in tokens; default: that of the run, or 32.", least=1),
     ] = None,
-    limit: Annotated[int, whole("Number of examples to show of each change.")] = 5,
+    limit: Annotated[int, whole("Number of examples to show for each change.")] = 5,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say which tokens RUN_A and RUN_B (runs, or corpora) order differently, and on what evidence."""
+    """Compare two runs or corpora: which tokens they order differently, and on what evidence."""
     from attomaton.automaton.compare import tell_difference
     from attomaton.automaton.learning import diff as compare
     from attomaton.base.errors import NothingRealisable

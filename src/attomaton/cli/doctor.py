@@ -14,21 +14,19 @@ if TYPE_CHECKING:
 
 def doctor(
     probe: Annotated[
-        bool, typer.Option("--probe", help="Import every package that is found, which takes some seconds.")
+        bool, typer.Option("--probe", help="Import every installed package, which takes some seconds.")
     ] = False,
     compile_all: Annotated[
         bool,
-        typer.Option(
-            "--compile", help="Compile all kernels for this machine first, so that no later command has to."
-        ),
+        typer.Option("--compile", help="Compile all kernels now, so that later commands start at once."),
     ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say what is installed here: packages, extras, Java, processors, memory, folders; exit code 0.
+    """Report what is installed and what is missing: packages, extras, Java, processors, memory.
 
-    Small texts need no compiling. The first large text compiles what it needs by itself; --compile does it
-    ahead, for example in a layer of a Docker image.
+    Small texts need no compiled kernels, and the first large text compiles what it needs. --compile does it
+    in advance, for example in a Docker image.
     """
     from attomaton.cli.installation import find_installation
 

@@ -9,11 +9,11 @@ from attomaton.cli.values import place_argument
 
 
 def example(
-    path: Annotated[Path, place_argument("Where to write it: story.txt, or battles.csv for comparisons.")],
+    path: Annotated[Path, place_argument("File to write: story.txt, or battles.csv for comparisons.")],
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a short story to PATH or, if it ends in .csv, who won against whom. No other file is replaced."""
+    """Write a sample text to PATH, or sample comparisons if PATH ends in .csv."""
     from attomaton.base.artifacts import write_target
 
     is_table = path.suffix.lower() == ".csv"

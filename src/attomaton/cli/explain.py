@@ -1,6 +1,7 @@
 """``attomaton explain``: what is retrieved from a context, and why."""
 
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated
 
 from attomaton.cli.attentions import read_words, tell_unknown
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_value
@@ -8,12 +9,12 @@ from attomaton.cli.values import run_argument, words_argument
 
 
 def explain(
-    run: Annotated[Any, run_argument("A folder written by `attomaton learn --out`; its path or URL.")],
+    run: Annotated[Path, run_argument("Folder written by `attomaton learn --out`: a path or URL.")],
     context: Annotated[str, words_argument("The text before the token to predict.")],
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say which tokens of CONTEXT attention retrieves, why, and with what probabilities."""
+    """Show which tokens of CONTEXT attention retrieves, with what probability, and why."""
     from attomaton.automaton.ov_maps.load import load_attention
 
     automaton = load_attention(run)

@@ -8,20 +8,20 @@ from attomaton.cli.values import check_folder, is_stream, place, place_argument,
 
 
 def export(
-    run: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
+    run: Annotated[Path, place_argument("Folder written by `attomaton learn --out`.")],
     graphml: Annotated[
         Path | None, place("Write the graphs to this file (for networkx or Gephi); - is standard output.")
     ] = None,
     csv: Annotated[Path | None, place("Write the tables, with token texts, to this folder.")] = None,
-    nodes: Annotated[str, words("What a node of GraphML is: components or tokens.")] = "components",
+    nodes: Annotated[str, words("Nodes of the GraphML file: components or tokens.")] = "components",
     queries: Annotated[
         str | None,
-        words("Only these queries, separated by blanks; a number k keeps the k with the most samples."),
+        words("Queries to export, separated by spaces; a number k exports the k with the most samples."),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write the priority graphs of RUN as GraphML, its tables as CSV, or both."""
+    """Export the priority graphs of RUN as GraphML and its tables as CSV."""
     from attomaton.automaton.automaton import Automaton
     from attomaton.base.errors import UnsupportedOption, UnwritablePlace
     from attomaton.report.csv_tables import KIND, write_csv
@@ -29,7 +29,7 @@ def export(
     from attomaton.report.graphml import write_graphml
 
     if graphml is None and csv is None:
-        raise UnsupportedOption("nothing is asked for; give --graphml FILE, --csv FOLDER, or both")
+        raise UnsupportedOption("there is nothing to export; give --graphml FILE, --csv FOLDER, or both")
     if nodes not in ("components", "tokens"):
         raise UnsupportedOption(f"there are no nodes {nodes!r}; choose components or tokens")
     if graphml is not None and graphml.is_dir():

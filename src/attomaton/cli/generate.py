@@ -1,5 +1,6 @@
 """``attomaton generate``: text that attention writes after a prompt."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,16 +16,16 @@ if TYPE_CHECKING:
 
 @reads_beside_run
 def generate(
-    run: Annotated[Any, run_argument("A folder written by `attomaton learn --out`; its path or URL.")],
-    prompt: Annotated[str, words_argument("The text to go on from.")],
+    run: Annotated[Path, run_argument("Folder written by `attomaton learn --out`: a path or URL.")],
+    prompt: Annotated[str, words_argument("The text to continue.")],
     how: How,
-    n: Annotated[int, whole("How many tokens to write.", names=("--n", "-n"))] = 20,
+    n: Annotated[int, whole("Number of tokens to write.", names=("--n", "-n"))] = 20,
     seed: Annotated[int, whole("Random seed of the draws.")] = 0,
     greedy: Annotated[
-        bool, typer.Option("--greedy", help="Take the likeliest token each time; draw nothing.")
+        bool, typer.Option("--greedy", help="Take the most likely token each time instead of drawing.")
     ] = False,
     window: Annotated[
-        int | None, whole("Look at this number of tokens, the last ones; by default at all.", least=1)
+        int | None, whole("Attend to the last tokens only, at most this many; default: all.", least=1)
     ] = None,
     step: Step = None,
     shrink: Strength = None,
@@ -32,9 +33,9 @@ def generate(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write N tokens after PROMPT: each is drawn from what attention makes of the text so far.
+    """Continue PROMPT by N tokens, each drawn from attention over the text so far.
 
-    Attention points at tokens of its context, so nothing can appear that PROMPT does not hold.
+    Attention can only retrieve tokens of its context, so every token written is in PROMPT.
     """
     attention = pick_attention(run, how, learned_from, step=step, strength=shrink)
     written = attention.generate(read_words(attention, prompt), n, seed=seed, greedy=greedy, window=window)
@@ -45,8 +46,8 @@ def generate(
     tell_unknown(written.unknown)
     if written.backed_off and not quiet:
         print_error(
-            f"{written.backed_off:,} of {len(written.tokens):,} tokens were drawn without evidence: nothing "
-            "is known of the token before them."
+            f"{written.backed_off:,} of {len(written.tokens):,} tokens were drawn without evidence: no "
+            "realisable sample has the token before them as its query."
         )
 
 

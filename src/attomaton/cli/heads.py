@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,46 +27,43 @@ def heads(
     models: Annotated[
         list[str],
         words_argument(
-            "A folder with config.json and safetensors files, an id of the hub, or a run of attomaton; or "
-            "several of one training, such as run/checkpoint-*."
+            "A folder with config.json and safetensors files, a hub id, or a run of attomaton; or several "
+            "checkpoints of one training, such as run/checkpoint-*."
         ),
     ],
     corpus: Corpus,
     how: How,
-    revision: Annotated[str | None, words("Which commit of a model of the hub.")] = None,
+    revision: Annotated[str | None, words("Commit, branch or tag of a hub model.")] = None,
     steps: Annotated[
         int | None,
-        whole("Go over at most so many steps of training, spread evenly; of a run, recorded ones.", least=1),
+        whole("Audit at most this many checkpoints, evenly spaced.", least=1),
     ] = None,
-    window: Annotated[int, whole("Places of each attention row.", least=2)] = 32,
-    per_document: Annotated[int, whole("Positions that are drawn from each document.", least=1)] = 20,
+    window: Annotated[int, whole("Positions before the query that an attention row covers.", least=2)] = 32,
+    per_document: Annotated[int, whole("Positions to sample from each document.", least=1)] = 20,
     longest: Annotated[int, whole("Longest context, in tokens.", least=3)] = 256,
-    random: Annotated[int, whole("How many models with random heads to hold them against.", most=100)] = 2,
+    random: Annotated[int, whole("Number of models with random heads to compare with.", most=100)] = 2,
     null: Annotated[
         str,
-        words(
-            "Which: intact, random heads that read the trained residual stream, or rotated, in all layers."
-        ),
+        words("Random heads: intact (they read the trained residual stream) or rotated (in all layers)."),
     ] = "intact",
-    length: Annotated[int, whole("Tokens of the contexts of causal value; 0 leaves it out.")] = 64,
+    length: Annotated[int, whole("Length of the contexts for causal value; 0 skips it.")] = 64,
     no_utility: Annotated[
         bool,
-        typer.Option("--no-utility", help="Leave out what each head's own values make useful to look at."),
+        typer.Option("--no-utility", help="Skip the rungs made of each head's own values."),
     ] = False,
-    head: Annotated[str | None, words("Show contexts of one head, such as 4.0, and nothing else.")] = None,
-    limit: Annotated[int, whole("How many contexts of --head to show.", least=1)] = 5,
-    seed: Annotated[int, whole("Random seed of what is drawn.")] = 0,
-    out: Annotated[Path | None, place("Parquet file to write the table to.")] = None,
-    figure: Annotated[Path | None, place("File to draw to, such as heads.pdf or heads.png.")] = None,
+    head: Annotated[str | None, words("Show contexts of this head only, such as 4.0.")] = None,
+    limit: Annotated[int, whole("Number of contexts to show with --head.", least=1)] = 5,
+    seed: Annotated[int, whole("Random seed.")] = 0,
+    out: Annotated[Path | None, place("Parquet file for the table.")] = None,
+    figure: Annotated[Path | None, place("File for the figure, such as heads.pdf or heads.png.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say of every head of MODELS what explains its attention on CORPUS, and whether it seeks the label.
+    """Audit every head of MODELS: what explains where it looks on CORPUS, and whether it seeks the label.
 
-    Several models, named after their steps as in checkpoint-100, are watched on the same contexts, step by
-    step. Text is read with tokenizer.json beside a model, with the vocabulary of a run, or with --tokenizer,
-    which also takes .tiktoken files and .bin files of llama2.c, such as tok512.bin. Utility in closed form
-    runs every token by itself, and is a rung for vocabularies of up to 5,000 tokens.
+    Several models, named after their steps as in checkpoint-100, are audited on the same contexts. Text is
+    tokenised with tokenizer.json beside the model, the vocabulary of a run, or --tokenizer (also .tiktoken
+    files and .bin files of llama2.c). Utility in closed form needs a vocabulary of at most 5,000 tokens.
     """
     with needing("heads"):
         from attomaton.heads.audit.heads import Audit
@@ -77,9 +74,9 @@ def heads(
     with stages(quiet or as_json) as announce, told_as_lines(SameWeights):
         announce("reading")
         model_steps = find_models(models, revision=revision, steps=steps)
-        watching = _Watching(
-            model_steps, read_for(model_steps, corpus, how), settings, announce, useful=not no_utility
-        )
+        last = model_steps[-1].open()  # says what is wrong with the model before the corpus is read
+        documents = read_for(model_steps, corpus, how)
+        watching = _Watching(model_steps, last, documents, settings, announce, useful=not no_utility)
         value = watching.audit(random, null) if chosen is None else watching.show(chosen, limit)
         _write(value, out, figure)
     if as_json:
@@ -98,14 +95,11 @@ class _Watching:
     """Models, a corpus as their ids and settings, and what is asked of them."""
 
     models: "Sequence[ModelStep]"
+    last: "HeadModel"
     read: "Documents"
     settings: "Audit"
     announce: Stages
     useful: bool
-
-    @cached_property
-    def last(self) -> "HeadModel":
-        return self.models[-1].open()
 
     @property
     def texts(self) -> list[Any]:

@@ -39,33 +39,33 @@ def learn(
     writes: Annotated[
         str | None,
         words(
-            "What the head writes where it reads a token: identity (the default), successor (what most often "
-            "follows it), identity+successor, or a JSON file of token to token."
+            "What the head writes for a token it reads: identity (the default), successor (the most frequent "
+            "next token), identity+successor, or a JSON file that maps tokens to tokens."
         ),
     ] = None,
-    min_support: Annotated[int, whole("Least number of samples that must show an edge.", least=1)] = 1,
+    min_support: Annotated[int, whole("Keep edges with at least this many samples.", least=1)] = 1,
     queries: Annotated[
         str | None,
-        words("Only these queries, separated by blanks; a number k keeps the k with the most samples."),
+        words("Queries to keep, separated by spaces; a number k keeps the k with the most samples."),
     ] = None,
     sample_queries: Annotated[
-        float, fraction("Keep this share of the queries, chosen by a hash; what is kept is exact.")
+        float, fraction("Keep this share of the queries, chosen by a hash; their results are exact.")
     ] = 1.0,
     max_window: Annotated[
-        int | None, whole("Keep only this number of tokens, the last ones, of a context.", least=1)
+        int | None, whole("Cut contexts to their last tokens, at most this many.", least=1)
     ] = None,
     out: Annotated[
         Any | None,
         run_option(
-            "Folder to write the run to, a path or a URL such as s3://bucket/run; it must be new or empty, "
-            "or hold a run to overwrite."
+            "Folder for the run, a path or a URL such as s3://bucket/run: new, empty, or with --overwrite "
+            "an earlier run."
         ),
     ] = None,
     overwrite: output.Overwrite = False,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
 ) -> None:
-    """Compute what attention must learn from CORPUS, and report how much of it the theory covers."""
+    """Compute the attention layer that training on CORPUS converges to, and how much the theory covers."""
     from attomaton.automaton.automaton import Automaton
     from attomaton.automaton.learning import learn as learn_automaton, learn_writing
     from attomaton.automaton.ov_maps.maps import IDENTITY, NAMED, read_map

@@ -19,9 +19,9 @@ from attomaton.base.progress import Stages, silent
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Overwrite = Annotated[
     bool,
-    typer.Option("--overwrite", help="Replace what an earlier command wrote to --out, and nothing else."),
+    typer.Option("--overwrite", help="Replace the output of an earlier command at --out."),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print no tables and no progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print neither tables nor progress.")]
 
 _SIGNS = (
     '→ -> × x … ... “ " ” " − - – - · * ± +/- ≥ >= ≤ <= ‖ | ⊥ perp √ sqrt ∞ inf ’ \' ₀ 0 ¹ ^1 ² ^2 ³ ^3 ᵀ ^T'

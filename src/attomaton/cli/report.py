@@ -9,28 +9,28 @@ from attomaton.cli.values import check_folder, is_stream, place, place_argument,
 
 
 def report(
-    run: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
+    run: Annotated[Path, place_argument("Folder written by `attomaton learn --out`.")],
     out: Annotated[Path, place("HTML file to write; - is standard output.")] = Path("report.html"),
     queries: Annotated[
-        int | None, whole("Show at most this number of queries; by default as many as fit.", least=1)
+        int | None, whole("Show at most this many queries; default: as many as fit.", least=1)
     ] = None,
     heads: Annotated[
-        Path | None, place("Also show what explains where heads look: a file of `attomaton heads --out`.")
+        Path | None, place("Also show the head audit in this file, written by `attomaton heads --out`.")
     ] = None,
     figures: Annotated[
-        Path | None, place("Also draw pictures for papers into this folder, as PDF and PNG.")
+        Path | None, place("Also draw figures for papers into this folder, as PDF and PNG.")
     ] = None,
     query: Annotated[
         str | None,
-        words("The query that --figures draws; by default the one with the most samples."),
+        words("The query that --figures draws; default: the one with the most samples."),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write one self-contained HTML page of RUN: graphs, scores, a live context box, training, verdicts.
+    """Write RUN as one self-contained HTML page: graphs, scores, a live context box, training, verdicts.
 
-    The page needs no network and no server. Of a large run it shows the queries with the most samples
-    that there is room for within 5 MB, and says so.
+    The page needs no network and no server. For a large run it shows the queries with the most
+    samples, as many as fit in 5 MB, and says so.
     """
     from attomaton.report.page.write import write_report
 

@@ -15,23 +15,21 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    experiment: Annotated[str, words_argument("Its name, `all-mechanics`, or `list` for all names.")],
+    experiment: Annotated[str, words_argument("A name, `all-mechanics`, or `list` to see all experiments.")],
     trials: Annotated[
-        int | None, whole("How many; those of the settings if not given.", least=1, most=MOST_TRIALS)
+        int | None, whole("Number of trials; default: that of the experiment.", least=1, most=MOST_TRIALS)
     ] = None,
     seed: Annotated[int, whole("Random seed.")] = 0,
-    data: Annotated[
-        Path | None, place("The text, or the published table, for experiments that take one.")
-    ] = None,
-    out: Annotated[Path | None, place("Write figure, numbers and a page there.")] = None,
+    data: Annotated[Path | None, place("The text or published table, for experiments that need one.")] = None,
+    out: Annotated[Path | None, place("Folder for the figure, the numbers and a page.")] = None,
     work: Annotated[
         Path | None,
-        place("Keep trainings there, and go on from those there (optimisers, beginning, heads, heldout)."),
+        place("Folder for training runs; an interrupted experiment resumes from it."),
     ] = None,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
 ) -> None:
-    """Draw, train and measure EXPERIMENT again, put what was published beside what came out, and judge it."""
+    """Run a published experiment again and compare the result with what was published."""
     from attomaton_experiments.settings import ALL, find_experiments, list_experiments, read_settings
 
     if experiment == "list":

@@ -12,18 +12,18 @@ from attomaton.cli.values import check_folder, place, real, whole
 def scan_snap(
     corpus: Corpus,
     how: How,
-    window: Annotated[int, whole("Longest context, in tokens, with the query.", least=2)] = 32,
-    queries: Annotated[int, whole("Number of queries to report, the most frequent first.", least=1)] = 20,
+    window: Annotated[int, whole("Longest context, in tokens, including the query.", least=2)] = 32,
+    queries: Annotated[int, whole("Number of queries to report, most frequent first.", least=1)] = 20,
     tolerance: Annotated[
         float,
         real(
-            "How much of a distinct token may be in other classes of its query.",
+            "Share of a distinct token that may occur in other classes of its query.",
             sign="0 to below 1",
             least=0,
             below=1,
         ),
     ] = 0.0,
-    min_samples: Annotated[int, whole("Least number of samples of a class.", least=1)] = 1,
+    min_samples: Annotated[int, whole("Least number of samples per class.", least=1)] = 1,
     decoder_rate: Annotated[
         float, real("Learning rate of the decoder, eta_Y.", sign="> 0", least=1e-12, most=1e12)
     ] = 1.0,
@@ -36,11 +36,11 @@ def scan_snap(
             "Momentum of SGD; both rates are divided by 1 - momentum.", sign="0 to below 1", least=0, below=1
         ),
     ] = 0.0,
-    out: Annotated[Path | None, place("Folder to write JSON and Parquet to.")] = None,
+    out: Annotated[Path | None, place("Folder for JSON and Parquet files.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say which tokens of CORPUS attention drops first and which it keeps, when, and what that assumes."""
+    """Compute which tokens attention drops and keeps when decoder and attention learn together, and when."""
     from attomaton.base.printing import blocks_of
     from attomaton.theories.scansnap.law import Rates
     from attomaton.theories.scansnap.survey import KIND, survey_samples

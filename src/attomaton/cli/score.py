@@ -1,7 +1,8 @@
 """``attomaton score``: how well a run predicts new text."""
 
 from math import isfinite
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from attomaton.cli.attentions import Learned, Step, Strength, pick_attention
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_value, stages
@@ -14,22 +15,22 @@ if TYPE_CHECKING:
 
 @reads_beside_run
 def score(
-    run: Annotated[Any, run_argument("A folder written by `attomaton learn --out`; its path or URL.")],
+    run: Annotated[Path, run_argument("Folder written by `attomaton learn --out`: a path or URL.")],
     corpus: Corpus,
     how: How,
     window: Annotated[
-        int | None, whole("Longest context, in tokens; by default that of the run.", least=1)
+        int | None, whole("Longest context, in tokens; default: that of the run.", least=1)
     ] = None,
-    epsilon: Annotated[float, real("Mix this share of uniform attention in; 0 to 1.", least=0, most=1)] = 0.0,
+    epsilon: Annotated[float, real("Mix in this share of uniform attention, 0 to 1.", least=0, most=1)] = 0.0,
     step: Step = None,
     shrink: Strength = None,
     learned_from: Learned = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Score RUN on the text of CORPUS, which it was not learned from: log-loss, and how often it is right.
+    """Score RUN on new text: log-loss and accuracy.
 
-    Only samples whose label stands in the context count, for attention can retrieve no other token.
+    Only samples whose label is in the context count: attention cannot retrieve other tokens.
     """
     with stages(quiet or as_json) as announce:
         announce("reading")

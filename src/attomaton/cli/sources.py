@@ -31,15 +31,13 @@ Corpus = Annotated[
     ),
 ]
 Window = Annotated[int, whole("Longest context, in tokens.", least=1)]
-Memory = Annotated[
-    str | None, words("Memory that duckdb may use, such as 2GB; by default 60 % of the machine's.")
-]
+Memory = Annotated[str | None, words("Memory limit of duckdb, such as 2GB; default: 60 % of the machine's.")]
 Threads = Annotated[
     int | None,
-    whole("Threads of duckdb and of a local spark; by default all processors.", least=1, most=MOST_THREADS),
+    whole("Threads of duckdb and local spark; default: all processors.", least=1, most=MOST_THREADS),
 ]
 Master = Annotated[
-    str | None, words("Where spark runs, such as spark://host:7077; by default on this machine.")
+    str | None, words("Address of the spark cluster, such as spark://host:7077; default: this machine.")
 ]
 
 
@@ -80,13 +78,13 @@ def reads(command: Callable[..., None], tokenizer: str | None = None) -> Callabl
 
 def reads_beside_run(command: Callable[..., None]) -> Callable[..., None]:
     """The same for a command that has a run, whose tokenizer reads the corpus by default."""
-    return reads(command, "Tokenizer of a corpus; by default that of the run, or word.")
+    return reads(command, "Tokenizer of the corpus; default: that of the run, or word.")
 
 
 def reads_beside_model(command: Callable[..., None]) -> Callable[..., None]:
     """The same for a command that has a model, whose tokenizer reads the corpus by default."""
     return reads(
-        command, "Tokenizer of a text, such as tok512.bin; by default tokenizer.json beside the model."
+        command, "Tokenizer of the text, such as tok512.bin; default: tokenizer.json beside the model."
     )
 
 
@@ -95,16 +93,18 @@ def _options(
         str,
         words("word, word-lower, word-punct, character, byte, or a tokenizer.json, .tiktoken or .bin file."),
     ] = "word",
-    column: Annotated[str | None, words("Field or column that holds the documents.")] = None,
+    column: Annotated[str | None, words("Field or column with the documents.")] = None,
     documents: Annotated[
-        str, words("Whether plain text holds one document a file (file) or one on each line (line).")
+        str, words("One document per file (file) or per line (line) of plain text.")
     ] = "file",
     format: Annotated[  # noqa: A002  the name of the option
         str | None,
-        words("Read files, or standard input, as if they had this ending: txt, jsonl, json, csv or another."),
+        words("Read files or standard input as this format: txt, jsonl, json, csv or another."),
     ] = None,
-    separator: Annotated[int | None, whole("The id that ends a document in .npy and .bin files.")] = None,
-    dtype: Annotated[str, words("Type of the ids in .bin files: uint16, uint32, int32 or int64.")] = "uint16",
+    separator: Annotated[int | None, whole("Token id that ends a document in .npy and .bin files.")] = None,
+    dtype: Annotated[
+        str, words("Type of token ids in .bin files: uint16, uint32, int32 or int64.")
+    ] = "uint16",
     max_document: Annotated[int, whole("Longest document, in megabytes.", least=1, most=MOST_MEGABYTES)] = 64,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad documents.")] = False,
 ) -> How:

@@ -13,13 +13,13 @@ from attomaton.cli.values import place, whole
 def tokenize(
     corpus: Corpus,
     how: How,
-    out: Annotated[Path, place("Folder to write the shards to.")],
+    out: Annotated[Path, place("Folder for the shards.")],
     workers: Annotated[int, whole("Number of processes.", least=1, most=MOST_THREADS)] = 1,
     overwrite: output.Overwrite = False,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
 ) -> None:
-    """Tokenise CORPUS to Parquet shards; a run that was stopped continues where it stopped."""
+    """Tokenise CORPUS into Parquet shards; an interrupted run resumes."""
     from attomaton.corpora.readers.corpus import tell_skipped
     from attomaton.corpora.readers.tokenize import tokenize_corpus
 

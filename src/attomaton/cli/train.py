@@ -23,30 +23,30 @@ LARGEST = 250_000_000  # numbers that the embedded contexts may take: 2 GB, of w
 def train(
     corpus: Corpus,
     how: How,
-    out: Annotated[Path, place("Run folder; the files are written to its folder training.")],
+    out: Annotated[Path, place("Run folder; files go to its subfolder training.")],
     window: Window = 32,
-    steps: Annotated[int, whole("How many steps to take.", least=1, most=MOST_STEPS)] = 5000,
+    steps: Annotated[int, whole("Number of steps.", least=1, most=MOST_STEPS)] = 5000,
     step_size: Annotated[
         float, real("Step size of gradient descent.", sign="> 0", above=0, most=1e300)
     ] = 1.0,
     normalized: Annotated[bool, typer.Option("--normalized", help="Divide gradients by their norm.")] = False,
     optimiser: Annotated[str, words("descent, sign, adam, spectral or muon.")] = "descent",
     decay: Annotated[
-        float, real("Let the step size fall like 1/step to this power; 0.5 is usual.", least=0, most=1)
+        float, real("Decay the step size like step^-DECAY; 0.5 is usual.", least=0, most=1)
     ] = 0.0,
     dim: Annotated[
         int | None,
-        whole("Use random unit embeddings of this dimension; by default they are orthonormal.", least=1),
+        whole("Dimension of random unit embeddings; default: orthonormal embeddings.", least=1),
     ] = None,
     seed: Annotated[int, whole("Random seed of the embeddings.")] = 0,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")
+        bool, typer.Option("--resume", help="Resume from the last checkpoint in --out.")
     ] = False,
     overwrite: output.Overwrite = False,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
 ) -> None:
-    """Train a layer of attention on CORPUS: log-loss, token-id head, W(0) = 0, all samples in each step."""
+    """Train one attention layer on CORPUS from W = 0: log-loss, token-id head, full batches."""
     from attomaton.base.errors import StepBeyondEdge, needing
     from attomaton.corpora.readers.corpus import read_samples
     from attomaton.graphs.bags import find_realisable

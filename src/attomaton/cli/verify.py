@@ -10,13 +10,14 @@ from attomaton.cli.values import place_argument
 
 
 def verify(
-    run: Annotated[Path, place_argument("A run folder that `attomaton train` wrote.")],
+    run: Annotated[Path, place_argument("Run folder written by `attomaton train`.")],
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check the assumptions of each claim on RUN, then the claim; exit code 1 if one fails.
+    """Test each theorem on the training in RUN; exit code 1 if one fails.
 
-    Verdicts are written to verdicts.json in RUN. Known ways for a run to go wrong are named with their cure.
+    Assumptions are checked first. Verdicts go to verdicts.json in RUN, and known problems of a run are named
+    with their remedy.
     """
     from attomaton.base.errors import needing
 

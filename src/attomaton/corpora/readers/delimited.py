@@ -4,13 +4,14 @@ Fields may be quoted (RFC 4180): inside quotes a delimiter and a line end are te
 """
 
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from attomaton.base.errors import UnreadableSource
+from attomaton.base.errors import SkippedDocuments, UnreadableSource
 from attomaton.corpora.budgets import CONTAINER, shown
 from attomaton.corpora.readers.batches import Reading, Skips, too_long
 from attomaton.corpora.readers.files import TableReader, decode, naming, suffix_of
@@ -18,6 +19,7 @@ from attomaton.corpora.readers.records import RecordReader
 
 _arrow: Any = pa
 NAMES = ("text", "content")  # columns that are taken without being named, if only one of them is there
+DELIMITERS = ",;\t|"  # of .csv files; the first that is in the header
 SHOWN = 20  # columns that an error lists
 _INSIDE = re.compile(r'[^"]*+(?:""[^"]*+)*+')
 _NAME = re.compile(r"[\w.-]+")
@@ -34,16 +36,39 @@ class DelimitedReader(RecordReader, TableReader):
 
         tables: Any = csv
         blob = self.read_whole()
-        delimiter = "\t" if self.file.suffix == ".tsv" else ","
-        parse = tables.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+        header, _, rest = blob.partition(b"\n")
+        declared = _DECLARED.fullmatch(header.decode().rstrip("\r"))
+        if declared is not None:
+            blob, header = rest, rest.partition(b"\n")[0]
+        is_tsv = suffix_of(self.file, self.reading) == ".tsv"
+        delimiters = declared[1] if declared is not None else "\t" if is_tsv else DELIMITERS
+        delimiter = next((sign for sign in delimiters if sign in header.decode()), delimiters[0])
+        skips = Skips(self.reading)  # both passes skip, and the second one counts
+
+        def refuse(row: Any) -> str:
+            place = self.source if row.number is None else f"{self.source}, row {row.number},"
+            cells = f"{row.actual_columns:,} cells and the header has {row.expected_columns:,}"
+            skips.add(UnreadableSource(f"{place} has {cells}; mend the row"))
+            return "skip"
+
+        parse = tables.ParseOptions(
+            delimiter=delimiter,
+            newlines_in_values=True,
+            invalid_row_handler=refuse if self.reading.skip_bad else None,
+        )
         head = tables.open_csv(_arrow.BufferReader(blob), parse_options=parse).schema
+        skips.take()
         texts = {name: pa.string() for name in head.names}
-        return tables.read_csv(
+        table = tables.read_csv(
             _arrow.BufferReader(blob),
             parse_options=parse,
             convert_options=tables.ConvertOptions(column_types=texts, strings_can_be_null=False),
             read_options=tables.ReadOptions(use_threads=False),
         )
+        skipped = skips.take()
+        if skipped.count:
+            warnings.warn(SkippedDocuments(skipped.count, skipped.first), stacklevel=2)
+        return table
 
     def _documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
         """The documents; rows are the numbers of the lines in which they begin, from 1."""
@@ -75,7 +100,7 @@ class _DelimitedRows:
 
     def __init__(self, source: str, reading: Reading, suffix: str) -> None:
         self._source, self._reading = source, reading
-        self._delimiters = "\t" if suffix == ".tsv" else ",;\t|"
+        self._delimiters = "\t" if suffix == ".tsv" else DELIMITERS
         self.number = self._column = self._n_columns = 0
         self.lines: Iterator[str] = iter(())
 
