@@ -1,4 +1,4 @@
-"""Why a decoder ends with these probabilities after a context."""
+"""Explanations of a decoder's limit probabilities after a context."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ from attomaton.theories.decoder.supports import Supports
 
 @dataclass(frozen=True)
 class DecoderRequest:
-    """The text of a context, and its number among those of the corpus; None if it does not occur."""
+    """The text of a context, and its index among those of the corpus; None if it does not occur."""
 
     name: str
     number: int | None
@@ -45,24 +45,24 @@ def ask(context: Any, supports: Supports, vocabulary: Vocabulary | None) -> Deco
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DecoderExplanation(Printed):
-    """One context: its support, with the tokens of it by falling probability.
+    """One context: its support, with its tokens by descending probability.
 
     Attributes
     ----------
     context : str
         Its tokens.
     tokens : tuple of str
-        The support, likeliest first; empty if the context never occurs.
+        The support, most probable first; empty if the context never occurs.
     probabilities : float64 array, shape (support,)
         Their probabilities in the limit.
     finite : float64 array, shape (support,)
-        Their log-odds against the mean of the support: where the finite part of W ends.
+        Their log-odds relative to the mean of the support: the limit of the finite part of W.
     counts : int64 array, shape (support,)
-        How often each was seen.
+        The count of each.
     n_tokens : int
         Size of the vocabulary.
     alike : int
-        Other contexts with the same support: in the limit their columns have the same direction.
+        Number of other contexts with the same support: in the limit their columns have the same direction.
 
     Examples
     --------
@@ -85,16 +85,16 @@ class DecoderExplanation(Printed):
 
     @property
     def support(self) -> int:
-        """How many tokens follow."""
+        """The number of tokens that follow."""
         return len(self.tokens)
 
     @property
     def positions(self) -> int:
-        """How often the context was seen with a next token."""
+        """The count of the context with a next token."""
         return int(self.counts.sum())
 
     def to_dict(self, *, shown: int = SHOWN) -> dict[str, Any]:
-        """The context and its likeliest next tokens as plain JSON values."""
+        """The context and its most probable next tokens as JSON values."""
         shown = whole_number(shown, "shown", least=1)
         columns = (self.tokens, self.probabilities.tolist(), self.finite.tolist(), self.counts.tolist())
         rows = list(zip(*columns, strict=True))[:shown]
@@ -110,7 +110,7 @@ class DecoderExplanation(Printed):
 
     @property
     def sentence(self) -> str:
-        """What the limit does here, in words."""
+        """The limit for this context, in words."""
         if not self.support:
             return (
                 f"{self.context!r} never precedes a token, so its weights stay 0 and all "
