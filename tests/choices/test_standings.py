@@ -272,10 +272,10 @@ def test_probability_of_one_against_another():
         fit.probability("team00", "team99")
     with pytest.raises(UnknownToken, match="is in none"):
         fit.probability(["team00"], "team01")
-    with pytest.raises(UnknownToken, match="None is in none"):
+    with pytest.raises(UnknownToken, match="None occurs in no choice"):
         fit.probability("team00", None)
     letters = at.fit_choices(["a", "b"], losers=["b", "a"])
-    with pytest.raises(UnknownToken, match="'ab' is in none"):
+    with pytest.raises(UnknownToken, match="'ab' occurs in no choice"):
         letters.probability("a", "ab")
     tuples = at.fit_choices([(0, 1), (0, 2)], losers=[(0, 2), (0, 1)])
     assert tuples.probability((0, 1), (0, 2)) == pytest.approx(0.5)

@@ -134,8 +134,10 @@ class Attention(ABC):
     ...     probabilities = attention.predict_proba([1, 0, 2])
     ...     positions, rule = attention.attention([1, 0, 2]), attention.explain([1, 0, 2]).rule
     ...     drawn = attention.sample([1, 0, 2], np.random.default_rng(0))
-    ...     print(attention.retrieve([1, 0, 2]).tolist(), rule.name, attention.name(drawn),
-    probabilities.round(2)) [0, 1] DETERMINED 1 [0.5 0.5 0. ] [0, 1, 2] SCORED 1 [0.4  0.51 0.09]
+    ...     shown = attention.retrieve([1, 0, 2]).tolist(), rule.name, attention.name(drawn)
+    ...     print(*shown, probabilities.round(2))
+    [0, 1] DETERMINED 1 [0.5 0.5 0. ]
+    [0, 1, 2] SCORED 1 [0.4  0.51 0.09]
     >>> attention.predict_bags(count_all_tokens(samples)).n_samples, round(attention.score(samples).top1, 3)
     (3, 0.667)
     >>> auto = at.learn(["to be or not to be", "to be is to do"])

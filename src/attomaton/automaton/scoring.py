@@ -59,7 +59,7 @@ class Score(Tabular):
     │ realisable samples                     │ 2      │
     │ log-loss, nats                         │ 1.7262 │
     │ likeliest token is the label           │ 50.0%  │
-    │ labels with probability 0                │ 0.0%   │
+    │ labels with probability 0              │ 0.0%   │
     │ contexts with a token without evidence │ 0.0%   │
     │ contexts without any evidence          │ 0.0%   │
     └────────────────────────────────────────┴────────┘

@@ -60,7 +60,7 @@ SMALL = 1 << 18
 """Number of rows up to which a second thread would not speed up writing."""
 
 FORMAT = 1
-"""Compression of the files that stages pass to each other."""
+"""Format version of the files that stages pass to each other."""
 
 FILES: dict[str, dict[str, Any]] = {
     "edges": EDGE_FILE,
