@@ -1,6 +1,8 @@
 """``attomaton choices``: every form of a table, what is refused, and what is saved."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -96,3 +98,17 @@ def test_help_has_examples(folder):
     shown = run_inside("choices", "--help", cwd=folder).stdout
     assert "attomaton choices games.csv" in shown
     assert "--outcome" in shown
+
+
+def test_standard_input_semicolons_and_bad_rows(tmp_path):
+    table = "winner;loser\na;b\nb\nb;a\n"
+    (tmp_path / "games.csv").write_text(table, encoding="utf-8")
+    refused = run_inside("choices", "games.csv", cwd=tmp_path)
+    assert refused.returncode == 2
+    told = run_inside("choices", "games.csv", "--skip-bad", "--json", cwd=tmp_path)
+    record = json.loads(told.stdout)
+    assert (record["skipped"], record["items"]) == (1, 2)
+    assert "1 document was skipped" in told.stderr
+    code = [sys.executable, "-m", "attomaton", "choices", "-", "--skip-bad", "--json"]
+    piped = subprocess.run(code, input=table, capture_output=True, text=True, check=False)
+    assert json.loads(piped.stdout)["standings"] == record["standings"]

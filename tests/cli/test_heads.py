@@ -157,7 +157,7 @@ def test_heads_over_training(folder):
 )
 def test_models_that_are_no_training(folder, models, said):
     other = folder / "other" / "checkpoint-5"
-    other.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(folder / "steps" / "checkpoint-20", other, dirs_exist_ok=True)
     (other / "tokenizer.json").write_text("{}")
     (folder / "steps" / "checkpoint-3" / "tokenizer.json").write_text("{ }")
     ended = run_inside("heads", *models, *COURSE, cwd=folder)

@@ -44,7 +44,7 @@ def folder(tmp_path_factory):
 def test_every_command_that_skips_is_tried_here():
     commands = typer.main.get_command(app).commands
     able = {name for name, one in commands.items() if any("--skip-bad" in of.opts for of in one.params)}
-    assert able == {name.partition("-d")[0].partition("-w")[0] for name in ARGUMENTS} | {"heads"}
+    assert able == {name.partition("-d")[0].partition("-w")[0] for name in ARGUMENTS} | {"choices", "heads"}
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)

@@ -30,7 +30,7 @@ def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> M
     source = check_path(fspath(path), "the file of choices")
     reading = reading or Reading()
     file = keep_standard_input() if source == STANDARD_INPUT else File(source, source)
-    suffix = suffix_of(file, reading) or ".csv"
+    suffix = suffix_of(file, reading) or (".csv" if source == STANDARD_INPUT else "")
     if suffix not in TABLES:
         raise UnreadableSource(
             f"{source!r} is not a file of choices; give one ending in {', '.join(TABLES)}, or sequences of "

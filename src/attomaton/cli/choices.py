@@ -11,6 +11,7 @@ from attomaton.cli.values import check_folder, place, real, source_argument, who
 Column = str | None
 
 
+@output.counting_skipped()
 def choices(
     table: Annotated[
         str,
@@ -78,7 +79,7 @@ def choices(
         "count": count,
     }
     columns: Any = {role: name for role, name in named.items() if name is not None}
-    with output.counting_skipped(), output.stages(quiet or as_json) as announce:
+    with output.stages(quiet or as_json) as announce:
         announce(f"reading {table}")
         frame = read_columns(table, Reading(format=format, skip_bad=skip_bad))
         if split is not None:
