@@ -58,7 +58,7 @@ class Score(Tabular):
     ┌────────────────────────────────────────┬────────┐
     │ realisable samples                     │ 2      │
     │ log-loss, nats                         │ 1.7262 │
-    │ likeliest token is the label           │ 50.0%  │
+    │ most probable token is the label       │ 50.0%  │
     │ labels with probability 0              │ 0.0%   │
     │ contexts with a token without evidence │ 0.0%   │
     │ contexts without any evidence          │ 0.0%   │
@@ -77,7 +77,7 @@ class Score(Tabular):
         rows = [
             ("realisable samples", f"{self.n_samples:,}"),
             ("log-loss, nats", f"{self.log_loss:.4f}"),
-            ("likeliest token is the label", f"{self.top1:.1%}"),
+            ("most probable token is the label", f"{self.top1:.1%}"),
             ("labels with probability 0", f"{self.zero_share:.1%}"),
             ("contexts with a token without evidence", f"{self.unseen:.1%}"),
             ("contexts without any evidence", f"{self.backed_off:.1%}"),

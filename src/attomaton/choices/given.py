@@ -26,7 +26,7 @@ from attomaton.corpora.readers.sources import TABLES
 
 
 def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> Mapping[Any, Any]:
-    """The columns of a file by name; ``"-"`` is standard input. Cells of CSV and TSV stay text, such as 007."""
+    """The columns of a file by name; ``"-"`` is standard input. CSV and TSV cells stay text, such as 007."""
     source = check_path(fspath(path), "the file of choices")
     reading = reading or Reading()
     file = keep_standard_input() if source == STANDARD_INPUT else File(source, source)

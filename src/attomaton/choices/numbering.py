@@ -29,7 +29,7 @@ class NumberedChoices(NamedTuple):
 
     winner: Int64  # (n_choices,)
     made: Int64  # (n_choices,), how often
-    choice: Int64  # (n_entries,), rising
+    choice: Int64  # (n_entries,), ascending
     item: Int64  # (n_entries,)
     multiplicity: Int64  # (n_entries,)
 

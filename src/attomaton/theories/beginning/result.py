@@ -422,7 +422,7 @@ def tell_beginning(beginning: Beginning, queries: Sequence[int | str] | None = N
     lags = [(lag, f"{gain:.3g}") for lag, gain in enumerate(record["lags"][:FURTHEST])]
     return [
         repr(beginning),
-        Grid("What was read", ["", ""], facts),
+        Grid("Corpus", ["", ""], facts),
         Grid("First looks of each query", ["query", "turns to", "turns from"], looks),
         Grid("How far back attention looks first", LAGS.names, lags),
     ]

@@ -487,7 +487,7 @@ class EmbeddedLimit(Printed):
             ("loss", f"converges to {self.loss:.6g}"),
             ("excess", f"{self.squared_norm:.6g} / (η t) after many steps t of size η"),
         ]
-        return [repr(self), Grid("Where it ends", ["", ""], facts)]
+        return [repr(self), Grid("Limit", ["", ""], facts)]
 
 
 def solve_decoder(

@@ -287,7 +287,7 @@ class DecoderLimit(Tabular):
         headers = ["context", "positions", "support", "followed by"]
         return [
             repr(self),
-            Grid("Where it ends", ["", ""], facts),
+            Grid("Limit", ["", ""], facts),
             Grid("The most frequent contexts", headers, rows),
         ]
 

@@ -286,7 +286,7 @@ class SnapLaw:
 
 
 def integrate_law(law: SnapLaw, times: ArrayLike) -> tuple[Float64, Float64]:
-    """γ and B at rising times by integrating ẇ and Ḃ themselves: the definition of the closed form.
+    """γ and B at ascending times by integrating ẇ and Ḃ themselves: the definition of the closed form.
 
     Examples
     --------

@@ -109,7 +109,7 @@ def follow_attention(
     return tuple(kept)
 
 
-KIND = FolderKind("survey", "what scan-snap wrote", "attomaton scan-snap --out")
+KIND = FolderKind("survey", "a survey", "attomaton scan-snap --out")
 FEW_TOKENS = 50
 """Largest vocabulary for which the exact flow is tried."""
 
@@ -273,7 +273,7 @@ class Survey(Tabular):
             )
             for one in record["assumptions"]
         ]
-        title = f"What attention keeps, by the exact flow on these contexts, t = {self.until:,.0f}"
+        title = f"Attention by the exact flow on these contexts, t = {self.until:,.0f}"
         headers = ["query", "most lowered: token, score", "most raised: token, score"]
         return [
             f"{self.n_samples:,} samples, of which {record['counted']:,} are counted: {record['classes']:,} "
@@ -296,7 +296,7 @@ class Survey(Tabular):
                 moves,
             ),
             *([Grid(title, headers, kept)] if kept else []),
-            Grid("What the theory assumes", ["assumption", "value", "bound", "met", "meaning"], assumed),
+            Grid("Assumptions of the theory", ["assumption", "value", "bound", "met", "meaning"], assumed),
         ]
 
 

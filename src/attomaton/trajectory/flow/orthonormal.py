@@ -2,8 +2,7 @@
 
 Within a component gradients are sums of terms of order 1 that cancel to order 1/t. A component as a whole
 moves only by the flow across its border, so that part is summed separately and loses no digits. Conjugate
-gradients are preconditioned by whole components and single tokens, or they would need an iteration per digit
-of t.
+gradients use whole components in their preconditioner, or they would need an iteration per digit of t.
 """
 
 import math

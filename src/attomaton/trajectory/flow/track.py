@@ -3,10 +3,9 @@
 Plain gradient descent is not a flow. With u = η ∇L along the flow, each of its steps differs from it by −½ η
 H u. While u keeps its direction this adds up to W_descent = W_flow + ½ ln(‖u‖/‖u₀‖)·u, with u₀ at the start
 of the flow: zero while the gradient stays constant, half a step ahead for each factor e by which it has
-fallen. States are saved along the flow and corrected when read. The correction omits ½ ‖u‖ dθ per step, θ
-being the angle by which u has turned, and terms of the next order, about ½ ‖η H u‖ d ln‖u‖. Below the edge of
-stability no step of descent moves two points further apart, so the error is at most the sum of these
-omissions.
+fallen. States are saved along the flow and corrected when read. The correction omits ½ ‖u‖ dθ per step, θ the
+angle by which u has turned, and terms of the next order, about ½ ‖η H u‖ d ln‖u‖. Below the edge of stability
+no step of descent moves two points further apart, so the error is at most their sum.
 """
 
 from collections.abc import Iterator
