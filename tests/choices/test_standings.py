@@ -270,7 +270,7 @@ def test_probability_of_one_against_another():
     assert fit.probability("team01", np.array(["team00", "team01"])) == pytest.approx(1 / 3)
     with pytest.raises(UnknownToken, match="'team99' occurs in no choice"):
         fit.probability("team00", "team99")
-    with pytest.raises(UnknownToken, match="is in none"):
+    with pytest.raises(UnknownToken, match="occurs in no choice"):
         fit.probability(["team00"], "team01")
     with pytest.raises(UnknownToken, match="None occurs in no choice"):
         fit.probability("team00", None)

@@ -72,7 +72,7 @@ def test_a_fit_is_saved_and_not_overwritten_by_accident(folder):
         (["games.txt"], "not a file of choices"),
         (["menus.csv"], "--winner"),
         (["menus.csv", "--winner", "dish", "--choice-set", "menu"], "--split"),
-        (["games.csv", "--split", "|"], "name it"),
+        (["games.csv", "--split", "|"], "name that column"),
         (["games.csv", "--loser", "lost"], "no column 'lost'"),
         (["games.csv", "--prior", "0"], "above 0"),
         (["games.csv", "--prior", "1", "--ridge", "1"], "give only one"),

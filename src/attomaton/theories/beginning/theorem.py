@@ -171,7 +171,7 @@ class TheoremBounds(Printed):
         if not self.hold:
             sentence = f"The theorem does not promise these bounds: {'; '.join(self.reasons)}."
         rows = [(sign, f"{getattr(self, name):.3g}") for name, sign in WEIGHTS.items()]
-        return [Signal(sentence, good=self.hold), Grid("", ["weights", "at most this far"], rows)]
+        return [Signal(sentence, good=self.hold), Grid("", ["weights", "error at most"], rows)]
 
 
 WEIGHTS = {"attention": "W", "positions": "P", "values": "V", "output": "W_O"}
