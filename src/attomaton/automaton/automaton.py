@@ -295,7 +295,7 @@ class Automaton(Tabular, Solved, Attention):
         run = open_run(path)
         if WRITES in run.run.records:
             raise UnsupportedOption(
-                f"the run in {path} has a map of written tokens; open it with "
+                f"the run in {path} writes other tokens than it reads; open it with "
                 "attomaton.automaton.load_attention, and use its .reads"
             )
         return open_automaton(run, whole=whole, kind=cls)
