@@ -237,7 +237,7 @@ def test_what_cannot_be_is_refused():
         shrink(samples, strength=1.0).score(at.Samples.from_lists([[0]], [1]))
     with pytest.raises(InvalidSamples, match="no sample has its label in the context"):
         at.learn(samples).score(at.Samples.from_lists([[0]], [1]))
-    with pytest.raises(InvalidSamples, match=r"holds 0, and no sample of it .* give strength="):
+    with pytest.raises(InvalidSamples, match=r"has 0 samples, and none .* give strength="):
         shrink(samples)
     table = pa.table({"query": [1, 0], "token": [0, 0], "score": [0.0, 0.0]}, schema=SCORE_SCHEMA)
     with pytest.raises(MismatchedParts, match="sorted by query"):
@@ -265,7 +265,7 @@ def test_training_is_not_followed_for_what_was_not_trained():
         at.learn(samples, embeddings=np.eye(6)).at(100)
     with pytest.raises(MismatchedParts, match="min_support=1"):
         at.learn(samples, keep=at.Selection(min_support=3)).at(100)
-    with pytest.raises(MismatchedParts, match="one corpus"):
+    with pytest.raises(MismatchedParts, match="different corpora"):
         at.learn(samples).at(100, samples=paper_draw(5))
 
 

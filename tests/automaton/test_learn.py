@@ -111,7 +111,7 @@ def test_a_window_is_given_once():
         at.learn([text], window=4, keep=at.Selection(window=3))
     short = at.learn([text], window=2)
     assert at.diff(whole, [text], keep=at.Selection(window=2)).counts == at.diff(whole, short).counts
-    with pytest.raises(UnsupportedOption, match="diff writes no run"):
+    with pytest.raises(UnsupportedOption, match="diff does not write a run"):
         at.diff([text], [text], out="run")
 
 

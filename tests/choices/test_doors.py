@@ -135,7 +135,7 @@ def test_files(tmp_path):
         (tmp_path / name).write_text(text)
         with pytest.raises((UnreadableSource, InvalidSamples)):
             at.fit_choices(tmp_path / name)
-    with pytest.raises(UnreadableSource, match="no file of choices"):
+    with pytest.raises(UnreadableSource, match="not a file of choices"):
         at.fit_choices("team00")
     with pytest.raises(UnreadableSource, match="No such file"):
         at.fit_choices(tmp_path / "nowhere.csv")
@@ -171,7 +171,7 @@ def test_outcomes_as_arenas_write_them():
         frame["winner"] = pd.Series(["x", "x", wrong, "tie", "x"], dtype=object)
         with pytest.raises(InvalidSamples, match="outcome in row 2 cannot be read"):
             at.fit_choices(frame, first="model_a", second="model_b", outcome="winner")
-    with pytest.raises(InvalidSamples, match="may be the item of that name or not"):
+    with pytest.raises(InvalidSamples, match="is also the name of an item"):
         at.fit_choices({"a": [1, 2], "b": [2, 3], "c": [1, 0]}, first="a", second="b", outcome="c")
 
 
@@ -218,15 +218,15 @@ def test_rankings():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: at.fit_choices(), "no choices are given; give winners and losers"),
+        (lambda: at.fit_choices(), "no choices given; give winners and losers"),
         (lambda: at.fit_choices(["a"]), "only winners are given"),
         (lambda: at.fit_choices(["a", "b"], losers=["b"]), "2 winners, 1 losers"),
         (lambda: at.fit_choices(["a"], losers=["b"], tied=[True, False]), "2 tied"),
         (lambda: at.fit_choices(["a"], losers=["b"], tied=["perhaps"]), "tied is 'perhaps' in row 0"),
-        (lambda: at.fit_choices("team00", losers="team01"), r"winners is the text 'team00'; give a list"),
-        (lambda: at.fit_choices(["a"], losers="b"), r"losers is the text 'b'; give a list"),
+        (lambda: at.fit_choices("team00", losers="team01"), r"winners is the string 'team00'; give a list"),
+        (lambda: at.fit_choices(["a"], losers="b"), r"losers is the string 'b'; give a list"),
         (lambda: at.fit_choices(["a"], ["ab"]), "'ab' may be a loser or a set of letters"),
-        (lambda: at.fit_choices(["a", "b"], [["a", "b"], "ab"]), "choice set 1 is the text 'ab'"),
+        (lambda: at.fit_choices(["a", "b"], [["a", "b"], "ab"]), "choice set 1 is the string 'ab'"),
         (lambda: at.fit_choices(["a"], losers=["a"]), "row 0 compares 'a' with itself"),
         (lambda: at.fit_choices(["a", None], losers=["b", "a"]), "winner in row 1 is missing"),
         (lambda: at.fit_choices(["a", float("nan")], losers=["b", "a"]), "winner in row 1 is missing"),
@@ -235,11 +235,11 @@ def test_rankings():
         (lambda: at.fit_choices(pd.Series(["a", pd.NA]), losers=pd.Series(["b", "a"])), "row 1 is missing"),
         (lambda: at.fit_choices(pa.array([1.0, np.nan]), losers=[2, 3]), "row 1 is missing"),
         (lambda: at.fit_choices(["a", "b"], losers=[1, 2]), "winner holds text and loser holds number"),
-        (lambda: at.fit_choices(["a", 1], losers=["b", "a"]), "items are of different kinds"),
+        (lambda: at.fit_choices(["a", 1], losers=["b", "a"]), "items are of different types"),
         (lambda: at.fit_choices(["a", "a "], losers=["b", "b"]), "'a' and 'a ' look alike"),
         (lambda: at.fit_choices(["a b", "a  b"], losers=["b", "b"]), "'a b' and 'a  b' look alike"),
         (lambda: at.fit_choices([[1]], losers=[[2]]), "cannot be hashed"),
-        (lambda: at.fit_choices([float("nan")], [[float("nan"), 1.0]]), "equals nothing"),
+        (lambda: at.fit_choices([float("nan")], [[float("nan"), 1.0]]), "does not equal itself"),
         (lambda: at.fit_choices(["é"], losers=["e\u0301"]), "look alike"),
         (
             lambda: at.fit_choices(["a"], losers=[["a", "b"]]),
@@ -247,24 +247,24 @@ def test_rankings():
         ),
         (lambda: at.fit_choices({"a", "b"}, losers=["b", "a"]), "winners is of type set, without an order"),
         (lambda: at.fit_choices(["a"], {"a": 1}), "without an order"),
-        (lambda: at.fit_choices([True, 2], losers=[2, 1]), "different kinds, such as True and 2"),
-        (lambda: at.fit_choices(rankings=[["a", ("b", "c")]]), "share a place stand in a list"),
+        (lambda: at.fit_choices([True, 2], losers=[2, 1]), "different types, such as True and 2"),
+        (lambda: at.fit_choices(rankings=[["a", ("b", "c")]]), "put tied items in a list"),
         (lambda: at.fit_choices(rankings=[["a", None]]), "an item is missing"),
-        (lambda: at.fit_choices(rankings=[["1", 1]]), "different kinds"),
+        (lambda: at.fit_choices(rankings=[["1", 1]]), "different types"),
         (lambda: at.fit_choices([(0, [1, 2])]), "a pair holds a list"),
         (lambda: at.fit_choices([], losers=[]), "no rows"),
         (lambda: at.fit_choices(iter("ab"), losers=["b", "a"]), "without a length"),
-        (lambda: at.fit_choices(["a"], losers=["b"], counts=[0]), "whole numbers from 1 on"),
-        (lambda: at.fit_choices(["a"], losers=["b"], counts=[-1]), "whole numbers from 1 on"),
-        (lambda: at.fit_choices(["a"], losers=["b"], counts=[0.5]), "whole numbers from 1 on"),
-        (lambda: at.fit_choices(["a"], losers=["b"], counts=[np.nan]), "whole numbers from 1 on"),
-        (lambda: at.fit_choices(["a"], losers=["b"], counts=[np.inf]), "whole numbers from 1 on"),
-        (lambda: at.fit_choices(["a"], losers=["b"], counts=[True]), "whole numbers from 1 on"),
-        (lambda: at.fit_choices(["a"], losers=["b"], counts=["3"]), "whole numbers from 1 on"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=[0]), "whole numbers of at least 1"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=[-1]), "whole numbers of at least 1"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=[0.5]), "whole numbers of at least 1"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=[np.nan]), "whole numbers of at least 1"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=[np.inf]), "whole numbers of at least 1"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=[True]), "whole numbers of at least 1"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=["3"]), "whole numbers of at least 1"),
         (lambda: at.fit_choices(["a"], losers=["b"], counts=[2.0**60]), "add up to more than"),
         (lambda: at.fit_choices(["a"], losers=["b"], counts=[2**52], tied=[True], ridge=0.0), None),
         (lambda: at.fit_choices(["a"], losers=["b"], choice_sets=[["a", "b"]]), "the same thing twice"),
-        (lambda: at.fit_choices(["a"], losers=["b"], winner="w"), "the data given are no frame"),
+        (lambda: at.fit_choices(["a"], losers=["b"], winner="w"), "the data are not a frame"),
         (
             lambda: at.fit_choices(pd.DataFrame({"a": ["x"], "b": ["y"]})),
             "do not say which of them holds the winner",
@@ -278,7 +278,7 @@ def test_rankings():
         (lambda: at.fit_choices({"winner": ["a"]}, winner="winner"), "no column 'loser' for the loser"),
         (
             lambda: at.fit_choices({"w": ["a"], "o": ["a|b"]}, winner="w", choice_set="o"),
-            "holds no lists; split",
+            "does not hold lists; split",
         ),
         (
             lambda: (
@@ -286,11 +286,11 @@ def test_rankings():
                 if False
                 else at.fit_choices({"w": ["a"]}, "w")
             ),
-            "a frame comes alone",
+            "give a frame alone",
         ),
         (
             lambda: at.fit_choices({"w": ["a"], "l": ["b"]}, winner="w", loser="l", ranking="w"),
-            "does not go with",
+            "cannot be combined with",
         ),
         (
             lambda: at.fit_choices({"w": ["a"], "l": ["b"], "n": ["x"]}, winner="w", loser="l", count="n"),
@@ -302,9 +302,9 @@ def test_rankings():
         (lambda: at.fit_choices(rankings=[["a", "b", "a"]]), "names 'a' more than once"),
         (lambda: at.fit_choices(rankings=[[]]), "ranking 0 is empty"),
         (lambda: at.fit_choices(rankings=[]), "no rankings"),
-        (lambda: at.fit_choices(rankings=[["a", "b"]], counts=[1, 2]), "equally many"),
-        (lambda: at.fit_choices(rankings=[[list(range(LARGEST_TIE + 1)), 99]]), "7 items in one place"),
-        (lambda: at.fit_choices(["a"], rankings=[["a"]]), "give one of them"),
+        (lambda: at.fit_choices(rankings=[["a", "b"]], counts=[1, 2]), "equal lengths"),
+        (lambda: at.fit_choices(rankings=[[list(range(LARGEST_TIE + 1)), 99]]), "7 items tied for one place"),
+        (lambda: at.fit_choices(["a"], rankings=[["a"]]), "give only one"),
         (lambda: at.fit_choices({"a": ["x"], "b": [None], "c": ["y"]}, ranking=["a", "b", "c"]), "has a gap"),
     ],
 )
@@ -323,7 +323,7 @@ def test_series_whose_rows_do_not_belong_together_are_refused():
     frame.columns = ["x", "x"]
     with pytest.raises(InvalidSamples, match="two columns 'x'"):
         at.fit_choices(frame, winner="x", loser="x")
-    with pytest.raises(UnsupportedOption, match="no option 'winer'; columns are named by winner, loser"):
+    with pytest.raises(UnsupportedOption, match="unknown option 'winer'; columns are named by winner, loser"):
         at.fit_choices(frame, winer="x")
 
 
@@ -331,7 +331,7 @@ def test_large_whole_numbers_keep_their_digits():
     big = 2**53
     fit = at.fit_choices([big, big + 1], losers=[big + 1, 1])
     assert fit.items == (1, big, big + 1)
-    with pytest.raises(InvalidSamples, match="cannot hold"):
+    with pytest.raises(InvalidSamples, match="cannot represent"):
         at.fit_choices(np.array([big + 1, 3]), losers=np.array([0.5, 1.0]))
     assert at.fit_choices(np.array([1.0, 2.0]), losers=np.array([2, 3])).items == (1, 2, 3)
     assert at.fit_choices([2**70, 1], losers=[1, 5]).items == (2**70, 1, 5)
@@ -390,7 +390,7 @@ def test_ranks_under_the_names_of_items():
     for frame in (WIDE, pd.DataFrame(WIDE), pa.table(WIDE), texts):
         same(at.fit_choices(frame, ranks=["Ann", "Bob", "Cat"]), expected)
         for call in ({"ranking": ["Ann", "Bob", "Cat"]}, {}):
-            with pytest.raises(InvalidSamples, match="say ranks= in place of ranking="):
+            with pytest.raises(InvalidSamples, match="use ranks= instead of ranking="):
                 at.fit_choices(**({"rankings": frame} if not call else {"winners": frame, **call}))
     counted = pd.DataFrame(WIDE).assign(count=[1, 2, 3, 4])
     assert at.fit_choices(counted, ranks=["Ann", "Bob", "Cat"]).n_ties == 3

@@ -205,19 +205,19 @@ def test_a_summary_to_read():
     ("winners", "sets", "counts", "message"),
     [
         ([1], [[1, 2], [2]], None, "1 winners, 2 choice sets"),
-        ([1, 2], [[1, 2], [2]], [1], "equally many"),
+        ([1, 2], [[1, 2], [2]], [1], "equal lengths"),
         ([1, 3], [[1, 2], [1, 2]], None, "choice 1: the winner 3 is not in its choice set"),
         ([2, 1], [[2, 3], [2, 3]], None, "choice 1: the winner 1"),
         ([1], [[]], None, "choice 0"),
-        ([1], [[1, 2]], [0], "whole numbers from 1 on"),
-        ([1], [[1, 2]], [1.5], "whole numbers from 1 on"),
-        ([1, 2], [[1, 2]] * 2, [[1], [2]], "whole numbers from 1 on, one per choice"),
-        ([1, 2], [[1, 2]] * 2, [[1], [2, 3]], "whole numbers from 1 on, one per choice"),
+        ([1], [[1, 2]], [0], "whole numbers of at least 1"),
+        ([1], [[1, 2]], [1.5], "whole numbers of at least 1"),
+        ([1, 2], [[1, 2]] * 2, [[1], [2]], "whole numbers of at least 1, one per choice"),
+        ([1, 2], [[1, 2]] * 2, [[1], [2, 3]], "whole numbers of at least 1, one per choice"),
         ([1, 2], [[1, 2]] * 2, [2**62, 2**62], "add up to more than 9,007,199,254,740,992; divide"),
         ([[1]], [[[1], [2]]], None, "cannot be hashed .*tuples instead of lists"),
         ([[1]], [["a", "b"]], None, "cannot be hashed"),
         (["a"], [iter(["a", "b"])], None, "choice set 0 is of type list_iterator; give a list"),
-        (["a", "a"], [["a", "b"], {"a": 2, "b": 1}], None, "choice set 1 is of type dict.*repeat it"),
+        (["a", "a"], [["a", "b"], {"a": 2, "b": 1}], None, "choice set 1 is of type dict.*occurs m times"),
         ([1], iter([[1, 2]]), None, "choice_sets is of type list_iterator, without a length; give a list"),
     ],
 )
@@ -293,7 +293,7 @@ def test_scores_with_a_vanishing_ridge_go_in_the_direction():
 
 def test_unknown_items_are_refused():
     fit = fit_choices(["a", "b"], [["a", "b"]] * 2)
-    with pytest.raises(UnknownToken, match="'z' is in none of the choices"):
+    with pytest.raises(UnknownToken, match="'z' occurs in no choice"):
         fit.probability("a", ["a", "z"])
     with pytest.raises(InvalidSamples, match="'a' is not in the choice set"):
         fit.probability("a", ["b"])
@@ -331,7 +331,7 @@ def test_scores_that_are_not_certified_are_no_numbers():
     ):
         with pytest.raises(UncertifiedSolution, match="certified"):
             ask()
-    with pytest.raises(UncertifiedSolution, match=r"\.soft\.scores has them as they are"):
+    with pytest.raises(UncertifiedSolution, match=r"read \.soft\.scores uncertified"):
         fit.scores  # noqa: B018
     assert fit.probability(0, [0]) == 1.0
     assert "scores uncertified" in str(fit)

@@ -92,8 +92,8 @@ def test_the_case_of_half_wins():
         ["a", "b", "a"], losers=["b", "a", "b"], counts=[25, 25, 50], tied=[False, False, True]
     )
     assert fit.difference("a", "b").standard_error == pytest.approx(0.142, abs=0.0015)
-    assert "those of expected scores" in str(fit)
-    with pytest.raises(UnsupportedOption, match="half a win has none"):
+    assert "expected wins" in str(fit)
+    with pytest.raises(UnsupportedOption, match="half a win has no likelihood"):
         fit.aic  # noqa: B018
 
 

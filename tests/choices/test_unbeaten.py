@@ -62,7 +62,7 @@ def test_one_unconnected_pair_takes_no_rank_away():
     assert table["item"] == ["x", "a", "b", "p", "q"]
     assert (table["group"], table["rank"]) == ([1, 1, 1, 2, 2], [1, 2, 2, 1, 2])
     assert [row["group"] for row in fit.to_dict()["standings"]] == [1, 1, 1, 2, 2]
-    assert "nothing compares items of different groups, so each group has ranks of its own" in str(fit)
+    assert "no choice compares items of different groups, so each group is ranked separately" in str(fit)
     assert None not in at.fit_choices([*WON, "p"], losers=[*LOST, "q"], prior=1.0).standings["rank"]
     beside = at.fit_choices(["a", "b", "p"], losers=["c", "c", "q"])
     assert dict(zip(beside.standings["item"], beside.standings["rank"], strict=True)) == {

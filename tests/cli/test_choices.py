@@ -69,13 +69,13 @@ def test_a_fit_is_saved_and_not_overwritten_by_accident(folder):
     ("arguments", "told"),
     [
         (["nowhere.csv"], "nowhere.csv cannot be read"),
-        (["games.txt"], "no file of choices"),
+        (["games.txt"], "not a file of choices"),
         (["menus.csv"], "--winner"),
         (["menus.csv", "--winner", "dish", "--choice-set", "menu"], "--split"),
-        (["games.csv", "--split", "|"], "name it"),
+        (["games.csv", "--split", "|"], "name that column"),
         (["games.csv", "--loser", "lost"], "no column 'lost'"),
         (["games.csv", "--prior", "0"], "above 0"),
-        (["games.csv", "--prior", "1", "--ridge", "1"], "give one of them"),
+        (["games.csv", "--prior", "1", "--ridge", "1"], "give only one"),
     ],
 )
 def test_what_is_refused(folder, arguments, told):

@@ -14,7 +14,7 @@ def test_a_head_that_writes_is_learned_and_asked(tmp_path):
     )
     assert learned.returncode == 0, learned.stderr
     assert "label in the context (identity)" in learned.stdout
-    assert "realisable (label written by a token of it)" in learned.stdout
+    assert "realisable (label written by a context token)" in learned.stdout
     told = run_inside("explain", "run", "a dog and a", "--json", cwd=tmp_path)
     answer = json.loads(told.stdout)
     assert sum(probability for _, probability in answer["written"]) > 0.999

@@ -96,7 +96,7 @@ def tables(lines):
     [
         (["learn", "story.txt", "--window", "8"], 2, "Largest components"),
         (["explain", "run", CONTEXT], 2, "Rule: determined"),
-        (["scan-snap", "story.txt", "--window", "8", "--queries", "5"], 3, "What the theory assumes"),
+        (["scan-snap", "story.txt", "--window", "8", "--queries", "5"], 3, "Assumptions of the theory"),
         (["diff", "run", "run"], 1, "0 of "),
         (["doctor"], 2, "Packages"),
     ],

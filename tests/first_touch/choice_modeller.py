@@ -230,7 +230,7 @@ def mistakes(folder):
     )
     refused(lambda: at.fit_choices(games.assign(loser=games.winner)), "with itself")
     refused(lambda: at.fit_choices(games.assign(loser=None)), "loser in row 0 is missing")
-    refused(lambda: at.fit_choices(games.assign(count=0)), "whole numbers from 1 on")
+    refused(lambda: at.fit_choices(games.assign(count=0)), "whole numbers of at least 1")
     refused(lambda: at.fit_choices(games.iloc[:0]), "no rows")
 
 

@@ -51,7 +51,7 @@ def test_a_fit_that_is_not_there_is_not_to_be_learned(tmp_path):
 def test_the_covariance_of_one_item():
     fit = at.fit_choices([1, 2], losers=[2, 1])
     assert fit.covariance(1).tolist() == fit.covariance([1]).tolist() == [[pytest.approx(0.5)]]
-    with pytest.raises(at.AttomatonError, match="7 is in none of the choices"):
+    with pytest.raises(at.AttomatonError, match="7 occurs in no choice"):
         fit.covariance(7)
 
 

@@ -113,7 +113,7 @@ def test_score_reads_a_file_in_the_vocabulary_of_the_automaton(tmp_path):
     loaded = at.Automaton.load(tmp_path / "run")
     assert loaded.window == 4
     assert loaded.score(path, reading=at.Reading(column="say"), epsilon=0.1) == expected
-    with pytest.raises(at.AttomatonError, match="leave it out"):
+    with pytest.raises(at.AttomatonError, match="leave tokenizer out"):
         automaton.score(new, tokenizer="character")
     with pytest.raises(at.AttomatonError, match="split by the tokenizer character"):
         automaton.score(at.read_corpus(new, tokenizer="character"))

@@ -1,4 +1,4 @@
-"""What answers a context: the automaton of the limit, and attention with finite scores."""
+"""Predictions for a context: the automaton of the limit, and attention with finite scores."""
 
 from typing import TYPE_CHECKING
 

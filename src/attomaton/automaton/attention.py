@@ -1,8 +1,8 @@
-"""What every answer to a context shares: attention, whatever its scores, asked for one context or for many.
+"""The base of every attention layer, whatever its scores: predictions for one context or for many.
 
-A context is a batch of one. So what :class:`~attomaton.automaton.automaton.Automaton` (the limit) and
-:class:`~attomaton.automaton.finite.FiniteAttention` (finite scores) each define is only how they answer a
-batch, and how they explain one answer.
+A context is a batch of one. So :class:`~attomaton.automaton.automaton.Automaton` (the limit) and
+:class:`~attomaton.automaton.finite.FiniteAttention` (finite scores) each define only how they predict a
+batch, and how they explain one prediction.
 """
 
 from abc import ABC, abstractmethod
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
 
 
 MOST_ROWS = 20
-"""Tokens of a query that are drawn."""
+"""Maximum number of tokens drawn for a query."""
 
 MOST_POSITIONS = 40
-"""Positions of a context that are drawn: the last ones."""
+"""Number of last positions of a context that are drawn."""
 
 ROW, BESIDES = 0.14, 0.62
-"""Inches of one row, and of all that is not rows."""
+"""Height of one row, and of everything else, in inches."""
 
 LONGEST = 16
-"""Signs of a token that are shown."""
+"""Maximum number of characters shown of a token."""
 
 
 @dataclass(frozen=True)
 class Ranking:
     """The tokens of a query, best first.
 
-    ``notes`` stand at the end of each bar; ``total`` is how many tokens there are.
+    ``notes`` label the end of each bar; ``total`` is the number of tokens.
     """
 
     query: str
@@ -62,7 +62,7 @@ class Ranking:
 
 
 def draw_ranking(ranking: Ranking, ax: Any = None) -> Any:
-    """A bar for each token, the best on top: blue ones are preferred, orange ones beaten; the axes."""
+    """Draw a bar for each token, best on top: blue is preferred, orange beaten; return the axes."""
     names = [drawable(name, LONGEST) for name in ranking.names]
     shown = f"{len(names)} of {ranking.total:,} tokens" if len(names) < ranking.total else "tokens"
     title = f"Under the query “{drawable(ranking.query, LONGEST)}”: {shown}, best first"
@@ -87,7 +87,7 @@ def draw_ranking(ranking: Ranking, ax: Any = None) -> Any:
 
 
 def draw_positions(names: Sequence[str], weights: Sequence[float], rule: str, ax: Any = None) -> Any:
-    """A bar for each position of a context, as high as its attention; the last one is the query; the axes."""
+    """Draw a bar for the attention on each position; the last is the query; return the axes."""
     hidden = max(len(names) - MOST_POSITIONS, 0)
     before = f" ({hidden:,} earlier positions: {sum(weights[:hidden]):.1%})" if hidden else ""
     texts, heights = [drawable(name, LONGEST) for name in names[hidden:]], list(weights[hidden:])
@@ -109,7 +109,7 @@ def draw_positions(names: Sequence[str], weights: Sequence[float], rule: str, ax
 
 
 class Attention(ABC):
-    """A layer that gives every token of a context a probability to be the next one.
+    """A layer that gives every token of a context the probability that it comes next.
 
     Attributes
     ----------
@@ -121,9 +121,9 @@ class Attention(ABC):
     A context is a text (with a vocabulary), a sequence of tokens as strings, or a sequence of token ids. It
     may be longer than the window of the corpus: no part of it is cut off.
 
-    Words that the vocabulary does not have are unseen tokens: no sample says anything about them. The limit
-    ignores them; finite scores give them the background score 0; and where nothing is known of the query they
-    weigh as much as any other position. An explanation lists them as ``unknown``.
+    Words outside the vocabulary are unseen tokens, about which the samples contain nothing. The limit ignores
+    them; finite scores give them the background score 0; and where nothing is known about the query, they
+    have the same weight as any other position. An explanation lists them as ``unknown``.
 
     Examples
     --------
@@ -134,8 +134,10 @@ class Attention(ABC):
     ...     probabilities = attention.predict_proba([1, 0, 2])
     ...     positions, rule = attention.attention([1, 0, 2]), attention.explain([1, 0, 2]).rule
     ...     drawn = attention.sample([1, 0, 2], np.random.default_rng(0))
-    ...     print(attention.retrieve([1, 0, 2]).tolist(), rule.name, attention.name(drawn),
-    probabilities.round(2)) [0, 1] DETERMINED 1 [0.5 0.5 0. ] [0, 1, 2] SCORED 1 [0.4  0.51 0.09]
+    ...     shown = attention.retrieve([1, 0, 2]).tolist(), rule.name, attention.name(drawn)
+    ...     print(*shown, probabilities.round(2))
+    [0, 1] DETERMINED 1 [0.5 0.5 0. ]
+    [0, 1, 2] SCORED 1 [0.4  0.51 0.09]
     >>> attention.predict_bags(count_all_tokens(samples)).n_samples, round(attention.score(samples).top1, 3)
     (3, 0.667)
     >>> auto = at.learn(["to be or not to be", "to be is to do"])
@@ -154,7 +156,7 @@ class Attention(ABC):
 
     vocabulary: Vocabulary | None
     window: int | None = None
-    """The longest context that it was learned with, where that is known."""
+    """The longest context that it was learned with, if known."""
 
     @property
     @abstractmethod
@@ -163,34 +165,33 @@ class Attention(ABC):
 
     @abstractmethod
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The probabilities of the tokens of many contexts, which are bags already.
+        """The probabilities of the tokens of many contexts, given as bags.
 
-        Some tokens of a context may be left out: that asks what is retrieved given that it is one of the
-        others.
+        If tokens of a context are left out, the probabilities are conditional on retrieving one of the rest.
         """
 
     @abstractmethod
     def explain(self, context: Context) -> Explanation:
-        """What is retrieved, and which rule answered."""
+        """The retrieved tokens, and the rule that decided."""
 
     def predict_samples(self, samples: Samples) -> BatchPrediction:
-        """Predict the next token of every context; labels are not looked at.
+        """Predict the next token of every context; labels are ignored.
 
-        The answer equals ``predict_proba(context)`` for each context, without its zeros for the tokens that
-        are not in the context. Ids beyond the vocabulary are unseen tokens.
+        The result equals ``predict_proba(context)`` for each context, without the zeros for tokens outside
+        the context. Ids beyond the vocabulary are unseen tokens.
         """
         return self.predict_bags(count_all_tokens(samples))
 
     def predict(self, context: Context) -> dict[Any, float]:
-        """Token → the probability that it comes next, likeliest first; zeros are left out.
+        """Token → the probability that it comes next, most probable first; zeros are left out.
 
-        Tokens are texts where there is a vocabulary, ids where there is none. Only tokens of the context can
-        be there. For numbers by id see :meth:`predict_proba`.
+        Tokens are strings if there is a vocabulary, otherwise ids. Only tokens of the context can occur. For
+        probabilities by id see :meth:`predict_proba`.
         """
         return self.predict_batch([context])[0]
 
     def predict_batch(self, contexts: Iterable[Context]) -> list[dict[Any, float]]:
-        """What :meth:`predict` says about each of many contexts, of any lengths."""
+        """The result of :meth:`predict` for each of many contexts of any length."""
         check_many(contexts)
         read = [read_context(context, self.n_tokens, self.vocabulary) for context in contexts]
         answer = self._answer_ids([ids for ids, _ in read])
@@ -205,9 +206,9 @@ class Attention(ABC):
         return answers
 
     def predict_proba(self, context: Context) -> Float64:
-        """The probability of every token to be the next one, shape (n_tokens,).
+        """The probability that each token comes next, shape (n_tokens,).
 
-        What is missing to 1 is the probability of words that are not in the vocabulary.
+        If they sum to less than 1, the rest is the probability of words outside the vocabulary.
         """
         answer = self._answer(context)[0]
         known = answer.bags.token < self.n_tokens
@@ -222,7 +223,7 @@ class Attention(ABC):
         return by_token[np.searchsorted(answer.bags.token, answer.bags.samples.values)]
 
     def retrieve(self, context: Context) -> Int32:
-        """The distinct tokens of the context with a probability above 0, rising; unknown words have no id."""
+        """The distinct context tokens with positive probability, ascending; unknown words have no id."""
         answer = self._answer(context)[0]
         return answer.bags.token[(answer.probabilities > 0) & (answer.bags.token < self.n_tokens)]
 
@@ -232,16 +233,16 @@ class Attention(ABC):
         Parameters
         ----------
         context : str or sequence
-            The context; of its tokens those of the vocabulary are drawn, with their probabilities.
+            The context; only its tokens that are in the vocabulary can be drawn.
         rng : numpy.random.Generator or int, optional
-            What draws, or the seed of it. None means another draw at each call.
+            The generator, or its seed. None means a different draw at each call.
         """
         answer = self._answer(context)[0]
         known = (answer.bags.token < self.n_tokens) & (answer.probabilities > 0)
         if not known.any():
             raise UnknownToken(
-                "no word of the context that has a probability is in the vocabulary, so that none has an id; "
-                "generate gives texts"
+                "no context word with a probability is in the vocabulary, so none has an id; use generate, "
+                "which returns texts"
             )
         probabilities = answer.probabilities[known]
         return int(make_rng(rng).choice(answer.bags.token[known], p=probabilities / probabilities.sum()))
@@ -255,25 +256,25 @@ class Attention(ABC):
         greedy: bool = False,
         window: int | None = None,
     ) -> Generation:
-        """Go on from a prompt: draw the next token, append it, and so on, n times.
+        """Continue a prompt: draw the next token and append it, n times.
 
-        Attention only points at its context, so a token that is not in the prompt never appears, whatever
-        the corpus: what is written repeats the prompt's own tokens, in the order that the corpus prefers.
-        Where nothing is known of the last token (it is new, or was never a query), every position is equally
-        likely, by our choice, and an unknown word may be copied; ``backed_off`` counts these draws.
+        Attention only points at its context, so a token that is not in the prompt never appears, whatever the
+        corpus: the text repeats the prompt's own tokens, in the order that the corpus prefers. Where nothing
+        is known about the last token (it is new, or was never a query), every position is equally likely, by
+        convention, and an unknown word may be copied; ``backed_off`` counts these draws.
 
         Parameters
         ----------
         prompt : str or sequence
             The first context: a text, tokens, or token ids.
         n : int
-            How many tokens to draw.
+            The number of tokens to draw.
         seed : int or numpy.random.Generator, optional
-            What draws, or the seed of it; None means another text at each call.
+            The generator, or its seed; None means a different text at each call.
         greedy : bool
-            Whether the likeliest token is taken (of equals the one with the lowest id) and nothing is drawn.
+            Take the most probable token (the lowest id in a tie) instead of drawing one.
         window : int, optional
-            Look at this number of tokens, the last ones, only. None means at all of them.
+            Attend only to this number of last tokens. None means all of them.
 
         """
         n = whole_number(n, "n", most=MOST_GENERATED)
@@ -285,11 +286,11 @@ class Attention(ABC):
     def _continue(
         self, prompt: Sequence[int], n: int, rng: np.random.Generator | None, window: int | None
     ) -> tuple[tuple[int, ...], int]:
-        """The next n tokens, and how many of them were drawn without evidence."""
+        """The next n tokens, and the number of them drawn without evidence."""
         return GrowingContext(prompt, lambda context: self._answer_ids([context]), window).run(n, rng)
 
     def show(self, context: Context) -> ContextView:
-        """The explanation as something to look at: a notebook draws it, a terminal prints it.
+        """A view of the explanation: a notebook draws it, a terminal prints it.
 
         Examples
         --------
@@ -306,9 +307,9 @@ class Attention(ABC):
         return ContextView(self.explain(context))
 
     def plot(self, query: str | int, ax: Any = None) -> Any:
-        """Draw the tokens that attention prefers under a query, best first; returns the matplotlib axes.
+        """Draw the tokens that attention prefers under a query, best first; return the matplotlib axes.
 
-        ``query`` is a token, as text or as its id. Without ``ax`` a new figure is made.
+        ``query`` is a token, as text or as its id. Without ``ax``, this makes a new figure.
 
         Examples
         --------
@@ -321,9 +322,9 @@ class Attention(ABC):
         return draw_ranking(self._ranking(self._find_token(query)), ax)
 
     def plot_context(self, context: Context, ax: Any = None) -> Any:
-        """Draw how much attention each position of a context gets; returns the matplotlib axes.
+        """Draw the attention on each position of a context; return the matplotlib axes.
 
-        Of a long context the last positions are drawn. Without ``ax`` a new figure is made.
+        Only the last positions of a long context are drawn. Without ``ax``, this makes a new figure.
         """
         explanation = self.explain(context)
         names = [explanation.name(token) for token in explanation.context]
@@ -331,10 +332,10 @@ class Attention(ABC):
 
     @abstractmethod
     def _ranking(self, query: int) -> Ranking:
-        """The tokens that samples show under a query, best first."""
+        """The tokens with evidence under a query, best first."""
 
     def _find_token(self, token: str | int) -> int:
-        """The id of one token that a user names."""
+        """The id of a token named by the user."""
         if not isinstance(token, str):
             self.name(token)
             return int(token)
@@ -346,34 +347,34 @@ class Attention(ABC):
     def score(self, samples: Any, *, epsilon: float = 0.0, **options: Unpack["ReadingOptions"]) -> Score:
         """Log-loss and top-1 on the realisable samples among these, or among those of new text.
 
-        The limit gives some labels of new text probability 0, so that the log-loss is infinite; with
-        ``epsilon`` it is that of (1 − ε) · attention + ε · uniform over the context, which is ours, not the
-        theory's (:func:`~attomaton.automaton.scoring.fit_epsilon` chooses it). ``samples`` may be anything
-        that :meth:`read` takes, and ``options`` say how to read it.
+        The limit gives some labels of new text probability 0, which makes the log-loss infinite. With
+        ``epsilon``, the score is that of (1 − ε) · attention + ε · uniform over the context, which is our
+        addition to the theory (:func:`~attomaton.automaton.scoring.fit_epsilon` chooses ε). ``samples`` may
+        be anything that :meth:`read` accepts; ``options`` are passed to it.
         """
         read, unknown = self._read(samples, options)
         prediction = self.predict_bags(self._reachable(read))
         return replace(score_prediction(mix_uniform(prediction, epsilon)), unknown=unknown)
 
     def _reachable(self, samples: Samples) -> Bags:
-        """The samples whose label can be predicted at all."""
+        """The samples whose label attention can predict."""
         return count_tokens(samples)
 
     def read(self, source: Any, **options: Unpack["ReadingOptions"]) -> Samples:
-        """New text as samples, in the tokens of this vocabulary; tokens that it lacks are unseen ones.
+        """New text as samples, in the tokens of this vocabulary; other tokens are unseen.
 
         The options are ``window`` (by default the one it was learned with) and ``reading``, as in
-        :func:`~attomaton.learn`; the tokenizer is that of the vocabulary. Samples are returned as they are.
+        :func:`~attomaton.learn`; the tokenizer is that of the vocabulary. Samples are returned unchanged.
         """
         return self._read(source, options)[0]
 
     def _read(self, source: Any, options: "ReadingOptions") -> tuple[Samples, tuple[str, ...]]:
-        """New text as samples, and its words that the vocabulary does not have."""
+        """New text as samples, and its words that are not in the vocabulary."""
         if isinstance(source, Samples):
             return source, ()
         if options.get("tokenizer") is not None and self.vocabulary is not None:
             raise UnsupportedOption(
-                f"the tokenizer is that of this vocabulary ({self.vocabulary.tokenizer}); leave it out"
+                f"this vocabulary has a tokenizer ({self.vocabulary.tokenizer}); leave tokenizer out"
             )
         from attomaton.corpora.readers.corpus import read_ids, read_named
 
@@ -384,7 +385,7 @@ class Attention(ABC):
         return samples, () if read is None else read.tokens[len(self.vocabulary) :]
 
     def name(self, token: int) -> str:
-        """The token as text, or its id where there is no vocabulary."""
+        """The token as text, or its id if there is no vocabulary."""
         token = whole_number(token, "token", least=-LARGEST)
         if not 0 <= token < self.n_tokens:
             raise TokenOutOfRange(
@@ -393,30 +394,28 @@ class Attention(ABC):
         return name_token(self.vocabulary, token)
 
     def _answer(self, context: Context) -> tuple[BatchPrediction, Names]:
-        """The answer to one context, a batch of one, and the names of its tokens."""
+        """The prediction for one context, a batch of one, and the names of its tokens."""
         ids, names = read_context(context, self.n_tokens, self.vocabulary)
         return self._answer_ids([ids]), names
 
     def _answer_ids(self, contexts: Sequence[Int32]) -> BatchPrediction:
-        """The answer to contexts that are ids; those from ``n_tokens`` on are unknown words."""
+        """The prediction for contexts of ids; ids of at least ``n_tokens`` are unknown words."""
         return self.predict_bags(count_all_tokens(as_samples(contexts, self.n_tokens)))
 
 
 def check_many(contexts: Any) -> None:
-    """Refuse what is no sequence of contexts: one text, a frame, a mapping, or nothing to go through."""
+    """Reject anything but a sequence of contexts: a text, a frame, a mapping, a non-iterable."""
     if isinstance(contexts, str):
-        raise UnsupportedOption("one text was given for many; give a list of texts, or call predict(text)")
+        raise UnsupportedOption("contexts is a single text; give a list of texts, or call predict(text)")
     kind = type(contexts).__name__
     if isinstance(contexts, Mapping) or hasattr(contexts, "columns") or not isinstance(contexts, Iterable):
-        raise UnsupportedOption(
-            f"contexts are of the type {kind}; give a list of texts, or one column of a frame"
-        )
+        raise UnsupportedOption(f"contexts is of type {kind}; give a list of texts, or one column of a frame")
 
 
 def check_ranked(query: str, n_tokens: int) -> None:
-    """Refuse to draw a query of which nothing is known."""
+    """Refuse to draw a query without evidence."""
     if not n_tokens:
         raise UnsupportedOption(
             f"no sample teaches anything about the query {shorten(query)!r}, so there is nothing to draw; "
-            "take a token that samples end with and that a label stands before"
+            "choose a token that ends a context which contains its label"
         )

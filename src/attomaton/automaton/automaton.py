@@ -1,4 +1,4 @@
-"""The automaton that gradient descent makes of a self-attention layer: hard retrieval, then soft composition.
+"""The automaton that a self-attention layer becomes under gradient descent: hard retrieval, soft composition.
 
 Under the query (the last context token) the highest component present is retrieved; the next token is then
 drawn from its tokens with Luce odds m_j e^{s_j}.
@@ -40,10 +40,10 @@ from attomaton.graphs.paths import QueryGraph, graph_of
 from attomaton.solvers.solved import Solved
 
 RTOL = 1e-4
-"""Accuracy of a step in ln t: far below what held-out text can tell apart."""
+"""Accuracy of a step in ln t: far finer than held-out text can distinguish."""
 
 WRITES = "writes"
-"""The record of a run whose keys write other tokens, which :mod:`attomaton.automaton.ov_maps` opens."""
+"""The record of a run with a map of written tokens, which :mod:`attomaton.automaton.ov_maps` opens."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,22 +53,20 @@ class Automaton(Tabular, Solved, Attention):
     Parameters
     ----------
     components : Components
-        Who ties and who precedes whom.
+        Which tokens tie, and which precede others.
     hard : HardSolution
-        Its scores decide between components that no path orders.
+        Hard scores, which decide between components that no path orders.
     soft : SoftSolution
-        Its scores give the odds inside a component.
+        Soft scores, which give the odds within a component.
     vocabulary : Vocabulary, optional
         Lets contexts be given as text.
     samples : Samples, optional
-        What it was learned from, for :meth:`at`; not saved with the automaton.
+        The training samples, for :meth:`at`; not saved with the automaton.
     window : int, optional
-        The longest context that it was learned with, which :meth:`score` reads new text with.
+        The longest context that it was learned with; :meth:`score` reads new text with it.
 
-    Notes
-    -----
-    What it shares with every other attention, such as :meth:`predict_samples` and :meth:`score`, stands in
-    :class:`~attomaton.automaton.attention.Attention`.
+    Notes ----- :class:`~attomaton.automaton.attention.Attention` documents the methods that all attention
+    layers share, such as :meth:`predict_samples` and :meth:`score`.
 
     Examples
     --------
@@ -106,10 +104,10 @@ class Automaton(Tabular, Solved, Attention):
     samples: Samples | None = None
     window: int | None = None
     _run: Any = field(default=None, init=False)
-    """The :class:`~attomaton.automaton.runs.stored.StoredRun` that it asks, if it was opened and not read."""
+    """The :class:`~attomaton.automaton.runs.stored.StoredRun` that it reads on demand, if any."""
 
     def __getattr__(self, name: str) -> Any:
-        """The parts of an opened run, which are read whole when they are first looked at."""
+        """The parts of an opened run, each read completely on first access."""
         if name not in ("components", "hard", "soft") or self._run is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         keep_checked(self, **self._run.solve_all())
@@ -138,7 +136,7 @@ class Automaton(Tabular, Solved, Attention):
 
     @property
     def scored_nodes(self) -> pa.Table:
-        """Columns query, token (int32), component (int64), hard and soft (float64), a row for each node."""
+        """Columns query, token (int32), component (int64), hard and soft (float64), one row per node."""
         nodes: Any = self.components.nodes
         for name in ("hard", "soft"):
             nodes = nodes.append_column(name, getattr(self, name).scores.column("score"))
@@ -152,26 +150,26 @@ class Automaton(Tabular, Solved, Attention):
 
     @cached_property
     def coverage(self) -> Coverage:
-        """How much of the corpus the theory speaks about."""
+        """The share of the corpus that the theory covers."""
         return measure_coverage(self, self.vocabulary) if self._run is None else self._run.coverage
 
     def predict_proba(self, context: Context, *, step: float | None = None) -> Float64:
-        """The probability of every token to be the next one, shape (n_tokens,).
+        """The probability that each token comes next, shape (n_tokens,).
 
-        With ``step``, that of training stopped there: ``at(step).predict_proba(context)``.
+        With ``step``, the probability after that many training steps: ``at(step).predict_proba(context)``.
         """
         return super().predict_proba(context) if step is None else self.at(step).predict_proba(context)
 
     def at(self, step: float, *, samples: Samples | None = None, step_size: float = 1.0) -> FiniteAttention:
         """Attention after ``step`` steps of plain gradient descent from zero, instead of in the limit.
 
-        Every token of a context keeps some probability, so this is what generalises; tokens and queries that
-        no sample shows score 0, as at the start. The trajectory (:func:`~attomaton.fast_forward`) is computed
-        at the first call and kept for the next ones. For automata learned without embeddings and with all
-        edges.
+        Every token of a context keeps a positive probability, so this generalises; tokens and queries that no
+        sample contains score 0, as at the start. The first call computes the trajectory
+        (:func:`~attomaton.fast_forward`) and keeps it for later calls. It needs an automaton learned without
+        embeddings and with all edges.
 
-        ``samples`` are what it was learned from, if it was loaded from a folder; ``step_size`` is η, for the
-        loss that is the mean over realisable samples.
+        ``samples`` are the training samples, if the automaton was loaded from a folder; ``step_size`` is η,
+        for the loss that is the mean over realisable samples.
         """
         step, step_size = real_number(step, "step", least=0), real_number(step_size, "step_size", above=0)
         corpus = self.samples if samples is None else samples
@@ -197,16 +195,16 @@ class Automaton(Tabular, Solved, Attention):
         return cache["attention"]
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The probabilities of the tokens of many contexts, which are bags already.
+        """The probabilities of the tokens of many contexts, given as bags.
 
-        Among the tokens that are nodes under the query those of the highest hard score share the
-        probabilities, with odds m_j e^{s_j}; a context without any node is backed off, each position weighing
-        the same.
+        Among the tokens that are nodes under the query, those with the highest hard score share the
+        probability, with odds m_j e^{s_j}. A context without any node is backed off: every position has equal
+        weight.
         """
         return answer(bags, self.know(bags.samples.queries[bags.sample], bags.token))
 
     def know(self, queries: Integers, tokens: Integers) -> Known:
-        """What is known of tokens under queries, both of shape (n_entries,)."""
+        """The knowledge about tokens under queries, both of shape (n_entries,)."""
         return self._nodes.find(queries, tokens) if self._run is None else self._run.know(queries, tokens)
 
     def graph_of(self, query: int) -> QueryGraph:
@@ -215,16 +213,16 @@ class Automaton(Tabular, Solved, Attention):
         return graph_of(self.components, query) if self._run is None else self._run.graph_of(query)
 
     def explain(self, context: Context) -> Explanation:
-        """What is retrieved, what it beat and on what evidence, and which rule answered."""
+        """The retrieved tokens, those they beat and the evidence, and the rule that decided."""
         answer, names = self._answer(context)
         return explain_answer(answer, names, names.unknown, self.graph_of)
 
     def of_queries(self, queries: Integers) -> "Automaton":
-        """An automaton in memory that knows all about these queries, and perhaps about others."""
+        """An automaton in memory that covers these queries, and possibly others."""
         return self if self._run is None else self._beside(self._run.solve(queries))
 
     def parts(self) -> Iterator["Automaton"]:
-        """Automata in memory of some queries each, in rising order, that together know what this one does."""
+        """Automata in memory that each cover some queries, ascending, and together all of them."""
         if self._run is None:
             yield self
         else:
@@ -232,12 +230,12 @@ class Automaton(Tabular, Solved, Attention):
 
     @property
     def is_opened(self) -> bool:
-        """Whether it asks a run on disk, of which it holds no table."""
+        """Whether it reads a run on disk on demand and holds no table itself."""
         return self._run is not None
 
     @cached_property
     def index(self) -> pa.Table:
-        """A row for each query that was read: its samples, and how many rows of each table are its own.
+        """One row per query: its samples, and the number of its rows in each table.
 
         Columns query (int32), realisable, unrealisable, nodes, components, edges, order, choices (int64).
         """
@@ -246,20 +244,20 @@ class Automaton(Tabular, Solved, Attention):
         return layout.index_of(self.components, self.soft.choices)
 
     def outline(self, queries: Integers) -> Outline:
-        """Nodes, order and scores of these queries, and perhaps of others; their edges may be missing."""
+        """Nodes, order and scores of these queries, and possibly others; edges may be missing."""
         if self._run is not None:
             return self._run.outline(queries)
         return Outline(self.components, self._nodes.hard, self._nodes.soft, np.arange(len(self.components)))
 
     def outlines(self, queries: Integers) -> Iterator[tuple[Int64, Outline]]:
-        """Rising queries, some at a time, with the outline of these; at least one block."""
+        """Ascending queries in blocks, each with its outline; at least one block."""
         rising = np.asarray(queries, np.int64)
         blocks = [rising] if self._run is None else self._run.blocks(rising, "nodes", "order")
         for block in blocks:
             yield block, self.outline(block)
 
     def scan(self, table: str, queries: Integers) -> Iterator[pa.Table]:
-        """The rows of these rising queries, and perhaps of others, of one table, some at a time.
+        """The rows of these ascending queries, and possibly others, of one table, in pieces.
 
         The tables are ``"edges"``, ``"nodes"`` (with scores), ``"order"`` (with its query) and ``"choices"``.
         There is at least one piece, which may be empty.
@@ -270,7 +268,7 @@ class Automaton(Tabular, Solved, Attention):
             yield whole_table(self, table)
 
     def _beside(self, parts: Mapping[str, Any]) -> "Automaton":
-        """An automaton of other parts, with the same vocabulary and window."""
+        """An automaton with other parts and the same vocabulary and window."""
         return trusted(
             Automaton, vocabulary=self.vocabulary, samples=None, window=self.window, _run=None, **parts
         )
@@ -278,10 +276,10 @@ class Automaton(Tabular, Solved, Attention):
     def save(
         self, path: str | Place, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
     ) -> Place:
-        """Write a run folder: Parquet, JSON, and safetensors for weights; ``about`` joins the manifest.
+        """Write a run folder: Parquet, JSON, and safetensors for weights; ``about`` goes into the manifest.
 
-        The folder must be new or empty, or hold an earlier run, which ``overwrite`` replaces as a whole. It
-        may be in an object store: ``s3://bucket/run``.
+        The folder must be new, empty, or an earlier run, which ``overwrite`` replaces as a whole. It may be
+        in an object store: ``s3://bucket/run``.
         """
         with build_at(path, RUN, layout.OWNED, overwrite=overwrite) as building:
             fill_run(building, self, about or {})
@@ -289,16 +287,16 @@ class Automaton(Tabular, Solved, Attention):
 
     @classmethod
     def load(cls, path: str | Place, *, whole: bool = False) -> "Automaton":
-        """Open a run folder; its predictions are those of the automaton that was saved, to the last bit.
+        """Open a run folder; its predictions equal those of the saved automaton to the last bit.
 
-        A small run is read whole, and so is any with ``whole``. Of a larger one only what is asked for is
-        read, query by query; its ``components``, ``hard`` and ``soft`` are read when they are looked at.
+        A small run is read completely, and any run with ``whole``. A larger one is read on demand, query by
+        query; its ``components``, ``hard`` and ``soft`` are read on first access.
         """
         run = open_run(path)
         if WRITES in run.run.records:
             raise UnsupportedOption(
                 f"the run in {path} writes other tokens than it reads; open it with "
-                "attomaton.automaton.load_attention, and ask its reads for what this asks"
+                "attomaton.automaton.load_attention, and use its .reads"
             )
         return open_automaton(run, whole=whole, kind=cls)
 
@@ -330,7 +328,7 @@ class Automaton(Tabular, Solved, Attention):
 
     @cached_property
     def _stopped(self) -> dict[str, Any]:
-        """The training that :meth:`at` followed last, and its last answer."""
+        """The trajectory that :meth:`at` followed last, and its last result."""
         return {}
 
 
@@ -340,19 +338,19 @@ def fill_run(
     about: Mapping[str, Any],
     records: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write an automaton into the run folder that is being built, and more records beside its own."""
+    """Write an automaton into the run folder being built, with additional records."""
     known = storage.describe_records(automaton.vocabulary, automaton.coverage)
     storage.fill(building, automaton, {**known, **(records or {})}, about)
 
 
 def open_automaton(run: StoredRun, *, whole: bool = False, kind: type[Automaton] = Automaton) -> Automaton:
-    """The automaton of an open run, which is read whole if it is small, or if it is asked for."""
+    """The automaton of an open run, read completely if it is small or if ``whole`` is set."""
     parts: dict[str, Any] = {"_run": None, **run.solve_all()} if whole or run.is_small else {"_run": run}
     return trusted(kind, samples=None, vocabulary=run.vocabulary, window=run.window, **parts)
 
 
 def whole_table(automaton: Automaton, name: str) -> pa.Table:
-    """A table of an automaton in memory, as :meth:`Automaton.scan` gives it."""
+    """A table of an automaton in memory, as :meth:`Automaton.scan` returns it."""
     components = automaton.components
     if name == "nodes":
         return automaton.scored_nodes

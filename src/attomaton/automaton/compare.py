@@ -1,8 +1,8 @@
 """Which priorities differ between two corpora.
 
 Two tokens under a query are related in one of five ways: the first precedes the second (a path leads from it
-to the second and none back), follows it, ties with it (one component), stands unordered beside it (both are
-nodes, no path), or one of them is unseen (no node). Compared are the pairs with an edge in either corpus.
+to the second and none back), follows it, ties with it (one component), is unordered with it (both are nodes,
+no path), or one of them is unseen (not a node). Pairs with an edge in either corpus are compared.
 """
 
 from collections.abc import Iterator
@@ -35,17 +35,17 @@ DIFFERENCE_SCHEMA = pa.schema(
 )
 
 MOST_EDGES = 1 << 22
-"""Edges that are held at a time where a run is opened and not read."""
+"""Maximum number of edges in memory at a time for a run that is read on demand."""
 
 SHOWN = 3
-"""Examples of each change in the text of a difference."""
+"""Number of examples of each change in the text of a difference."""
 
 RELATIONS = np.array(["unseen", "unordered", "precedes", "follows", "ties"], object)
 UNSEEN, UNORDERED, PRECEDES, FOLLOWS, TIES = range(5)
 
 
 class Change(Enum):
-    """How the relation of two tokens differs; the value says it in words.
+    """How the relation of two tokens differs; the value is a description.
 
     Examples
     --------
@@ -71,14 +71,14 @@ class Difference(Tabular):
     Attributes
     ----------
     rows : pyarrow.Table
-        Columns query, one, other (int32, one < other), change (the name of a :class:`Change`, small letters),
-        in_a, in_b (what ``one`` does to ``other`` there: precedes, follows, ties, unordered or unseen), and
+        Columns query, one, other (int32, one < other), change (the name of a :class:`Change`, lower case),
+        in_a, in_b (the relation of ``one`` to ``other``: precedes, follows, ties, unordered or unseen), and
         wins_a, losses_a, wins_b, losses_b (int64: the support of the edges one → other and other → one in
         each corpus). Sorted by query, one and other.
     n_pairs : int
-        How many pairs were compared: those with an edge in either corpus.
+        The number of compared pairs: those with an edge in either corpus.
     tokens : tuple of str
-        The tokens by id, those of ``a`` first; their ids as text where there is no vocabulary.
+        The tokens by id, those of ``a`` first; their ids as text if there is no vocabulary.
 
     Examples
     --------
@@ -125,15 +125,15 @@ class Difference(Tabular):
 
     @property
     def counts(self) -> dict[Change, int]:
-        """How many pairs changed in each way."""
+        """The number of pairs with each change."""
         changes = column(self.rows, "change")
         return {change: int(np.count_nonzero(changes == change.name.lower())) for change in Change}
 
     def strongest(self, change: Change, limit: int) -> pa.Table:
         """The first ``limit`` rows of one change, best supported first.
 
-        A difference is as well supported as the pair is in the corpus that shows it less; one that is lost or
-        gained, as in the corpus that has it.
+        The support of a difference is the smaller of the pair's supports in the two corpora; for a lost or
+        gained relation, that in the corpus that has it.
         """
         limit = whole_number(limit, "limit")
         rows = keep_rows(self.rows, column(self.rows, "change") == change.name.lower())
@@ -144,7 +144,7 @@ class Difference(Tabular):
         return rows.take(np.argsort(-support, kind="stable")[:limit])
 
     def describe(self, change: Change, limit: int) -> list[tuple[str, str, str]]:
-        """The strongest rows of one change in words: the query, what ``a`` says, what ``b`` says."""
+        """The strongest rows of one change in words: the query, and the relation in ``a`` and in ``b``."""
         described: list[tuple[str, str, str]] = []
         rows: list[dict[str, Any]] = self.strongest(change, limit).to_pylist()
         for row in rows:
@@ -158,7 +158,7 @@ class Difference(Tabular):
 
 
 def diff(a: Automaton, b: Automaton) -> Difference:
-    """Compare what two corpora say about every pair of tokens that either of them compares."""
+    """Compare the relations in two corpora of every pair of tokens that either compares."""
     tokens, maps = _match_tokens(a, b)
     tables: list[pa.Table] = []
     n_pairs = 0
@@ -171,7 +171,7 @@ def diff(a: Automaton, b: Automaton) -> Difference:
 
 
 def _cut(a: Automaton, b: Automaton, maps: tuple[Int32, Int32], n_tokens: int) -> Iterator[tuple[int, int]]:
-    """Ranges of shared queries that are compared at a time: one range, if both are in memory."""
+    """Ranges of shared queries to compare at a time: one range if both are in memory."""
     if not (a.is_opened or b.is_opened):
         return iter([(0, n_tokens)])
     weights = np.zeros(n_tokens, np.int64)
@@ -181,7 +181,7 @@ def _cut(a: Automaton, b: Automaton, maps: tuple[Int32, Int32], n_tokens: int) -
 
 
 def _compare(a: "_Side", b: "_Side", n_tokens: int) -> tuple[pa.Table, int]:
-    """The pairs that two sides relate differently, and how many were compared."""
+    """The pairs that two sides relate differently, and the number of compared pairs."""
     pairs = distinct_keys(np.concatenate([a.pairs, b.pairs]))
     query, one, other = unpack_edges(pairs)
     in_a, in_b = (side.relate(query, one, other, n_tokens) for side in (a, b))
@@ -196,7 +196,7 @@ def _compare(a: "_Side", b: "_Side", n_tokens: int) -> tuple[pa.Table, int]:
 
 
 def tell_difference(difference: Difference, most: int) -> list[Block]:
-    """What is printed: the changes with their numbers, and the strongest of each, ``most`` at most."""
+    """The printed blocks: counts of the changes, and at most ``most`` of the strongest of each."""
     rows = [(change.name.lower(), f"{n:,}", change.value) for change, n in difference.counts.items()]
     blocks: list[Block] = [
         f"{len(difference):,} of {difference.n_pairs:,} pairs of tokens are related differently.",
@@ -210,7 +210,7 @@ def tell_difference(difference: Difference, most: int) -> list[Block]:
 
 
 class _Side:
-    """The queries ``first … stop − 1`` of one corpus, its tokens numbered as both corpora share them.
+    """The queries ``first … stop − 1`` of one corpus, in the token numbers that both corpora share.
 
     ``shared`` is the number of each token.
     """
@@ -237,8 +237,8 @@ class _Side:
         return np.where(self._keys[row] == keys, self._support[row], 0)
 
     def relate(self, query: Int32, one: Int32, other: Int32, n_shared: int) -> Int64:
-        """What ``one`` does to ``other`` under the query, shape (n_pairs,): an index of ``RELATIONS``."""
-        own = np.full(n_shared, self._components.edges.n_tokens)  # beyond the vocabulary: no node
+        """Relation of ``one`` to ``other`` under a query, as an index of ``RELATIONS``, shape (n_pairs,)."""
+        own = np.full(n_shared, self._components.edges.n_tokens)  # beyond the vocabulary: not a node
         own[self._shared] = np.arange(len(self._shared))
         first, is_node = self._components.rows(own[query], own[one])
         second, is_also = self._components.rows(own[query], own[other])
@@ -279,7 +279,7 @@ def _name_changes(in_a: Int64, in_b: Int64) -> Integers:
 
 
 def _match_tokens(a: Automaton, b: Automaton) -> tuple[tuple[str, ...], tuple[Int32, Int32]]:
-    """All tokens of both, those of ``a`` first, and the number of each automaton's own tokens among them."""
+    """All tokens of both, those of ``a`` first, and the shared number of each automaton's own tokens."""
     if (a.vocabulary is None) != (b.vocabulary is None):
         raise MismatchedParts(
             "only one of the two automata has a vocabulary, so their tokens cannot be matched; give both "
@@ -292,14 +292,14 @@ def _match_tokens(a: Automaton, b: Automaton) -> tuple[tuple[str, ...], tuple[In
     tokens, numbers = number_strings((*a.vocabulary.tokens, *b.vocabulary.tokens))
     if len(tokens) > MAX_TOKENS:
         raise UnsupportedOption(
-            f"the two vocabularies hold {len(tokens):,} tokens together; attomaton compares up to "
+            f"the two vocabularies hold {len(tokens):,} tokens together; attomaton compares at most "
             f"{MAX_TOKENS:,}: learn from smaller vocabularies"
         )
     return tokens, (numbers[: len(a.vocabulary)], numbers[len(a.vocabulary) :])
 
 
 def _phrase(relation: str, one: str, other: str, wins: int, losses: int) -> str:
-    """What a corpus says about two tokens, with the support of their own edges."""
+    """The relation of two tokens in a corpus, with the support of their edges."""
     if relation == "precedes":
         return f"{one} before {other} " + (f"×{wins}" if wins else "by a path")
     if relation == "follows":

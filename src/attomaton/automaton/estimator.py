@@ -1,6 +1,6 @@
 """The automaton as a scikit-learn classifier: contexts in, the next token out.
 
-The one module that imports scikit-learn, which is the extra ``sklearn``.
+The only module that imports scikit-learn, from the extra ``sklearn``.
 """
 
 import warnings
@@ -31,46 +31,43 @@ _validation: Any = validation
 
 
 class AttentionLimit(ClassifierMixin, BaseEstimator):
-    """Predict the next token as a self-attention layer does in the limit of training on the same samples.
+    """Predict the next token as a self-attention layer would in the limit of training on the same samples.
 
     Parameters
     ----------
     padding : int or None
-        The value of ``X`` that stands for "no token here", whatever its place in the row. None means that
-        every value is a token. The masked entries of a numpy masked array are never tokens.
+        The value of ``X`` that means "no token here", anywhere in the row. None means that every value is a
+        token. The masked entries of a numpy masked array are never tokens.
     min_support : int
-        Leave out edges (the winner was the label where the loser stood in the context) that fewer samples
-        show.
+        Leave out edges (the winner was the label, the loser another token of the context) with fewer samples.
     embeddings : float array, shape (n_tokens, dim), optional
         The embedding of each token id. None means orthonormal.
     atol : float
-        Largest gradient entry of the soft side's summed loss at which it counts as certified; where the hard
-        or the soft side is not, ``fit`` warns with scikit-learn's ``ConvergenceWarning``.
+        Largest gradient entry of the soft side's summed loss at which it counts as certified. If the hard or
+        soft side is not certified, ``fit`` warns with scikit-learn's ``ConvergenceWarning``.
 
     Attributes
     ----------
     classes_ : array, shape (n_classes,)
         The distinct labels, sorted.
     class_frequencies_ : float64 array, shape (n_classes,)
-        The share of the samples that have each label.
+        The share of samples with each label.
     automaton_ : Automaton
-        What was learned; it takes the token ids of ``X``, and ``automaton_.explain(context)`` says why.
+        The learned automaton, on the token ids of ``X``; ``automaton_.explain(context)`` says why.
     n_unrealisable_ : int
         Samples left out because their label is not in their context: attention alone cannot learn them.
     n_features_in_ : int
         The window, the number of columns of ``X``.
 
-    Notes
-    -----
-    Each row of ``X`` is a context: non-negative integers, the last of which is the query; shorter contexts
-    are padded (on the left, by custom: only the order of the tokens counts). A label is the token that came
-    next. If the label of no sample is in its context, there is nothing to learn, and ``fit`` warns.
+    Notes ----- Each row of ``X`` is a context: non-negative integers, the last of which is the query. Shorter
+    contexts are padded, on the left by custom: only the order of the tokens counts. A label is the token that
+    came next. If no label is in its context, there is nothing to learn, and ``fit`` warns.
 
-    ``predict_proba`` spreads 1 over ``classes_``, so it asks the automaton what is retrieved given that it is
-    one of the classes in the context: tokens that were never a label get no column, and no mass. Three cases
-    are outside the theory, and answered by our choice. Classes that no sample shows under this query get 0
-    beside one that some sample shows. Where none is shown (the query is new, say), each position of the
-    context that holds a class weighs the same. Where the context holds no class at all, the answer is
+    ``predict_proba`` distributes 1 over ``classes_``, so it returns the automaton's probabilities conditional
+    on retrieving one of the classes in the context: tokens that were never a label have no column, and no
+    mass. Three cases are outside the theory, and follow conventions. Classes without evidence under this
+    query get 0 if another class has evidence. If none has (the query is new, say), each position of the
+    context that holds a class has equal weight. If the context holds no class at all, the result is
     ``class_frequencies_``.
 
     Examples
@@ -91,7 +88,7 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         self.embeddings = embeddings
         self.atol = atol
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803  the name that scikit-learn gives it
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803  scikit-learn's name
         """Learn from contexts ``X``, shape (n_samples, window), and labels ``y``, shape (n_samples,)."""
         filled, hidden = _fill_masked(X)
         values, labels = _validation.validate_data(self, filled, y)
@@ -162,7 +159,7 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         return tags
 
     def _predict(self, X: Any) -> BatchPrediction:  # noqa: N803
-        """What the automaton retrieves among the classes of each context."""
+        """The automaton's prediction among the classes of each context."""
         _validation.check_is_fitted(self)
         filled, hidden = _fill_masked(X)
         values = _validation.validate_data(self, filled, reset=False)
@@ -217,7 +214,7 @@ def _fill_masked(X: Any) -> tuple[Any, Bool | bool]:  # noqa: N803
 
 
 def _check_tokens(values: NDArray[Any], padded: Bool) -> None:
-    """Every value that is no padding must be a whole number from 0 up, and every row must hold one."""
+    """Reject values, other than padding, that are not whole numbers ≥ 0, and rows without one."""
     negative = (values < 0) & ~padded
     if negative.any():
         row, column = np.argwhere(negative)[0]

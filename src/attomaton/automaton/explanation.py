@@ -1,4 +1,4 @@
-"""Why the automaton answers as it does, for one context."""
+"""The reasons for the automaton's prediction, for one context."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -15,11 +15,11 @@ from attomaton.base.tables import table_of
 from attomaton.graphs.paths import Edge, QueryGraph, QueryOrder
 
 EDGES = 3
-"""Edges of a step that are named."""
+"""Maximum number of edges named per step."""
 
 
 class Rule(Enum):
-    """Which rule answered; the value says it in a sentence.
+    """The rule that decided; the value is a sentence.
 
     Examples
     --------
@@ -30,16 +30,16 @@ class Rule(Enum):
     """
 
     DETERMINED = "one component precedes every other component of the context: the theorem decides"
-    INCOMPARABLE = "no component precedes all others: hard scores decide, soft ones if they tie; no theorem"
+    INCOMPARABLE = "no component precedes all others: hard scores decide, soft scores break ties; no theorem"
     UNSEEN_IGNORED = (
         "tokens without evidence under this query get no mass; among the others the theorem decides"
     )
-    BACK_OFF = "no sample teaches anything about this query: each position weighs the same, by our choice"
+    BACK_OFF = "no sample teaches anything about this query: every position has equal weight, by convention"
     SCORED = "every token of the context has a finite score under this query: the softmax of these scores"
     UNSEEN_BACKGROUND = (
-        "tokens without evidence under this query keep their background score, by our choice; no theorem"
+        "tokens without evidence under this query keep their background score, by convention; no theorem"
     )
-    BACKGROUND = "no sample teaches anything about this query: background scores answer, by our choice"
+    BACKGROUND = "no sample teaches anything about this query: background scores decide, by convention"
 
     @property
     def words(self) -> str:
@@ -54,7 +54,7 @@ class Beaten:
     Attributes
     ----------
     tokens : tuple of int
-        Its tokens that stand in the context.
+        Its tokens that are in the context.
     steps : tuple of tuples of Edge
         The path from the retrieved component down to this one, as the data edges behind each step.
 
@@ -74,16 +74,16 @@ class Beaten:
 
     @property
     def support(self) -> int:
-        """The path's weakest link: the least number of supporting (sample, loser) pairs among its steps."""
+        """The weakest link of the path: the fewest supporting (sample, loser) pairs among its steps."""
         return min(sum(edge.support for edge in step) for step in self.steps)
 
     @property
     def path(self) -> str:
-        """How long the path is, in words."""
+        """The length of the path in words."""
         return "direct" if len(self.steps) == 1 else f"{len(self.steps)} steps"
 
     def describe_edges(self, name: Callable[[int], str]) -> str:
-        """The best supported data edges of each step, tokens shown by ``name``."""
+        """The best supported data edges of each step, with tokens shown by ``name``."""
         return "; then ".join(_describe_step(step, name) for step in self.steps)
 
 
@@ -93,39 +93,39 @@ def _describe_step(step: tuple[Edge, ...], name: Callable[[int], str]) -> str:
 
 
 POSITIONS = 48
-"""Positions of a context that a view shows: the last ones."""
+"""Number of last positions of a context that a view shows."""
 
 STEPS = 5
-"""Steps of a path that a view shows."""
+"""Maximum number of steps of a path that a view shows."""
 
 THEOREM = (Rule.DETERMINED, Rule.UNSEEN_IGNORED)
-"""Rules that are the theory's answer; by the others we answer where it says nothing."""
+"""Rules that follow from the theory; the others are conventions where it is silent."""
 
 
 @dataclass(frozen=True)
 class Explanation(Tabular):
-    """What is retrieved from one context, and why.
+    """The tokens retrieved from one context, and the reasons.
 
     Attributes
     ----------
     context : tuple of int
         The context; its last token is the query.
     rule : Rule
-        Which rule answered.
+        The rule that decided.
     retrieved : tuple of tuples of int
-        The tokens of each retrieved component that stand in the context: one component, or several with the
+        The tokens of each retrieved component that are in the context: one component, or several with the
         same hard score.
     probabilities : mapping of int to float
-        Token → probability of being the next one, for the retrieved tokens.
+        Token → probability that it comes next, for the retrieved tokens.
     beaten : tuple of Beaten
         The components that the retrieved one precedes, with the evidence.
     incomparable : tuple of tuples of int
-        The tokens of components that are neither retrieved nor beaten: no path says who wins.
+        The tokens of components that are neither retrieved nor beaten: no path decides.
     unseen : tuple of int
-        Tokens of the context that no realisable sample with this query shows: they are not in its graph.
+        Tokens of the context that occur in no realisable sample with this query: not in its graph.
     unknown : tuple of str
-        Words of the context that the vocabulary does not have; they are among ``unseen``, and their ids
-        follow those of the vocabulary.
+        Words of the context that are not in the vocabulary; they are among ``unseen``, with ids that follow
+        those of the vocabulary.
     name : callable
         The text of each token id.
 
@@ -187,13 +187,13 @@ class Explanation(Tabular):
 
     @property
     def written_lines(self) -> list[str]:
-        """What is written, in lines, where that is something else than what is read."""
+        """Lines on the written tokens, where they differ from the tokens read."""
         return []
 
     def _table(self) -> pa.Table:
-        """Columns text, times, probability and became, a row for each distinct token of the context.
+        """Columns text, times, probability and became, one row per distinct token of the context.
 
-        What became of it: retrieved, beaten, incomparable, unseen or, with finite scores, scored.
+        ``became`` is retrieved, beaten, incomparable, unseen or, with finite scores, scored.
         """
         times = Counter(self.context)
         kinds = [
@@ -214,7 +214,7 @@ class Explanation(Tabular):
         )
 
     def to_dict(self, name: Callable[[int], Any] = int) -> dict[str, Any]:
-        """Everything as plain JSON values, tokens shown by ``name`` (``explanation.name`` gives texts)."""
+        """Everything as JSON values, with tokens shown by ``name`` (``explanation.name`` returns text)."""
 
         def names(tokens: tuple[int, ...]) -> list[Any]:
             return [name(token) for token in tokens]
@@ -246,12 +246,12 @@ class Explanation(Tabular):
 
 @dataclass(frozen=True, repr=False)
 class ContextView(Printed):
-    """What attention makes of one context, to be looked at: its tokens in a row, their probabilities as bars.
+    """A view of attention on one context: its tokens in a row, their probabilities as bars.
 
     Attributes
     ----------
     explanation : Explanation
-        What is shown; long lists of it are cut.
+        The explanation to show; long lists are truncated.
 
     Examples
     --------
@@ -299,7 +299,7 @@ class ContextView(Printed):
         ]
 
     def _chips(self) -> Chips:
-        """The last positions of the context, and what is left out before them."""
+        """The last positions of the context, and a note on the positions left out before them."""
         explanation = self.explanation
         times = Counter(explanation.context)
         weights = [explanation.probabilities.get(token, 0.0) / times[token] for token in explanation.context]
@@ -316,7 +316,7 @@ class ContextView(Printed):
         )
 
     def _name(self, token: int) -> str:
-        """The text of a token, cut if it is long."""
+        """The text of a token, truncated if it is long."""
         return shorten(self.explanation.name(token))
 
     def _names(self, tokens: tuple[int, ...]) -> str:
@@ -331,24 +331,24 @@ class ContextView(Printed):
 
 
 def _by_theorem(explanation: Explanation) -> bool | None:
-    """True if the answer is the theory's; None if it is ours."""
+    """True if the theorem decides; None if a convention does."""
     return True if explanation.rule in THEOREM else None
 
 
 def _falling(explanation: Explanation) -> list[tuple[int, float]]:
-    """The tokens that attention mixes, with their probabilities, largest first."""
+    """The tokens with positive probability, largest first."""
     return sorted(explanation.probabilities.items(), key=lambda item: -item[1])
 
 
 def _equals(explanation: Explanation) -> list[str]:
-    """That several components were retrieved, if so."""
+    """A note if several components were retrieved."""
     number = len(explanation.retrieved)
     equal = f"They are {number} components of equal hard score; no path orders them."
     return [equal] if number > 1 else []
 
 
 def _left(explanation: Explanation, groups: str, unseen: str, unknown: str) -> list[str]:
-    """What became of tokens that were neither retrieved nor beaten, given as text."""
+    """Notes on tokens that were neither retrieved nor beaten, as text."""
     ignored = bool(explanation.unseen) and explanation.probabilities.keys().isdisjoint(explanation.unseen)
     lines = {
         f"No path decides against these, only their lower hard score: {groups}": bool(
@@ -361,7 +361,7 @@ def _left(explanation: Explanation, groups: str, unseen: str, unknown: str) -> l
 
 
 def _join(words: Sequence[str], number: int) -> str:
-    """The first of so many words, and how many more there are."""
+    """The first ``SHOWN`` words, and the number of the rest."""
     return " ".join(words[:SHOWN]) + (f" and {number - SHOWN:,} more" if number > SHOWN else "")
 
 
@@ -371,7 +371,7 @@ def explain_answer(
     unknown: tuple[str, ...],
     graph_of: Callable[[int], QueryGraph],
 ) -> Explanation:
-    """Why one context, a batch of one, was answered as it was; tokens are called by ``name``."""
+    """The explanation of one context, a batch of one; ``name`` gives the text of tokens."""
     tokens, seen = answer.bags.token, answer.seen
     component = answer.component[seen]
     retrieved: list[int] = sorted(set(component[answer.probabilities[seen] > 0].tolist()))

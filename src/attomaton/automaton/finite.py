@@ -1,7 +1,7 @@
-"""Attention with finite scores: what is left of the limit when training stops, or when scores are held back.
+"""Attention with finite scores: training stopped early, or regularised scores.
 
 The limit gives probability 0 to tokens that are not retrieved. Finite scores give every token of the context
-one: p(y | X) = m_y e^{s_ky} / Σ_{j∈X} m_j e^{s_kj}, the layer itself at some weights.
+a positive one: p(y | X) = m_y e^{s_ky} / Σ_{j∈X} m_j e^{s_kj}, the layer itself at some weights.
 """
 
 from dataclasses import dataclass
@@ -30,15 +30,14 @@ class FiniteAttention(Tabular, Attention):
     Attributes
     ----------
     scores : pyarrow.Table
-        Columns query, token (int32), score (float64), sorted: the (query, token) pairs that samples speak
-        about.
+        Columns query, token (int32), score (float64), sorted: the (query, token) pairs with evidence.
     background : float64 array, shape (n_tokens,)
         The score of each token where the table has no row: zeros (where training starts), or scores pooled
-        over queries. So every context has an answer; that it is used is our choice, not the theory's.
+        over queries. So every context has an answer; using them is our convention, not the theory's.
     vocabulary : Vocabulary, optional
         Lets contexts be given as text.
     window : int, optional
-        The longest context that it was learned with, which :meth:`score` reads new text with.
+        The longest context that it was learned with; :meth:`score` reads new text with it.
 
     Examples
     --------
@@ -72,7 +71,7 @@ class FiniteAttention(Tabular, Attention):
                 f"{self.n_tokens} (the length of background); give a table and a background of one corpus"
             )
         if not (np.isfinite(self._values).all() and np.isfinite(self.background).all()):
-            raise MismatchedParts("a score is not finite; the limit itself is what Automaton is for")
+            raise MismatchedParts("a score is not finite; use Automaton for the limit itself")
 
     def __repr__(self) -> str:
         return f"FiniteAttention({self.scores.num_rows:,} scores, {self.n_tokens:,} tokens)"
@@ -89,7 +88,7 @@ class FiniteAttention(Tabular, Attention):
         return len(self.background)
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The probabilities of the tokens of many contexts, which are bags already.
+        """The probabilities of the tokens of many contexts, given as bags.
 
         Ids beyond the vocabulary are unseen tokens with the background score 0.
         """
@@ -98,7 +97,7 @@ class FiniteAttention(Tabular, Attention):
         return BatchPrediction(bags, np.zeros(len(seen), np.int64), seen, probabilities)
 
     def explain(self, context: Context) -> Explanation:
-        """The rule that answered, probabilities, and tokens without evidence; no component is retrieved."""
+        """The rule, the probabilities, and the tokens without evidence; no component is retrieved."""
         answer, names = self._answer(context)
         tokens, seen = answer.bags.token, answer.seen
         rule = Rule.SCORED if seen.all() else Rule.UNSEEN_BACKGROUND
@@ -127,7 +126,7 @@ class FiniteAttention(Tabular, Attention):
         return Ranking(self.name(query), names, scores[best].tolist(), notes, int(last - first), "score")
 
     def _scores_of(self, bags: Bags) -> tuple[Bool, Float64]:
-        """Which entries have a score of their own, and the score of each."""
+        """Which entries have their own score, and the score of each."""
         rows, seen = find_rows(self._keys, pack_pairs(bags.samples.queries[bags.sample], bags.token))
         scores = np.zeros(len(bags.token))
         known = bags.token < self.n_tokens

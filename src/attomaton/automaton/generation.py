@@ -1,6 +1,6 @@
-"""Text that attention writes: the next token is drawn, appended to the context, and so on.
+"""Text generation: draw the next token, append it to the context, and repeat.
 
-Attention points at tokens of its context, so what it writes holds no token that the prompt does not.
+Attention points at tokens of its context, so the text contains no token that the prompt does not.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,27 +14,27 @@ from attomaton.base.tables import Float64, Int32
 from attomaton.corpora.prompts import Names
 
 MOST_GENERATED = 10_000_000
-"""The most tokens that are generated at once: a few minutes."""
+"""Maximum number of tokens generated at once: a few minutes."""
 
 MOST_KEPT = 10_000_000
-"""Probabilities that are remembered, all rows together."""
+"""Maximum number of cached probabilities, over all rows."""
 
 
 @dataclass(frozen=True, repr=False)
 class Generation:
-    """What was written after a prompt.
+    """The text generated after a prompt.
 
     Attributes
     ----------
     prompt : tuple of int
-        The ids of the prompt; words that the vocabulary does not have are numbered after it.
+        The ids of the prompt; words outside the vocabulary are numbered after it.
     tokens : tuple of int
-        The ids of what was written; each is one of the prompt's.
+        The ids of the generated tokens; each is one of the prompt's.
     backed_off : int
-        How many of the draws had no evidence: nothing is known of the token before them, so that every
-        position was equally likely (or, with finite scores, had its background score).
+        The number of draws without evidence: nothing is known about the token before them, so every position
+        was equally likely (or, with finite scores, had its background score).
     unknown : tuple of str
-        Words of the prompt that the vocabulary does not have.
+        Words of the prompt that are not in the vocabulary.
     name : Names
         The text of each token id.
 
@@ -62,21 +62,21 @@ class Generation:
 
     @property
     def text(self) -> str:
-        """What was written, without the prompt."""
+        """The generated text, without the prompt."""
         return self.name.join(self.tokens)
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The text of each token that was written."""
+        """The text of each generated token."""
         return tuple(map(self.name, self.tokens))
 
 
 class GrowingContext:
-    """A context that grows by one token at a time; how often each token occurs is all that changes.
+    """A context that grows by one token at a time; only the multiplicities of its tokens change.
 
-    The probabilities of a context are m_j a_kj, m_j the multiplicities and a_kj the same whenever the query k
-    and the distinct tokens are: so these are asked for once. :func:`generate_by_definition` asks at each
-    step.
+    The probabilities of a context are m_j a_kj, with multiplicities m_j; a_kj depends only on the query k and
+    the set of distinct tokens, so it is computed once for each. :func:`generate_by_definition` computes it at
+    each step.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class GrowingContext:
         self._kept: dict[tuple[int, bytes], tuple[Float64, bool]] = {}
 
     def run(self, n: int, rng: np.random.Generator | None) -> tuple[tuple[int, ...], int]:
-        """The next n tokens, drawn by ``rng`` or, if it is None, the likeliest; how many were backed off."""
+        """The next n tokens, drawn by ``rng`` or, if None, the most probable; and the number backed off."""
         first, backed_off = len(self._context), 0
         for _ in range(n):
             odds, backed = self._odds(self._context[-1])
@@ -108,7 +108,7 @@ class GrowingContext:
             self._counts[self._place[self._context[-self._window - 1]]] -= 1.0
 
     def _odds(self, query: int) -> tuple[Float64, bool]:
-        """The probabilities if each distinct token stood there once, and whether they lack evidence."""
+        """The probabilities if each distinct token occurred once, and whether they lack evidence."""
         present = self._counts > 0
         key = query, present.tobytes() if self._window is not None else b""
         if key not in self._kept:
@@ -123,7 +123,7 @@ class GrowingContext:
 
 
 def choose(probabilities: Float64, rng: np.random.Generator | None) -> int:
-    """A place drawn with these probabilities, or without ``rng`` the first of the likeliest."""
+    """An index drawn with these probabilities, or without ``rng`` the first most probable one."""
     if rng is None:
         return int(np.argmax(probabilities >= (1 - EQUAL) * probabilities.max()))
     below: Float64 = np.cumsum(probabilities)
@@ -137,7 +137,7 @@ def generate_by_definition(
     rng: np.random.Generator | None,
     window: int | None = None,
 ) -> tuple[int, ...]:
-    """What :meth:`Attention.generate` writes, as it is defined: ask for the probabilities at every step."""
+    """:meth:`Attention.generate` by definition: recompute the probabilities at every step."""
     context = list(prompt)
     for _ in range(n):
         context.append(choose(predict_proba(context if window is None else context[-window:]), rng))

@@ -1,4 +1,4 @@
-"""The whole path in one call: from a corpus to the automaton."""
+"""From a corpus to the automaton in one call."""
 
 import shutil
 import tempfile
@@ -46,7 +46,7 @@ from attomaton.solvers.solved import solve_edges
 
 Learned = TypeVar("Learned", Automaton, WritingAutomaton)
 Source = str | PathLike[str] | Samples | Documents | TokenizedCorpus | Sequence[Any] | Any
-"""What :func:`learn` reads: a path, glob or URL, samples, token ids, documents; a frame or dataset too."""
+"""Sources for :func:`learn`: a path, glob or URL, samples, token ids, documents, a frame or dataset."""
 
 LEARNING = (("pivots", "orders", "choices"), ("planting", "sets", "luce"))
 """Exercises of :mod:`attomaton.cli.warming` that compile what is needed here, in chains of equal length."""
@@ -68,51 +68,51 @@ def learn(
     overwrite: bool = False,
     progress: bool | Callable[[str], object] = False,
 ) -> Automaton:
-    """Compute what gradient descent makes of a self-attention layer trained on ``source``.
+    """Compute the limit of a self-attention layer under gradient descent on ``source``.
 
     Parameters
     ----------
     source : path, glob, URL, Samples, Documents, sequence of token ids or documents, frame, or dataset
-        What :func:`~attomaton.read_corpus` reads, a folder that :func:`~attomaton.tokenize_corpus` wrote or
-        of Parquet shards with a column ``tokens``, samples, one document as token ids, or a sequence of
-        documents: texts, lists of tokens, lists of ids, records.
+        Anything that :func:`~attomaton.read_corpus` reads, a folder written by
+        :func:`~attomaton.tokenize_corpus` or of Parquet shards with a column ``tokens``, samples, one
+        document as token ids, or a sequence of documents: texts, lists of tokens, lists of ids, records.
     window : int, optional
-        Longest context, in tokens: 32 if neither this nor ``keep`` says otherwise. Samples have their own.
+        Longest context, in tokens: 32 unless this or ``keep`` sets it. Samples have their own.
     tokenizer : str
-        ``"word"`` (white space, line end = ``<eos>``), ``"word-lower"`` (the same in small letters),
-        ``"word-punct"`` (and punctuation by itself), ``"character"``, ``"byte"``, or the path of a
-        ``tokenizer.json`` or ``.tiktoken`` file. It is used for text only.
+        ``"word"`` (white space, line end = ``<eos>``), ``"word-lower"`` (the same in lower case),
+        ``"word-punct"`` (with punctuation split off), ``"character"``, ``"byte"``, or the path of a
+        ``tokenizer.json`` or ``.tiktoken`` file. It applies only to text.
     embeddings : float array, shape (n_tokens, dim), optional
-        None means orthonormal. Components that dependent rows cannot tell apart are merged.
+        None means orthonormal. Components that dependent rows cannot separate are merged.
     keep : Selection, optional
-        What is kept of the corpus: some queries, edges that enough samples show, the last tokens of long
-        contexts. What is kept is exact.
+        The part of the corpus to keep: some queries, edges with enough samples, the last tokens of long
+        contexts. Results for that part are exact.
     reading : Reading, optional
-        How files are read: their format, the column of the documents, what is one document in plain text,
-        what is done with bad ones.
+        How to read files: their format, the column of the documents, the unit of a document in plain text,
+        the treatment of bad ones.
     engine : str or Engine
         ``"memory"``; ``"duckdb"``: over shards on disk, with bounded memory, resumable in ``out``;
-        ``"spark"``: the same on local processors or a cluster; ``"auto"``: duckdb for shards that should not
-        fit in memory, otherwise memory. The answer is the same to the last bit.
+        ``"spark"``: the same on local processors or a cluster; ``"auto"``: duckdb for shards too large for
+        memory, otherwise memory. The results are equal to the last bit.
     out : path, optional
-        Where the run folder is written: new or empty, that of an earlier run, or that of a training on the
-        same samples, which stays. It may be in an object store, such as ``s3://bucket/run``.
+        The run folder to write: new or empty, that of an earlier run, or that of a training on the same
+        samples, which stays. It may be in an object store, such as ``s3://bucket/run``.
     overwrite : bool
-        Whether an earlier run in ``out``, with its training, is replaced.
+        Whether to replace an earlier run in ``out``, with its training.
     progress : bool or callable
-        With True, the name of each stage is printed on stderr. A callable is called with it; its method
-        ``advance``, if any, with how much of the stage is done and how much there is.
+        True prints the name of each stage on stderr. A callable is called with that name; its method
+        ``advance``, if any, with the finished and the total amount of work in the stage.
 
     Returns
     -------
     Automaton
         With ``.coverage``, ``.samples`` (for :meth:`Automaton.at`, if learned in memory) and, for text,
-        ``.vocabulary``. What was learned part by part into ``out`` is open there and not in memory.
+        ``.vocabulary``. A run learned part by part into ``out`` is read from there on demand.
 
     Warns
     -----
     NothingRealisable
-        If no label is in its context: every context is then answered by the back-off.
+        If no label is in its context: every prediction is then the back-off.
 
     Examples
     --------
@@ -160,31 +160,30 @@ def learn_writing(
     overwrite: bool = False,
     progress: bool | Callable[[str], object] = False,
 ) -> WritingAutomaton:
-    """Learn a head that writes something else than the token it reads; everything is in memory.
+    """Learn a head that writes tokens other than those it reads; everything is in memory.
 
-    Where several tokens of a context write its label, which of them is read is a local optimum.
+    Where several tokens of a context write its label, the choice among them is a local optimum.
 
     Parameters
     ----------
     source : path, glob, URL, Samples, Documents, sequence of token ids or documents, frame, or dataset
-        As in :func:`learn`, but no shards.
+        As in :func:`learn`, except shards.
     writes : str, integers of shape (n_tokens,) or (n_ways, n_tokens), or mapping
-        What the head writes where it reads a token. ``"successor"``: the token that most often follows it in
-        this corpus. ``"identity+successor"``: that, or the token itself. ``"identity"``: the token itself.
-        Otherwise what each token writes, or a mapping of tokens to tokens, in which those that are missing
-        write themselves.
+        The token that the head writes where it reads a token. ``"successor"``: the token that most often
+        follows it in this corpus. ``"identity+successor"``: that, or the token itself. ``"identity"``: the
+        token itself. Otherwise an array of the tokens that each token writes, or a mapping of tokens to
+        tokens; tokens missing from a mapping write themselves.
     window, tokenizer, embeddings, keep, reading
         As in :func:`learn`.
     threads : int, optional
-        How many the solvers use; all processors if not given.
+        Number of threads for the solvers; by default all processors.
     out, overwrite, progress
         As in :func:`learn`.
 
     Returns
     -------
     WritingAutomaton
-        It answers contexts in the tokens that are written. :func:`~attomaton.automaton.load_attention`
-        opens its run.
+        It predicts the written tokens. :func:`~attomaton.automaton.load_attention` opens its run.
 
     Warns
     -----
@@ -202,8 +201,8 @@ def learn_writing(
         corpus = prepared.corpus
         if not isinstance(corpus.tokens, Samples):
             raise UnsupportedOption(
-                "a head that writes is learned in memory, and this corpus is a folder of token shards; give "
-                "the text, documents, token ids or samples"
+                "writes= needs a corpus in memory, and this corpus is a folder of token shards; give the "
+                "text, documents, token ids or samples"
             )
         automaton = solve_writing(
             corpus.tokens,
@@ -223,7 +222,7 @@ def learn_writing(
 
 @dataclass(frozen=True, eq=False)
 class _Prepared:
-    """A corpus that was read, what is kept of it, and where its run is made."""
+    """A corpus, the part of it to keep, and the folder of its run."""
 
     corpus: Corpus
     selection: Selection
@@ -233,7 +232,7 @@ class _Prepared:
     building: Building | None
 
     def describe(self, embeddings: object, **more: str) -> dict[str, Any]:
-        """What the manifest of a run says about how it was learned."""
+        """The settings of learning, for the manifest of a run."""
         digest = None if embeddings is None else digest_arrays(np.asarray(embeddings, np.float64))
         settings = {"documents": self.reading.documents, **more, "embeddings": digest}
         named = {name: getattr(self.reading, name) for name in ("column", "format")}
@@ -254,9 +253,9 @@ def _prepare(
     on_disk: bool,
     begin: Stages,
 ) -> Generator[_Prepared]:
-    """Check what is given and read the corpus, inside the run folder that is built, if any.
+    """Check the arguments and read the corpus, inside the run folder being built, if any.
 
-    An engine may work there, and a later run takes up what it left.
+    An engine may work there, and a later run resumes its unfinished work.
     """
     if keep is not None and not isinstance(keep, Selection):
         raise UnsupportedOption(f"keep is {type(keep).__name__}; give attomaton.Selection(…)")
@@ -309,7 +308,7 @@ def _start_compiling() -> None:
 
 
 def _warn(automaton: Learned) -> Learned:
-    """The automaton itself; that the theory says nothing about the corpus is a warning."""
+    """The automaton itself; warns if the theory does not apply to the corpus."""
     if automaton.coverage.note:
         warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=3)
     return automaton
@@ -322,7 +321,7 @@ def _put_together(
     building: Building | None,
     work: Path,
 ) -> Automaton | None:
-    """The run folder of finished parts, if one is being built; otherwise the automaton, read whole."""
+    """The run folder of finished parts, if one is being built; otherwise the automaton, read completely."""
     if building is not None:
         finished.fill(building, vocabulary, about)
         return None
@@ -332,20 +331,21 @@ def _put_together(
 
 
 def diff(a: Source, b: Source, **options: Any) -> compare.Difference:
-    """Compare what two corpora say about every pair of tokens that either of them compares.
+    """Compare the relations in two corpora of every pair of tokens that either compares.
 
     Parameters
     ----------
-    a, b : Automaton, run folder, or what :func:`learn` takes
-        A corpus is learned from first; beside an automaton or a run, with its window and its tokenizer. If
-        both have a vocabulary, tokens are matched by their text; if neither has, by their ids.
+    a, b : Automaton, run folder, or any source of :func:`learn`
+        A corpus is learned from first, with the window and tokenizer of the other side if that is an
+        automaton or a run. Tokens are matched by their text if both have a vocabulary, by their ids if
+        neither has.
     **options
         For corpora, those of :func:`learn`.
 
     Returns
     -------
     Difference
-        Pairs that only a path relates in both corpora are left out: an edge of either corpus names them.
+        The compared pairs have an edge in either corpus; pairs related only by paths are left out.
 
     Examples
     --------
@@ -354,9 +354,9 @@ def diff(a: Source, b: Source, **options: Any) -> compare.Difference:
     Difference(1 of 2 pairs)
     """
     if "out" in options or "overwrite" in options:
-        raise UnsupportedOption("diff writes no run; learn both corpora into folders, and give these")
+        raise UnsupportedOption("diff does not write a run; learn each corpus into a folder, then diff these")
     if isinstance(a, WritingAutomaton) or isinstance(b, WritingAutomaton):
-        raise UnsupportedOption("diff compares what two heads read; give the reads of each head that writes")
+        raise UnsupportedOption("diff compares the tokens that heads read; with writes=, give the .reads")
     runs = [source if isinstance(source, Automaton) else _load_run(source) for source in (a, b)]
     automata = [
         _learn_beside(source, other, options) if run is None else run
@@ -372,7 +372,7 @@ def _load_run(source: Source) -> Automaton | None:
 
 
 def _learn_beside(source: Source, other: Automaton | None, options: dict[str, Any]) -> Automaton:
-    """Learn from a corpus as the other was learned, in all that the options leave open."""
+    """Learn from a corpus with the settings of the other, except where the options set them."""
     options = {name: value for name, value in options.items() if value is not None}
     if other is None:
         return learn(source, **options)
@@ -399,12 +399,12 @@ def solve_writing(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> WritingAutomaton:
-    """Learn what a head reads that writes something else.
+    """Learn the tokens read by a head that writes other tokens.
 
-    Where one key of a context writes the label, everything is as if that key were the label. Where several
-    do, one of them is chosen (:func:`~attomaton.automaton.ov_maps.settle.settle`).
+    Where one key of a context writes the label, learning treats that key as the label. Where several do, one
+    of them is chosen (:func:`~attomaton.automaton.ov_maps.settle.settle`).
     """
-    progress("finding what writes each label", 0, 0)
+    progress("finding the tokens that write each label", 0, 0)
     whole = trim(samples, selection)
     keys = writing.read(whole)
     n_writers = count_writers(keys, writing)

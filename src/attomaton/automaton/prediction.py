@@ -1,4 +1,4 @@
-"""Probabilities for many contexts at once, an entry for each distinct token of each context."""
+"""Probabilities for many contexts at once, one entry per distinct token of each context."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,19 +21,19 @@ TIE = 1e-9
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BatchPrediction(Tabular):
-    """What attention makes of every context, an entry for each of its distinct tokens.
+    """The predictions for many contexts, one entry per distinct token of each.
 
     Attributes
     ----------
     bags : Bags
-        The entries: ``bags.sample`` (rising), ``bags.token`` (rising in each sample), ``bags.multiplicity``.
+        The entries: ``bags.sample`` (ascending), ``bags.token`` (ascending in it), ``bags.multiplicity``.
     component : int64 array, shape (n_entries,)
-        The component of each entry under the context's query; it means nothing where ``seen`` is false, and
-        where finite scores answered.
+        The component of each entry under the context's query; meaningless where ``seen`` is false and with
+        finite scores.
     seen : bool array, shape (n_entries,)
-        Whether the token is a node under its context's query. Without any such entry a sample is backed off.
+        Whether the token is a node under its context's query. A sample without a node is backed off.
     probabilities : float64 array, shape (n_entries,)
-        The probability of the token to be the next one; they sum to 1 over each sample that has entries.
+        The probability that the token comes next; they sum to 1 over each sample that has entries.
 
     Examples
     --------
@@ -57,23 +57,23 @@ class BatchPrediction(Tabular):
         return f"BatchPrediction({self.n_samples:,} contexts, {len(self.probabilities):,} probabilities)"
 
     def _table(self) -> pa.Table:
-        """Columns sample, token, multiplicity, seen and probability, a row for each entry."""
+        """Columns sample, token, multiplicity, seen and probability, one row per entry."""
         bags = self.bags
         columns = {"sample": bags.sample, "token": bags.token, "multiplicity": bags.multiplicity}
         return table_of({**columns, "seen": self.seen, "probability": self.probabilities})
 
     @property
     def n_samples(self) -> int:
-        """How many contexts were read."""
+        """The number of contexts."""
         return len(self.bags.samples)
 
     @property
     def backed_off(self) -> Bool:
-        """Which samples hold no node of their query's graph, shape (n_samples,): the back-off answered."""
+        """Which samples have no node of their query's graph, and so are backed off, shape (n_samples,)."""
         return ~occurs(self.bags.sample[self.seen], self.n_samples)
 
     def distribution(self) -> dict[int, float]:
-        """Token → probability, for the tokens that have one; of a batch of one context."""
+        """Token → probability, for tokens with positive probability; for a batch of one context."""
         taken = self.probabilities > 0
         return dict(zip(self.bags.token[taken].tolist(), self.probabilities[taken].tolist(), strict=True))
 
@@ -85,7 +85,7 @@ class BatchPrediction(Tabular):
         return probabilities
 
     def most_likely(self) -> tuple[Int64, Int32]:
-        """The samples that have entries, rising, and the likeliest token of each (of equals, the lowest)."""
+        """The samples with entries, ascending, and the most probable token of each (ties: the lowest)."""
         sample = self.bags.sample
         if not len(sample):
             return sample, self.bags.token
@@ -96,10 +96,10 @@ class BatchPrediction(Tabular):
 
 
 def answer(bags: Bags, known: Known) -> BatchPrediction:
-    """The probabilities of the tokens of many contexts, from what is known of each entry.
+    """The probabilities of the tokens of many contexts, from the knowledge about each entry.
 
-    Among the tokens that are nodes under the query those of the highest hard score share the probabilities,
-    with odds m_j e^{s_j}; a context without any node is backed off, each position weighing the same.
+    Among the tokens that are nodes under the query, those with the highest hard score share the probability,
+    with odds m_j e^{s_j}. A context without any node is backed off: every position has equal weight.
     """
     size, seen = len(bags.samples), known.seen
     weights = bags.multiplicity.astype(np.float64)
@@ -112,14 +112,14 @@ def answer(bags: Bags, known: Known) -> BatchPrediction:
 
 
 def predict_by_definition(solved: Solved, context: Sequence[int]) -> dict[int, float]:
-    """Token → its probability to be the next one, for the tokens that are retrieved."""
+    """Token → probability that it comes next, for the retrieved tokens."""
     query, counts = context[-1], Counter(context)
     hard, soft = (
         {(row["query"], row["token"]): row["score"] for row in side.scores.to_pylist()}
         for side in (solved.hard, solved.soft)
     )
     known = [token for token in counts if (query, token) in hard]
-    if not known:  # nothing is known about this query: each position weighs the same
+    if not known:  # nothing is known about this query: every position has equal weight
         return {token: count / len(context) for token, count in counts.items()}
     top = max(hard[query, token] for token in known)
     taken = [token for token in known if hard[query, token] >= top - TIE]

@@ -1,7 +1,7 @@
-"""Which rule answers, for many contexts at once.
+"""The rule that decides, for many contexts at once.
 
 :meth:`Automaton.explain <attomaton.automaton.automaton.Automaton.explain>` is the plain definition, context
-by context; this walks the order once for each retrieved component.
+by context; this module traverses the order once for each retrieved component.
 """
 
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ from attomaton.graphs.bags import Bags, count_all_tokens
 from attomaton.solvers.solved import solve_samples
 
 RULES = (Rule.DETERMINED, Rule.INCOMPARABLE, Rule.UNSEEN_IGNORED, Rule.BACK_OFF)
-"""The rules of the automaton; :func:`find_rules` numbers them so."""
+"""The rules of the automaton, in the numbering of :func:`find_rules`."""
 
 
 def find_rules(automaton: Automaton, prediction: BatchPrediction) -> Int64:
-    """The rule that answered each context, as its place in ``RULES``, shape (n_samples,).
+    """The rule that decided each context, as its index in ``RULES``, shape (n_samples,).
 
     Examples
     --------
@@ -57,8 +57,8 @@ def _all_of(sample: Int64, mask: Bool, size: int) -> Bool:
 def _precede(automaton: Automaton, queries: Int32, present: tuple[Int64, Int64], top: Int64) -> Bool:
     """Whether each sample's top component precedes all others present, shape (n_samples,).
 
-    ``present`` is where the components of each sample begin, and these components. Of an opened run the order
-    of some queries is read at a time.
+    ``present`` is where the components of each sample begin, and these components. A run that is read on
+    demand is read in blocks of queries.
     """
     from attomaton.graphs.topology import precede_all  # compiles, so only when needed
 
@@ -76,7 +76,7 @@ def _precede(automaton: Automaton, queries: Int32, present: tuple[Int64, Int64],
 
 
 def answer_bags(automaton: Automaton, bags: Bags) -> tuple[BatchPrediction, Int64]:
-    """What is predicted for each context, and by which rule.
+    """The prediction for each context, and the rule that decided.
 
     Examples
     --------
@@ -93,18 +93,18 @@ def answer_bags(automaton: Automaton, bags: Bags) -> tuple[BatchPrediction, Int6
 
 
 MOST = 20_000
-"""Contexts that are asked; of more, so many are taken, evenly spread."""
+"""Maximum number of contexts evaluated, evenly spaced if there are more."""
 
 HELD_OUT = 10
-"""One in so many samples, the last ones, is held out."""
+"""The last 1/HELD_OUT of the samples is held out."""
 
 MOST_LEARNED = 400_000
-"""Samples up to which the others are learned anew to answer those held out."""
+"""Maximum number of samples for which the rest is learned again to predict the held-out ones."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """Shares of contexts by the rule that answers them: one of ``RULES``, in their order."""
+    """Shares of contexts by the rule that decides them, in the order of ``RULES``."""
 
     n_contexts: int
     determined: float
@@ -114,7 +114,7 @@ class Answered:
 
 
 def measure_answered(automaton: Automaton, samples: Samples) -> Answered:
-    """The shares of the contexts of these samples, of at most ``MOST`` of them, by rule."""
+    """The shares by rule of the contexts of these samples, at most ``MOST`` of them."""
     if len(samples) > MOST:
         samples = samples.take(np.linspace(0, len(samples) - 1, MOST).astype(np.int64))
     rules = answer_bags(automaton, count_all_tokens(samples))[1]
@@ -123,9 +123,9 @@ def measure_answered(automaton: Automaton, samples: Samples) -> Answered:
 
 
 def measure_held_out(samples: Samples) -> Answered | None:
-    """The shares of the last tenth of the samples' contexts, answered by what the others teach.
+    """The shares by rule of the last tenth of the samples' contexts, predicted from the others.
 
-    None where there are too few samples to hold any out, or too many to learn them a second time.
+    None if there are too few samples to hold any out, or too many to learn from a second time.
     """
     cut = len(samples) - len(samples) // HELD_OUT
     if cut == len(samples) or len(samples) > MOST_LEARNED:

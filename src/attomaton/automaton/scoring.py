@@ -1,4 +1,4 @@
-"""How well predictions meet held-out labels: log-loss and top-1, over realisable samples.
+"""Scores of predictions on held-out labels: log-loss and top-1, over realisable samples.
 
 A label that is not in its context has probability 0 under any attention, so such samples are left out.
 """
@@ -20,29 +20,29 @@ from attomaton.base.tables import Float64, table_of
 from attomaton.graphs.bags import Bags
 
 EQUAL = 1e-9
-"""Probabilities whose ratio is closer to 1 than this count as equal: solvers leave this much of a tie."""
+"""Probabilities whose ratio is within this of 1 count as equal: solvers resolve ties only so far."""
 
 
 @dataclass(frozen=True)
 class Score(Tabular):
-    """Predictions against labels.
+    """The scores of predictions on labels.
 
     Attributes
     ----------
     n_samples : int
-        Realisable samples: those scored.
+        The number of scored samples, which are the realisable ones.
     log_loss : float
         Mean of −ln p(label), in nats; infinite if any label has probability 0.
     top1 : float
-        Share of samples whose label is the likeliest token; a tie of n tokens counts 1/n.
+        Share of samples whose label is the most probable token; a tie of n tokens counts 1/n.
     zero_share : float
         Share of labels with p = 0.
     unseen : float
         Share of contexts with a token that has no evidence under its query.
     backed_off : float
-        Share of contexts without any token that has evidence under its query: a back-off answered.
+        Share of contexts without any token that has evidence under its query: backed off.
     unknown : tuple of str
-        Words of the new text that the vocabulary does not have, in order of first appearance.
+        Words of the new text that are not in the vocabulary, in order of first appearance.
 
     Examples
     --------
@@ -58,8 +58,8 @@ class Score(Tabular):
     ┌────────────────────────────────────────┬────────┐
     │ realisable samples                     │ 2      │
     │ log-loss, nats                         │ 1.7262 │
-    │ likeliest token is the label           │ 50.0%  │
-    │ labels with probability 0                │ 0.0%   │
+    │ most probable token is the label       │ 50.0%  │
+    │ labels with probability 0              │ 0.0%   │
     │ contexts with a token without evidence │ 0.0%   │
     │ contexts without any evidence          │ 0.0%   │
     └────────────────────────────────────────┴────────┘
@@ -77,7 +77,7 @@ class Score(Tabular):
         rows = [
             ("realisable samples", f"{self.n_samples:,}"),
             ("log-loss, nats", f"{self.log_loss:.4f}"),
-            ("likeliest token is the label", f"{self.top1:.1%}"),
+            ("most probable token is the label", f"{self.top1:.1%}"),
             ("labels with probability 0", f"{self.zero_share:.1%}"),
             ("contexts with a token without evidence", f"{self.unseen:.1%}"),
             ("contexts without any evidence", f"{self.backed_off:.1%}"),
@@ -91,7 +91,7 @@ class Score(Tabular):
         return [*blocks, *tell_unknown(self.unknown)]
 
     def _table(self) -> pa.Table:
-        """One row, a column for each number."""
+        """One row, one column per number."""
         numbers = {name: [value] for name, value in self.to_dict().items() if name != "unknown"}
         return table_of(numbers)
 
@@ -101,7 +101,7 @@ class Score(Tabular):
 
 
 def tell_unknown(unknown: Sequence[str]) -> list[str]:
-    """A line that names words which a vocabulary does not have; none if it has all."""
+    """A line that names words outside the vocabulary; none if there are none."""
     first, rest = " ".join(unknown[:SHOWN]), len(unknown) - SHOWN
     more = f" and {rest:,} more" if rest > 0 else ""
     return [f"Not in the vocabulary, so unseen: {first}{more}"] if unknown else []
@@ -138,7 +138,7 @@ def score_prediction(prediction: BatchPrediction) -> Score:
 
 
 def mix_uniform(prediction: BatchPrediction, epsilon: float) -> BatchPrediction:
-    """(1 − ε) · prediction + ε · uniform over the context's positions. This is ours, not the theory's.
+    """(1 − ε) · prediction + ε · uniform over the context's positions. This is our addition to the theory.
 
     Examples
     --------
@@ -155,8 +155,8 @@ def mix_uniform(prediction: BatchPrediction, epsilon: float) -> BatchPrediction:
 def fit_epsilon(prediction: BatchPrediction, *, n_halvings: int = 60) -> float:
     """The ε in 0 … 1 at which :func:`mix_uniform` has the least log-loss on these labels.
 
-    The loss −Σ ln((1 − ε) p + ε u) is convex in ε; where its slope Σ (p − u)/((1 − ε) p + ε u) changes sign
-    is found by halving.
+    The loss −Σ ln((1 − ε) p + ε u) is convex in ε; bisection finds the zero of its derivative,
+    Σ (p − u)/((1 − ε) p + ε u).
 
     Examples
     --------
@@ -180,7 +180,7 @@ def fit_epsilon(prediction: BatchPrediction, *, n_halvings: int = 60) -> float:
 
 
 def uniform_probabilities(bags: Bags) -> Float64:
-    """Every position of a context weighing the same, shape (n_pairs,): m_j / T.
+    """Probabilities with equal weight on every position of a context, shape (n_pairs,): m_j / T.
 
     Examples
     --------
@@ -198,8 +198,8 @@ def _check_samples(prediction: BatchPrediction) -> None:
     realisable = len(run_starts(labels)) if len(labels) else 0
     if not realisable:
         raise InvalidSamples(
-            "no sample has its label in the context; attention can retrieve no other token, so give samples "
-            "of which at least one does"
+            "no sample has its label in the context, and attention can retrieve only tokens of the context; "
+            "give at least one sample that has"
         )
     if realisable < prediction.n_samples:
         raise InvalidSamples(

@@ -1,8 +1,8 @@
-"""Shrinkage: scores for each query, pulled towards scores pooled over all queries. Ours, not the theory's.
+"""Shrinkage: scores for each query, shrunk towards scores pooled over all queries. Not part of the theory.
 
 s_k minimises  Σ_{samples with query k} −ln p(label) + ½ r Σ_j (s_kj − u_j)²  over whole contexts, u being the
-Luce scores of all samples with the query ignored. A small strength r comes close to the limit; a large one to
-u; what predicts new text best lies between, and is chosen on samples held back.
+Luce scores of all samples with the query ignored. A small strength r comes close to the limit, a large one to
+u; the best strength for new text lies between, and is chosen on held-out samples.
 """
 
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.solvers.soft.likelihood import LuceProblem, context_problem, pooled_problem
 
 STRENGTHS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5, 5.0, 50.0)
-"""The strengths tried if none are given."""
+"""The strengths tried by default."""
 
 SCORES = tuple(field.name for field in fields(Score) if field.name != "unknown")
 
 ATOL = 1e-6
-"""Largest gradient entry left: the summed loss is then within n ATOL² / (2 r) of its least, n the scores."""
+"""Largest gradient entry: the summed loss of n scores is then within n ATOL² / (2 r) of its minimum."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Shrinkage:
     background: Float64
 
     def solve(self, strength: float, *, vocabulary: Vocabulary | None = None) -> FiniteAttention:
-        """The attention whose scores are pulled towards the pooled ones with this strength r > 0."""
+        """The attention whose scores are shrunk towards the pooled ones with strength r > 0."""
         _check_positive(strength, "strength")
         from attomaton.solvers.soft.newton import Newton  # compiles, so only when needed
 
@@ -52,14 +52,14 @@ class Shrinkage:
 
 @dataclass(frozen=True)
 class Tuning(Tabular):
-    """What each strength scored on samples held back.
+    """The score of each strength on held-out samples.
 
     Attributes
     ----------
     strengths : tuple of float
         The strengths tried.
     scores : tuple of Score
-        Their scores on the samples held back.
+        Their scores on the held-out samples.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class Tuning(Tabular):
     scores: tuple[Score, ...]
 
     def _table(self) -> pa.Table:
-        """A row for each strength: the strength, and what it scored."""
+        """One row per strength: the strength and its score."""
         numbers = {name: [getattr(score, name) for score in self.scores] for name in SCORES}
         return table_of({"strength": list(self.strengths), **numbers})
 
@@ -90,17 +90,17 @@ def shrink(
     ridge: float = 1.0,
     vocabulary: Vocabulary | None = None,
 ) -> FiniteAttention:
-    """Attention that generalises: scores for each query, pulled towards scores pooled over queries.
+    """Attention that generalises: scores for each query, shrunk towards scores pooled over queries.
 
     Parameters
     ----------
     samples : Samples
         The corpus; samples whose label is not in the context are left out.
     strength : float, optional
-        How hard scores are pulled. None means the best of ``STRENGTHS`` when the last tenth of the samples is
-        held back; the scores are then those of all samples.
+        The strength of shrinkage. None chooses the best of ``STRENGTHS`` on the last tenth of the samples,
+        held out; the scores then come from all samples.
     ridge : float
-        How hard the pooled scores are pulled towards 0, so that they are finite.
+        The ridge on the pooled scores, which makes them finite.
     vocabulary : Vocabulary, optional
         Lets contexts be given as text.
 
@@ -121,8 +121,8 @@ def shrink(
         kept, held_back = samples.take(slice(0, cut)), samples.take(slice(cut, None))
         if not find_realisable(held_back).any():
             raise InvalidSamples(
-                f"no strength can be chosen: the last tenth of the samples, held back for that, holds "
-                f"{len(held_back)}, and no sample of it has its label in the context; give strength="
+                "no strength can be chosen: the last tenth of the samples, held out for that, has "
+                f"{len(held_back)} samples, and none has its label in the context; give strength="
             )
         strength = choose_strength(kept, held_back, ridge=ridge).best
     return prepare_shrinkage(samples, ridge=ridge).solve(strength, vocabulary=vocabulary)
@@ -131,16 +131,16 @@ def shrink(
 def choose_strength(
     samples: Samples, held_back: Samples, *, strengths: Sequence[float] = STRENGTHS, ridge: float = 1.0
 ) -> Tuning:
-    """Learn from ``samples`` with each strength and score it on ``held_back``.
+    """Learn from ``samples`` with each strength and score it on the held-out ``held_back``.
 
     Parameters
     ----------
     samples, held_back : Samples
-        What to learn from, and what to score on.
+        The samples to learn from, and the samples to score on.
     strengths : sequence of float
         The strengths to try.
     ridge : float
-        How hard the pooled scores are pulled towards 0, as in :func:`shrink`.
+        The ridge on the pooled scores, as in :func:`shrink`.
 
     Examples
     --------
@@ -164,9 +164,9 @@ def prepare_shrinkage(samples: Samples, *, ridge: float = 1.0) -> Shrinkage:
 
 
 def pool_scores(choices: ChoiceTable, n_tokens: int, *, ridge: float = 1.0) -> Float64:
-    """One Luce score for each token, whatever the query, shape (n_tokens,).
+    """One Luce score per token, independent of the query, shape (n_tokens,).
 
-    They minimise Σ −ln p + ½ ridge Σ u². A token that no choice set holds scores 0.
+    They minimise Σ −ln p + ½ ridge Σ u². A token in no choice set scores 0.
     """
     _check_positive(ridge, "ridge")
     from attomaton.solvers.soft.newton import Newton  # compiles, so only when needed

@@ -1,4 +1,4 @@
-"""A context to try an automaton on: one of its own corpus, written so that it is read back as it is."""
+"""A context to try an automaton on: one of its own corpus, as text that tokenizes back to it."""
 
 from collections.abc import Iterator
 
@@ -11,20 +11,20 @@ from attomaton.corpora.prompts import Names, read_context
 from attomaton.corpora.tokenizers.encoders import EOS
 
 N_TRIED = 200
-"""Contexts of the corpus that are tried, spread over all of it."""
+"""Number of contexts of the corpus to try, spread over all of it."""
 
 LONGEST, SHORTEST = 8, 3
-"""Tokens of a context: more are not typed, fewer show little."""
+"""Number of tokens of a context: more take long to type, fewer show little."""
 
 MOST_CHARACTERS = 50
-"""So that the command fits on a line of a terminal."""
+"""Maximum length, so that the command fits on a terminal line."""
 
 
 def suggest_context(automaton: Automaton) -> str | None:
     """A context as text, or as ids where there is no vocabulary; None if none can be written.
 
     The best contexts are those that the theorem decides and in which several tokens are retrieved. Every
-    context that comes back is read again as the same tokens by the automaton's own tokenizer.
+    returned context tokenizes to the same tokens with the automaton's own tokenizer.
     """
     best, found = -1, None
     for ids in _candidates(automaton):
@@ -37,11 +37,11 @@ def suggest_context(automaton: Automaton) -> str | None:
 
 
 WORTHS = ("answered", "by the theorem", "with several tokens")
-"""What makes a context worth trying, each more than the one before."""
+"""Reasons to try a context, each stronger than the one before."""
 
 
 def _worth(automaton: Automaton, ids: list[int]) -> int:
-    """How many of ``WORTHS`` hold; a line end says little, so a context with one counts less."""
+    """The number of ``WORTHS`` that hold; a context with a line end counts less."""
     explanation = automaton.explain(ids)
     worth = 0 if explanation.rule is Rule.BACK_OFF else 1
     if explanation.rule is Rule.DETERMINED and len(set(ids)) > 1:
@@ -50,7 +50,7 @@ def _worth(automaton: Automaton, ids: list[int]) -> int:
 
 
 def _candidates(automaton: Automaton) -> Iterator[list[int]]:
-    """Contexts of the corpus, cut to their last tokens; without a corpus, tokens that compete for a query."""
+    """The last tokens of contexts of the corpus; without a corpus, tokens that compete for a query."""
     samples = automaton.samples
     if samples is not None and len(samples):
         long_enough = np.flatnonzero(samples.lengths >= min(SHORTEST, int(samples.lengths.max())))
@@ -60,14 +60,14 @@ def _candidates(automaton: Automaton) -> Iterator[list[int]]:
     for one in automaton.coverage.largest:
         yield [*one.tokens[:2], one.query]
     tables = (part.components.edges for part in automaton.parts())
-    edges = next((table for table in tables if len(table)), None)  # of a large run, the first part will do
+    edges = next((table for table in tables if len(table)), None)  # the first part of a large run is enough
     if edges is not None:
         for row in np.argsort(-edges["support"], kind="stable")[:N_TRIED].tolist():
             yield [int(edges[name][row]) for name in ("loser", "winner", "query")]
 
 
 def _write(automaton: Automaton, ids: list[int]) -> str | None:
-    """The text of a context, if a user can type it and it is read as the same tokens."""
+    """The text of a context, if it can be typed and tokenizes to the same tokens."""
     text = Names(automaton.vocabulary).join(ids)
     if len(text) > MOST_CHARACTERS or not text.isprintable():
         return None

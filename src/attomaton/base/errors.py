@@ -247,8 +247,8 @@ class UndeterminedChoice(AttomatonError, ValueError):
     >>> fit.probability("a", ["a", "c"])
     Traceback (most recent call last):
         ...
-    attomaton.base.errors.UndeterminedChoice: no choices lead from 'a' to 'c' or back, so neither is
-    preferred; add comparisons that connect them (see .missing)
+    attomaton.base.errors.UndeterminedChoice: no chain of choices leads from 'a' to 'c' or back, so
+    neither is preferred; add comparisons that connect them (see .missing)
     """
 
 

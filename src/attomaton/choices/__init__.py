@@ -1,4 +1,4 @@
-"""Choice models: Bradley–Terry, Plackett–Luce and conditional logit on any data, also where they diverge."""
+"""Choice models: Bradley–Terry, Plackett–Luce and conditional logit on any data, even if scores diverge."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""Columns as people have them (lists, numpy, pandas, Polars, Arrow), and the frames that hold them.
+"""Columns from lists, numpy, pandas, Polars or Arrow, and the frames that hold them.
 
-Columns of text or numbers are numbered by Arrow without a Python object for each entry; whatever Arrow cannot
-hold is numbered in Python (:func:`~attomaton.choices.numbering.number_hashable`), with the same answer.
+Arrow numbers columns of text or numbers without a Python object for each entry; all other columns are
+numbered in Python (:func:`~attomaton.choices.numbering.number_hashable`), with the same result.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -23,7 +23,7 @@ _arrow: Any = pa
 _is: Any = pa.types
 
 SHOWN = 12
-"""Most column names that an error lists."""
+"""Maximum number of column names that an error lists."""
 
 
 def is_frame(values: object) -> bool:
@@ -33,13 +33,13 @@ def is_frame(values: object) -> bool:
     if isinstance(values, list):
         rows = cast("list[object]", values)
         return bool(rows) and all(isinstance(row, Mapping) for row in rows)
-    kind = type(values)  # a lazy frame warns if it is asked itself
+    kind = type(values)  # a lazy frame warns if its attributes are read
     known = library_of(values) in ("pandas", "polars") or hasattr(kind, "__arrow_c_stream__")
     return known and hasattr(kind, "columns")
 
 
 def columns_of(frame: Any) -> dict[Any, Any]:
-    """The columns of a frame by name, each as its own library has it; a name that stands twice is None."""
+    """The columns of a frame by name, each in its library's type; a name that occurs twice is None."""
     if isinstance(frame, Mapping):
         return dict(cast("Mapping[Any, Any]", frame))
     if isinstance(frame, list):
@@ -47,7 +47,7 @@ def columns_of(frame: Any) -> dict[Any, Any]:
         names = dict.fromkeys(chain.from_iterable(records))
         return {name: [record.get(name) for record in records] for name in names}
     if hasattr(frame, "collect") and not hasattr(frame, "to_arrow"):
-        raise InvalidSamples("the frame is a lazy one; give frame.collect()")
+        raise InvalidSamples("the frame is lazy; give frame.collect()")
     if library_of(frame) not in ("pandas", "polars", "pyarrow"):
         frame = _arrow.table(frame)
     names = list(frame.column_names if library_of(frame) == "pyarrow" else frame.columns)
@@ -57,7 +57,7 @@ def columns_of(frame: Any) -> dict[Any, Any]:
 
 
 def find_column(columns: Mapping[Any, Any], name: Any, role: str) -> Any:
-    """The column of this name, which holds the ``role``."""
+    """The column with this name, which plays the ``role``."""
     if isinstance(name, Hashable) and columns.get(name) is not None:
         return columns[name]
     if isinstance(name, Hashable) and name in columns:
@@ -78,7 +78,7 @@ def as_list(values: Any) -> list[Any]:
 
 
 def as_arrow(values: Any) -> Any:
-    """Text or numbers as one Arrow array, null where nothing is given; None if it is neither."""
+    """Text or numbers as one Arrow array, null for missing entries; None if it is neither."""
     if isinstance(values, list | tuple):
         kinds: set[type] = set(map(type, cast("Sequence[Any]", values)))
         if any(issubclass(kind, list | tuple | dict) for kind in kinds):
@@ -105,7 +105,7 @@ def _join(found: Any) -> Any:
 
 
 def list_values(values: Any) -> tuple[Int64, Any] | None:
-    """A column of Arrow lists as the length of each and all their values; None for any other column."""
+    """The lengths and the values of a column of Arrow lists; None for any other column."""
     polars = library_of(values) == "polars" and hasattr(values, "to_arrow")
     column: Any = values.to_arrow() if polars else values
     if not isinstance(column, pa.Array | pa.ChunkedArray):
@@ -119,10 +119,10 @@ def list_values(values: Any) -> tuple[Int64, Any] | None:
 
 
 def number_columns(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[Int64]]:
-    """The items of some columns and each column as their numbers; nothing may be missing.
+    """The items of some columns, and each column as item numbers; no entry may be missing.
 
-    Integers are numbered in rising order, others as they first appear, row by row, from the first column to
-    the last where all have equally many rows.
+    Integers are numbered in ascending order, others in order of first appearance: row by row, from the first
+    column to the last, where all columns have equally many rows.
     """
     arrays = {role: as_arrow(values) for role, values in columns.items()}
     if any(array is None for array in arrays.values()):
@@ -140,7 +140,7 @@ def _number_in_arrow(arrays: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[I
     kinds = {role: _kind(array.type) for role, array in arrays.items() if len(array)}
     if len(set(kinds.values())) > 1:
         holdings = " and ".join(f"{role} holds {kind}" for role, kind in kinds.items())
-        raise InvalidSamples(f"items must be of one kind, and {holdings}; convert both columns to one type")
+        raise InvalidSamples(f"items must be of one type, but {holdings}; convert both columns to one type")
     lengths = [len(array) for array in arrays.values()]
     if "number" in kinds.values():
         parts = [_as_numbers(array) for array in arrays.values()]
@@ -148,7 +148,7 @@ def _number_in_arrow(arrays: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[I
         large = any(part.dtype.kind == "i" and (np.abs(part) >= 1 << 53).any() for part in parts)
         if values.dtype.kind == "f" and large:
             raise InvalidSamples(
-                "some items are large whole numbers and others are floating-point numbers, which cannot hold "
+                "some items are large whole numbers and others are floats, which cannot represent "
                 "them; give both columns as whole numbers or as text"
             )
         if values.dtype.kind == "i":
@@ -189,7 +189,7 @@ def _split(numbers: Int64, lengths: Sequence[int]) -> list[Int64]:
 
 
 def _kind(kind: Any) -> str:
-    """What a column of this type holds, as errors call it; empty if Arrow should not number it."""
+    """The name that errors use for values of this type; empty if Arrow should not number them."""
     if _is_text(kind):
         return "text"
     if _is.is_integer(kind) or _is.is_floating(kind):
@@ -206,7 +206,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _as_numbers(array: Any) -> Any:
-    """Numbers as 64-bit integers where all of them are whole, else as floats."""
+    """Numbers as 64-bit integers if all of them are whole, otherwise as floats."""
     values = array.to_numpy(zero_copy_only=False)
     if values.dtype.kind == "u" and len(values) and int(values.max()) >= 1 << 63:
         raise InvalidSamples(f"an item is {int(values.max())}, beyond 64-bit integers; give it as text")
@@ -238,7 +238,7 @@ def _first_null(array: Any) -> int:
 def _missing(role: str, row: int, value: object) -> InvalidSamples:
     what = "empty" if value == "" else f"missing ({value!r})"
     return InvalidSamples(
-        f"the {role} in row {row} is {what}; drop such rows first (in pandas: frame.dropna()), or name it"
+        f"the {role} in row {row} is {what}; drop such rows first (in pandas: frame.dropna()), or name them"
     )
 
 
@@ -250,7 +250,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def check_items(items: Sequence[Any]) -> None:
-    """Refuse items that are nearly always one thing written in two ways, and those that are missing."""
+    """Reject missing items, and items that differ only in spelling."""
     missing = next((one for one in items if _is_missing(one)), items)
     if missing is not items:
         raise InvalidSamples(f"an item is missing ({missing!r}); drop it, or name it")
@@ -258,7 +258,7 @@ def check_items(items: Sequence[Any]) -> None:
     other = next((one for one in items if isinstance(one, str | bytes | bool)), None)
     if number is not None and other is not None:
         raise InvalidSamples(
-            f"items are of different kinds, such as {other!r} and {number!r}; convert all to text, or all "
+            f"items are of different types, such as {other!r} and {number!r}; convert all to text, or all "
             "to numbers"
         )
     names: dict[str, str] = {}
@@ -268,7 +268,7 @@ def check_items(items: Sequence[Any]) -> None:
         plain = " ".join((item if item.isascii() else normalize("NFC", item)).split())
         if names.setdefault(plain, item) != item:
             raise InvalidSamples(
-                f"the items {names[plain]!r} and {item!r} look alike and differ in blanks, "
-                "or in how their letters are coded; write them alike (in pandas: .str.strip(), "
+                f"the items {names[plain]!r} and {item!r} look alike but differ in whitespace or in "
+                "Unicode normalization; write them the same way (in pandas: .str.strip(), "
                 ".str.normalize('NFC'))"
             )

@@ -1,6 +1,6 @@
 """Choice models (Bradley–Terry, Plackett–Luce, conditional logit) on data that need not be connected.
 
-A choice is a context that ends in a query nobody chooses, so the theory of attention answers: items that beat
+A choice is a context that ends in a query nobody chooses, so the theory of attention applies: items that beat
 one another in both directions tie and have finite scores; between components there is an order, not a number.
 """
 
@@ -39,45 +39,44 @@ def fit_choices(
     prior: float | None = None,
     **columns: Unpack[Columns],
 ) -> ChoiceFit:
-    """Fit p(y | X) = m_y e^{s_y} / Σ_{j∈X} m_j e^{s_j} as far as the choices determine it.
+    """Fit p(y | X) = m_y e^{s_y} / Σ_{j∈X} m_j e^{s_j} where the choices determine it.
 
     Finite scores exist exactly inside the strongly connected components of "beats"; between components an
-    order is returned and never a number. A sequence may be a list, a numpy array, a Series of pandas or
-    Polars, or an Arrow array; a frame one of pandas or Polars, an Arrow table, a dict of columns, a list of
+    order is returned and never a number. A sequence may be a list, a numpy array, a pandas or Polars Series,
+    or an Arrow array. A frame may be a pandas or Polars frame, an Arrow table, a dict of columns, a list of
     records, or the path of a ``.csv``, ``.tsv``, ``.parquet`` or ``.jsonl`` file.
 
     Parameters
     ----------
     winners : sequence of items, or frame
-        What was chosen; items are integers, strings or anything hashable. A list of pairs (winner, loser)
-        does too.
+        The chosen items: integers, strings or anything hashable; or a list of pairs (winner, loser).
     choice_sets : sequence of collections of items, optional
-        What it was chosen from, the winner included. An item that stands m times in a set is an option m
-        times (an offset ln m). A sequence of single items is taken as ``losers``.
+        The sets they were chosen from, including the winner. An item that occurs m times in a set is an
+        option m times (an offset ln m). A sequence of single items is taken as ``losers``.
     losers : sequence of items, optional
-        Who lost in each row: Bradley–Terry. An entry that is a list holds all that lost there.
+        The loser of each row: Bradley–Terry. An entry that is a list contains all losers of that row.
     rankings : sequence of sequences of items, optional
-        Each best first, in place of winners: Plackett–Luce, the first chosen from all, the second from the
-        rest, and so on. Items that share a place stand in a list.
+        Rankings, each best first, instead of winners: Plackett–Luce, the first chosen from all, the second
+        from the rest, and so on. Tied items form a list.
     tied : sequence of bool, optional
         Which rows of winners and losers are ties: each of the two has half a win. Scores then give the
-        expected score of a pair, a tie being half of it, and not the odds of a win; standard errors allow
-        for the ties.
+        expected score of a pair, in which a tie is ½, and not the odds of a win; standard errors account for
+        the ties.
     counts : sequence of int, optional
         How often each choice was made. None means once.
     ridge : float
-        Adds ½ ridge Σ s² to the summed loss inside components. 0: no regulariser.
+        Adds ½ ridge Σ s² to the summed loss within components. 0: no regulariser.
     prior : float, optional
-        Joins all components by a prior: every score is normal about 0 with this standard deviation. What
-        then stands between components is the prior's word, and the result says so.
+        Joins all components by a prior: every score is normal about 0 with this standard deviation.
+        Differences between components then come from the prior alone, and the result says so.
     **columns
         Names of columns of a frame: ``winner`` with ``loser`` or ``choice_set`` (a column of lists);
         ``first``, ``second`` and ``outcome`` (the name of the winner, or of its column, or 1, 0 and 0.5 or
-        ``tie``); ``ranking`` (a column of lists, or the list of the columns of the places, which hold items);
-        or ``ranks`` (the list of the columns of the items, which hold the place of each: 1 is best, equal
-        ones are ties, empty ones were not ranked). ``count`` goes with any, and ``tied`` may name a column
-        too; columns called ``count``, and ``tied``, ``tie`` or ``draw`` beside winners and losers, are used
-        without being named.
+        ``tie``); ``ranking`` (a column of lists, or a list of columns, one per place, which hold items); or
+        ``ranks`` (a list of columns, one per item, which hold its place: 1 is best, equal numbers are ties,
+        empty cells were not ranked). ``count`` works with any of these, and ``tied`` may also name a column.
+        Columns called ``count`` are used without being named, and so are ``tied``, ``tie`` or ``draw`` next
+        to winners and losers.
 
     Returns
     -------
@@ -103,7 +102,7 @@ def fit_choices(
     if prior is not None:  # odds of two items are e to about that
         prior = real_number(prior, "prior, the standard deviation of a score,", least=1e-3, most=1e3)
     if ridge and prior is not None:
-        raise UnsupportedOption("ridge acts inside components and prior between them too; give one of them")
+        raise UnsupportedOption("ridge acts within components, prior also between them; give only one")
     parsed = read_given(ChoiceData(winners, choice_sets, losers, rankings, tied, counts), columns)
     graph = find_components(_edges_of(parsed.choices, len(parsed.items)))
     scored = graph if prior is None else join_components(graph)
@@ -113,7 +112,7 @@ def fit_choices(
 
 
 def _edges_of(data: NumberedChoices, n_items: int) -> EdgeTable:
-    """Every winner beats all others of its set, and the query, so that every item is a node."""
+    """Every winner beats all other items of its set, and the query, so that every item is a node."""
     winner, query = data.winner[data.choice], np.full(len(data.winner), n_items)
     loses = data.item != winner
     keys = np.concatenate(
@@ -122,7 +121,7 @@ def _edges_of(data: NumberedChoices, n_items: int) -> EdgeTable:
             pack_edges(query, data.winner, query),
         ]
     )
-    once = bool((data.made == 1).all())  # then there is nothing to add up but occurrences
+    once = bool((data.made == 1).all())  # then only occurrences need to be added up
     counts = np.concatenate([data.made[data.choice[loses]], data.made])
     keys, support = count_keys(keys) if once else sum_by_key(keys, counts)
     total = np.array([data.made.sum()])
@@ -130,7 +129,7 @@ def _edges_of(data: NumberedChoices, n_items: int) -> EdgeTable:
 
 
 def _choices_inside(data: NumberedChoices, graph: Components) -> ChoiceTable:
-    """The choice sets cut down to the winner's component; one that leaves a single item says nothing."""
+    """The choice sets restricted to the winner's component; a set of one item carries no information."""
     component = graph.component_of_node
     inside = component[data.item] == component[data.winner[data.choice]]
     lengths = np.bincount(data.choice[inside], minlength=len(data.winner))

@@ -1,4 +1,4 @@
-"""What a user gives as choices: a frame with named columns, a file of one, or sequences."""
+"""Choices as users supply them: a frame with named columns, a file of one, or sequences."""
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
@@ -33,7 +33,7 @@ def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> M
     suffix = suffix_of(file, reading) or (".csv" if source == STANDARD_INPUT else "")
     if suffix not in TABLES:
         raise UnreadableSource(
-            f"{source!r} is no file of choices; give one that ends in {', '.join(TABLES)}, or sequences of "
+            f"{source!r} is not a file of choices; give one ending in {', '.join(TABLES)}, or sequences of "
             "winners and losers"
         )
     with naming(source):
@@ -41,15 +41,15 @@ def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> M
 
 
 def split_column(columns: Mapping[Any, Any], name: str | None, between: str) -> dict[Any, Any]:
-    """The columns with the texts of one split into lists; blanks around the parts are taken off."""
+    """The columns with one of them split into lists; whitespace around the parts is removed."""
     if name is None or not between.strip():
         raise UnsupportedOption(
-            "to split is for a column of choice sets or rankings; name it, and say what stands between items"
+            "split is for a column of choice sets or rankings; name that column and the separator"
         )
     texts = as_list(find_column(columns, name, "choice_set"))
     for row, text in enumerate(texts):
         if not isinstance(text, str):
-            raise InvalidSamples(f"row {row} of {name!r} holds no text to split; leave split out, or mend it")
+            raise InvalidSamples(f"row {row} of {name!r} has no text to split; leave split out, or fix it")
     return {**columns, name: [[part.strip() for part in text.split(between)] for text in texts]}
 
 
@@ -57,8 +57,8 @@ class Columns(TypedDict, total=False):
     """Names of the columns of a frame.
 
     ``winner`` with ``loser`` or ``choice_set`` (a column of lists), or ``first``, ``second`` and ``outcome``,
-    or ``ranking`` (a column of lists, or the columns of the places), or ``ranks`` (the columns of the items,
-    which hold the place of each); ``count`` with any.
+    or ``ranking`` (a column of lists, or one column per place), or ``ranks`` (one column per item,
+    which holds its place); ``count`` with any of these.
 
     Examples
     --------
@@ -80,11 +80,11 @@ class Columns(TypedDict, total=False):
 
 
 def read_given(data: ChoiceData, columns: Mapping[str, Any]) -> ParsedChoices:
-    """The choices that were given, in whatever form."""
+    """The choices, supplied in any form."""
     unknown = [name for name in columns if name not in Columns.__annotations__]
     if unknown:
         raise UnsupportedOption(
-            f"there is no option {unknown[0]!r}; columns are named by {', '.join(Columns.__annotations__)}"
+            f"unknown option {unknown[0]!r}; columns are named by {', '.join(Columns.__annotations__)}"
         )
     framed: Any = data.winners if data.rankings is None else data.rankings
     if isinstance(framed, str | PathLike) and data.choice_sets is None and data.losers is None:
@@ -96,7 +96,7 @@ def read_given(data: ChoiceData, columns: Mapping[str, Any]) -> ParsedChoices:
         return _read_frame(data, framed, dict(columns))
     if columns:
         raise InvalidSamples(
-            f"{next(iter(columns))}= names a column, and the data given are no frame; give a frame first, or "
+            f"{next(iter(columns))}= names a column, but the data are not a frame; give a frame first, or "
             "sequences: fit_choices(winners, losers=losers)"
         )
     return read_sequences(data)
@@ -105,7 +105,7 @@ def read_given(data: ChoiceData, columns: Mapping[str, Any]) -> ParsedChoices:
 def _read_frame(data: ChoiceData, frame: Any, columns: dict[str, Any]) -> ParsedChoices:
     if data.choice_sets is not None or data.losers is not None:
         raise InvalidSamples(
-            'a frame comes alone, with the names of its columns: fit_choices(frame, winner="…", loser="…")'
+            'give a frame alone, with the names of its columns: fit_choices(frame, winner="…", loser="…")'
         )
     there = columns_of(frame)
     if data.rankings is not None and not columns:
@@ -133,12 +133,12 @@ Take = Callable[[str], Any]
 
 
 def _names(columns: Mapping[str, Any], name: str) -> bool:
-    """Whether a column is named for some role already."""
+    """Whether a column already has a role."""
     return any(name in one if isinstance(one, list | tuple) else name == one for one in columns.values())
 
 
 def _read_counts(values: Any) -> Any:
-    """A column of counts as numbers, also where a file holds them as text."""
+    """A column of counts as numbers, even if a file stores them as text."""
     array = as_arrow(values)
     if array is None:
         return as_list(values)
@@ -147,7 +147,7 @@ def _read_counts(values: Any) -> Any:
     try:
         return np.array([float(text) for text in array.to_pylist()])  # pandas writes 3.0 beside gaps
     except (TypeError, ValueError, OverflowError):
-        return np.array(array.to_pylist(), object)  # no counts, which is said where counts are checked
+        return np.array(array.to_pylist(), object)  # not counts; the check of counts rejects them
 
 
 def _frame_pairs(take: Take, data: ChoiceData, _columns: Any, _there: Any) -> ParsedChoices:
@@ -163,8 +163,8 @@ def _frame_sets(take: Take, data: ChoiceData, columns: Mapping[str, Any], _there
 def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
     if holds_items(lists):
         raise InvalidSamples(
-            f"the column {name!r} holds no lists; split its texts first (in pandas: frame[{name!r}].str.split"
-            f"('|'); on the command line: --split '|'){otherwise}"
+            f"the column {name!r} does not hold lists; split its strings first (in pandas: "
+            f"frame[{name!r}].str.split('|'); on the command line: --split '|'){otherwise}"
         )
 
 
@@ -194,7 +194,7 @@ def _frame_rankings(
         filled = [cell is not None and cell == cell for cell in row]  # NaN is unequal to itself
         if not all(filled[: sum(filled)]):
             raise InvalidSamples(f"ranking {number} has a gap before its end; close it, or drop the row")
-        items = row[: sum(filled)]  # whole numbers that pandas made floats because the column has gaps
+        items = row[: sum(filled)]  # pandas turns whole numbers into floats if a column has gaps
         rankings.append(
             [int(item) if isinstance(item, float) and item.is_integer() else item for item in items]
         )
@@ -202,14 +202,14 @@ def _frame_rankings(
 
 
 def _refuse_ranks(names: list[Any], cells: list[list[Any]]) -> None:
-    """Numbers under names may be the ranks of those named; under numbers of places they are items."""
+    """Reject numbers in named columns, which may be ranks; in columns named by place they are items."""
     texts = list(map(str, names))
     if any(texts == [str(first + place) for place in range(len(texts))] for first in (0, 1)):
         return
     if all(_is_absent(one) or _number(one) is not None for column in cells for one in column):
         columns = ", ".join(map(show, names[:3])) + ", …" * (len(names) > 3)
         raise InvalidSamples(
-            f"the columns of ranking= hold numbers: if these are the ranks of {columns}, say ranks= in place "
+            f"the columns of ranking= hold numbers: if these are the ranks of {columns}, use ranks= instead "
             "of ranking= (on the command line: --ranks); if they are items, the best first, give lists: "
             "rankings=frame[columns].to_numpy().tolist()"
         )
@@ -218,12 +218,12 @@ def _refuse_ranks(names: list[Any], cells: list[list[Any]]) -> None:
 def _frame_ranks(
     _take: Take, data: ChoiceData, columns: Mapping[str, Any], there: Mapping[Any, Any]
 ) -> ParsedChoices:
-    """Columns of items, which hold ranks: 1 is best, equal ones are ties, empty ones were not there."""
+    """Rankings from columns of ranks, one per item: 1 is best, equal ranks are ties, empty cells unranked."""
     names: Any = columns["ranks"]
     if not isinstance(names, list | tuple) or len(cast("Sequence[Any]", names)) < 2:
         raise InvalidSamples(
-            f"ranks={show(columns['ranks'])} names no two items; give the columns of all. A table with one "
-            'row for each item of a ranking is made wide first (in pandas: frame.pivot(index="race", '
+            f"ranks={show(columns['ranks'])} names fewer than two items; give the columns of all. Pivot a "
+            'table with one row per item of a ranking first (in pandas: frame.pivot(index="race", '
             'columns="driver", values="place"))'
         )
     items = list(cast("Sequence[Any]", names))
@@ -237,8 +237,8 @@ def _frame_ranks(
             rank = _number(cell)
             if rank is None or rank < 1:
                 raise InvalidSamples(
-                    f"row {number} gives {show(item)} the rank {show(cell)}; a rank is a number from 1 on, 1 "
-                    "the best, and empty for an item that was not ranked"
+                    f"row {number} gives {show(item)} the rank {show(cell)}; a rank is a number, at least 1 "
+                    "(1 is best), or empty for an item that was not ranked"
                 )
             ranks.setdefault(rank, []).append(item)
         rankings.append([ranks[rank] for rank in sorted(ranks)])
@@ -263,17 +263,17 @@ FORMS = {
     _frame_pairs: {"winner", "loser"},
     _frame_sets: {"winner", "choice_set"},
 }
-"""What reads a frame → the columns that it needs."""
+"""The reader of a frame → the columns that it needs."""
 
 
 def _find_form(columns: Mapping[str, Any], there: Mapping[Any, Any]) -> Callable[..., ParsedChoices]:
-    """The form that most of the named columns fit, else that of the usual names."""
+    """The form that fits most of the named columns, otherwise the form of the usual names."""
     form = max(FORMS, key=lambda form: len(FORMS[form] & columns.keys()))
     if FORMS[form] & columns.keys():
         surplus = [name for name in columns if name not in FORMS[form] | {"count"}]
         if surplus:
             needed = " and ".join(f"{name}=" for name in sorted(FORMS[form]))
-            raise InvalidSamples(f"{surplus[0]}= does not go with {needed}; leave one of them out")
+            raise InvalidSamples(f"{surplus[0]}= cannot be combined with {needed}; leave one out")
         return form
     for form in (_frame_pairs, _frame_sets, _frame_outcomes, _frame_rankings):
         if there.keys() >= FORMS[form]:

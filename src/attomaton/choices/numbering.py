@@ -1,4 +1,4 @@
-"""Choices between items of any kind as numbered choices, once they are found sound."""
+"""Check choices between items of any kind, and number them."""
 
 from array import array
 from collections.abc import Mapping, Sequence, Sized
@@ -21,15 +21,15 @@ from attomaton.graphs.grouping import (
 )
 
 MOST_MADE = 1 << 53
-"""Most choices made in all: beyond it floating point cannot count."""
+"""Maximum total count of choices: float64 cannot count beyond it."""
 
 
 class NumberedChoices(NamedTuple):
-    """Numbered choices, sorted by winner: which items, how often each, stand in which choice set."""
+    """Numbered choices, sorted by winner: the items of each choice set, with multiplicity."""
 
     winner: Int64  # (n_choices,)
     made: Int64  # (n_choices,), how often
-    choice: Int64  # (n_entries,), rising
+    choice: Int64  # (n_entries,), ascending
     item: Int64  # (n_entries,)
     multiplicity: Int64  # (n_entries,)
 
@@ -37,34 +37,34 @@ class NumberedChoices(NamedTuple):
 def number_choices(
     winners: Sequence[Any], choice_sets: Sequence[Any], counts: object
 ) -> tuple[tuple[Any, ...], NumberedChoices]:
-    """The items and the numbered choices, once they are found sound."""
+    """Check the choices; return the items and the numbered choices."""
     for name, values in (("winners", winners), ("choice_sets", choice_sets), ("counts", counts)):
         if values is not None and not isinstance(values, Sized):
             raise InvalidSamples(f"{name} is of type {type(values).__name__}, without a length; give a list")
     sized = cast("Sized | None", counts)
     if len(winners) != len(choice_sets) or (sized is not None and len(sized) != len(winners)):
         sizes = f"{len(winners)} winners, {len(choice_sets)} choice sets"
-        raise InvalidSamples(f"{sizes} and counts for them must be equally many; give one of each per choice")
+        raise InvalidSamples(f"{sizes} and their counts must have equal lengths; give one of each per choice")
     kinds: set[type] = set(map(type, choice_sets))
     fit = all(issubclass(kind, Sized) and not issubclass(kind, Mapping | str | bytes) for kind in kinds)
     for number, members in enumerate(() if fit else choice_sets):
         if isinstance(members, str | bytes):
             raise InvalidSamples(
-                f"choice set {number} is the text {members!r}; give a list of items, as list({members!r}) is "
-                "one of single characters, or say losers=… if each row has one loser"
+                f"choice set {number} is the string {members!r}; give a list of items (list({members!r}) for "
+                "single characters), or use losers=… if each row has one loser"
             )
         if isinstance(members, Mapping) or not isinstance(members, Sized):
             raise InvalidSamples(
                 f"choice set {number} is of type {type(cast('object', members)).__name__}; give a list, in "
-                "which an item that is an option m times stands m times: repeat it"
+                "which an item that is an option m times occurs m times"
             )
     lengths = np.fromiter(map(len, choice_sets), np.int64, len(choice_sets))
     flat_items = [*chain.from_iterable(choice_sets), *winners]
     try:
         values = np.frombuffer(array("q", flat_items), np.int64)
-    except (TypeError, OverflowError):  # not all are integers, or not of 64 bits
+    except (TypeError, OverflowError):  # not all are 64-bit integers
         items, numbers = number_hashable(flat_items)
-    else:  # integers are numbered in rising order, which is faster
+    else:  # integers are numbered in ascending order, which is faster
         distinct = distinct_keys(values)
         items, numbers = tuple(distinct.tolist()), find_keys(distinct, values)
     flat, winner = np.split(numbers, [int(lengths.sum())])
@@ -73,8 +73,8 @@ def number_choices(
     if absent.any():
         first = int(np.flatnonzero(absent)[0])
         raise InvalidSamples(
-            f"choice {first}: the winner {winners[first]!r} is not in its choice set; add it or drop both, "
-            "and if these are losers, say losers=…"
+            f"choice {first}: the winner {winners[first]!r} is not in its choice set; add it, drop the "
+            "choice, or use losers=… if these are losers"
         )
     check_size(len(items))
     return items, arrange(winner, lengths, flat, check_counts(counts, len(winner)))
@@ -92,7 +92,7 @@ def arrange(winner: Int64, lengths: Int64, flat: Int64, made: Int64) -> Numbered
 
 
 def pair_up(winner: Int64, loser: Int64, made: Int64) -> NumberedChoices:
-    """Numbered choices from pairs of different items, equal pairs added up."""
+    """Numbered choices from pairs of different items, with equal pairs added up."""
     keys, made = sum_by_key(pack_pairs(winner, loser), made)
     winner, other = unpack_pairs(keys)
     loser = other.astype(np.int64)
@@ -102,13 +102,13 @@ def pair_up(winner: Int64, loser: Int64, made: Int64) -> NumberedChoices:
 
 
 def check_size(n_items: int) -> None:
-    """Refuse more items than a key has bits for."""
+    """Reject more items than the bits of a key can number."""
     if n_items >= MAX_TOKENS:
         raise InvalidSamples(f"{n_items:,} items; at most {MAX_TOKENS - 1:,} are supported")
 
 
 def check_counts(counts: object, n_choices: int) -> Int64:
-    """How often each choice was made: whole numbers from 1 on, shape (n_choices,); None means once each."""
+    """The count of each choice: whole numbers of at least 1, shape (n_choices,); None means 1 each."""
     if counts is None:
         return np.ones(n_choices, np.int64)
     try:
@@ -121,7 +121,7 @@ def check_counts(counts: object, n_choices: int) -> Int64:
     if not numbers or len(wrong):
         first = f" (row {wrong[0]} has {values[wrong[0]]:g})" if len(wrong) else ""
         raise InvalidSamples(
-            f"counts must be whole numbers from 1 on, one per choice{first}; drop those that were never made"
+            f"counts must be whole numbers of at least 1, one per choice{first}; drop choices never made"
         )
     if values.sum(dtype=np.float64) > MOST_MADE:
         raise InvalidSamples(f"counts add up to more than {MOST_MADE:,}; divide all by a common factor")
@@ -129,7 +129,7 @@ def check_counts(counts: object, n_choices: int) -> Int64:
 
 
 def number_hashable(flat: Sequence[Any]) -> tuple[tuple[Any, ...], Int64]:
-    """The distinct items in order of first appearance, and the number of each entry among them."""
+    """The distinct items in order of first appearance, and the item number of each entry."""
     try:
         number = {item: number for number, item in enumerate(dict.fromkeys(flat))}
     except TypeError as error:
@@ -138,7 +138,5 @@ def number_hashable(flat: Sequence[Any]) -> tuple[tuple[Any, ...], Int64]:
         ) from error
     odd = next((item for item in number if item != item), None)  # NaN
     if odd is not None:
-        raise InvalidSamples(
-            f"an item is {odd!r}, which equals nothing, not even itself; drop those choices, or name it"
-        )
+        raise InvalidSamples(f"an item is {odd!r}, which does not equal itself; drop its choices, or name it")
     return tuple(number), np.fromiter(map(number.__getitem__, flat), np.int64, len(flat))

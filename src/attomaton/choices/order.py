@@ -1,4 +1,4 @@
-"""What choices say of their items before any comparison is asked for: components, their order, scores."""
+"""What choices determine about their items: components, their order, and scores."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +17,7 @@ from attomaton.solvers.soft.solve import SoftSolution
 
 
 class Comparison(NamedTuple):
-    """One comparison of two items, and how it ends.
+    """One comparison of two items, and its outcome.
 
     Examples
     --------
@@ -36,16 +36,16 @@ class Comparison(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OrderedItems:
-    """Items with the order and the scores that choices give them; a :class:`~attomaton.ChoiceFit` is one.
+    """Items with the order and scores that choices determine; the base of :class:`~attomaton.ChoiceFit`.
 
     Attributes
     ----------
     items : tuple
-        The items: integers rising, others in order of first appearance.
+        The items: integers ascending, others in order of first appearance.
     graph : Components
-        Who beats whom: token i is ``items[i]``, under one query that is no item and comes last.
+        Who beats whom: token i is ``items[i]``, under one query that is not an item and comes last.
     soft : SoftSolution
-        The scores inside components, or of all items if a prior joins them, with their certificate.
+        The scores within components, or of all items if a prior joins them, with their certificate.
 
     Examples
     --------
@@ -61,10 +61,10 @@ class OrderedItems:
 
     @cached_property
     def components(self) -> tuple[tuple[Any, ...], ...]:
-        """The items of each component, best first; no component stands before one that precedes it.
+        """The items of each component, best first; no component comes before one that precedes it.
 
-        Components that some chain of comparisons joins stand together, most items first. The components are
-        exact; where the scores are not certified, the order inside one is a guess.
+        Components that a chain of comparisons connects are adjacent, most items first. The components are
+        exact; where the scores are not certified, the order within a component is a guess.
         """
         offsets = self.graph.members[0]
         best_first = np.lexsort((-self._score, self.graph.component_of_node))
@@ -77,8 +77,8 @@ class OrderedItems:
     def order(self) -> tuple[tuple[int, int], ...]:
         """Pairs (above, below) of positions in ``components``: the first precedes the second.
 
-        In the limit an item of the first is always chosen over one of the second. What follows from two other
-        pairs is left out.
+        In the limit an item of the first is always chosen over one of the second. Pairs that follow from two
+        other pairs are left out.
         """
         from attomaton.graphs.topology import find_irredundant  # compiles, so only when needed
 
@@ -98,11 +98,11 @@ class OrderedItems:
 
     @cached_property
     def scores(self) -> dict[Any, float]:
-        """The score of each item, with mean zero in its component: comparable inside a component only.
+        """The score of each item, with mean zero in its component: comparable only within a component.
 
-        An item alone in its component has none: NaN. With a prior all items can be compared, and the mean
+        An item alone in its component has no score: NaN. With a prior all items can be compared, and the mean
         over all is zero. Scores that are not certified raise ``UncertifiedSolution``; ``soft.scores`` has
-        them all the same, a row for each item and a last one for the query.
+        them anyway, one row per item and a last one for the query.
         """
         self._check_scores()
         scores = np.where(self._alone, np.nan, self._score[: len(self.items)])
@@ -112,8 +112,8 @@ class OrderedItems:
     def missing(self) -> tuple[Comparison, ...]:
         """The fewest comparisons that would join all components into one.
 
-        Each names the best item of a component that should win against the weakest of another. Other items of
-        the same components would do as well; no smaller number of comparisons would.
+        Each names the best item of a component, which should win against the weakest of another. Other items
+        of the same components work as well; no smaller number of comparisons is enough.
         """
         pairs = np.array(self.order, np.int64).reshape(-1, 2)
         added = connect(len(self.components), pairs[:, 0], pairs[:, 1])
@@ -121,9 +121,9 @@ class OrderedItems:
 
     @cached_property
     def direction(self) -> dict[Any, float]:
-        """Where the scores of a ridge on all gaps go when it vanishes: s(λ) / ln(1/λ) tends to this.
+        """Limit of s(λ) / ln(1/λ), the scores under a ridge λ on all gaps, as λ vanishes.
 
-        The Graph-SVM of the items: the least Σ s² with s_i = s_j inside a component and s_i − s_j ≥ 1 where
+        The Graph-SVM of the items: the least Σ s² with s_i = s_j within a component and s_i − s_j ≥ 1 where
         the component of i precedes that of j. Items that were never compared score 0.
 
         Examples
@@ -136,15 +136,15 @@ class OrderedItems:
         edges = self.graph.edges
         between_items = keep_rows(edges.rows, edges["loser"] < len(self.items))
         scores = solve_graph_svm(find_components(replace(edges, rows=between_items))).expect().scores
-        items = column(scores, "token")[:-1].tolist()  # the last is the query, which is no item
+        items = column(scores, "token")[:-1].tolist()  # the last is the query, which is not an item
         score_of = dict(zip(items, column(scores, "score").tolist(), strict=False))
         return {item: score_of.get(number, 0.0) for number, item in enumerate(self.items)}
 
     def _check_scores(self) -> None:
         if self.soft.status is not Status.CERTIFIED:
             raise UncertifiedSolution(
-                f"these scores are not certified: {self.soft.certificate}; .components and .order are exact "
-                "all the same, a ridge makes the scores easier to find, and .soft.scores has them as they are"
+                f"these scores are not certified: {self.soft.certificate}; .components and .order are still "
+                "exact; fit with a ridge to make the scores easier to find, or read .soft.scores uncertified"
             )
 
     @cached_property
@@ -153,15 +153,15 @@ class OrderedItems:
 
     @cached_property
     def _alone(self) -> Bool:
-        """Which items have a component of their own, and therefore no score, shape (n_items,)."""
+        """Which items are alone in their component, and therefore have no score, shape (n_items,)."""
         scored = self.soft.components
         return scored.sizes[scored.component_of_node[: len(self.items)]] == 1
 
     @cached_property
     def _group(self) -> Int64:
-        """The group of each component of the graph but the query's, those with the most items first.
+        """The group of each component of the graph except the query's, the group with the most items first.
 
-        Components are in one group if pairs of which one precedes the other lead from the first to the last.
+        Components are in one group if a chain of pairs, one of which precedes the other, connects them.
         """
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components  # a tenth of the start-up time
@@ -181,10 +181,10 @@ class OrderedItems:
 
     @cached_property
     def _pairs(self) -> tuple[Int64, Int64]:
-        """All pairs of components joined by a choice, above and below, numbered as in ``components``, sorted.
+        """All pairs (above, below) of components joined by a choice, numbered as in ``components``, sorted.
 
-        All components precede the query as well, which is no item: with those pairs, a long chain would take
-        the square of its length to reduce.
+        The pairs with the query, which all components precede, are left out: with them, reducing a long chain
+        would take time quadratic in its length.
         """
         order, size = self.graph.order, len(self._numbers)
         above, below = self._places[column(order, "above")], self._places[column(order, "below")]
@@ -193,14 +193,14 @@ class OrderedItems:
 
     @cached_property
     def _places(self) -> Int64:
-        """Where each component of the graph stands in ``components``."""
+        """The position of each component of the graph in ``components``."""
         places = np.full(len(self.graph), len(self.graph))
         places[self._numbers] = np.arange(len(self._numbers))
         return places
 
 
 def join_components(graph: Components) -> Components:
-    """All items as one component, above the query, which is the last node and no item."""
+    """All items as one component, above the query, which is the last node and not an item."""
     if len(graph) < 3:
         return graph
     groups = np.zeros(len(graph), np.int64)

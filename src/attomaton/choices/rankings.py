@@ -16,17 +16,17 @@ from attomaton.graphs.grouping import pack_pairs, sum_by_key, unpack_pairs
 RANKING_SCHEMA = pa.schema(
     [("items", pa.large_list(pa.int32())), ("places", pa.large_list(pa.int32())), ("count", pa.int64())]
 )
-"""Counted rankings: the numbers of the items, best first, and the place of each, which those tied share."""
+"""Counted rankings: the numbers of the items, best first, and the place of each; tied items share a place."""
 
 LARGEST_TIE = 6
-"""Most items that may share a place of a ranking: every subset of them becomes a choice set."""
+"""Maximum number of items that can tie for one place: every subset of them becomes a choice set."""
 
 
 class Unrolled(NamedTuple):
-    """Choices that rankings are made of.
+    """The choices that rankings consist of.
 
-    ``weights`` says how many ``parts`` of one choice each is; ``ranking`` which ranking it comes from, and
-    ``places`` the items of each place of every ranking.
+    ``weights`` gives the number of ``parts`` of one choice in each; ``ranking`` the ranking it comes from,
+    and ``places`` the items at each place of every ranking.
     """
 
     winners: list[Any]
@@ -40,7 +40,7 @@ class Unrolled(NamedTuple):
 def unroll_rankings(rankings: Sequence[Sequence[Any]]) -> tuple[list[Any], list[list[Any]]]:
     """Rankings, best first, as the choices of Plackett and Luce: each item from those not yet placed.
 
-    Returns winners and choice sets for :func:`~attomaton.fit_choices`, which also takes ``rankings=`` itself.
+    Returns winners and choice sets for :func:`~attomaton.fit_choices`, which also accepts ``rankings=``.
 
     Examples
     --------
@@ -52,9 +52,9 @@ def unroll_rankings(rankings: Sequence[Sequence[Any]]) -> tuple[list[Any], list[
 
 
 def unroll(rankings: Sequence[Any]) -> Unrolled:
-    """Rankings, best first, in which a list stands for items that share a place.
+    """Rankings, best first, in which a list contains items tied for one place.
 
-    Items that share a place count as all their orders do on average: of two, each has half a win.
+    Tied items count as the average over all their orders: in a tie of two, each has half a win.
     """
     placed = [_places(ranking, number) for number, ranking in enumerate(rankings)]
     choices = Unrolled([], [], [], [], parts_of(len(place) for places in placed for place in places), placed)
@@ -68,20 +68,20 @@ def unroll(rankings: Sequence[Any]) -> Unrolled:
 
 
 def parts_of(sizes: Iterable[int]) -> int:
-    """Into how many parts a choice must be cut where so many items share a place; 1 if none do."""
+    """Number of parts into which a choice is cut where items tie; 1 if none do."""
     return lcm(*(size * comb(size - 1, chosen) for size in set(sizes) for chosen in range(size)))
 
 
 def steps_of(places: list[list[Any]], parts: int) -> Iterator[tuple[Any, list[Any], int]]:
-    """The choices of one ranking: winner, choice set, and how many parts of one choice it is."""
+    """The choices of one ranking: winner, choice set, and number of parts of one choice."""
     rest = [item for place in places for item in place]
     if len(rest) == 1:
-        yield rest[0], rest, parts  # says nothing, but names an item
+        yield rest[0], rest, parts  # carries no preference, but names an item
     for place in places:
         rest = rest[len(place) :]
         for winner in place:
             others = [item for item in place if item != winner]
-            for size in range(len(place)):  # of those tied, so many are left beside the winner
+            for size in range(len(place)):  # number of tied items beside the winner
                 weight = parts // (len(place) * comb(len(others), size))
                 for beside in combinations(others, size):
                     if beside or rest:
@@ -89,7 +89,7 @@ def steps_of(places: list[list[Any]], parts: int) -> Iterator[tuple[Any, list[An
 
 
 def _places(ranking: Any, number: int) -> list[list[Any]]:
-    """The items of each place of one ranking."""
+    """The items at each place of one ranking."""
     if isinstance(ranking, str | bytes | Mapping) or not isinstance(ranking, Collection):
         kind = "the text " + repr(cast("object", ranking)) if isinstance(ranking, str) else "no list"
         raise InvalidSamples(f"ranking {number} is {kind}; give a list of items, the best first")
@@ -100,13 +100,11 @@ def _places(ranking: Any, number: int) -> list[list[Any]]:
         list(cast("list[Any]", place)) if isinstance(place, list | set) else [place] for place in members
     ]
     if len({isinstance(item, tuple) for place in places for item in place}) > 1:
-        raise InvalidSamples(
-            f"ranking {number} holds a tuple among other items; items that share a place stand in a list"
-        )
+        raise InvalidSamples(f"ranking {number} has a tuple among other items; put tied items in a list")
     largest = max(map(len, places), default=0)
     if largest > LARGEST_TIE:
         raise InvalidSamples(
-            f"ranking {number} has {largest} items in one place; at most {LARGEST_TIE} may share one"
+            f"ranking {number} has {largest} items tied for one place; at most {LARGEST_TIE} can tie"
         )
     if not places or not all(places):
         raise InvalidSamples(f"ranking {number} is empty, or has a place without items; drop it")
@@ -119,12 +117,12 @@ def _places(ranking: Any, number: int) -> list[list[Any]]:
         ) from error
     if len(distinct) < len(items):
         twice = next(item for item in items if items.count(item) > 1)
-        raise InvalidSamples(f"ranking {number} names {twice!r} more than once; an item has one place")
+        raise InvalidSamples(f"ranking {number} names {twice!r} more than once; each item has one place")
     return places
 
 
 def table_rankings(placed: Sequence[list[list[Any]]], items: Sequence[Any], count: Int64) -> pa.Table:
-    """The items of each place of every ranking as a table of :data:`RANKING_SCHEMA`."""
+    """The items at each place of every ranking as a table of :data:`RANKING_SCHEMA`."""
     number = {item: place for place, item in enumerate(items)}
     flat = [(number[item], place) for places in placed for place, tied in enumerate(places) for item in tied]
     offsets = offsets_of(np.array([sum(map(len, places)) for places in placed]))
@@ -133,7 +131,7 @@ def table_rankings(placed: Sequence[list[list[Any]]], items: Sequence[Any], coun
 
 
 def table_pairs(winner: Int64, loser: Int64, tied: Bool, count: Int64) -> pa.Table:
-    """Pairs as rankings of two, equal ones added up."""
+    """Pairs as rankings of two, with equal ones added up."""
     won, often = sum_by_key(pack_pairs(winner[~tied], loser[~tied]), count[~tied])
     low, high = np.minimum(winner[tied], loser[tied]), np.maximum(winner[tied], loser[tied])
     even, as_often = sum_by_key(pack_pairs(low, high), count[tied])
@@ -147,7 +145,7 @@ def table_pairs(winner: Int64, loser: Int64, tied: Bool, count: Int64) -> pa.Tab
 
 
 def count_ties(rankings: pa.Table) -> int:
-    """How many places of counted rankings are shared."""
+    """The number of places of counted rankings that are shared."""
     offsets, places = ragged_column(rankings, "places")
     shared, often = np.unique(pack_pairs(rows_of(offsets), places), return_counts=True)
     return int(column(rankings, "count")[unpack_pairs(shared[often > 1])[0]].sum())

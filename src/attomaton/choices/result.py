@@ -1,4 +1,4 @@
-"""What a set of choices says about its items."""
+"""The fit of a set of choices: ranks, scores and probabilities."""
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -28,32 +28,32 @@ from attomaton.graphs.paths import QueryOrder, graph_of
 from attomaton.solvers.soft.certify import SCORES_WITHIN
 
 SHOWN_ROWS, SHOWN = 20, 12
-"""Most items, and most of anything else, that a summary prints."""
+"""Maximum number of items, and of anything else, that a summary prints."""
 
 MOST_PRINTED = 2_048
-"""Items of a component up to which a table has standard errors, which need a dense matrix of that size."""
+"""Largest component with standard errors in a table; they need a dense matrix of that size."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChoiceFit(Tabular, OrderedItems):
-    """What a set of choices says about its items.
+    """The fit of a set of choices: components, their order, scores and probabilities.
 
     Attributes
     ----------
     items : tuple
-        The items: integers rising, others in order of first appearance.
+        The items: integers ascending, others in order of first appearance.
     graph : Components
-        Who beats whom: token i is ``items[i]``, under one query that is no item and comes last.
+        Who beats whom: token i is ``items[i]``, under one query that is not an item and comes last.
     soft : SoftSolution
-        The scores inside components, or of all items if a prior joins them, with their certificate.
+        The scores within components, or of all items if a prior joins them, with their certificate.
     prior : float, optional
         The standard deviation of the prior that joins all components; None if there is none.
     parts : int
-        How many counts of ``graph`` and ``soft`` make one choice: 1, or more where ties are parts of choices.
+        The counts of ``graph`` and ``soft`` per choice: 1, or more where ties are parts of choices.
     rankings : pyarrow.Table, optional
-        Where some were tied, what was counted: numbers of ``items`` best first, the place of each, which
-        those tied share, and a count. A pair is a ranking of two. Of a tie of two each has half a win; a tie
-        of more counts as all orders of those tied do on average.
+        Only with ties: the counted rankings, as numbers of ``items`` best first, the place of each (tied
+        items share one), and a count. A pair is a ranking of two. In a tie of two, each has half a win; a
+        larger tie counts as the average over all orders of the tied items.
 
     Examples
     --------
@@ -99,9 +99,9 @@ class ChoiceFit(Tabular, OrderedItems):
     def standard_errors(self) -> dict[Any, float]:
         """The standard error of each score; NaN for an item alone in its component, which has no score.
 
-        They are about the mean of the component; for two items see :meth:`difference`. They come from the
-        observed information, and with ties from a sandwich: half a win is no outcome of the model, so its
-        information does not say how far the scores scatter.
+        They are relative to the mean of the component; for two items see :meth:`difference`. They come from
+        the observed information, or with ties from a sandwich estimator: half a win is not an outcome of the
+        model, so its information does not measure the variance of the scores.
         """
         self._check_scores()
         errors = np.where(self._alone, np.nan, self._covariances.errors()[: len(self.items)])
@@ -109,22 +109,22 @@ class ChoiceFit(Tabular, OrderedItems):
 
     @cached_property
     def n_ties(self) -> int:
-        """How many choices, or places of rankings, were ties."""
+        """The number of choices, or of places in rankings, that were ties."""
         return 0 if self.rankings is None else count_ties(self.rankings)
 
     def probability(self, winner: Any, choice_set: Any) -> float:
-        """The probability that ``winner`` is chosen from ``choice_set`` (repeats count), where there is one.
+        """The probability that ``winner`` is chosen from ``choice_set`` (repeats count), if determined.
 
-        A single item in place of the set is the other one of a pair. Inside one component it is m_y e^{s_y} /
-        Σ m_j e^{s_j}; where there are ties it is the expected score, in which a tie of two is a half. Against
-        a component that precedes the winner's it is 0, and items of components that the winner's precedes
-        count for nothing. Where neither precedes the other ``UndeterminedChoice`` is raised; where it needs
-        scores that are not certified, ``UncertifiedSolution``.
+        A single item in place of the set is the opponent in a pair. Within one component the probability is
+        m_y e^{s_y} / Σ m_j e^{s_j}; with ties it is the expected score, in which a tie of two counts ½.
+        Against a component that precedes the winner's it is 0, and items of components that the winner's
+        precedes do not count. Where neither precedes the other, this raises ``UndeterminedChoice``; where it
+        needs scores that are not certified, ``UncertifiedSolution``.
         """
         ids = self._lookup([winner, *self._members(winner, choice_set)])
         own, present = ids[0], ids[1:]
         if own not in present:
-            raise InvalidSamples(f"{winner!r} is not in the choice set; give a set that holds the winner")
+            raise InvalidSamples(f"{winner!r} is not in the choice set; give a set that contains the winner")
         component = self.soft.components.component_of_node
         others = {component[item]: item for item in present if component[item] != component[own]}
         if any(self._below(number)[component[own]] for number in others):
@@ -140,11 +140,11 @@ class ChoiceFit(Tabular, OrderedItems):
         return float((rivals == own).sum() / odds.sum())
 
     def difference(self, first: Any, second: Any) -> ScoreDifference:
-        """The score of ``first`` less that of ``second``, with its standard error.
+        """The score of ``first`` minus that of ``second``, with its standard error.
 
-        It is the log odds that the first is chosen over the second, or where there are ties those of its
-        expected score: infinite, and without a standard error,
-        where one component precedes the other. Where neither does, ``UndeterminedChoice`` is raised.
+        It is the log odds that the first is chosen over the second, or with ties the log odds of its expected
+        score. It is infinite, and has no standard error, where one component precedes the other. Where
+        neither does, this raises ``UndeterminedChoice``.
 
         Examples
         --------
@@ -169,10 +169,10 @@ class ChoiceFit(Tabular, OrderedItems):
         return ScoreDifference(first, second, float(self._score[a] - self._score[b]), error)
 
     def covariance(self, items: Any = None) -> Float64:
-        """The covariance of the scores of these items, shape (n_items, n_items); all items if not given.
+        """The covariance of the scores of these items, shape (n_items, n_items); all items by default.
 
-        It is about the mean of each component. Between items of different components there is none, nor for
-        an item alone in its component, which has no score: those entries are NaN.
+        It is relative to the mean of each component. Entries between items of different components, and of an
+        item alone in its component, which has no score, are NaN.
 
         Examples
         --------
@@ -189,32 +189,31 @@ class ChoiceFit(Tabular, OrderedItems):
 
     @property
     def log_likelihood(self) -> float:
-        """Σ ln p of the choices made: where the data are not connected, the supremum, which is not reached.
+        """Σ ln p of the choices; where the data are not connected, its supremum, which is not attained.
 
-        A tie counts as parts of choices, so the number is not that of a model in which a tie is an outcome.
+        A tie counts as parts of choices, so a model in which a tie is an outcome has another likelihood.
         """
         self._check_scores()
         return -self.soft.loss / self.parts
 
     @property
     def n_parameters(self) -> int:
-        """How many finite numbers are fitted: the items of each component but one."""
+        """The number of fitted finite parameters: Σ (items − 1) over the components."""
         sizes = self.soft.components.sizes[:-1]
         return int((sizes - 1).sum())
 
     @property
     def aic(self) -> float:
-        """Akaike's information criterion, 2 · n_parameters − 2 · log_likelihood, where it means something.
+        """Akaike's information criterion, 2 · n_parameters − 2 · log_likelihood.
 
-        That is at a maximum of the likelihood: of data that are connected, without ties, fitted without ridge
-        and prior.
+        It needs a maximum of the likelihood: connected data without ties, fitted without ridge and prior.
         """
         if self.soft.ridge or not self.connected or self.rankings is not None:
-            why = "half a win has none" if self.connected else "it is at infinity"
+            why = "half a win has no likelihood" if self.connected else "it is at infinity"
             why = "a ridge or a prior moves the fit away from it" if self.soft.ridge else why
             raise UnsupportedOption(
-                f"AIC is for a maximum of the likelihood, and {why}; compare .log_likelihood and "
-                ".n_parameters as you see fit, or fit connected data without ties and without a prior"
+                f"AIC needs a maximum of the likelihood, and {why}; compare .log_likelihood and "
+                ".n_parameters yourself, or fit connected data without ties and without a prior"
             )
         return 2.0 * self.n_parameters - 2.0 * self.log_likelihood
 
@@ -222,9 +221,9 @@ class ChoiceFit(Tabular, OrderedItems):
     def standings(self) -> Standings:
         """The items in their order: ranks, scores, standard errors, wins and losses.
 
-        Groups that nothing compares have ranks of their own, and an item has one only if it can be compared
-        with every other of its group; gaps between components are infinite. Standard errors are left out
-        where a component has more than 2,048 items, and scores where they are not certified.
+        Groups that no choice connects are ranked separately, and an item has a rank only if it can be
+        compared with every other item of its group; gaps between components are infinite. Standard errors are
+        left out where a component has more than 2,048 items, and scores where they are not certified.
 
         Examples
         --------
@@ -267,7 +266,7 @@ class ChoiceFit(Tabular, OrderedItems):
         return draw_text(self._tell(whole_number(limit, "limit", least=1), rest))
 
     def to_dict(self) -> dict[str, Any]:
-        """The fit as plain values that JSON can hold; an infinite gap is the text ``infinite``."""
+        """The fit as values that JSON can represent; an infinite gap is the string ``infinite``."""
         rows: Any = self.standings.rows.to_pylist()
         for row in rows:
             if row["ahead"] is not None and not isfinite(row["ahead"]):
@@ -292,9 +291,9 @@ class ChoiceFit(Tabular, OrderedItems):
         }
 
     def plot(self, ax: Any = None, *, limit: int = MOST) -> Any:
-        """Draw the scores with 95 % intervals, the best on top, in the house style; return the axes.
+        """Draw the scores with 95 % intervals, best on top, in the house style; return the axes.
 
-        Components stand one under the other, with what lies between them: an infinite gap, or no comparison.
+        Components are stacked, with the relation between them marked: an infinite gap, or no comparison.
         An item alone in its component has no score and is an open point.
         At most ``limit`` items are drawn, on ``ax`` or on new axes.
 
@@ -315,7 +314,7 @@ class ChoiceFit(Tabular, OrderedItems):
 
     @classmethod
     def load(cls, path: str | Path) -> "ChoiceFit":
-        """Read a fit that :meth:`save` wrote; its certificate is computed anew."""
+        """Read a fit that :meth:`save` wrote; its certificate is recomputed."""
         return cls(*load_run(path, KIND, unpack))
 
     @cached_property
@@ -327,11 +326,11 @@ class ChoiceFit(Tabular, OrderedItems):
         return QueryOrder(graph_of(self.soft.components, len(self.items)))
 
     def _below(self, component: int) -> Bool:
-        """Which components this one reaches, itself included, shape (n_components,)."""
+        """Which components this one precedes, itself included, shape (n_components,)."""
         return self._paths.search(component)[0]
 
     def _members(self, winner: Any, choice_set: Any) -> Any:
-        """The choice set; an item stands for the pair of it and the winner."""
+        """The choice set; a single item means the pair of it and the winner."""
         single = isinstance(choice_set, str | bytes) or not isinstance(choice_set, Collection)
         if not single and winner not in choice_set:
             single = self._is_item(choice_set)
@@ -342,7 +341,7 @@ class ChoiceFit(Tabular, OrderedItems):
     def _lookup(self, items: Sequence[Any]) -> list[int]:
         for item in items:
             if not self._is_item(item):
-                raise UnknownToken(f"{item!r} is in none of the choices; leave it out, or add some")
+                raise UnknownToken(f"{item!r} occurs in no choice; leave it out, or add choices with it")
         return [self._number_of[item] for item in items]
 
     def _is_item(self, item: Any) -> bool:
@@ -353,7 +352,7 @@ class ChoiceFit(Tabular, OrderedItems):
 
     def _undetermined(self, one: Any, other: Any) -> UndeterminedChoice:
         return UndeterminedChoice(
-            f"no choices lead from {one!r} to {other!r} or back, so neither is "
+            f"no chain of choices leads from {one!r} to {other!r} or back, so neither is "
             "preferred; add comparisons that connect them (see .missing)"
         )
 
@@ -371,10 +370,10 @@ class ChoiceFit(Tabular, OrderedItems):
         return total / self.parts if total % self.parts else total // self.parts
 
     def _tell(self, limit: int = SHOWN_ROWS, rest: str = ".table() has all") -> list[Block]:
-        """The summary, with the first ``limit`` items, and where to find the ``rest``."""
+        """The summary, with the first ``limit`` items and a note on where to find the ``rest``."""
         n_items, number, total = len(self.items), len(self.components), self._n_choices
         joined = " of the data, joined by the prior" * (self.prior is not None and number > 1)
-        proof = f"none is farther than {SCORES_WITHIN:.0e} from the best fit"
+        proof = f"each within {SCORES_WITHIN:.0e} of the best fit"
         return [
             f"{total:,.12g} choice{'s' * (total != 1)} between {n_items:,} item{'s' * (n_items != 1)}: "
             f"{number:,} component{'s' * (number != 1)}{joined}",
@@ -414,24 +413,22 @@ class ChoiceFit(Tabular, OrderedItems):
         return Listing(headers, cells)
 
     def _remarks(self) -> list[str]:
-        """What was done to the data besides fitting them."""
+        """Notes on ties, the prior and the ridge."""
         remarks: list[str] = []
         if self.n_ties:
-            rule = "half a win each way; of more than two, the average over their orders"
-            remarks.append(
-                f"ties: {self.n_ties:,}, each counted as {rule}; scores are those of expected scores"
-            )
+            rule = "half a win each way (a tie of more than two: the average over its orders)"
+            remarks.append(f"ties: {self.n_ties:,}, each counted as {rule}; the model fits expected wins")
         if self.prior is not None:
             remarks.append(
-                f"prior: every score is normal about 0 with standard deviation {self.prior:g}; what stands "
-                "between components is the prior's, not the data's"
+                f"prior: every score is normal about 0 with standard deviation {self.prior:g}; differences "
+                "between components come from the prior, not from the data"
             )
         elif self.soft.ridge:
-            remarks.append(f"ridge: {self.soft.ridge / self.parts:g}, inside components")
+            remarks.append(f"ridge: {self.soft.ridge / self.parts:g}, within components")
         return remarks
 
     def _describe_order(self) -> list[str]:
-        """Which component is before which, and which cannot be compared."""
+        """Lines on which components precede others, and which cannot be compared."""
         if self.connected or not self.components or self.prior is not None:
             return []
         below: dict[int, list[str]] = {}
@@ -446,19 +443,17 @@ class ChoiceFit(Tabular, OrderedItems):
             lines.append(f"and so on for {len(below) - SHOWN:,} more components; .order has all")
         others = "all others"
         if max(self.standings["group"]) > 1:
-            lines.append("nothing compares items of different groups, so each group has ranks of its own")
+            lines.append("no choice compares items of different groups, so each group is ranked separately")
             others = "all others of their group"
         if None in self.standings["rank"]:
-            lines.append(
-                f"no rank (-): no chain of wins joins these items with {others}, so nothing orders them"
-            )
+            lines.append(f"no rank (-): no chain of wins connects these items with {others}")
         return lines
 
     def _describe_missing(self) -> list[str]:
         if len(self.components) < 2:
             return []
         alone = "Scores of different components cannot be compared. " if self.prior is None else ""
-        lines = [f"{alone}To connect all components by data, the least is"]
+        lines = [f"{alone}The fewest comparisons that connect all components are"]
         lines += [f"  {comparison!s}" for comparison in self.missing[:SHOWN]]
         if len(self.missing) > SHOWN:
             lines.append(f"  and {len(self.missing) - SHOWN:,} more")

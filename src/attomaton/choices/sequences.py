@@ -15,17 +15,17 @@ from attomaton.choices.numbering import NumberedChoices, arrange, check_counts, 
 from attomaton.choices.rankings import table_pairs, table_rankings, unroll
 
 TIES = ("tie", "draw", "tied")
-"""Words for a tie; ``tie (…)`` is one too."""
+"""Words for a tie; ``tie (…)`` also counts."""
 
 NUMBERS = {"1": 1.0, "1.0": 1.0, "0": 0.0, "0.0": 0.0, "0.5": 0.5}
-"""Texts that say what the first of a pair has of the win."""
+"""Strings for the share of the win that the first of a pair has."""
 
 FLAGS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
-"""Texts that say whether a row is a tie."""
+"""Strings that mark a row as a tie or not."""
 
 
 def read_flags(values: Any) -> Bool:
-    """Truth values as they stand in tables, shape (n_rows,)."""
+    """Truth values as tables spell them, shape (n_rows,)."""
     flags: list[bool] = []
     for row, value in enumerate(as_list(values)):
         flag = FLAGS.get(str(value).strip().lower(), FLAGS.get(str(value).removesuffix(".0")))
@@ -42,12 +42,12 @@ def read_outcomes(
     array = as_arrow(values)
     outcomes: list[Any] = [] if array is None else array.to_pylist()
     if array is None or len(outcomes) != len(pair[0]):
-        raise InvalidSamples("the outcome is no column of texts or numbers with one entry for each row")
+        raise InvalidSamples("the outcome is not a column of strings or numbers with one entry per row")
     special, distinct = {*names, *TIES, 0, 0.5, 1, *NUMBERS}, set(outcomes)
     both = next((item for item in items if item in special and item in distinct), None)
     if both is not None:
         raise InvalidSamples(
-            f"the outcome {show(both)} may be the item of that name or not; give columns of winner and loser"
+            f"the outcome {show(both)} is also the name of an item; give columns of winner and loser"
         )
     number = {item: place for place, item in enumerate(items)}
     first, second = (column.tolist() for column in pair)
@@ -60,7 +60,7 @@ def read_outcomes(
 def _end(
     value: Any, number: dict[Any, int], pair: tuple[int, int], names: tuple[Any, Any], row: int
 ) -> float:
-    """What the first of a pair has of the win: 1, ½ or 0."""
+    """The share of the win that the first of a pair has: 1, ½ or 0."""
     if value in number and number[value] in pair and not isinstance(value, bool):
         return float(number[value] == pair[0])
     if isinstance(value, str):
@@ -73,8 +73,8 @@ def _end(
     if value in (0, 0.5, 1):
         return float(value)
     raise InvalidSamples(
-        f"the outcome in row {row} cannot be read: it is 1 if {show(names[0])} won, 0 if {show(names[1])} "
-        "did, 0.5 or 'tie' if neither; or the name of the winner, or of its column"
+        f"the outcome in row {row} cannot be read; give 1 if {show(names[0])} won, 0 if {show(names[1])} "
+        "won, 0.5 or 'tie' if neither did, or the name of the winner or of its column"
     )
 
 
@@ -90,7 +90,7 @@ NO_ROWS = "there are no rows; give at least one choice"
 class ParsedChoices(NamedTuple):
     """Items and numbered choices.
 
-    Where ties are parts of choices, ``parts`` counts make one choice, and ``rankings`` has what was counted.
+    Where ties are parts of choices, ``parts`` counts make one choice, and ``rankings`` has the originals.
     """
 
     items: tuple[Any, ...]
@@ -100,7 +100,7 @@ class ParsedChoices(NamedTuple):
 
 
 class ChoiceData(NamedTuple):
-    """The data as they came in."""
+    """The data as supplied."""
 
     winners: Any = None
     choice_sets: Any = None
@@ -111,11 +111,11 @@ class ChoiceData(NamedTuple):
 
 
 def read_sequences(data: ChoiceData) -> ParsedChoices:
-    """The choices of sequences, in whatever form."""
+    """The choices from sequences in any form."""
     if data.rankings is not None:
         return _read_rankings(data)
     if data.winners is None:
-        raise InvalidSamples(f"no choices are given; {HOW}")
+        raise InvalidSamples(f"no choices given; {HOW}")
     if data.losers is not None:
         if data.choice_sets is not None:
             raise InvalidSamples("losers and choice_sets say the same thing twice; give one of them")
@@ -152,10 +152,10 @@ def _number_lists(data: ChoiceData, lengths: Int64, flat: Any) -> ParsedChoices:
 
 
 def _read_losers(data: ChoiceData) -> ParsedChoices:
-    """Winners and losers, one for each row; losers may also be lists of all that lost."""
+    """Winners and losers, one for each row; losers may also be lists."""
     for name, values in (("winners", data.winners), ("losers", data.losers)):
         if isinstance(values, str | bytes):
-            raise InvalidSamples(f"{name} is the text {values!r}; give a list, [{values!r}] for one item")
+            raise InvalidSamples(f"{name} is the string {values!r}; give a list, [{values!r}] for one item")
     _check_index(data.winners, data.losers, data.counts, data.tied)
     _check_lengths(winners=data.winners, losers=data.losers, counts=data.counts, tied=data.tied)
     if not len(data.losers):
@@ -173,7 +173,7 @@ def _read_losers(data: ChoiceData) -> ParsedChoices:
     tie = next((one for one in items if isinstance(one, str) and one.strip().lower() in TIES), None)
     if tie is not None:
         raise InvalidSamples(
-            f"a winner or loser is {tie!r}; if such a row is a tie, name both contestants and how it ended: "
+            f"a winner or loser is {tie!r}; if such a row is a tie, name both contestants and the outcome: "
             "first=, second= and outcome= (on the command line: --first, --second, --outcome), or tied=; if "
             "it is an item, rename it"
         )
@@ -182,14 +182,14 @@ def _read_losers(data: ChoiceData) -> ParsedChoices:
 
 
 def _read_lists_of_losers(data: ChoiceData) -> ParsedChoices:
-    """Rows with several losers; an entry that is no collection is one loser."""
+    """Rows with several losers; an entry that is not a collection is one loser."""
     winners = as_list(data.winners)
     rows = [_members(one) for one in as_list(data.losers)]
     for row, (winner, losers) in enumerate(zip(winners, rows, strict=True)):
         if any(winner is one or winner == one for one in losers):
             raise InvalidSamples(
-                f"row {row}: the winner {winner!r} is also among the losers; take it out, or give "
-                "choice_sets, in which the winner stands"
+                f"row {row}: the winner {winner!r} is also among the losers; remove it, or give "
+                "choice_sets, which include the winner"
             )
     sets = [[winner, *losers] for winner, losers in zip(winners, rows, strict=True)]
     items, choices = number_choices(winners, sets, data.counts)
@@ -206,15 +206,13 @@ def _members(entry: Any) -> list[Any]:
 def pair_rows(
     items: tuple[Any, ...], winner: Int64, loser: Int64, tied: Bool | None, made: Int64
 ) -> ParsedChoices:
-    """Pairs; of a tie each has half a win, so that every count is doubled where there are any."""
+    """Pairs; in a tie each has half a win, so every count is doubled if there are ties."""
     if not len(winner):
         raise InvalidSamples(NO_ROWS)
     alone = winner == loser
     if alone.any():
         row = int(np.argmax(alone))
-        raise InvalidSamples(
-            f"row {row} compares {items[winner[row]]!r} with itself; drop such rows, which say nothing"
-        )
+        raise InvalidSamples(f"row {row} compares {items[winner[row]]!r} with itself; drop such rows")
     if tied is None or not tied.any():
         return ParsedChoices(items, pair_up(winner, loser, made))
     both = np.concatenate([np.where(tied, 1, 2) * made, made[tied]])
@@ -227,16 +225,16 @@ def pair_rows(
 def _read_rankings(data: ChoiceData) -> ParsedChoices:
     for name, values in (("winners", data.winners), ("choice_sets", data.choice_sets)):
         if values is not None:
-            raise InvalidSamples(f"rankings say all that {name} would; give one of them")
+            raise InvalidSamples(f"rankings already contain {name}; give only one of them")
     if data.losers is not None or data.tied is not None:
-        raise InvalidSamples("rankings need no losers; items that share a place stand in a list of their own")
+        raise InvalidSamples("rankings need no losers; put tied items in a list of their own")
     rankings = _plain(data.rankings)
     if not rankings:
         raise InvalidSamples("there are no rankings; give at least one")
     rankings = [as_list(one) if hasattr(one, "tolist") else one for one in rankings]
     counts = data.counts
     if counts is not None and not (isinstance(counts, Sized) and len(counts) == len(rankings)):
-        raise InvalidSamples(f"{len(rankings)} rankings and counts for them must be equally many")
+        raise InvalidSamples(f"{len(rankings)} rankings and their counts must have equal lengths")
     times = check_counts(counts, len(rankings))
     unrolled = unroll(rankings)
     counts = np.array(unrolled.weights, np.int64) * times[unrolled.ranking]
@@ -247,7 +245,7 @@ def _read_rankings(data: ChoiceData) -> ParsedChoices:
 
 
 def holds_items(values: Any) -> bool:
-    """Whether each entry of a column is one item, and not a collection of them."""
+    """Whether each entry of a column is one item, not a collection."""
     if list_values(values) is not None or getattr(values, "ndim", 1) > 1 or not hasattr(values, "__len__"):
         return False
     if not isinstance(values, list | tuple) and as_arrow(values) is not None:
@@ -259,13 +257,13 @@ def holds_items(values: Any) -> bool:
 
 
 def _arrow_or_same(values: Any) -> Any:
-    """A column as Arrow holds it, so that it is converted once; as it is where Arrow holds none."""
+    """A column converted to Arrow once; unchanged where Arrow cannot represent it."""
     array = as_arrow(values)
     return values if array is None else array
 
 
 def _plain(values: Any) -> Any:
-    """A column as a list, with lists in place of arrays; a list as it is."""
+    """A column as a list, with lists in place of arrays; a list unchanged."""
     if isinstance(values, list | tuple | range) or not hasattr(values, "__len__"):
         return cast("Any", values)
     if isinstance(values, str) or (library_of(values) == "builtins"):
@@ -279,12 +277,12 @@ def _split_pairs(data: ChoiceData) -> ChoiceData:
     if isinstance(plain, Iterator | Set):
         kind = type(cast("Any", plain)).__name__
         raise InvalidSamples(
-            f"winners is of type {kind}, without a length or an order; give list(…) of it, and nothing else "
+            f"winners is of type {kind}, without a length or an order; give list(…) of it, alone "
             "if it holds pairs (winner, loser)"
         )
     rows = cast("list[Any]", plain) if isinstance(plain, list | tuple) else []
     if not rows or not all(type(row) in (list, tuple) and len(row) == 2 for row in rows):
-        raise InvalidSamples(f"only winners are given, and not what they were chosen from; {HOW}")
+        raise InvalidSamples(f"only winners are given, without the sets they were chosen from; {HOW}")
     won, lost = [row[0] for row in rows], [row[1] for row in rows]
     if any(isinstance(one, list | set) for one in [*won, *lost]):
         raise InvalidSamples(
@@ -295,7 +293,7 @@ def _split_pairs(data: ChoiceData) -> ChoiceData:
 
 
 def _refuse_characters(data: ChoiceData) -> None:
-    """Texts that hold their one-letter winner may be sets of letters or losers: the user must say which."""
+    """Reject strings that contain their one-letter winner: they may be sets of letters or losers."""
     winners, texts = as_list(data.winners), as_list(data.choice_sets)
     rows = list(zip(winners, texts, strict=False))
     letters = all(
@@ -303,13 +301,13 @@ def _refuse_characters(data: ChoiceData) -> None:
     )
     if letters and any(len(text) > 1 for _, text in rows):
         raise InvalidSamples(
-            f"{show(texts[0])} may be a loser or a set of letters; say losers=…, or give lists: "
+            f"{show(texts[0])} may be a loser or a set of letters; use losers=…, or give lists: "
             "[list(text) for text in choice_sets]"
         )
 
 
 def _check_lengths(**columns: Any) -> None:
-    """Columns of one table are equally long."""
+    """Reject columns of different lengths."""
     present = {name: values for name, values in columns.items() if values is not None}
     for name, values in present.items():
         if not hasattr(values, "__len__"):
@@ -324,7 +322,7 @@ def _check_lengths(**columns: Any) -> None:
 
 
 def _check_index(*columns: Any) -> None:
-    """Two Series of pandas are taken row by row, which is only meant if their indexes agree."""
+    """Reject pandas Series with different indexes: rows are matched by position."""
     indexes = [one.index for one in columns if library_of(one) == "pandas" and hasattr(one, "index")]
     if any(not index.equals(indexes[0]) for index in indexes):
         raise InvalidSamples(

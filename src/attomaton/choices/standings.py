@@ -1,9 +1,9 @@
-"""Items in their order as a table: ranks where the data give one, infinite gaps, and no number where none is.
+"""The ordered items as a table: ranks where the data determine them, infinite gaps, and nulls elsewhere.
 
-Items that no chain of comparisons joins are in different groups, and each group has ranks of its own: an item
-has one if it can be compared with every other of its group. Components stand in a line, group after group, in
-which none comes before one that precedes it; then a component precedes its neighbour exactly if an edge joins
-the two.
+Items that no chain of comparisons connects are in different groups, and each group is ranked separately: an
+item has a rank if it can be compared with every other item of its group. Components are listed group by
+group, so that none comes before one that precedes it; a component then precedes its neighbour exactly if an
+edge joins the two.
 """
 
 from collections.abc import Sequence
@@ -27,18 +27,18 @@ _arrow: Any = pa
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Standings(Tabular):
-    """The items of a fit, the best first, as far as there is a best.
+    """The items of a fit, best first where the data determine an order.
 
     Attributes
     ----------
     rows : pyarrow.Table
-        One row for each item. ``rank`` (in its group; null where an item cannot be compared with every other
-        of it), ``item``, ``group`` (from 1; nothing compares items of different groups), ``component`` (its
-        number in the fit's listing, from 1), ``place`` (in its component, from 1; equal
-        scores share one), ``score`` (mean zero in each component, null for an item alone in its own),
-        ``standard_error`` (null where there is none), ``ahead`` (by how much its score is above that of the
-        next row: infinite where all its odds are, null where the two cannot be compared), ``wins``,
-        ``losses`` (choices won, and those it was in and did not win; a tie counts by half).
+        One row per item. ``rank`` (in its group; null where an item cannot be compared with every other item
+        of the group), ``item``, ``group`` (from 1; no choice compares items of different groups),
+        ``component`` (its number in the fit's listing, from 1), ``place`` (in its component, from 1; equal
+        scores share a place), ``score`` (mean zero in each component, null for an item alone in its
+        component), ``standard_error`` (null where there is none), ``ahead`` (the score minus that of the next
+        row: infinite where the odds are infinite, null where the two cannot be compared), ``wins``,
+        ``losses`` (choices it won, and those it was in and did not win; a tie counts half).
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Standings(Tabular):
         """One column as a list."""
         columns: Any = self.rows
         if name not in columns.column_names:
-            raise UnknownToken(f"there is no column {show(name)}, but {', '.join(columns.column_names)}")
+            raise UnknownToken(f"no column {show(name)}; the columns are {', '.join(columns.column_names)}")
         return columns.column(name).to_pylist()
 
     def _table(self) -> pa.Table:
@@ -84,12 +84,12 @@ def make_standings(
     error: Float64 | None,
     counts: tuple[NDArray[Any], NDArray[Any]],
 ) -> Standings:
-    """The items in their order, with ranks where there are ranks.
+    """The ordered items, with ranks where the data determine them.
 
-    Scores can be compared inside a ``scale``, of which none comes before one above it; ``group`` is that of
-    each scale, rising, and ``order`` the pairs of scales of which one precedes the other. ``score`` is None
-    where scores are not certified, ``error`` where there are no standard errors; ``counts`` are the choices
-    that each item won and lost.
+    Scores can be compared within a ``scale``; no scale comes before one above it. ``group`` is the group of
+    each scale, ascending, and ``order`` the pairs of scales of which one precedes the other. ``score`` is
+    None where scores are not certified, ``error`` where there are no standard errors; ``counts`` are the
+    choices that each item won and lost.
     """
     above, below = order
     known, score = np.full(len(items), score is not None), np.zeros(len(items)) if score is None else score
@@ -120,11 +120,11 @@ def make_standings(
 
 
 def find_fixed(group: Int64, above: Int64, below: Int64) -> Bool:
-    """Which scales precede or follow every other one of their group, shape (n_scales,).
+    """Which scales precede or follow every other scale of their group, shape (n_scales,).
 
-    Edges lead to larger numbers. All that come after a scale are below it if each of them has a parent at it
-    or later: then the parent is below it too, or is it. The same backwards. A scale without a parent counts
-    the last of the group before as one, so that groups do not disturb each other.
+    Edges lead to larger numbers. All scales after a given one are below it if each of them has a parent at it
+    or later: that parent is then below it too, or equal to it. The same holds backwards. A scale without a
+    parent uses the last scale of the previous group as its parent, so that groups do not affect each other.
     """
     last_parent, first_child = (np.searchsorted(group, group, side) for side in ("left", "right"))
     last_parent -= 1
@@ -139,9 +139,9 @@ def find_fixed(group: Int64, above: Int64, below: Int64) -> Bool:
 
 
 def _place_rows(scale: Int64, score: Float64) -> tuple[Int64, Float64]:
-    """The place of each row in its scale, from 1, shared by equal scores; and how far it is ahead.
+    """The place of each row in its scale, from 1, shared by equal scores; and its lead over the next row.
 
-    Scores that are not known are NaN.
+    Unknown scores are NaN.
     """
     ahead = np.full(len(scale), np.nan)
     inside = np.flatnonzero(np.diff(scale) == 0)
@@ -159,7 +159,7 @@ def _nullable(values: NDArray[Any], known: Bool) -> Any:
 
 
 def item_column(items: Sequence[Any]) -> Any:
-    """Items as one Arrow column: texts, whole numbers and numbers as they are, anything else as repr says."""
+    """Items as one Arrow column: strings, integers and floats unchanged, anything else as its repr."""
     for kind, arrow_type in ((str, pa.string()), (int, pa.int64()), (float, pa.float64())):
         if all(type(item) is kind for item in items):
             try:
@@ -176,23 +176,23 @@ def _cell(value: Any) -> str:
 
 
 MOST = 40
-"""Items that a picture shows unless more are asked for."""
+"""Default number of items in a plot."""
 
 WIDTH_95 = 1.959964
-"""Standard errors on either side of a score within which 95 % lie."""
+"""Half-width of a 95 % interval in standard errors."""
 
 ROW, MARGIN = 0.16, 0.75
-"""Inches of a line, and of what stands around the lines."""
+"""Height of a line, and of the margins around the lines, in inches."""
 
 COLOUR, GREY = "C0", "0.45"
 NAME = 28
-"""Characters of an item that are shown."""
+"""Maximum number of characters shown of an item."""
 
 
 def plot_standings(standings: Standings, *, joined: bool, ax: Any = None, limit: int = MOST) -> Any:
-    """Draw the first ``limit`` items, the best on top; the axes."""
+    """Draw the first ``limit`` items, best on top; return the axes."""
     if ax is not None and not hasattr(ax, "errorbar"):
-        raise UnsupportedOption(f"ax is of type {type(ax).__name__}; give axes of matplotlib, or none")
+        raise UnsupportedOption(f"ax is of type {type(ax).__name__}; give matplotlib axes, or none")
     rows: Any = standings.rows.slice(0, limit).to_pylist()
     with house_axes(ax, height=MARGIN + ROW * max(len(rows), 2) + 0.08 * len(rows)) as axes:
         level, ticks, names = 0.0, list[float](), list[str]()

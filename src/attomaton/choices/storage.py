@@ -1,7 +1,6 @@
-"""A fit as a folder, and back: who beats whom, the choices inside components, the scores, and the items.
+"""Save a fit to a folder and load it: who beats whom, choices within components, scores, and items.
 
-Components are found and the certificate is computed anew when a fit is loaded, so that neither has to be
-believed.
+Loading recomputes the components and the certificate, so neither has to be trusted.
 """
 
 from collections.abc import Mapping
@@ -58,7 +57,7 @@ def pack(
 
 
 def unpack(run: Run) -> tuple[tuple[Any, ...], Components, SoftSolution, float | None, int, pa.Table | None]:
-    """Every part through its constructor, which checks it, in the order in which one indexes another."""
+    """Construct, and so check, every part, each after the parts that it indexes."""
     about = run.manifest
     queries = make_table(QUERY_SCHEMA, {name: run.arrays[f"queries/{name}"] for name in QUERY_SCHEMA.names})
     edges = EdgeTable(run.tables["edges"], queries, about["n_tokens"])
@@ -70,7 +69,7 @@ def unpack(run: Run) -> tuple[tuple[Any, ...], Components, SoftSolution, float |
     ridge, atol, parts = _real(about["ridge"]), _real(about["atol"]), about["parts"]
     prior = None if about["prior"] is None else _real(about["prior"])
     if type(parts) is not int or parts < 1:
-        raise ValueError("manifest.json gives no whole number of parts")
+        raise ValueError("parts in manifest.json is not a positive whole number")
     rankings = _check_rankings(run.tables["rankings"], len(items)) if parts > 1 else None
     scored = graph if prior is None else join_components(graph)
     check_scores(run.tables["soft"], scored.nodes, "the table of scores")
@@ -106,13 +105,13 @@ def _real(value: Any) -> float:
 
 
 def _pack(item: Any) -> Any:
-    """An item as JSON: text and numbers as they are, a tuple as an object that says so."""
+    """An item as JSON: strings and numbers unchanged, a tuple as an object marked as such."""
     if item is None or type(item) in (str, int, bool) or (type(item) is float and np.isfinite(item)):
         return item
     if type(item) is tuple:
         return {"tuple": [_pack(part) for part in cast("tuple[Any, ...]", item)]}
     raise UnsupportedOption(
-        f"the item {item!r} of type {type(item).__name__} cannot be saved; fit with texts or numbers as items"
+        f"the item {item!r} of type {type(item).__name__} cannot be saved; fit strings or numbers"
     )
 
 
@@ -120,5 +119,5 @@ def _unpack(record: Any) -> Any:
     if isinstance(record, Mapping):
         return tuple(_unpack(part) for part in cast("Mapping[str, list[Any]]", record)["tuple"])
     if isinstance(record, list):
-        raise ValueError("items.json holds a list")
+        raise ValueError("an item in items.json is a list")
     return record

@@ -20,11 +20,11 @@ from attomaton.solvers.soft.likelihood import LuceProblem, luce_problem
 from attomaton.solvers.soft.solve import SoftSolution
 
 AT_ONCE = 1 << 22
-"""Entries of curvatures, times the items of a component, that are held at once."""
+"""Maximum size in memory: entries of curvatures times the items of a component."""
 
 
 class RankingSlopes(NamedTuple):
-    """The loss of some rankings of equally many items, differentiated."""
+    """The derivatives of the loss of some rankings with equally many items."""
 
     items: Int64  # (n_rankings, length)
     slope: Float64  # (n_rankings, length)
@@ -33,7 +33,7 @@ class RankingSlopes(NamedTuple):
 
 
 class Rankings(NamedTuple):
-    """The rankings of the items of one component, one after the other, each best first."""
+    """The rankings of the items of one component, concatenated, each best first."""
 
     items: Int64  # (n_entries,)
     places: Int64  # (n_entries,), equal where items are tied
@@ -42,7 +42,7 @@ class Rankings(NamedTuple):
 
 
 class SplitRankings:
-    """Counted rankings, cut down to the items of each component, of which ``place`` says the places there."""
+    """Counted rankings restricted to each component; ``place`` is the index of each item in its component."""
 
     def __init__(self, rankings: pa.Table, components: Components, place: Int64) -> None:
         offsets, items = ragged_column(rankings, "items")
@@ -61,7 +61,7 @@ class SplitRankings:
 
 
 class Sandwich:
-    """The sandwich of the scores of one component."""
+    """The sandwich covariance of the scores of one component."""
 
     def __init__(self, rankings: Rankings, scores: Float64, ridge: float) -> None:
         size = len(scores)
@@ -77,7 +77,7 @@ class Sandwich:
             self._slopes += _gather(part.items, block * part.often[:, None, None], size)
 
     def covariance(self, places: Int64) -> Float64:
-        """The covariance of the scores at these places about the mean of all, shape (n_places, n_places)."""
+        """The covariance of the scores at these indices about the mean of all, shape (n_places, n_places)."""
         columns = self._information.solve(
             np.equal.outer(np.arange(self._slopes.shape[0]), places).astype(np.float64)
         )
@@ -85,13 +85,13 @@ class Sandwich:
         return (found + found.T) / 2
 
     def variance(self, contrast: Float64) -> float:
-        """The variance of Σ contrast · score, whose contrast sums to 0."""
+        """The variance of Σ contrast · score; the contrast sums to 0."""
         moved = self._information.solve(contrast[:, None])
         return float((moved * (self._slopes @ moved + self._ridge * moved)).sum())
 
 
 def differentiate(rankings: Rankings, scores: Float64) -> Iterator[RankingSlopes]:
-    """Slopes and curvatures of rankings whose items share places in the same way, as many as fit at once."""
+    """Gradients and curvatures of rankings with the same pattern of ties, in batches that fit in memory."""
     starts = offsets_of(rankings.lengths)[:-1]
     for length in np.unique(rankings.lengths[rankings.lengths > 1]).tolist():
         rows = np.flatnonzero(rankings.lengths == length)
@@ -121,7 +121,7 @@ def _differentiate_alike(scores: Float64, places: list[list[int]]) -> tuple[Floa
 
 
 def _gather(items: Int64, blocks: Float64, size: int) -> csr_array:
-    """The sum of blocks, each at the rows and columns of its items."""
+    """The sum of blocks, each placed at the rows and columns of its items."""
     rows = np.broadcast_to(items[:, :, None], blocks.shape).ravel()
     columns = np.broadcast_to(items[:, None], blocks.shape).ravel()
     return csr_array(coo_array((blocks.ravel(), (rows, columns)), shape=(size, size)))
@@ -130,14 +130,14 @@ def _gather(items: Int64, blocks: Float64, size: int) -> csr_array:
 class Information:
     """The observed information of the scores of one component, factored: Σ count (diag p − p pᵀ) + ridge.
 
-    It is flat along the constant; a lift there makes it invertible and is taken off again.
+    It is singular along the constant; a shift there makes it invertible and is removed afterwards.
     """
 
     def __init__(self, curvature: csr_array, *, ridge: float = 0.0) -> None:
         size = curvature.shape[0]
         if size > LARGEST:
             raise UnsupportedOption(
-                f"a component has {size:,} items, and their covariance needs a dense matrix of that size; at "
+                f"a component has {size:,} items, and its covariance needs a dense matrix of that size; at "
                 f"most {LARGEST:,} are supported"
             )
         hessian: Float64 = curvature.toarray()
@@ -152,7 +152,7 @@ class Information:
             self._factor = self._linalg.cho_factor(hessian + ridge * np.eye(size) + lift / size, lower=True)
         except np.linalg.LinAlgError as error:
             raise UnsupportedOption(
-                "the choices hardly connect some items of a component, so that standard errors are lost "
+                "the choices hardly connect some items of a component, so their standard errors are lost "
                 "in rounding; add choices between them, or fit with a ridge"
             ) from error
 
@@ -161,24 +161,24 @@ class Information:
         return self._linalg.cho_solve(self._factor, columns) - self._shift * columns.sum(axis=0)
 
     def halve(self, columns: Float64) -> Float64:
-        """Columns whose products are those of ``columns`` about the pseudo-inverse, if these sum to 0."""
+        """Columns U with UᵀU = CᵀA⁺C for the ``columns`` C, if these sum to 0."""
         return self._linalg.solve_triangular(self._factor[0], columns, lower=True)
 
     def covariance(self, places: Int64) -> Float64:
-        """The covariance of the scores at these places about the mean of all, shape (n_places, n_places)."""
+        """The covariance of the scores at these indices about the mean of all, shape (n_places, n_places)."""
         found = self.solve(np.equal.outer(np.arange(len(self._factor[0])), places).astype(np.float64))[places]
         return (found + found.T) / 2
 
     def variance(self, contrast: Float64) -> float:
-        """The variance of Σ contrast · score, whose contrast sums to 0: no digits are lost to larger ones."""
+        """The variance of Σ contrast · score, whose contrast sums to 0, without cancellation."""
         return float((self.halve(contrast[:, None]) ** 2).sum())
 
 
 class ScoreDifference(NamedTuple):
     """The difference of two scores: the log odds that the first is chosen over the second.
 
-    ``value`` is infinite where the component of one precedes that of the other; then there is no standard
-    error, and it is None.
+    ``value`` is infinite where the component of one precedes that of the other; the standard error is then
+    None.
 
     Examples
     --------
@@ -197,7 +197,7 @@ class ScoreDifference(NamedTuple):
     standard_error: float | None
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Where the true difference lies with this confidence, if the estimate is about normal."""
+        """The confidence interval of the difference, if the estimate is approximately normal."""
         level = real_number(level, "level", above=0, below=1)
         if self.standard_error is None:
             raise UnsupportedOption(
@@ -213,9 +213,9 @@ class ScoreDifference(NamedTuple):
 
 
 class Covariances:
-    """The covariances of the scores inside each component, found when they are asked for.
+    """The covariances of the scores within each component, computed on demand.
 
-    They are the inverse of the observed information, and a sandwich where there are ties.
+    They are the inverse of the observed information, or a sandwich estimator with ties.
     """
 
     def __init__(self, soft: SoftSolution, parts: int, rankings: pa.Table | None) -> None:
@@ -274,7 +274,7 @@ class Covariances:
         return self._found[component]
 
     def _curve(self, component: int, scores: Float64) -> csr_array:
-        """The Hessian of the summed loss of a component but for its diagonal."""
+        """The Hessian of the summed loss of a component, without its diagonal."""
         rows, problem = self._problem
         first = int(np.argmax(self._component[rows] == component))
         _, alone = problem.restrict(np.arange(problem.n_components) == problem.component[first])

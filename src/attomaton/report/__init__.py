@@ -1,4 +1,4 @@
-"""Figures and pages made of results. One thing is computed here: the curve that a page shows as predicted."""
+"""Figures and pages from results. Only the predicted curve of a page is computed here."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The tables of a run as CSV files, with the text of each token beside its id."""
+"""The tables of a run as CSV files, with the text of each token next to its id."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -19,18 +19,18 @@ TOKENS = ("query", "token", "winner", "loser")
 
 
 def write_csv(automaton: Automaton, folder: Path, queries: Bool) -> dict[str, int]:
-    """Write the tables of an automaton, one file each, and return how many rows each has.
+    """Write the tables of an automaton, one file each, and return the number of rows of each.
 
-    A column of token ids is followed by one of their texts, named with ``_text`` at the end. Lists of numbers
-    are separated by blanks; the texts of a list of tokens are a JSON list. Texts are escaped
+    A column of token ids is followed by a column of their texts, whose name ends in ``_text``. Lists of
+    numbers are separated by spaces; the texts of a list of tokens are a JSON list. Texts are escaped
     (:func:`~attomaton.report.export.escape_cell`), so every row is one line and no cell is a formula.
 
     Parameters
     ----------
     automaton : Automaton
-        What to write.
+        The automaton to write.
     folder : Path
-        Where to: a new or empty folder, or one of earlier tables, which are replaced.
+        A new or empty folder, or one of earlier tables, which are replaced.
     queries : array of bool, shape (n_tokens,)
         Which queries to write.
 
@@ -73,11 +73,11 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
     "soft": ("nodes", {"query": "query", "token": "token", "soft": "score"}),
     "choices": ("choices", {}),
 }
-"""File → the table of a run that it shows, and which of its columns under which names; none means all."""
+"""File → the table of a run that it contains, and its columns by name; none means all."""
 
 
 def _pieces(automaton: Automaton, name: str, queries: Bool) -> Iterator[Any]:
-    """The rows of a file, some at a time; at least one piece, which may be empty."""
+    """The rows of a file in pieces; at least one piece, which may be empty."""
     if name == "tokens":
         yield _arrow.table({"token": _arrow.array(range(automaton.n_tokens), pa.int32())})
         return

@@ -1,4 +1,4 @@
-"""Which part of a run is written for other programs, and where it must not go."""
+"""The part of a run to export for other programs, and the check of its target path."""
 
 import json
 import re
@@ -20,15 +20,15 @@ from attomaton.base.tables import Bool, Int64, Integers, column, keep_rows
 
 
 def pick_queries(automaton: Automaton, asked: Sequence[str] | int | None = None) -> Bool:
-    """Which tokens are queries to be written, shape (n_tokens,).
+    """Which tokens are queries to write, shape (n_tokens,).
 
     Parameters
     ----------
     automaton : Automaton
-        What is written.
+        The automaton to export.
     asked : sequence of str, or int, optional
-        These tokens; an int k means the k with the most realisable samples (of equals, the smaller id);
-        all queries if not given.
+        These tokens; an int k means the k with the most realisable samples (in a tie, the smaller id);
+        all queries by default.
 
     Examples
     --------
@@ -58,9 +58,9 @@ def pick_queries(automaton: Automaton, asked: Sequence[str] | int | None = None)
 
 
 def check_place(run: Path, target: Path) -> None:
-    """Refuse to write into the run folder itself: it holds what is in its manifest and nothing else."""
-    if Path(realpath(target)).is_relative_to(realpath(run)):  # links in a circle lead nowhere
-        raise UnwritablePlace(f"{target} is in the run folder {run}; choose another place")
+    """Refuse to write into the run folder itself: it contains only the files in its manifest."""
+    if Path(realpath(target)).is_relative_to(realpath(run)):  # circular links resolve to nothing
+        raise UnwritablePlace(f"{target} is in the run folder {run}; choose another path")
 
 
 def _most_seen(automaton: Automaton, number: object) -> list[int]:
@@ -79,7 +79,7 @@ def _is_id(name: str, n_tokens: int) -> bool:
 
 def _named(automaton: Automaton, names: Sequence[str]) -> list[int]:
     if not names:
-        raise UnsupportedOption("no query was named; give tokens separated by blanks, or a number")
+        raise UnsupportedOption("no query was named; give tokens separated by spaces, or a number")
     if automaton.vocabulary is not None:
         return automaton.vocabulary.lookup(names).tolist()
     unknown = [name for name in names if not _is_id(name, automaton.n_tokens)]
@@ -92,11 +92,11 @@ def _named(automaton: Automaton, names: Sequence[str]) -> list[int]:
 
 
 BATCH = 1 << 16
-"""Rows that are turned into text at a time."""
+"""Rows converted to text at a time."""
 
 
 def scan_rows(automaton: Automaton, table: str, queries: Bool) -> Iterator[pa.Table]:
-    """The rows of these queries of one table, some at a time; the first piece may be empty."""
+    """The rows of these queries of one table, in pieces; the first piece may be empty."""
     for piece in automaton.scan(table, np.flatnonzero(queries)):
         for start in range(0, max(piece.num_rows, 1), BATCH):
             rows = piece.slice(start, BATCH)
@@ -114,16 +114,16 @@ def escape_text(text: str) -> str:
 
 
 def escape_cell(text: str) -> str:
-    r"""As :func:`escape_text`, and no spreadsheet takes the cell for a formula.
+    r"""As :func:`escape_text`, and safe from formulas in spreadsheets.
 
-    A sign that begins a formula is written out where a cell begins, or where one would if the text were split
-    at other separators; a sign that is the whole text does nothing and stays.
+    A character that begins a formula is escaped at the start of a cell, or where a cell would start if the
+    text were split at other separators; a character that is the whole text is harmless and stays.
     """
     return _FORMULA.sub(lambda match: match[1] + f"\\u{ord(match[2]):04x}", escape_text(text))
 
 
 def unescape_text(text: str) -> str:
-    r"""What :func:`escape_text` or :func:`escape_cell` was given.
+    r"""The inverse of :func:`escape_text` and :func:`escape_cell`.
 
     Examples
     --------
@@ -181,6 +181,6 @@ def join_rows(offsets: Int64, texts: Any, separator: str) -> Any:
 
 
 def join_columns(*columns: Any) -> Any:
-    """The texts of a row put together; a plain string stands in every row."""
+    """The texts of each row joined; a plain string is repeated in every row."""
     parts = [_arrow.scalar(part, TEXT) if isinstance(part, str) else part for part in columns]
     return _compute.binary_join_element_wise(*parts, _arrow.scalar("", TEXT))

@@ -1,7 +1,6 @@
-"""How figures are made and saved, in the style of :mod:`attomaton.base.drawing`.
+"""Make and save figures in the style of :mod:`attomaton.base.drawing`.
 
-They are made without pyplot, so the backend and the windows of the session that asks for them stay as they
-are.
+They are made without pyplot, so the backend and the windows of the calling session are unaffected.
 """
 
 from collections.abc import Sequence
@@ -33,7 +32,7 @@ def finish_figure(figure: Any, path: Path, *, caption: str, n_columns: int) -> l
 
 
 def save_figure(figure: Any, path: Path, *, caption: str) -> list[Path]:
-    """Caption above; write ``path`` as PNG and PDF, the same bytes whenever it is drawn."""
+    """Caption above; write ``path`` as PNG and PDF, reproducible to the byte."""
     figure.suptitle(caption, parse_math=False)
     written = [path.with_suffix(kind) for kind in (".png", ".pdf")]
     with explained(path.parent):
@@ -44,7 +43,7 @@ def save_figure(figure: Any, path: Path, *, caption: str) -> list[Path]:
 
 
 def hide_rest(axes: Any, n_used: int) -> Sequence[Any]:
-    """The axes that are used; the others are hidden."""
+    """The axes in use; the others are hidden."""
     for axis in axes.flat[n_used:]:
         axis.set_visible(False)
     return axes.flat[:n_used]
@@ -60,11 +59,11 @@ class Line:
     Attributes
     ----------
     name : str
-        What the legend calls it; lines of one name look alike and are named once, those without one never.
+        Its name in the legend; lines with the same name look alike and are named once, others never.
     steps, values : sequences of float
-        Where it was measured, and what. One value only: a level, drawn across the panel.
+        The steps and the values there. A single value is a level, drawn across the panel.
     colour, style : int
-        Numbers of the style's colour and of the stroke, so that neither alone has to tell lines apart.
+        Indices of the style's colour and stroke; lines differ in both.
     """
 
     name: str
@@ -81,15 +80,15 @@ class LinePanel:
     Attributes
     ----------
     title : str
-        What is shown.
+        The title.
     lines : sequence of Line
         The curves.
     least : float, optional
-        Where the vertical axis begins. None means a little below the least value.
+        The start of the vertical axis. None means a little below the smallest value.
     axis : str
-        What the curves run along.
+        The label of the horizontal axis.
     log_axis, log : bool
-        Whether that, and whether the values, are shown on a logarithmic axis.
+        Whether the horizontal axis, and whether the vertical axis, is logarithmic.
     """
 
     title: str
@@ -101,7 +100,7 @@ class LinePanel:
 
 
 def draw_lines(panels: Sequence[LinePanel], path: Path, *, caption: str, n_columns: int = 1) -> list[Path]:
-    """Draw the panels row by row, those of a column over one axis; write ``path`` as PNG and PDF."""
+    """Draw the panels row by row, with one shared axis per column; write ``path`` as PNG and PDF."""
     n_rows = -(-len(panels) // n_columns)
     title = wrap_caption(caption)
     with paper_style():

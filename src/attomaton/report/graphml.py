@@ -1,4 +1,4 @@
-"""The priority graphs of a run as one GraphML file, as networkx and Gephi read it."""
+"""The priority graphs of a run as one GraphML file for networkx and Gephi."""
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from attomaton.report.export import (
 )
 
 SHOWN = 5
-"""Tokens in the label of a component."""
+"""Maximum number of tokens in the label of a component."""
 
 MADE = "<!-- written by attomaton -->"
 HEAD = f"""<?xml version="1.0" encoding="UTF-8"?>
@@ -33,7 +33,7 @@ HEAD = f"""<?xml version="1.0" encoding="UTF-8"?>
 xsi:schemaLocation="http://graphml.graphdrawing.org/xmlns http://graphml.graphdrawing.org/xmlns/1.0/graphml.xsd">
 """
 is_graphml = begins_with(MADE.encode())
-"""Whether a file is one of ours, which a new one may replace."""
+"""Marks a file of ours, which a new one may replace."""
 
 TYPES = {"edges": "long", "support": "long", "component": "long", "size": "int", "height": "int"}
 TYPES.update({"query_id": "int", "token_id": "int", "hard": "double", "soft": "double"})
@@ -41,17 +41,17 @@ TYPES.update({"query_id": "int", "token_id": "int", "hard": "double", "soft": "d
 
 Columns = Mapping[str, Any]
 Batches = Generator[tuple[list[Any], Columns]]
-"""For some rows at a time: what goes into the tag, and the attributes."""
+"""For a block of rows: the content of the tag, and the attributes."""
 
 
 @dataclass
 class GraphCounts:
-    """How many nodes and edges were written.
+    """The numbers of written nodes and edges.
 
     Attributes
     ----------
     nodes, edges : int
-        How many of each.
+        The number of each.
 
     Examples
     --------
@@ -75,14 +75,14 @@ def write_graphml(
     Parameters
     ----------
     automaton : Automaton
-        What to write.
+        The automaton to write.
     path : Path
-        Where to; a file that is there already is replaced.
+        The file to write; an existing file is replaced.
     queries : array of bool, shape (n_tokens,)
         Which queries to write.
     nodes : str
-        ``"components"``: a node is a component, an edge leads to one that it precedes. ``"tokens"``: a node
-        is a token under a query and an edge leads from winner to loser.
+        ``"components"``: a node is a component, and an edge leads to one that it precedes. ``"tokens"``: a
+        node is a token under a query, and an edge leads from winner to loser.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def write_graphml(
 
 
 class _Graph:
-    """What is written of an automaton: nodes and edges, some at a time."""
+    """The nodes and edges of an automaton, in blocks."""
 
     def __init__(self, automaton: Automaton, texts: TokenTexts, queries: Bool) -> None:
         self._automaton = automaton
@@ -127,7 +127,7 @@ class _Graph:
         raise NotImplementedError
 
     def _rows(self, table: str) -> Iterator[dict[str, Any]]:
-        """The columns of a table, of the queries that are written, some rows at a time."""
+        """The columns of a table for the exported queries, in blocks of rows."""
         for rows in scan_rows(self._automaton, table, self._queries):
             yield {name: column(rows, name) for name in rows.column_names}
 
@@ -169,7 +169,7 @@ class _ComponentGraph(_Graph):
             )
 
     def _labels(self, offsets: Int64, tokens: Any) -> Any:
-        """The first few tokens of each component, and a sign where there are more."""
+        """The first few tokens of each component, and an ellipsis if there are more."""
         sizes = np.diff(offsets)
         few = np.minimum(sizes, SHOWN)
         inner, places = offsets_of(few), ranges_of(offsets[:-1], few)
@@ -178,7 +178,7 @@ class _ComponentGraph(_Graph):
 
 
 class _TokenGraph(_Graph):
-    """Nodes are tokens under a query, edges those of the data."""
+    """Nodes are tokens under a query, edges are data edges."""
 
     def nodes(self) -> Batches:
         for rows in self._rows("nodes"):
@@ -211,7 +211,7 @@ def _keys(kind: str, batches: Callable[[], Batches]) -> str:
 
 
 def _write_rows(file: IO[bytes], kind: str, batches: Batches) -> int:
-    """Write one element for each row: its text is put together for a whole batch at once."""
+    """Write one element per row; the text of a whole batch is built at once."""
     written = 0
     for tag, columns in batches:
         parts: list[Any] = [f"<{kind}", *tag, ">"]

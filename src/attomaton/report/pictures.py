@@ -1,4 +1,4 @@
-"""The pictures of a run for papers: what its page shows, drawn in the style of the figures."""
+"""The figures of a run for papers: the content of its page, in the style for papers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,11 +20,11 @@ from attomaton.report.page.training import follow_trials, read_training, why_unp
 from attomaton.report.priority_graph import draw_graph
 
 MOST_NUMBERS = 50_000_000
-"""Numbers that the axes of the cyclic subspace may take: more, and neither curve is drawn."""
+"""Maximum size of the axes of the cyclic subspace; beyond it, neither curve is drawn."""
 
 
 def draw_course(run: Path) -> list[LinePanel]:
-    """The panels of both curves, with what is predicted from the corpus alone; none where it is not known."""
+    """The panels of both curves, with the prediction from the corpus alone; none where unknown."""
     try:
         with needing("these curves"):
             from attomaton.training.checkpoints import read_trace
@@ -44,7 +44,7 @@ def draw_course(run: Path) -> list[LinePanel]:
 
 
 def measure_courses(trace: Any) -> dict[str, dict[str, Any]]:
-    """The course of a run as it was ``measured`` and, where it can be computed, as it is ``predicted``."""
+    """The trajectory of a run as ``measured`` and, where it can be computed, as ``predicted``."""
     from attomaton.claims.measures import aim_at, dense, solve_trials
 
     automata = solve_trials(trace)
@@ -63,7 +63,7 @@ def measure_courses(trace: Any) -> dict[str, dict[str, Any]]:
 
 
 def _measure(target: Any, trace: Any, *, tied: bool) -> dict[str, Any]:
-    """Steps, and means over trials of both curves; None for one that says nothing: no direction, no ties."""
+    """Steps, and means over trials of both curves; None for one without content: no direction, no ties."""
     later = trace.steps > 0
     weights = trace.weights[later]
     directed = bool(target.directions.any(axis=(1, 2)).all())
@@ -84,16 +84,16 @@ def _lines(courses: dict[str, dict[str, Any]], name: str, limit: float) -> list[
 
 
 ROWS, COLUMNS = 14, 8
-"""Tokens and queries that are shown."""
+"""Number of tokens and queries shown."""
 
 ROW = 0.15
-"""Inches of one row."""
+"""Height of one row in inches."""
 
 
 def choose_tokens(graphs: Sequence[PageGraph]) -> Int32:
     """The tokens that a map shows, as the page chooses them.
 
-    Tokens of the first query that most queries know, those with ties and high scores first; best on top.
+    Tokens of the first query that occur under most queries; ties and high scores first, best on top.
     """
     own = graphs[0]
     tied = np.zeros(len(own.tokens), bool)
@@ -104,7 +104,7 @@ def choose_tokens(graphs: Sequence[PageGraph]) -> Int32:
 
 
 def gather_scores(graphs: Sequence[PageGraph], tokens: Int32) -> Float64:
-    """Hard scores, rows tokens, columns queries; NaN where a query has no evidence of a token."""
+    """Hard scores, rows tokens, columns queries; NaN where a token has no evidence under a query."""
     values = np.full((len(tokens), len(graphs)), np.nan)
     for place, graph in enumerate(graphs):
         rows = np.searchsorted(graph.tokens, tokens).clip(max=len(graph.tokens) - 1)
@@ -119,7 +119,7 @@ def draw_heat(graphs: Sequence[PageGraph], name: Callable[[int], str], path: Pat
     values = gather_scores(graphs, tokens)
     caption = (
         f"Hard scores of {len(tokens)} tokens (rows) under {len(graphs)} queries (columns). Blue tokens are "
-        "preferred, orange ones beaten; an empty cell is without evidence."
+        "preferred, orange ones beaten; an empty cell means no evidence."
     )
     lines = wrap_caption(caption)
     with paper_style():
@@ -155,7 +155,7 @@ FILES = [f"{name}.{ending}" for name in ("graph", "scores", "training") for endi
 
 
 def write_figures(run: str | Path, folder: str | Path, *, query: str | None = None) -> list[Path]:
-    """Draw a run's pictures as PDF and PNG, one paper column wide.
+    """Draw a run's figures as PDF and PNG, one paper column wide.
 
     ``graph`` is the priority graph of a query, ``scores`` the hard scores of its tokens under the queries
     with the most samples, and ``training`` the measured and predicted curves, if the run has training: loss,
@@ -166,15 +166,15 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
     run : str or Path
         A folder written by ``attomaton learn --out`` or ``Automaton.save``.
     folder : str or Path
-        Where to: a new or empty folder, or one of earlier figures, which are replaced.
+        A new or empty folder, or one of earlier figures, which are replaced.
     query : str, optional
-        The token whose graph is drawn (an id, for runs without a vocabulary). None means that with most
-        samples.
+        The token whose graph is drawn (an id, for runs without a vocabulary). None means the query with the
+        most samples.
 
     Returns
     -------
     list of Path
-        What was written.
+        The written files.
 
     Examples
     --------
@@ -208,7 +208,7 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
 
 
 def _draw_training(training: dict[str, Any], run: Path, path: Path) -> list[Path]:
-    """Loss, norm of W and its way to the limit, as measured, and as predicted from the corpus alone."""
+    """Loss, norm of W and its convergence to the limit, measured and predicted from the corpus alone."""
     kinds = (("measured", 0, 0), ("predicted", 1, 1))
     panels = [
         LinePanel(
@@ -216,7 +216,7 @@ def _draw_training(training: dict[str, Any], run: Path, path: Path) -> list[Path
         )
         for title, which in (("training loss", 1), ("norm of W", 2))
     ] + draw_course(run)
-    caption = "Training, and what is predicted from the corpus alone"
+    caption = "Training, and the prediction from the corpus alone"
     return draw_lines(
         panels, path, caption=f"{caption}. {training['reason']}" if training["reason"] else caption
     )

@@ -13,21 +13,21 @@ from attomaton.report.figures import new_figure, save_figure
 from attomaton.report.page.packing import PageGraph
 
 MOST_LAYERS, MOST_COMPONENTS = 8, 10
-"""Layers, and components of a layer, that are drawn."""
+"""Maximum number of layers, and of components of a layer, that are drawn."""
 
 MOST_LINES = 160
-"""Lines that are drawn, those with the most support."""
+"""Maximum number of lines that are drawn, those with the most support."""
 
 HIGH, LINE, BETWEEN = 0.19, 0.26, 0.2
-"""Inches: height of a box, from one line of boxes to the next, and between layers."""
+"""In inches: height of a box, distance between lines of boxes, and between layers."""
 
 GAP, EDGE = 0.07, 0.13
-"""Inches: between boxes, and around the text of one."""
+"""In inches: distance between boxes, and margin around the text of one."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """A component, or a word on those left out, and where it stands, in inches from the top."""
+    """A component, or a note on those left out, and its position, in inches from the top."""
 
     text: str
     kind: str
@@ -37,12 +37,12 @@ class Box:
 
     @property
     def width(self) -> float:
-        """Inches."""
+        """In inches."""
         return _width(self.text)
 
 
 def draw_graph(graph: PageGraph, name: Callable[[int], str], path: Path) -> list[Path]:
-    """Draw a query's graph as its page does; write ``path`` as PNG and PDF."""
+    """Draw a query's graph as the page does; write ``path`` as PNG and PDF."""
     boxes, height = lay_out(graph, name)
     drawn = {box.component: box for box in boxes if box.component is not None}
     caption = _caption(graph, name, len(drawn))
@@ -60,7 +60,7 @@ def draw_graph(graph: PageGraph, name: Callable[[int], str], path: Path) -> list
 
 
 def lay_out(graph: PageGraph, name: Callable[[int], str]) -> tuple[list[Box], float]:
-    """Where boxes stand, layer by layer, broken at the column's width; and how high all is, in inches."""
+    """Positions of boxes, layer by layer, wrapped at the column's width; and the total height, in inches."""
     boxes: list[Box] = []
     top = 0.0
     for layer in graph.layers[:MOST_LAYERS]:
@@ -77,7 +77,7 @@ def lay_out(graph: PageGraph, name: Callable[[int], str]) -> tuple[list[Box], fl
 
 
 def _label(graph: PageGraph, component: int, name: Callable[[int], str]) -> tuple[str, str, int]:
-    """What a box says: its token, or of a tie the tokens with the best odds and how many there are."""
+    """The text of a box: its token, or for a tie the tokens with the best odds and their number."""
     rows = sorted(graph.members[component], key=lambda row: -graph.soft[row])
     if len(rows) == 1:
         return drawable(name(int(graph.tokens[rows[0]])), 14), "one", component
@@ -91,7 +91,7 @@ def _width(text: str) -> float:
 
 
 def _fill(items: list[tuple[str, str, int | None]], top: float, boxes: list[Box]) -> float:
-    """Put boxes side by side, each line in the middle; the place below the last line."""
+    """Put boxes side by side, each line centred; return the position below the last line."""
     lines: list[list[tuple[str, str, int | None]]] = [[]]
     used = 0.0
     for item in items:

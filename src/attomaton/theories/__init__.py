@@ -1,4 +1,4 @@
-"""Neighbours of the first theory: the beginning of training, the decoder, Scan and Snap."""
+"""Related theories: the beginning of training, the decoder, Scan and Snap."""
 
 from typing import TYPE_CHECKING
 

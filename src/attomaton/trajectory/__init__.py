@@ -1,4 +1,4 @@
-"""Where the weights are at step t of training."""
+"""The weights at step t of training."""
 
 from typing import TYPE_CHECKING
 

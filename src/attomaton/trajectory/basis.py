@@ -1,4 +1,4 @@
-"""Coordinates for weights that training can move, when embeddings are given.
+"""Coordinates for the weights that training can move, with given embeddings.
 
 Training moves W only along edge directions (e_y − e_x)e_kᵀ. Their span has an orthonormal basis whose first
 axes span the cyclic subspace, the directions of ties.
@@ -15,19 +15,19 @@ from attomaton.graphs.components import Components, find_ends, find_ties
 from attomaton.graphs.separation import NEGLIGIBLE, node_features
 
 MOST_NUMBERS = 50_000_000
-"""More numbers than this in the table of features are too many for dense coordinates."""
+"""Maximum size of the table of features for dense coordinates."""
 
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Orthonormal axes of what training can move."""
+    """Orthonormal axes of the subspace that training can move."""
 
     nodes: Float64  # (n_nodes, n_axes): the score of every node along each axis
     n_cyclic: int  # the first axes, which span the cyclic subspace
     axes: Float64  # (n_axes, r·q), in the coordinates of ``left`` and ``right``
     left: Float64  # (r, dim): orthonormal rows that span the tokens in use
     right: Float64  # (q, dim): the same for queries
-    scale: float  # of the embeddings; weights for the given ones are divided by its square
+    scale: float  # of the embeddings; weights in their units are divided by its square
 
     def weights(self, place: Float64) -> Float64:
         """W for coordinates, shape (dim, dim), in the units of the given embeddings."""
@@ -42,7 +42,7 @@ class Basis:
 def find_basis(components: Components, embeddings: Float64) -> Basis:
     """The basis for these embeddings, shape (n_tokens, dim).
 
-    Components that the embeddings cannot tell apart must have been merged
+    Components that the embeddings cannot separate must already be merged
     (:func:`~attomaton.graphs.separation.separate`).
     """
     unit, scale = scale_rows(embeddings)
@@ -65,7 +65,7 @@ def find_basis(components: Components, embeddings: Float64) -> Basis:
 
 
 def find_span(directions: Float64) -> Float64:
-    """Orthonormal rows that span the rows given, shape (rank, n_columns)."""
+    """Orthonormal rows that span the given rows, shape (rank, n_columns)."""
     if not directions.size:
         return np.zeros((0, directions.shape[1]))
     _, singular, axes = np.linalg.svd(directions, full_matrices=False)

@@ -1,4 +1,4 @@
-"""Weights as a function of the step, and the curves that experiments draw of them."""
+"""Weights as a function of the step, and the curves derived from them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ CURVE_SCHEMA = pa.schema([(name, pa.float64()) for name in CURVES])
 
 
 class WeightPath(Tabular, ABC):
-    """Weights for every step of plain gradient descent, with the curves that follow from them.
+    """Weights for every step of plain gradient descent, with the curves derived from them.
 
     Examples
     --------

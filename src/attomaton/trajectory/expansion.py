@@ -24,13 +24,13 @@ from attomaton.trajectory.residual import Residual, find_priorities, solve_embed
 from attomaton.trajectory.sharpness import StabilityEdge, find_edge
 
 TIGHT_ORTHONORMAL = 1e-9
-"""Slack at which a priority counts as tight for orthonormal embeddings: positions are exact to rounding."""
+"""Slack at which a priority counts as tight for orthonormal embeddings: hard scores are exact to rounding."""
 
 TIGHT_EMBEDDED = 1e-6
-"""The same where tokens are embedded: there the hard solution is certified to about 1e-10."""
+"""The same for given embeddings: there the hard solution is certified to about 1e-10."""
 
 FOUND = 1e-8
-"""Largest gradient that may be left of the third term, relative to the largest flow."""
+"""Largest accepted gradient of the third term, relative to the largest flow."""
 
 
 class Expansion(WeightPath):
@@ -41,9 +41,9 @@ class Expansion(WeightPath):
     direction, finite, residual : float arrays, shape (dim, dim), or sparse, shape (n_tokens, n_tokens)
         W_svm, W_fin and R.
     third : Residual
-        R with what it was found from: tight edges, their flow, the gradient that is left.
+        R and its ingredients: tight edges, their flow, the remaining gradient.
     edge : StabilityEdge
-        The step size from which on descent does not settle, so that the expansion says nothing.
+        The step size beyond which gradient descent does not converge and the expansion fails.
     start : Start, optional
         W(0), if it is not zero.
 
@@ -76,8 +76,8 @@ class Expansion(WeightPath):
         enough = FOUND * max(1.0, float(third.flow.max(initial=0.0)))
         if not (np.isfinite(largest) and third.gradient <= enough):
             raise UncertifiedSolution(
-                f"the third term was not found: a gradient of {third.gradient:.1e} is left; "
-                "are some embeddings nearly dependent? fast_forward does not need it"
+                f"the third term did not converge (gradient {third.gradient:.1e}); some embeddings "
+                "may be nearly dependent; fast_forward does not need this term"
             )
         self.loss = course.loss
         self.edge = edge
@@ -112,7 +112,7 @@ class Expansion(WeightPath):
 
     @property
     def path_dependent(self) -> Bool:
-        """Components whose R depends on the way training took, shape (n_components,)."""
+        """Components whose R depends on the path of training, shape (n_components,)."""
         return self.third.path_dependent
 
     @property
@@ -122,7 +122,7 @@ class Expansion(WeightPath):
 
     @property
     def caveat(self) -> str:
-        """What data alone do not determine, or that the step size is too large; empty if nothing."""
+        """What the data alone do not determine, or that the step size is too large; may be empty."""
         parts = [str(self.edge)] if self.edge.passed else []
         if self.path_dependent.any():
             parts.append(f"R depends on the path in {int(self.path_dependent.sum()):,} components")
@@ -156,10 +156,10 @@ class Expansion(WeightPath):
         return score_table(self.loss.pairs, (_log(step) * hard + rest)[self.loss.nodes])
 
     def error_at(self, step: float) -> float:
-        """A bound on ‖error‖ of W(t), infinite where data alone do not tell something.
+        """A bound on ‖error‖ of W(t), infinite where the data alone do not determine something.
 
-        The distance to where :func:`~attomaton.trajectory.forward.fast_forward` is at that step, and its
-        error there; the way is followed at the first call. Where it cannot be followed the bound is infinite.
+        It is the distance to :func:`~attomaton.trajectory.forward.fast_forward` at that step plus the error
+        there; the first call computes the trajectory. Where that is impossible, the bound is infinite.
         """
         step = max(real_number(step, "step"), 1.0)
         if self.caveat:
@@ -183,9 +183,9 @@ class Start:
     Attributes
     ----------
     kept, forgotten : float64 arrays, shape (dim, dim)
-        The part outside the span, which stays, and the part inside, which the limit does not remember.
+        The part outside the span, which stays, and the part inside, on which the limit does not depend.
     scores : float64 array, shape (n_nodes,)
-        What is kept, as scores of the nodes.
+        The kept part, as scores of the nodes.
 
     Examples
     --------
@@ -215,7 +215,7 @@ def expand(
     Parameters
     ----------
     automaton : Automaton or Solved
-        Learned from the samples: its hard and soft solutions are the first two terms.
+        The automaton learned from the samples: its hard and soft solutions are the first two terms.
     samples : Samples or ChoiceTable
         The corpus, or its whole-context choices, ``extract_choices(samples)``.
     step_size : float
@@ -228,8 +228,8 @@ def expand(
     Returns
     -------
     Expansion
-        Its ``caveat`` says what data alone do not determine, and its ``edge`` from which step size on
-        descent does not settle.
+        Its ``caveat`` names what the data alone do not determine, and its ``edge`` the step size beyond which
+        gradient descent does not converge.
 
     Notes
     -----
@@ -296,5 +296,5 @@ def _node_scores(nodes: pa.Table, table: Float64, weights: Float64) -> Float64:
 
 
 def _log(step: float) -> float:
-    step = real_number(step, "step (the expansion speaks of large ones)", least=1)
+    step = real_number(step, "step (the expansion holds for large ones)", least=1)
     return float(np.log(step))

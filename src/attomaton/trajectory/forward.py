@@ -1,4 +1,4 @@
-"""The trajectory of gradient descent itself, in O(ln t): warm up with plain steps, then follow the flow."""
+"""The trajectory of gradient descent itself, in O(ln t): a warm-up of plain steps, then gradient flow."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,28 +30,26 @@ if TYPE_CHECKING:
     from attomaton.trajectory.flow.track import LossFlow, Track
 
 LARGEST_STEP = 1e100
-"""The largest step size; the smallest is its inverse. Beyond them products of doubles overflow."""
+"""The largest step size; the smallest is its inverse. Beyond them float64 products overflow."""
 
 MOST_AXES = 1_000
-"""Most coordinates of embedded tokens: more are too many for dense steps."""
+"""Maximum number of coordinates of embedded tokens: more are too many for dense steps."""
 
 N_BATCHES = 24
-"""Orthonormal: queries are followed in this many batches of like size, each with steps of its own."""
+"""Orthonormal: number of batches of queries of similar size, each with its own steps."""
 
 MANY = 1e6
-"""Steps whose roundings may all go one way; those of more add up like a random walk."""
+"""Steps whose rounding errors may all have one sign; over more steps they add up like a random walk."""
 
-UNSETTLED = (
-    "descent was still jumping to and fro, or the loss still too curved for it, when the warm-up ended"
-)
+UNSETTLED = "gradient descent still oscillated, or the loss was too curved for it, when the warm-up ended"
 LARGE = 100_000
-"""Fewer entries in choice sets than this are not worth batches."""
+"""Minimum number of entries in choice sets for which batches pay off."""
 
 
 class Trajectory(WeightPath):
     """W(t) of plain gradient descent at any step, from :func:`fast_forward`.
 
-    Steps beyond the last one computed are computed when asked for.
+    Later steps than those computed so far are computed on demand.
 
     Examples
     --------
@@ -100,9 +98,9 @@ class Trajectory(WeightPath):
     def error_at(self, step: float) -> float:
         """A bound on ‖error‖ of W(t), Frobenius norm; infinite beyond the edge of stability.
 
-        Below the edge errors add up at most: those of the integration, of what the correction from flow to
-        descent leaves out, of jumps to and fro that were left when the warm-up ended, and the roundings of
-        all steps. It is no proof: the page "What is promised" has how often it was found too small.
+        Below the edge, errors at most add up: those of the integration, of the correction from flow to
+        gradient descent, of oscillations that remained when the warm-up ended, and the rounding of all steps.
+        It is not a proof: the page "What is promised" reports how often it was too small.
         """
         step = real_number(step, "step", least=0)
         states = [track.at(step) for _, track in self._tracks]
@@ -113,12 +111,12 @@ class Trajectory(WeightPath):
 
     @cached_property
     def edge(self) -> StabilityEdge:
-        """The edge of stability, 2/λ_max of what curvature is left in the limit."""
+        """The edge of stability, 2/λ_max of the curvature in the limit."""
         return find_edge(self.loss, self._step_size, self._frame.basis)
 
     @property
     def caveat(self) -> str:
-        """Why nothing is known after the first steps, in a sentence; empty if something is."""
+        """A sentence on why nothing is known after the first steps; empty if something is."""
         if all(np.isfinite(track.at(track.reached).error).all() for _, track in self._tracks):
             return ""
         return str(self.edge) if self.edge.passed else f"{self.edge}, but {UNSETTLED}"
@@ -142,35 +140,35 @@ def fast_forward(
     rtol: float = 1e-7,
     progress: Callable[[str], object] = silent,
 ) -> Trajectory:
-    """Compute where plain gradient descent stands at any step, without taking the steps.
+    """Compute the weights of plain gradient descent at any step, without taking the steps.
 
-    After a warm-up of plain steps, dW/dτ = −η e^τ ∇L(W) with τ = ln t is integrated implicitly, with exact
-    gradients and curvatures that lose no digits.
+    After a warm-up of plain steps, dW/dτ = −η e^τ ∇L(W) with τ = ln t is integrated implicitly, with
+    gradients and curvatures that are free of cancellation.
 
     Parameters
     ----------
     samples : Samples or ChoiceTable
         The corpus, or its whole-context choices, ``extract_choices(samples)``; these need ``components``.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None means orthonormal; then every query is followed alone, at any corpus size.
+        E. None means orthonormal; then every query is followed separately, at any corpus size.
     step_size : float
         η, for the loss that is the mean over realisable samples.
     to : float
-        Compute up to this step at once; later ones when asked for.
+        Compute up to this step now; later steps on demand.
     start : float array, shape (dim, dim), optional
-        W(0). None means zero. Orthonormal: of shape (n_tokens, n_tokens), perhaps sparse.
+        W(0). None means zero. Orthonormal: shape (n_tokens, n_tokens), dense or sparse.
     components : Components, optional
-        The components of the corpus, if they have been found already.
+        The components of the corpus, if already computed.
     rtol : float
         Largest estimated error of one step in ln t, relative to the norm of the weights (of a query).
     progress : callable
-        Called with a line of text now and then.
+        Called with occasional lines of text.
 
     Returns
     -------
     Trajectory
-        Beyond its ``edge``, the step size from which on descent does not settle, ``error_at`` is infinite,
-        and ``weights_at`` gives the last plain step.
+        Beyond its ``edge``, the step size at which gradient descent stops converging, ``error_at`` is
+        infinite, and ``weights_at`` returns the last plain step.
 
     Examples
     --------
@@ -185,7 +183,7 @@ def fast_forward(
     if components is not None:
         found = components
     elif isinstance(samples, ChoiceTable):
-        raise UnsupportedOption("a ChoiceTable does not tell how many samples there are: give components")
+        raise UnsupportedOption("a ChoiceTable does not record the number of samples; give components")
     else:
         found = find_components(extract_edges(samples))
     table = None if embeddings is None else check_embeddings(embeddings, found.edges.n_tokens)
@@ -196,9 +194,9 @@ def fast_forward(
 
 @dataclass(frozen=True, eq=False)
 class DescentSetting:
-    """What determines the way of plain gradient descent."""
+    """The inputs that determine the path of plain gradient descent."""
 
-    loss: TrainingLoss  # its components are those that the embeddings can tell apart
+    loss: TrainingLoss  # its components are those that the embeddings separate
     step_size: float
     embeddings: Float64 | None = None  # (n_tokens, dim); None means orthonormal
     start: Float64 | csc_array | None = None  # W(0); None means zero
@@ -207,7 +205,7 @@ class DescentSetting:
 def follow(
     course: DescentSetting, to: float = 1.0, rtol: float = 1e-7, progress: Callable[[str], object] = silent
 ) -> Trajectory:
-    """The same as :func:`fast_forward`, for a loss that is known already."""
+    """The same as :func:`fast_forward`, for a given loss."""
     from attomaton.trajectory.flow.track import Track
 
     loss, step_size, table, start = course.loss, course.step_size, course.embeddings, course.start
@@ -239,7 +237,7 @@ class _OrthonormalFrame:
 
     loss: TrainingLoss
     n_tokens: int
-    outside: csc_array | None  # what of W(0) no sample speaks about
+    outside: csc_array | None  # the part of W(0) that no sample concerns
     unit: float = 1.0
     basis: None = None
 
@@ -258,7 +256,7 @@ class _EmbeddedFrame:
     loss: TrainingLoss
     basis: "Basis"
     table: Float64
-    outside: Float64  # what of W(0) training cannot move, shape (dim, dim)
+    outside: Float64  # the part of W(0) that training cannot move, shape (dim, dim)
 
     @property
     def unit(self) -> float:
@@ -274,18 +272,18 @@ class _EmbeddedFrame:
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """A flow on some of the coordinates, and where it starts."""
+    """A flow on some of the coordinates, and its start."""
 
     rows: Int64
     flow: "LossFlow"
     start: Float64
-    reach: float  # how far a step of size 1 moves a score, at most
+    reach: float  # a step of size 1 moves a score by at most this
 
 
 def _follow_orthonormal(
     loss: TrainingLoss, start: Float64 | csc_array | None
 ) -> tuple[_OrthonormalFrame, list[_Piece]]:
-    """Every query alone, in batches of like size."""
+    """Every query separately, in batches of similar size."""
     from attomaton.trajectory.flow.orthonormal import orthonormal_flow  # compiles, so only when needed
 
     component = loss.component
@@ -312,9 +310,9 @@ def _check_start(start: Any, dim: int) -> Any:
 
 
 def _batches(loss: TrainingLoss) -> list[tuple[Bool, float]]:
-    """Queries of like size together, the largest first, and how far a step of size 1 moves a score there.
+    """Batches of queries of similar size, largest first, and how far a step of size 1 moves a score there.
 
-    That is at most a query's share of the samples; small problems get the whole warm-up all the same.
+    That is at most a query's share of the samples; small problems get the full warm-up anyway.
     """
     problem = loss.problem
     query = problem.component[problem.winner]
@@ -359,9 +357,9 @@ def descend_by_definition(
 ) -> Float64:
     """W after ``n_steps`` of W ← W − η ∇L(W), shape (dim, dim).
 
-    L(W) = −(1/n) Σ ln(Σ_{t: x_t = y} a_t) with the attention a = softmax(X W x̄) and the query x̄, the last row
-    of X, over the realisable samples. All contexts side by side in numpy, short ones filled up with positions
-    of weight zero.
+    L(W) = −(1/n) Σ ln(Σ_{t: x_t = y} a_t) over the realisable samples, with the attention a = softmax(X W x̄)
+    and the query x̄, the last row of X. All contexts form one numpy array; short ones are padded with
+    positions of weight zero.
     """
     realisable = [(context, label) for context, label in samples if label in context]
     width = max(len(context) for context, _ in realisable)

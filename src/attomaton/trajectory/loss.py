@@ -1,4 +1,4 @@
-"""The training loss over whole contexts, as a function of the scores that a corpus speaks about."""
+"""The training loss over whole contexts, as a function of the scores that a corpus concerns."""
 
 from dataclasses import dataclass
 
@@ -15,16 +15,16 @@ from attomaton.solvers.soft.likelihood import LuceProblem, context_problem
 
 @dataclass(frozen=True, eq=False)
 class TrainingLoss:
-    """L(s) = (1/n) Σ −ln p(label), one score for each (query, token) pair.
+    """L(s) = (1/n) Σ −ln p(label), one score per (query, token) pair.
 
     Attributes
     ----------
     components : Components
         The components of the corpus.
     pairs : pyarrow.Table
-        The (query, token) pairs that some choice set holds, sorted.
+        The (query, token) pairs that occur in a choice set, sorted.
     problem : LuceProblem
-        The choices that whole contexts show, over the pairs.
+        The choices from whole contexts, over the pairs.
     nodes : int64 array, shape (n_pairs,)
         The row of each pair in ``components.nodes``.
 
@@ -43,7 +43,7 @@ class TrainingLoss:
 
     @property
     def n_samples(self) -> int:
-        """n: realisable samples, those with a single distinct token included."""
+        """n: realisable samples, including those with a single distinct token."""
         return max(self.components.edges.n_samples, 1)
 
     @property
@@ -76,7 +76,7 @@ def training_loss(samples: Samples | ChoiceTable, components: Components) -> Tra
     counted = np.bincount(edges["query"], edges["support"], edges.n_tokens)
     if not (is_node.all() and np.array_equal(compared, counted)):
         raise MismatchedParts(
-            "these samples and these components are not of one corpus; give the samples that the components "
+            "the samples and the components are from different corpora; give the samples that the components "
             "were found from, with no edges left out (min_support=1), or their choices from whole contexts, "
             "extract_choices(samples)"
         )

@@ -1,9 +1,9 @@
-"""The third term: the constant that is left of W(t) after ln t · W_svm + W_fin.
+"""The third term: the constant that remains of W(t) after ln t · W_svm + W_fin.
 
 Insert W(t) = ln t·W_svm + W_fin + R into gradient descent. Where a priority A → B is tight (hard scores
-differ by exactly 1), labels in A leave to B the mass κ_AB e^{R_B − R_A}/(η t) in all; elsewhere it dies
-faster. What crosses must carry W_svm/t, so R makes Σ_tight κ_AB e^{R_B − R_A} + ⟨W_svm, R⟩ stationary: a
-convex function, of a number for each component (orthonormal) or over the span of all tight directions.
+differ by exactly 1), labels in A leave to B a total mass of κ_AB e^{R_B − R_A}/(η t); elsewhere it decays
+faster. The flow across must carry W_svm/t, so R makes Σ_tight κ_AB e^{R_B − R_A} + ⟨W_svm, R⟩ stationary: a
+convex function of one number per component (orthonormal) or over the span of all tight directions.
 """
 
 from abc import ABC, abstractmethod
@@ -26,14 +26,14 @@ from attomaton.trajectory.loss import TrainingLoss
 
 @dataclass(frozen=True, eq=False)
 class Priorities:
-    """The edges of the order as the third term sees them.
+    """The edges of the order, with the quantities of the third term.
 
     Attributes
     ----------
     above, below : int64 arrays, shape (n_order,)
-        The components each edge joins.
+        The components that each edge joins.
     slack : float64 array, shape (n_order,)
-        Difference of their hard scores, less 1.
+        Difference of their hard scores, minus 1.
     tight : bool array, shape (n_order,)
         Where the slack is zero.
     kappa : float64 array, shape (n_order,)
@@ -60,12 +60,12 @@ class Priorities:
 
 @dataclass(frozen=True, eq=False)
 class Residual(ABC):
-    """The third term R, with what limits it.
+    """The third term R, with its limitations.
 
     Attributes
     ----------
     priorities : Priorities
-        What it was found from.
+        The edges that determine it.
     weights : float array, shape (dim, dim), or sparse array, shape (n_tokens, n_tokens)
         R.
     scores : float64 array, shape (n_nodes,)
@@ -73,13 +73,13 @@ class Residual(ABC):
     flow : float64 array, shape (n_order,)
         κ e^{R_B − R_A} of the tight edges at R: multipliers of the Graph-SVM.
     degenerate : bool array, shape (n_order,)
-        Tight edges on which every multiplier is zero: nothing holds their ends together, and scores drift
+        Tight edges on which every multiplier is zero: no force holds their ends together, and scores drift
         apart like ln ln t.
     path_dependent : bool array, shape (n_components,)
-        Components whose R depends on the way training took, not only on its end; what is given then is the
-        part that does not.
+        Components whose R depends on the path of training, not only on its end; R then contains only the part
+        that does not.
     gradient : float
-        Largest entry of the gradient that is left.
+        Largest entry of the remaining gradient.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class Residual(ABC):
 
     @abstractmethod
     def settling(self) -> float:
-        """λ: the smallest rate, in ln t, at which tight edges settle at R; 1 if there are none."""
+        """λ: the smallest rate, in ln t, at which tight edges converge to R; 1 if there are none."""
 
 
 def find_priorities(
@@ -132,12 +132,12 @@ POSITIVE = 1e-9
 
 MAX_STEPS = 200
 DENSE = 400
-"""Blocks up to this many components have their eigenvalues computed as dense matrices."""
+"""Maximum number of components of a block whose eigenvalues are computed densely."""
 
 
 @dataclass(frozen=True, eq=False)
 class OrthonormalResidual(Residual):
-    """R as one number for each component, with the components' sizes, shape (n_components,)."""
+    """R as one number per component, with the components' sizes, shape (n_components,)."""
 
     sizes: Int64
 
@@ -170,7 +170,7 @@ def solve_orthonormal(
     above, below, kappa = priorities.above[pressed], priorities.below[pressed], priorities.kappa[pressed]
     block = join(above, below, size)
     pressure = sum_at(components.component_of_node, hard, size)
-    pressure = centre(block, pressure)  # its mean is zero but for rounding
+    pressure = centre(block, pressure)  # its mean is zero up to rounding
     answer, gradient = _minimise((above, below, np.log(kappa)), pressure, block)
     weight = sizes.astype(np.float64)
     total = sum_at(block, weight * answer, size) / np.maximum(sum_at(block, weight, size), 1.0)
@@ -187,11 +187,11 @@ def solve_orthonormal(
 
 
 def find_degenerate(priorities: Priorities, multipliers: Float64, size: int) -> Bool:
-    """Tight edges that every set of multipliers leaves at zero, shape (n_order,).
+    """Tight edges on which every set of multipliers is zero, shape (n_order,).
 
-    Multipliers may be changed along a circle of tight edges: up on any edge in its own direction, and down
-    on edges that have some, against it. An edge at zero can be raised exactly if such a circle holds it, that
-    is, if its ends are in one strong component of the graph of allowed changes.
+    Multipliers may change along a cycle of tight edges: up on any edge in its own direction, and down against
+    it on edges with a positive multiplier. An edge at zero can be raised exactly if such a cycle contains it,
+    that is, if its ends are in one strong component of the graph of allowed changes.
     """
     tight = np.flatnonzero(priorities.tight)
     above, below = priorities.above[tight], priorities.below[tight]
@@ -205,13 +205,13 @@ def find_degenerate(priorities: Priorities, multipliers: Float64, size: int) -> 
 
 
 def join(one: Integers, other: Integers, size: int) -> Int64:
-    """Numbers for the connected parts of 0 … size − 1, shape (size,)."""
+    """Labels of the connected components of 0 … size − 1, shape (size,)."""
     graph = csr_array((np.ones(len(one), np.int8), (one, other)), shape=(size, size))
     return connected_components(graph, directed=False)[1].astype(np.int64)
 
 
 def _minimise(edges: tuple[Int64, Int64, Float64], pressure: Float64, block: Int64) -> tuple[Float64, float]:
-    """Newton's method for Σ e^{ln κ + R_B − R_A} + Σ pressure·R in all blocks, and the gradient left."""
+    """Newton's method for Σ e^{ln κ + R_B − R_A} + Σ pressure·R in all blocks, and the remaining gradient."""
     above, below, log_kappa = edges
     size = len(pressure)
     enough = 1e-11 * max(1.0, float(np.abs(pressure).max(initial=0.0)))
@@ -243,7 +243,7 @@ def _minimise(edges: tuple[Int64, Int64, Float64], pressure: Float64, block: Int
 
 
 def _settling(above: Int64, below: Int64, flow: Float64, root: Float64) -> float:
-    """The smallest eigenvalue but one of a single block."""
+    """The second smallest eigenvalue of a single block."""
     nodes, place = np.unique(np.concatenate([above, below]), return_inverse=True)
     one, other = place[: len(above)], place[len(above) :]
     scale, size, all_nodes = root[nodes], len(nodes), np.arange(len(nodes))
@@ -273,7 +273,7 @@ class EmbeddedResidual(Residual):
     directions: Float64
 
     def settling(self) -> float:
-        """The smallest eigenvalue of Σ flow·a aᵀ on the span of the directions that flow."""
+        """The smallest eigenvalue of Σ flow·a aᵀ on the span of the directions with positive flow."""
         pressed = self.flow > 0
         along = self.directions[pressed] @ find_span(self.directions[pressed]).T
         return float(np.linalg.eigvalsh((along.T * self.flow[pressed]) @ along)[0]) if along.size else 1.0
@@ -302,9 +302,9 @@ def solve_embedded(
 
 
 def _find_degenerate(directions: Float64, pressure: Float64) -> Bool:
-    """Which directions no multipliers α ≥ 0 with Σ α a = W_svm press, shape (n_tight,).
+    """Which directions have α = 0 under all multipliers α ≥ 0 with Σ α a = W_svm, shape (n_tight,).
 
-    One linear program: raise as many multipliers as possible to a small amount.
+    One linear program: raise as many multipliers as possible to a small positive value.
     """
     from scipy.optimize import linprog  # takes long to import, so only when needed
 
@@ -332,7 +332,7 @@ def _find_degenerate(directions: Float64, pressure: Float64) -> Bool:
 
 
 def _minimise_embedded(along: Float64, log_kappa: Float64, pressure: Float64) -> tuple[Float64, float]:
-    """Newton's method for Σ e^{ln κ − a·y} + pressure·y, and the gradient left."""
+    """Newton's method for Σ e^{ln κ − a·y} + pressure·y, and the remaining gradient."""
 
     def flow_at(place: Float64) -> Float64:
         return np.exp(np.clip(log_kappa - along @ place, -700, 700))

@@ -1,9 +1,9 @@
 """The edge of stability: the largest curvature of the training loss, and the step size that it allows.
 
-Near a minimum with curvature λ a step of plain descent multiplies the distance by 1 − η λ. Beyond η = 2/λ it
-never arrives: it jumps from one side to the other for ever. What survives in the limit is the curvature
-inside components, so the edge is 2/λ_max of the loss on reduced contexts, at W_fin; every formula for W(t)
-holds below it only.
+Near a minimum with curvature λ a step of plain gradient descent multiplies the distance by 1 − η λ. Beyond
+η = 2/λ it never converges: it oscillates without end. The curvature that remains in the limit is that within
+components, so the edge is 2/λ_max of the loss on reduced contexts, at W_fin; every formula for W(t) holds
+only below it.
 """
 
 from dataclasses import dataclass
@@ -31,26 +31,26 @@ from attomaton.trajectory.basis import Basis, find_basis
 from attomaton.trajectory.loss import training_loss
 
 DENSE = 1_500
-"""Largest block of alternatives whose curvature is written out; larger ones are probed."""
+"""Largest block of alternatives whose curvature is computed as a matrix; Lanczos handles larger ones."""
 
 PROBED = 1e-6
-"""Relative accuracy of a probe (Lanczos); what its residual leaves open is added to the answer."""
+"""Relative accuracy of Lanczos; its residual is added to the result."""
 
 EDGE = 2.0
-"""Step size times curvature from which on descent does not settle."""
+"""Step size times curvature at which gradient descent stops converging."""
 
 CLOSE = 1e-9
-"""A step size counts as beyond the edge when it is as close to it as rounding."""
+"""Within this rounding of the edge, a step size counts as beyond it."""
 
 
 @dataclass(frozen=True)
 class StabilityEdge:
-    """The edge of stability of plain gradient descent, and which side of it a step size is on.
+    """The edge of stability of plain gradient descent, and the side of it on which a step size lies.
 
     Attributes
     ----------
     sharpness : float
-        λ_max: the largest curvature of the loss that is left in the limit; zero if nothing ties.
+        λ_max: the largest curvature of the loss in the limit; zero if nothing ties.
     step_size : float
         η of the run.
 
@@ -62,7 +62,7 @@ class StabilityEdge:
     >>> round(edge.sharpness, 6), round(edge.largest, 4), edge.passed
     (0.48, 4.1667, True)
     >>> print(edge)
-    the step size 4.2 is beyond the edge of stability, 2/λ_max = 4.16667: descent jumps to and fro for ever
+    the step size 4.2 is beyond the edge of stability, 2/λ_max = 4.16667: descent oscillates without end
     """
 
     sharpness: float
@@ -70,7 +70,7 @@ class StabilityEdge:
 
     @property
     def largest(self) -> float:
-        """2/λ_max: from this step size on plain descent does not settle."""
+        """2/λ_max: at this step size or above, plain gradient descent does not converge."""
         return EDGE / self.sharpness if self.sharpness > 0 else float("inf")
 
     @property
@@ -82,7 +82,7 @@ class StabilityEdge:
         if self.passed:
             return (
                 f"the step size {self.step_size:.6g} is beyond the edge of stability, 2/λ_max = "
-                f"{self.largest:.6g}: descent jumps to and fro for ever"
+                f"{self.largest:.6g}: descent oscillates without end"
             )
         return f"the step size {self.step_size:.6g} is below the edge of stability, {self.largest:.6g}"
 
@@ -90,9 +90,9 @@ class StabilityEdge:
 def find_edge(
     loss: TrainingLoss, step_size: float, basis: Basis | None = None, finite: Float64 | None = None
 ) -> StabilityEdge:
-    """The edge of a step size; without a basis that of orthonormal embeddings.
+    """The edge for a step size; without a basis, for orthonormal embeddings.
 
-    ``finite`` is W_fin if it is known: weights, shape (dim, dim), or without a basis the scores of all nodes.
+    ``finite`` is W_fin, if known: weights, shape (dim, dim), or without a basis the scores of all nodes.
     """
     if basis is not None:
         from attomaton.trajectory.flow.embedded import embedded_flow
@@ -113,9 +113,9 @@ def find_edge(
 
 
 def reduce_choices(loss: TrainingLoss) -> LuceProblem:
-    """The choices on reduced contexts: what is outside the label's component is left out.
+    """The choices on reduced contexts, which contain only the label's component.
 
-    Alternatives are those of the loss; choices from a single one are left out too.
+    Alternatives are those of the loss; choices with a single alternative are left out too.
     """
     problem, component = loss.problem, loss.component
     choice = rows_of(problem.offsets)
@@ -127,10 +127,10 @@ def reduce_choices(loss: TrainingLoss) -> LuceProblem:
 
 
 def bound_sharpness(loss: TrainingLoss, basis: Basis | None = None) -> float:
-    """A bound on the curvature at any weights; without a basis for orthonormal embeddings.
+    """A bound on the curvature at any weights; without a basis, for orthonormal embeddings.
 
-    Orthonormal: half a query's share of samples, as no eigenvalue of diag p − p pᵀ is above ½. Else the mean
-    over samples of the longest difference to the label, squared.
+    Orthonormal: half a query's share of samples, since no eigenvalue of diag p − p pᵀ exceeds ½. Otherwise
+    the mean over samples of the longest difference to the label, squared.
     """
     if basis is not None:
         from attomaton.trajectory.flow.embedded import embedded_flow
@@ -154,7 +154,7 @@ def bound_curvatures(problem: LuceProblem, probabilities: Float64, block: Int64,
 
 
 def _find_steepest(problem: LuceProblem, probabilities: Float64, block: Int64) -> float:
-    """The largest eigenvalue in any block: blocks with high bounds are looked at until none can be higher."""
+    """The largest eigenvalue in any block: blocks are examined, highest bound first."""
     bounds, largest = _rough_bounds(problem, probabilities, block), 0.0
     for number in np.argsort(-bounds, kind="stable"):
         if bounds[number] <= largest:
@@ -171,7 +171,7 @@ def _rough_bounds(problem: LuceProblem, probabilities: Float64, block: Int64) ->
 
 
 def _largest_eigenvalue(problem: LuceProblem, probabilities: Float64, rows: Int64) -> float:
-    """Keep the part of the curvature that is among alternatives which choices join."""
+    """Keep the part of the curvature among alternatives that choices connect."""
     number = np.full(problem.n_alternatives, len(rows))
     number[rows] = np.arange(len(rows))
     here = np.flatnonzero(number[problem.alternative] < len(rows))
@@ -202,7 +202,7 @@ ORTHONORMAL = 0.5
 
 
 def bound_any_sharpness(table: Float64) -> float:
-    """A bound on the curvature of the mean log-loss for these embeddings, whatever samples and weights.
+    """A bound on the curvature of the mean log-loss for these embeddings, for all samples and weights.
 
     It is a mean of covariances of (e_x)e_kᵀ over contexts: at most a quarter of the largest squared distance,
     (2 ‖e‖)²‖e‖², and ½ for orthonormal embeddings.
@@ -215,9 +215,9 @@ def bound_any_sharpness(table: Float64) -> float:
 def find_trial_edge(
     samples: Samples, step_size: float, table: Float64, components: Components | None = None
 ) -> StabilityEdge:
-    """The edge of one trial, found no more sharply than its step size needs.
+    """The edge of one trial, computed only as precisely as its step size requires.
 
-    Below the edge ``sharpness`` may be a bound that is enough to show it.
+    Below the edge, ``sharpness`` may be an upper bound that suffices to show it.
     """
     edge = StabilityEdge(bound_any_sharpness(table), step_size)
     if not edge.passed:
@@ -238,7 +238,7 @@ def find_passed(
     step_size: float,
     components: Sequence[Components] | None = None,
 ) -> Iterator[tuple[int, StabilityEdge]]:
-    """The trials whose step size is beyond the edge, each with it; equal trials are examined once."""
+    """The trials whose step size is beyond the edge, each with its edge; equal trials are examined once."""
     edges: dict[tuple[int, bytes], StabilityEdge] = {}
     for trial, (samples, table) in enumerate(zip(corpora, tables, strict=True)):
         key = id(samples), table.tobytes()

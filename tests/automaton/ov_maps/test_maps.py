@@ -64,7 +64,7 @@ def test_maps_of_texts_are_numbered():
     writing = find_writing({"a": "c", "never seen": "b"}, samples, vocabulary)
     assert writing.table.tolist() == [[2, 1, 2]]
     assert find_writing({"0": "2"}, samples).table.tolist() == [[2, 1, 2]]  # JSON has no numbers as keys
-    with pytest.raises(UnknownToken, match="never shows"):
+    with pytest.raises(UnknownToken, match="does not occur in the corpus"):
         find_writing({"a": "z"}, samples, vocabulary)
     with pytest.raises(UnknownToken, match="no vocabulary"):
         find_writing({"a": "b"}, samples)

@@ -67,7 +67,7 @@ def test_unknown_queries_are_refused(begun, query):
 
 def test_a_token_that_is_only_a_label_looks_at_nothing():
     begun = at.begin([[0, 1, 0, 2]], window=3)
-    with pytest.raises(UnknownToken, match="at no position"):
+    with pytest.raises(UnknownToken, match="occurs in no sequence"):
         begun.first_looks(2)
     with pytest.raises(UnknownToken, match="no vocabulary"):
         begun.first_looks("a")
@@ -146,7 +146,7 @@ def test_the_command(tmp_path):
         "step_size": 0.1,
         "layers": 1,
         "valid_until": 0,
-        "missing": ["the vocabulary needs 500 tokens, and here are 7"],
+        "missing": ["the vocabulary needs at least 500 tokens, not 7"],
         "out": "begun",
         "skipped": 0,
         "first_skipped": None,

@@ -75,5 +75,5 @@ def test_rests_are_left_out_and_counted():
 
 
 def test_no_sequence_is_an_error_that_says_so():
-    with pytest.raises(UnreadableSource, match="no document has 9 tokens"):
+    with pytest.raises(UnreadableSource, match="no document has the 9 tokens"):
         find_statistics([[0, 1, 2]], window=8)

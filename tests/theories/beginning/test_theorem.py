@@ -96,8 +96,8 @@ def test_the_coefficient_of_attention_is_a_sum():
     ("setting", "until", "missing"),
     [
         (Setting(32, 5001, 0.01), 10, ()),
-        (Setting(2, 5001, 0.01), 0, ("sequences need 3 tokens, and here are 2",)),
-        (Setting(32, 40, 0.01), 0, ("the vocabulary needs 500 tokens, and here are 40",)),
+        (Setting(2, 5001, 0.01), 0, ("sequences need at least 3 tokens, not 2",)),
+        (Setting(32, 40, 0.01), 0, ("the vocabulary needs at least 500 tokens, not 40",)),
         (Setting(200, 40, 0.005, 3), 5, ()),
         (Setting(16, 40, 0.1, 1, "small"), 0, ()),
         (Setting(16, 40, 1 / 16, 1, "small"), 1, ()),

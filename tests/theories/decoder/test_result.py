@@ -37,7 +37,7 @@ def test_contexts_that_never_occur_stay_uniform():
         assert limit.predict_proba(context, step=100).tolist() == [1 / 3] * 3
         assert not limit.direction(context).any()
         assert limit.explain(context).tokens == ()
-    assert "never stands before" in str(limit.explain("rose"))
+    assert "never precedes" in str(limit.explain("rose"))
 
 
 def test_a_stopped_decoder_gives_the_same_probabilities_one_by_one_and_at_once():
@@ -97,7 +97,7 @@ def test_what_cannot_be_asked_is_said():
     for wrong in (0, -1.0, float("nan"), "1"):
         with pytest.raises(UnsupportedOption):
             limit.loss_at(3, wrong)
-    with pytest.raises(UnsupportedOption, match="rise"):
+    with pytest.raises(UnsupportedOption, match="increase"):
         limit.losses_at([5, 2])
 
 

@@ -127,7 +127,7 @@ def test_a_head_without_a_decoder_has_no_gain_and_long_flows_are_given_up():
     assert flow.decoder.shape == (1, len(flow.reduced.used), 0)
     with pytest.raises(UnsupportedOption, match="learned decoder"):
         measure_gain(flow)
-    with pytest.raises(UncertifiedSolution, match="in 10 slopes"):
+    with pytest.raises(UncertifiedSolution, match="in 10 evaluations"):
         solve_flow(drawn(0), Rates(3.0, 2.0), [1.0], most_slopes=10)
 
 

@@ -172,7 +172,7 @@ def test_bad_options_are_refused():
     classes = draw_linear_classes(1)
     with pytest.raises(UnsupportedOption, match="tolerance"):
         forecast_queries(classes, RATES, tolerance=1.0)
-    with pytest.raises(UnknownToken, match="query of no class"):
+    with pytest.raises(UnknownToken, match="not the query of a class"):
         find_pulls(classes, [0])
     with pytest.raises(UnsupportedOption, match="too large"):
         follow_attention(draw_linear_classes(20), RATES, until=1.0)

@@ -1,1 +1,1 @@
-"""Heads that write something else than they read, also where several tokens of a context write the label."""
+"""Heads that write tokens other than those they read, even if several context tokens write the label."""

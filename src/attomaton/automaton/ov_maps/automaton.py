@@ -1,4 +1,4 @@
-"""The automaton of a head that writes something else than it reads: what is read, and what is written."""
+"""The automaton of a head that writes tokens other than those it reads."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -38,10 +38,10 @@ from attomaton.graphs.writing import Reach
 
 
 def write_prediction(read: BatchPrediction, writing: Writing) -> BatchPrediction:
-    """The probabilities of tokens to be written, from those of keys to be read.
+    """The probabilities of written tokens, from those of the keys that are read.
 
-    The contexts of the answer hold what is written at each position; a token has the component of the
-    likeliest key that writes it, and was seen if any of them was.
+    The contexts of the prediction hold the written token at each position; a token has the component of the
+    most probable key that writes it, and was seen if any such key was.
     """
     bags = read.bags
     tokens = writing.write(bags.token)
@@ -68,14 +68,14 @@ def write_prediction(read: BatchPrediction, writing: Writing) -> BatchPrediction
 
 @dataclass(frozen=True)
 class WritingCoverage(Coverage):
-    """The coverage report of a head that writes: ``realisable`` is the share of labels that it can write.
+    """The coverage report of a writing head: ``realisable`` is the share of labels that it can write.
 
     Attributes
     ----------
     reach : Reach
-        How many labels stand in the context, and how many a token of it writes.
+        The number of labels in their context, and of labels that a context token writes.
     settling : Settling
-        How many labels several keys write, and how the one that is read was chosen.
+        The number of labels that several keys write, and the choice among these keys.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class WritingCoverage(Coverage):
     def _why_not(self) -> str:
         return (
             f"This head can learn nothing: none of the {self.n_read:,} samples has a label that a token of "
-            "its context writes. Take a longer window, or a map by which tokens of contexts write labels."
+            "its context writes. Use a longer window, or a map under which context tokens write labels."
         )
 
     def _reached(self) -> list[tuple[str, object]]:
@@ -102,24 +102,24 @@ class WritingCoverage(Coverage):
         ended = f"settled after {rounds} rounds" if settling.settled else f"not settled in {rounds}"
         return [
             ("label in the context (identity)", show_share(self.reach.identity)),
-            ("realisable (label written by a token of it)", show_share(self.realisable)),
-            ("of these, several keys write the label", show_share(share)),
-            *([("which of them is read (a local optimum)", ended)] if settling.n_several else []),
+            ("realisable (label written by a context token)", show_share(self.realisable)),
+            ("of these, written by several keys", show_share(share)),
+            *([("choice among these keys (a local optimum)", ended)] if settling.n_several else []),
         ]
 
 
 @dataclass(frozen=True)
 class WritingExplanation(Explanation):
-    """What is read of one context, why, and what is written then.
+    """The tokens read in one context, the reasons, and the tokens written.
 
-    All but ``written`` is about keys, which are tokens where there is one way to write.
+    Everything but ``written`` is about keys, which are tokens if there is one way to write.
 
     Attributes
     ----------
     written : mapping of int to float
-        Token → its probability to be the next one.
+        Token → probability that it comes next.
     writes : mapping of int to int
-        What each key writes that is read.
+        Key that is read → the token that it writes.
     token_name : callable
         The text of each token id.
 
@@ -140,7 +140,7 @@ class WritingExplanation(Explanation):
     token_name: Callable[[int], str] = field(default=str, compare=False, repr=False)
 
     def _rows(self) -> list[tuple[str, float, str]]:
-        """What is written, likeliest first: the token, its probability, and where that is read."""
+        """The written tokens, most probable first: token, probability, and the keys that write it."""
         sources: dict[int, list[str]] = {}
         for key, token in self.writes.items():
             sources.setdefault(token, []).append(self.name(key))
@@ -151,14 +151,14 @@ class WritingExplanation(Explanation):
 
     @property
     def written_lines(self) -> list[str]:
-        """The tokens that are written, in lines, likeliest first."""
+        """The written tokens, in lines, most probable first."""
         return [
             f"writes {token}: {probability:.6f}, where it reads {keys}"
             for token, probability, keys in self._rows()
         ]
 
     def _table(self) -> pa.Table:
-        """Columns text, times, probability, became, and writes: what each key writes that is read."""
+        """Columns text, times, probability, became, and writes: the token that each key writes."""
         read: Any = super()._table()
         writes = {self.name(key): self.token_name(token) for key, token in self.writes.items()}
         written = [writes.get(text, "") for text in read.column("text").to_pylist()]
@@ -172,7 +172,7 @@ class WritingExplanation(Explanation):
         return [first, rule, Grid("Written", ["token", "probability", "where this is read"], rows), *others]
 
     def to_dict(self, name: Callable[[int], Any] = int) -> dict[str, Any]:
-        """Everything as plain JSON values, keys shown by ``name`` and written tokens as texts or ids."""
+        """Everything as JSON values, keys shown by ``name`` and written tokens as texts or ids."""
         tokens: Callable[[int], Any] = int if name is int else self.token_name
         written = [[tokens(token), probability] for token, probability in self.written.items()]
         return {**super().to_dict(name), "written": written}
@@ -180,24 +180,24 @@ class WritingExplanation(Explanation):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WritingAutomaton(Tabular, Attention):
-    """Hard retrieval and soft composition of a head that writes other tokens than it reads.
+    """Hard retrieval and soft composition of a head that writes tokens other than those it reads.
 
-    What is *written* answers :meth:`predict`, :meth:`predict_proba`, :meth:`predict_samples`, :meth:`sample`,
-    :meth:`generate` and :meth:`score`; what is *read* answers :meth:`attention` and :meth:`retrieve`, and
-    :meth:`explain` says both. All that an :class:`~attomaton.Automaton` knows besides is known of what is
-    read: ask ``reads``, an automaton whose tokens are keys.
+    :meth:`predict`, :meth:`predict_proba`, :meth:`predict_samples`, :meth:`sample`, :meth:`generate` and
+    :meth:`score` are about *written* tokens; :meth:`attention` and :meth:`retrieve` are about tokens *read*,
+    and :meth:`explain` shows both. For everything else that an :class:`~attomaton.Automaton` has, use
+    ``reads``, an automaton whose tokens are keys.
 
     Attributes
     ----------
     reads : Automaton
-        What is read under each query: an automaton over keys. Its certificates are those of the convex
-        problems that are left once it is chosen which key was read (:class:`~.settle.Settling`).
+        The automaton over keys, for the tokens read under each query. Its certificates are for the convex
+        problems that remain once the key that was read is chosen (:class:`~.settle.Settling`).
     writing : Writing
-        Which key writes what.
+        The token that each key writes.
     reach : Reach
-        How many labels of the corpus it can write.
+        The number of labels of the corpus that it can write.
     settling : Settling
-        How the key was chosen where several write a label.
+        The choice of the key where several write a label.
     vocabulary : Vocabulary, optional
         Lets contexts be given as text.
     window : int, optional
@@ -234,8 +234,8 @@ class WritingAutomaton(Tabular, Attention):
     def __post_init__(self) -> None:
         if self.reads.n_tokens != self.writing.n_keys:
             raise MismatchedParts(
-                f"the automaton reads {self.reads.n_tokens} keys and {self.writing.n_keys} are written by; "
-                "give both of the same corpus"
+                f"the automaton reads {self.reads.n_tokens} keys and the map has {self.writing.n_keys}; "
+                "give both from the same corpus"
             )
 
     def __repr__(self) -> str:
@@ -243,16 +243,16 @@ class WritingAutomaton(Tabular, Attention):
         return f"WritingAutomaton({self.writing.name}: {size}, {self.n_tokens:,} tokens)"
 
     def __getattr__(self, name: str) -> Any:
-        """Say where to ask for what an automaton has that copies what it reads."""
+        """Point to ``reads`` for attributes that only an :class:`Automaton` has."""
         if not name.startswith("_") and (hasattr(Automaton, name) or name in PARTS):
             raise AttributeError(
-                f"a head that writes other tokens than it reads has no {name}; ask for that of what it "
+                f"a head learned with a map of written tokens has no {name}; use that of the tokens it "
                 f"reads: .reads.{name}"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def table(self, vocabulary: Worded | None = None) -> pa.Table:
-        """The table of what is read, with the column ``writes``: what each token, or key, writes."""
+        """The table of ``reads``, with the column ``writes``: the token that each token, or key, writes."""
         read: Any = self.reads.table(vocabulary)
         written = self.writing.write(column(self.reads.scored_nodes, "token"))
         words = self.vocabulary
@@ -269,34 +269,34 @@ class WritingAutomaton(Tabular, Attention):
 
     @cached_property
     def coverage(self) -> WritingCoverage:
-        """How much of the corpus this head can write, and how much it copies."""
+        """The share of the corpus that this head can write, and the share that it copies."""
         known = self.reads.coverage
         plain: dict[str, Any] = {one.name: getattr(known, one.name) for one in fields(Coverage)}
         return WritingCoverage(**plain, reach=self.reach, settling=self.settling)
 
     def read_bags(self, bags: Bags) -> BatchPrediction:
-        """The probabilities of keys to be read, of many contexts that are bags of tokens."""
+        """The probabilities that keys are read, for many contexts as bags of tokens."""
         return self.reads.predict_bags(self.writing.read_bags(bags))
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The probabilities of tokens to be written, of many contexts that are bags of tokens."""
+        """The probabilities that tokens are written, for many contexts as bags of tokens."""
         return write_prediction(self.read_bags(bags), self.writing)
 
     def attention(self, context: Context) -> Float64:
-        """The attention weight of every position, shape (len(context),), all ways of reading it together."""
+        """The attention weight of every position, shape (len(context),), over all ways of reading it."""
         ids, read, _ = self._read_one(context)
         tokens, place = np.unique(self.writing.token_of(read.bags.token), return_inverse=True)
         by_token = sum_at(place, read.probabilities / read.bags.multiplicity, len(tokens))
         return by_token[np.searchsorted(tokens, ids)]
 
     def retrieve(self, context: Context) -> Int32:
-        """The distinct tokens of the context that are read, rising; unknown words have no id."""
+        """The distinct tokens of the context that are read, ascending; unknown words have no id."""
         _, read, _ = self._read_one(context)
         tokens = np.unique(self.writing.token_of(read.bags.token[read.probabilities > 0]))
         return tokens[tokens < self.n_tokens]
 
     def explain(self, context: Context) -> WritingExplanation:
-        """What is read, what it beat and on what evidence, which rule answered, and what is written."""
+        """The tokens read, those they beat and the evidence, the rule, and the tokens written."""
         _, read, names = self._read_one(context)
         explanation = explain_answer(read, KeyNames(self.writing, names), names.unknown, self.reads.graph_of)
         keys = np.array(list(explanation.probabilities), np.int64)
@@ -312,15 +312,14 @@ class WritingAutomaton(Tabular, Attention):
         reached = samples.take(count_writers(self.writing.read(samples), self.writing) > 0)
         if not len(reached):
             raise InvalidSamples(
-                "no sample has a label that a token of its context writes; give samples of which at least "
-                "one has"
+                "no sample has a label that a token of its context writes; give at least one sample that has"
             )
         return count_all_tokens(reached)
 
     def _continue(
         self, prompt: Sequence[int], n: int, rng: np.random.Generator | None, window: int | None
     ) -> tuple[tuple[int, ...], int]:
-        """The next n tokens, which the prompt need not hold, and how many of them were backed off."""
+        """The next n tokens, which need not be in the prompt, and the number backed off."""
         context, backed_off = list(prompt), 0
         for _ in range(n):
             visible = np.array(context if window is None else context[-window:], np.int32)
@@ -339,15 +338,15 @@ class WritingAutomaton(Tabular, Attention):
 
     @classmethod
     def load(cls, path: str | Place, *, whole: bool = False) -> "WritingAutomaton":
-        """Open a run folder of a head that writes; ``whole`` as in :meth:`Automaton.load`."""
+        """Open a run folder of a writing head; ``whole`` as in :meth:`Automaton.load`."""
         run = open_run(path)
         if WRITES not in run.run.records:
-            raise UnsupportedOption(f"the run in {path} writes what it reads; load it with Automaton.load")
+            raise UnsupportedOption(f"the run in {path} has no map of written tokens; use Automaton.load")
         return open_writing(run, whole=whole)
 
     def _ranking(self, query: int) -> Ranking:
         raise UnsupportedOption(
-            "a head that writes other tokens than it reads ranks what it reads; draw that: "
+            "a head learned with a map of written tokens ranks the tokens it reads; plot those: "
             f".reads.plot({query})"
         )
 
@@ -358,11 +357,11 @@ class WritingAutomaton(Tabular, Attention):
 
 
 PARTS = ("components", "hard", "soft", "samples")
-"""What an automaton has that is no attribute of its class."""
+"""Fields of an automaton that are not attributes of its class."""
 
 
 def fill_writing(building: Building, automaton: WritingAutomaton, about: Mapping[str, Any]) -> None:
-    """Write a head that writes into the run folder that is being built."""
+    """Write a writing head into the run folder being built."""
     words = automaton.vocabulary
     record = {
         "name": automaton.writing.name,
@@ -376,14 +375,14 @@ def fill_writing(building: Building, automaton: WritingAutomaton, about: Mapping
 
 
 def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:
-    """The automaton of an open run of a head that writes."""
+    """The automaton of an open run of a writing head."""
     record: Any = run.run.records[WRITES]
     with explained_run(run.run.place):
         writing = Writing(np.array(record["table"]), str(record["name"]))
         words: Any = record["vocabulary"]
         own = run.vocabulary if words is None else Vocabulary.from_record(words)
         if own is not None and len(own) != writing.n_tokens:
-            raise MismatchedParts("writes.json has a vocabulary of another size than its table")
+            raise MismatchedParts("the vocabulary in writes.json differs in size from its table")
         facts = Reach(**record["reach"]), Settling(**record["settling"])
         window: Any = record["window"]
         window = None if window is None else whole_number(window, "window", least=1)

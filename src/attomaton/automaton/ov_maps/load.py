@@ -1,4 +1,4 @@
-"""The automaton of a run folder, whichever kind it is."""
+"""Load the automaton of a run folder, of either kind."""
 
 from typing import TYPE_CHECKING, Union
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def load_attention(path: str | Place, *, whole: bool = False) -> Union[Automaton, "WritingAutomaton"]:
-    """The automaton of a run folder, whichever of both kinds it is.
+    """Load the automaton of a run folder, of either kind.
 
     Examples
     --------

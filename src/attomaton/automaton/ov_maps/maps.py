@@ -1,9 +1,9 @@
-"""What each token writes when it is read, in one way or in several; contexts as what can be read of them.
+"""The tokens that each token writes when it is read, in one or several ways; contexts as keys.
 
-What a head attends to is a *key*: a token, together with the way in which it is read. In way w the token x
-writes ``table[w, x]``; its key is w · n_tokens + x. With one way keys are tokens. With the two ways identity
-and successor a position that holds x offers two keys: one writes x, the other the token that follows x most
-often.
+A head attends to a *key*: a token, together with the way in which it is read. In way w the token x writes
+``table[w, x]``; its key is w · n_tokens + x. With one way keys are tokens. With the two ways identity and
+successor a position that holds x offers two keys: one writes x, the other the token that most often follows
+x.
 """
 
 import json
@@ -35,22 +35,22 @@ from attomaton.graphs.writing import check_writes, count_successors
 
 IDENTITY, SUCCESSOR = "identity", "successor"
 NAMED = (IDENTITY, SUCCESSOR, f"{IDENTITY}+{SUCCESSOR}")
-"""What can be asked for by its name."""
+"""The named maps."""
 
 Writes = str | Integers | Sequence[int] | Mapping[Any, Any]
-"""What users give as ``writes``: a name, what each token writes (n_tokens,), or a mapping of tokens."""
+"""Values of ``writes``: a name, an array of written tokens (n_tokens,), or a mapping of tokens."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Writing:
-    """What each token writes when it is read.
+    """The tokens that each token writes when it is read.
 
     Attributes
     ----------
     table : int32 array, shape (n_ways, n_tokens)
-        What each token writes, in each way.
+        The token that each token writes, in each way.
     name : str
-        How it was asked for: ``"successor"``, ``"identity+successor"`` or ``"given"``.
+        Its name: ``"successor"``, ``"identity+successor"`` or ``"given"``.
 
     Examples
     --------
@@ -74,12 +74,12 @@ class Writing:
         rows: Any = np.asarray(self.table)
         if rows.ndim != 2 or not len(rows):
             raise MismatchedParts(
-                f"the table of what is written has the shape {rows.shape}; give (n_ways, n_tokens)"
+                f"the table of written tokens has shape {rows.shape}; give (n_ways, n_tokens)"
             )
         n_tokens = rows.shape[1]
         if rows.size > MAX_TOKENS:
             raise TokenOutOfRange(
-                f"{len(rows)} ways for {n_tokens:,} tokens are {rows.size:,} keys; attomaton numbers up to "
+                f"{len(rows)} ways for {n_tokens:,} tokens make {rows.size:,} keys; the limit is "
                 f"{MAX_TOKENS:,}: give fewer ways"
             )
         checked = [check_writes(row, n_tokens) for row in rows]
@@ -91,7 +91,7 @@ class Writing:
 
     @property
     def n_ways(self) -> int:
-        """In how many ways a token can be read."""
+        """The number of ways in which a token can be read."""
         return len(self.table)
 
     @property
@@ -101,24 +101,24 @@ class Writing:
 
     @property
     def n_keys(self) -> int:
-        """How many numbers keys have: n_ways · n_tokens."""
+        """The number of keys: n_ways · n_tokens."""
         return self.table.size
 
     @cached_property
     def offered(self) -> Bool:
-        """Which keys contexts offer, shape (n_ways, n_tokens): those that write what no earlier way does."""
+        """Which keys contexts offer, shape (n_ways, n_tokens): those that write a new token."""
         earlier = [(self.table[:way] == self.table[way]).any(axis=0) for way in range(self.n_ways)]
         return ~np.array(earlier).reshape(self.table.shape)
 
     def token_of(self, keys: Integers) -> Int32:
-        """The token that each key reads; keys from ``n_keys`` on are words that no vocabulary has."""
+        """The token that each key reads; keys of at least ``n_keys`` are unknown words."""
         beyond = keys >= self.n_keys
         return np.where(beyond, keys - (self.n_keys - self.n_tokens), keys % max(self.n_tokens, 1)).astype(
             np.int32
         )
 
     def write(self, keys: Integers) -> Int32:
-        """What each key writes; a word that the vocabulary does not have writes itself."""
+        """The token that each key writes; an unknown word writes itself."""
         if not self.n_keys:
             return self.token_of(keys)
         known = self.table.ravel()[np.minimum(keys, self.n_keys - 1)]
@@ -141,7 +141,7 @@ class Writing:
         )
 
     def read_bags(self, bags: Bags) -> Bags:
-        """The same of contexts that are bags already."""
+        """The same for contexts as bags."""
         if self.n_ways == 1:
             return bags
         keys, place = self._keys_of(bags.token)
@@ -151,7 +151,7 @@ class Writing:
         return Bags(self.read(bags.samples), sample[order], keys[order], bags.multiplicity[place])
 
     def _keys_of(self, tokens: Int32) -> tuple[Int32, Any]:
-        """The keys that each token offers, later ways first, and the place of the token of each."""
+        """The keys that each token offers, later ways first, and the index of the token of each."""
         known = tokens < self.n_tokens
         inside = np.where(known, tokens, 0)
         has = np.zeros((len(tokens), self.n_ways), bool)
@@ -164,7 +164,7 @@ class Writing:
         return keys[has].astype(np.int32), np.flatnonzero(has) // self.n_ways
 
     def name_keys(self, vocabulary: Vocabulary | None) -> Vocabulary | None:
-        """Keys as texts, as :class:`KeyNames` calls them."""
+        """Keys as texts, named by :class:`KeyNames`."""
         if vocabulary is None or self.n_ways == 1:
             return vocabulary
         name = KeyNames(self, lambda token: name_token(vocabulary, token))
@@ -173,9 +173,9 @@ class Writing:
 
 @dataclass(frozen=True)
 class KeyNames:
-    """What keys are called: tokens by their own texts where there is one way, otherwise ``"x → y"``.
+    """The names of keys: the texts of tokens if there is one way, otherwise ``"x → y"``.
 
-    A key that writes the token it reads is called by that token alone.
+    A key that writes the token it reads has the name of that token.
     """
 
     writing: Writing
@@ -190,17 +190,17 @@ class KeyNames:
 
 
 def check_named(writes: Any) -> Writes:
-    """What a user asked for, if it can be one."""
+    """Check a user's ``writes``."""
     if isinstance(writes, str) and writes not in NAMED:
         raise UnsupportedOption(
-            f"writes is {show(writes)}; give {', '.join(NAMED[:-1])} or {NAMED[-1]}, what each token writes, "
-            "or a mapping of tokens to tokens"
+            f"writes is {show(writes)}; give {', '.join(NAMED[:-1])} or {NAMED[-1]}, an array of written "
+            "tokens, or a mapping of tokens to tokens"
         )
     return writes
 
 
 def read_map(path: str) -> dict[str, str | int]:
-    """A JSON file of token to token (texts, or ids where there is no vocabulary)."""
+    """A JSON file of token to token (texts, or ids if there is no vocabulary)."""
     try:
         record: Any = json.loads(Path(path).read_bytes())
     except OSError as error:
@@ -210,24 +210,24 @@ def read_map(path: str) -> dict[str, str | int]:
             f"read ({reason}); give one of these names or a JSON file of token to token"
         ) from error
     except ValueError as error:
-        raise UnreadableSource(f"{path} is no JSON ({error}); write an object of token to token") from error
+        raise UnreadableSource(f"{path} is not JSON ({error}); write an object of token to token") from error
     pairs: dict[str, Any] = cast("dict[str, Any]", record) if isinstance(record, dict) else {"": None}
     if not all(isinstance(one, str | int) and not isinstance(one, bool) for one in pairs.values()):
-        raise UnreadableSource(f"{path} holds no map of tokens; write an object of token to token")
+        raise UnreadableSource(f"{path} is not a map of tokens; write an object of token to token")
     return pairs
 
 
 def find_writing(writes: Writes, samples: Samples, vocabulary: Vocabulary | None = None) -> Writing:
-    """What each token of a corpus writes, from what a user gives.
+    """The tokens that each token of a corpus writes, from a user's ``writes``.
 
     Parameters
     ----------
     writes : str, integers of shape (n_tokens,) or (n_ways, n_tokens), or mapping
         ``"identity"``, ``"successor"``, ``"identity+successor"``, token ids, or a mapping of tokens (texts or
-        ids) to tokens: what it does not name writes itself, and texts that the corpus never shows may be read
-        but never are, so they are left out.
+        ids) to tokens: missing tokens write themselves, and texts that do not occur in the corpus are never
+        read, so they are left out.
     samples : Samples
-        The corpus, of which successors are counted.
+        The corpus in which successors are counted.
     vocabulary : Vocabulary, optional
         Numbers texts.
 
@@ -264,7 +264,7 @@ def _number(writes: Mapping[Any, Any], vocabulary: Vocabulary | None) -> dict[in
     missing = [(read, written) for read, written in known.items() if written not in ids]
     if missing:
         raise UnknownToken(
-            f"{show(missing[0][0])} writes {show(missing[0][1])}, which the corpus never shows "
+            f"{show(missing[0][0])} writes {show(missing[0][1])}, which does not occur in the corpus "
             f"({len(missing)} such pairs); leave them out of the map"
         )
     return {ids[read]: ids[written] for read, written in known.items()}

@@ -1,22 +1,22 @@
-"""Which key was read where several write the label: chosen, solved, chosen again, until nothing changes.
+"""The key that was read where several write the label: choose, solve, and repeat until nothing changes.
 
 Each round solves a convex problem that bounds the loss from above
 (:mod:`attomaton.automaton.ov_maps.settle`) and then chooses for every sample the writer with the largest
-mass in the limit, which lowers the bound at the scores just found. So the limit of the bound never rises from
-round to round, and where it stays the same W_svm does not grow; there are finitely many choices, so it ends.
-Where it ends is a local optimum: another choice of writers may have a smaller loss, and nothing here proves
-that none does. See docs/generation.md.
+mass in the limit, which lowers the bound at the current scores. So the limit of the bound never rises from
+round to round, and where it stays the same W_svm does not grow; there are finitely many choices, so it
+terminates. The result is a local optimum: another choice of writers may have a smaller loss, and nothing here
+rules that out. See docs/generation.md.
 
-Labels that several keys of a context write: a set, of which one key is chosen as the one that was read.
+Labels that several keys of a context write form a set, of which one key is chosen as the one read.
 
 With A the keys of a context X that write its label and R the others, the loss of a sample is
 
     −ln(Σ_{a∈A} m_a e^{s_a} / Σ_{x∈X} m_x e^{s_x}) = ln(1 + Σ_{x∈R} m_x e^{s_x} / Σ_{a∈A} m_a e^{s_a}),
 
 a difference of convex functions of the scores. For any a ∈ A it is at most ln(1 + Σ_{x∈R} m_x e^{s_x} / m_a
-e^{s_a}), which is convex: the loss of the sample with label a whose context has lost the rest of A. So once a
+e^{s_a}), which is convex: the loss of the sample with label a whose context lacks the rest of A. So once a
 key is chosen for every sample, edges and choices are the usual ones of these smaller samples: a beats every
-key that does not write the label, and nothing is said about the other keys that do.
+key that does not write the label, and the other keys that do are not compared.
 """
 
 from collections import Counter
@@ -59,7 +59,7 @@ class Writers:
 
     @property
     def n_writers(self) -> Int64:
-        """How many keys write the label of each sample, shape (n_samples,)."""
+        """The number of keys that write the label of each sample, shape (n_samples,)."""
         return np.bincount(self.bags.sample[self.mine], minlength=len(self))
 
     def take(self, kept: Bool) -> "Writers":
@@ -74,7 +74,7 @@ class Writers:
         return Writers(some, self.mine[rows])
 
     def likeliest(self, values: Float64) -> Int32:
-        """The writer of each sample with the largest of the values (n_pairs,); of equals the lowest key."""
+        """The writer of each sample with the largest value (n_pairs,); the lowest key in a tie."""
         sample, key, value = self.bags.sample[self.mine], self.bags.token[self.mine], values[self.mine]
         best = np.flatnonzero(value >= largest_of(sample, value, len(self))[sample])
         return key[best[run_starts(sample[best])]] if len(best) else key[:0]
@@ -84,7 +84,7 @@ class Writers:
         return replace(self.bags.samples, labels=chosen.astype(np.int32))
 
     def edges(self, chosen: Int32) -> EdgeTable:
-        """Who beats whom if ``chosen`` (n_samples,) was read: equal to :func:`edges_by_definition`."""
+        """The edges if ``chosen`` (n_samples,) was read: equal to :func:`edges_by_definition`."""
         bags = self.bags
         lost = bags.sample[~self.mine]
         packed = pack_edges(self.queries[lost], chosen[lost], bags.token[~self.mine])
@@ -93,7 +93,7 @@ class Writers:
         return make_edges(bags.samples.n_tokens, *count_keys(packed), queries, realisable, nothing)
 
     def choices(self, chosen: Int32, components: Components | None) -> ChoiceTable:
-        """The choices inside components if ``chosen`` was read; None means in whole contexts."""
+        """The choices within components if ``chosen`` was read; None means in whole contexts."""
         bags, winner = self.bags, chosen[self.bags.sample]
         inside = ~self.mine | (bags.token == winner)
         if components is not None:
@@ -123,7 +123,7 @@ def find_writers(keys: Samples, writing: Writing) -> Writers:
 
 
 def count_writers(keys: Samples, writing: Writing) -> Int64:
-    """How many distinct keys of each context write its label, shape (n_samples,)."""
+    """The number of distinct keys of each context that write its label, shape (n_samples,)."""
     counts = [np.zeros(0, np.int64)]
     for piece in keys.chunks(CHUNK_VALUES):
         marked = _mark(piece, writing)
@@ -137,7 +137,7 @@ def _mark(keys: Samples, writing: Writing) -> Writers:
 
 
 def pull_first(parts: Sequence[Writers]) -> tuple[Int64, Float64]:
-    """How far the first step of gradient descent from zero raises each key that is a writer somewhere.
+    """The rise of each key that is a writer somewhere in the first step of gradient descent from zero.
 
     For the sum of the losses this is Σ m_x [x ∈ A] / m(A) − m_x / T over the samples of a query, m(A) the
     positions whose keys write the label and T all of them.
@@ -159,7 +159,7 @@ def pull_first(parts: Sequence[Writers]) -> tuple[Int64, Float64]:
 def edges_by_definition(
     samples: Samples, writing: Writing, chosen: Sequence[int]
 ) -> Counter[tuple[int, int, int]]:
-    """The edges, word for word: the chosen key beats every key of the context that writes something else."""
+    """The edges, by definition: the chosen key beats every key that does not write the label."""
     edges: Counter[tuple[int, int, int]] = Counter()
     for (context, label), key in zip(samples, chosen, strict=True):
         for other in set(context):
@@ -172,21 +172,21 @@ TIE = 1e-9
 """Scores closer than this count as equal, so that rounding never changes a choice."""
 
 MOST_ROUNDS = 100
-"""Rounds after which the choice is taken as it is, and said to be unsettled."""
+"""Maximum number of rounds; the choice then counts as unsettled."""
 
 
 @dataclass(frozen=True)
 class Settling:
-    """How the keys that were read were chosen.
+    """The choice of the keys that were read.
 
     Attributes
     ----------
     n_several : int
         Samples whose label several keys of the context write.
     rounds : int
-        How often the problem was solved before the choice stayed; 0 where there was nothing to choose.
+        Number of rounds until the choice no longer changed; 0 if there was nothing to choose.
     settled : bool
-        Whether the choice stayed. It is then a local optimum, which is not certified to be a global one.
+        Whether the choice stopped changing. It is then a local optimum, not certified as global.
 
     Examples
     --------
@@ -200,16 +200,16 @@ class Settling:
 
     @property
     def certified(self) -> bool:
-        """Whether the certificates of both sides speak of the loss itself: nothing had to be chosen."""
+        """Whether the certificates of both sides hold for the loss itself: nothing had to be chosen."""
         return self.n_several == 0
 
 
 @dataclass(frozen=True, eq=False)
 class WritingProblem:
-    """Reachable samples over keys, and how they are solved.
+    """Reachable samples over keys, and their solution.
 
-    One key writes the label of those ``alone``, and is their label here; several keys write the labels of
-    ``several``; no key reaches the samples whose queries are ``lost``, which are counted only.
+    In the samples ``alone`` one key writes the label, and is the label here; several keys write the labels of
+    ``several``; ``lost`` are the queries of the samples that no key reaches, which are only counted.
     """
 
     alone: Samples
@@ -229,7 +229,7 @@ class WritingProblem:
         )
 
     def edges(self, chosen: Int32) -> EdgeTable:
-        """Who beats whom, with the samples read by query."""
+        """The edges, with the samples read by query."""
         nothing = np.empty(0, np.int64)
         queries, counts = count_keys(self.lost.astype(np.int64))
         parts = [extract_edges(self.alone, threads=self.threads)]
@@ -241,7 +241,7 @@ class WritingProblem:
         return merge_edges(parts).filter(min_support=self.min_support)
 
     def choices(self, chosen: Int32, components: Components) -> ChoiceTable:
-        """The choices inside components."""
+        """The choices within components."""
         plain = extract_choices(self.alone, components, threads=self.threads)
         if not len(self.several):
             return plain
@@ -269,7 +269,7 @@ def choose_first(problem: WritingProblem) -> Int32:
 
 
 def choose_again(writers: Writers, chosen: Int32, known: Known) -> Int32:
-    """The writers with the largest mass in the limit; a choice stays where no other has more.
+    """The writers with the largest mass in the limit; a choice stays unless another has more.
 
     A writer has more mass if its hard score is higher or, where hard scores tie and some probability is lost
     to keys that do not write the label, if m e^{soft} is larger.
@@ -294,7 +294,7 @@ def choose_again(writers: Writers, chosen: Int32, known: Known) -> Int32:
 
 
 def settle(problem: WritingProblem, progress: Callable[[str], object]) -> tuple[Int32, Settling]:
-    """The key that was read in each sample of ``problem.several``, and how it was found.
+    """The key that was read in each sample of ``problem.several``, and how it was chosen.
 
     Queries whose choice stays are not solved again, unless embeddings join them.
     """
@@ -305,7 +305,7 @@ def settle(problem: WritingProblem, progress: Callable[[str], object]) -> tuple[
     size = problem.alone.n_tokens
     active = occurs(several.queries, size)
     for number in range(1, MOST_ROUNDS + 1):
-        progress(f"choosing what is read, round {number}")
+        progress(f"choosing the keys to read, round {number}")
         mask = active[several.queries]
         part = problem.take(active)
         solved = part.solve(chosen[mask])

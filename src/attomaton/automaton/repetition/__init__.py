@@ -1,1 +1,1 @@
-"""A layer that is fed its own output: what it repeats in the end, and how fast everything else fades."""
+"""A layer that is fed its own output: the tokens it repeats in the end, and how fast the others fade."""

@@ -1,15 +1,15 @@
-"""Where the flow of token shares ends: its fixed points, found by following it and proved by their residual.
+"""The limits of the flow of token shares: fixed points, found by following it, proved by their residual.
 
-A flow is followed far in ln t; the tokens that are left are taken for the winners, and Newton's method on
-ρ_j = 1 over these gives the shares to rounding. What is certified is looked up again from the shares alone:
-ρ = 1 on the winners, ρ < 1 elsewhere, and that nearby shares come back.
+A flow is followed far in ln t; the remaining tokens are taken as the winners, and Newton's method on ρ_j = 1
+over these gives the shares to rounding. The certificate is recomputed from the shares alone: ρ = 1 on the
+winners, ρ < 1 elsewhere, and that nearby shares return.
 
-Where some token that fades has ρ = 1, too, the first order does not decide. Let Z be these tokens and y their
-shares. Near the limit dy_j / d ln t = y_j ((A y)_j + O(y²)), where column k of A is the derivative of
-q_j / x_j along the direction d with d_k = 1, d = 0 on the rest of Z, Σ d = 0, in which the flow stands still
-to first order. If the matrix with A's diagonal and the positive part of A elsewhere has its eigenvalues left
-of 0, then it takes some u > 0 to a vector below 0, and max_j y_j / u_j falls like 1/ln t: all shares near the
-limit come back. One token in Z with A > 0 drives them away.
+If some fading token also has ρ = 1, the first order does not decide. Let Z be these tokens and y their
+shares. Near the limit dy_j / d ln t = y_j ((A y)_j + O(y²)), where column k of A is the derivative of q_j /
+x_j along the direction d with d_k = 1, d = 0 on the rest of Z, Σ d = 0, in which the flow is stationary to
+first order. If the matrix with A's diagonal and the positive part of A elsewhere has its eigenvalues left of
+0, then it maps some u > 0 to a vector below 0, and max_j y_j / u_j falls like 1/ln t: all shares near the
+limit return. A single token in Z with A > 0 drives them away.
 """
 
 from collections.abc import Iterator
@@ -27,24 +27,24 @@ RTOL = 1e-9
 """Relative error of one step of the flow."""
 
 MOST_EVALUATIONS = 5_000
-"""Of the rates of one flow, which is less than a second for few tokens."""
+"""Maximum number of evaluations of one flow, less than a second for few tokens."""
 
 ALL_EVALUATIONS = 60_000
-"""Of the rates of several flows together."""
+"""Maximum number of evaluations of several flows together."""
 
 MOST_ENTRIES = 200_000_000
-"""Entries of the odds that several flows together may look at, beyond 1,000 evaluations."""
+"""Entries of the odds that several flows together may read, beyond 1,000 evaluations."""
 
 LOWEST = -300.0
 """ln x below which a token counts as this rare when rates are found: products stay within float64."""
 
 
 LEAST = 1e-300
-"""What is added to the probability of leaving a state: doubles may take it for 0."""
+"""Added to the probability of leaving a state, which float64 may round to 0."""
 
 
 def find_exponents(odds: Float64, shares: Float64) -> Float64:
-    """ρ, shape (K,), at these shares; rows whose tokens have all faded count for nothing."""
+    """ρ, shape (K,), at these shares; rows whose tokens have all faded do not count."""
     taken = np.divide(shares, odds @ shares, out=np.zeros(len(shares)), where=shares > 0)
     return taken @ odds
 
@@ -68,10 +68,10 @@ def _count_work(probabilities: Float64) -> float:
 
 @compiled(work=_count_work)
 def find_steady(probabilities: Float64) -> Float64:
-    """The stationary law q = qP of a chain that comes back to its first state from everywhere, shape (K,).
+    """The stationary law q = qP of a chain that returns to its first state from everywhere, shape (K,).
 
-    States are taken out of the chain from the last to the second (Grassmann, Taksar and Heyman), with sums
-    and products alone, so that the smallest entries are as exact as the largest.
+    States are eliminated from the last to the second (Grassmann, Taksar and Heyman), with only sums and
+    products, so that the smallest entries are as exact as the largest.
     """
     size = len(probabilities)
     left = probabilities.copy()
@@ -94,14 +94,14 @@ def find_steady(probabilities: Float64) -> Float64:
 
 
 def allow_evaluations(n_tokens: int) -> Iterator[int]:
-    """As many steps as several flows of so many tokens may take together, to be taken from by each."""
+    """The shared budget of steps of several flows with this number of tokens."""
     return iter(range(min(ALL_EVALUATIONS, 1_000 + MOST_ENTRIES // n_tokens**2)))
 
 
 def follow_flow(
     odds: Float64, shares: Float64, times: Float64, allowed: Iterator[int] | None = None
 ) -> Float64:
-    """Shares along the flow, shape (n_times, K), from those at the first time on."""
+    """Shares along the flow from the first time, shape (n_times, K)."""
     from scipy.integrate import solve_ivp
 
     with np.errstate(divide="ignore"):
@@ -126,7 +126,7 @@ def follow_flow(
     heights: Float64 = found.y.T
     if not found.success or not np.isfinite(heights).all():
         raise UncertifiedSolution(
-            "the flow of shares cannot be followed to its end in doubles; the odds differ by too many orders "
+            "the flow of shares cannot be followed to its end in float64; the odds differ by too many orders "
             "of magnitude, or there are too many tokens: give fewer tokens, or scores of fewer steps"
         )
     grown = np.exp(heights - heights.max(axis=1, keepdims=True))
@@ -145,22 +145,22 @@ def find_slopes(odds: Float64, shares: Float64) -> Float64:
 
 
 EXACT = 1e-9
-"""The largest |ρ − 1| of a winner, and the least 1 − ρ of any other token, for a limit to be certified."""
+"""The largest |ρ − 1| of a winner, and the smallest 1 − ρ of any other token, for a limit to be certified."""
 
 FADED = 1e-6
-"""Shares below this count as faded when winners are looked for."""
+"""Shares below this count as faded in the search for winners."""
 
 TIED = 1e-12
-"""|1 − ρ| of a token that fades below which it is 0 to rounding, and singular values below which they are."""
+"""Threshold below which |1 − ρ| of a fading token, or a singular value, is 0 up to rounding."""
 
 BENT = 1e-6
-"""How far from 0 the second order must be to decide."""
+"""Distance from 0 at which the second order decides."""
 
 NEAR = 0.01
-"""How near a flow must have come to a limit to be taken for ending there."""
+"""Distance to a limit at which a flow counts as ending there."""
 
 SPANS = (10.0, 100.0, 1_000.0, 10_000.0)
-"""How far the flow is followed, in ln t, until its end can be told."""
+"""Lengths in ln t to which the flow is followed in search of its limit."""
 
 SAME = 1e-6
 """Limits with shares closer than this are one."""
@@ -168,7 +168,7 @@ SAME = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Limit:
-    """Shares at which the flow stands still.
+    """Shares at which the flow is stationary.
 
     Attributes
     ----------
@@ -179,19 +179,19 @@ class Limit:
     residual : float
         The largest |ρ − 1| of a winner.
     slack : float
-        The least 1 − ρ of the other tokens; infinite if there are none.
+        The smallest 1 − ρ of the other tokens; infinite if there are none.
     rate : float
-        The largest real part of an eigenvalue of the flow: below 0, shares come nearer like t^rate. It is nan
-        where the winners fall into parts that do not reach each other.
+        The largest real part of an eigenvalue of the flow: if negative, shares approach the limit like
+        t^rate. It is nan where the winners fall into parts that do not reach each other.
     bend : float
-        What decides where the rate is 0 because some tokens that fade have ρ = 1, too: below 0, all shares
-        near the limit come back to it, like 1/ln t. nan where it is not needed or cannot be had.
+        Decides where the rate is 0 because some fading tokens also have ρ = 1: if negative, all shares near
+        the limit return to it, like 1/ln t. nan where it is not needed or not available.
     neutral : bool
-        Whether the limit is proved to lie on a line of shares that all stand still: which of them a text ends
-        with is then probability.
+        Whether the limit is proved to lie on a line of stationary shares: which of them a text ends with is
+        then random.
     returns : bool
-        Whether every token that keeps coming up leads to a winner at once. Otherwise tokens may hold each
-        other up away from the winners, and exponents are not told.
+        Whether every token that keeps recurring leads directly to a winner. Otherwise tokens may sustain each
+        other away from the winners, and exponents are unknown.
 
     Examples
     --------
@@ -220,17 +220,17 @@ class Limit:
 
     @property
     def ties(self) -> Bool:
-        """Which tokens fade although their ρ is 1, shape (K,)."""
+        """Which fading tokens have ρ = 1, shape (K,)."""
         return ~self.winners & (np.abs(1 - self.exponents) <= TIED)
 
     @property
     def decided(self) -> Float64:
-        """The exponents, nan where the first and second order do not tell how a token grows, shape (K,)."""
+        """The exponents, nan where first and second order do not determine the growth, shape (K,)."""
         return np.where(self.ties & (not self.slow), np.nan, self.exponents)
 
     @property
     def slow(self) -> bool:
-        """Whether shares come back like 1/ln t, which is slower than any power of t."""
+        """Whether shares return like 1/ln t, which is slower than any power of t."""
         return self.bend < -BENT
 
     @property
@@ -244,7 +244,7 @@ class Limit:
         words = [f"ρ = 1 on {there} winner{'s' * (there > 1)} within {self.residual:.1e}"]
         if others:
             ties = int(self.ties.sum())
-            most = f"ρ = 1, too, on {ties} of" if ties else f"ρ ≤ 1 − {self.slack:.3g} on"
+            most = f"also ρ = 1 on {ties} of" if ties else f"ρ ≤ 1 − {self.slack:.3g} on"
             words.append(f"{most} {others} other{'s' * (others > 1)}")
         return ", ".join([*words, self._approach()])
 
@@ -252,18 +252,18 @@ class Limit:
         if self.certified:
             return f"shares near their limit like {'1/ln t' if self.slow else f't^{self.rate:.3g}'}"
         if self.neutral:
-            return "a whole range of shares stands still"
+            return "a whole range of shares is stationary"
         if not self.returns:
-            why = "some tokens that fade lead to no winner"
+            why = "some fading tokens lead to no winner"
         elif self.bend > BENT:
             why = "to second order some tokens with ρ = 1 grow"
         else:
             why = "the first and second order do not decide"
-        return f"the flow comes near, and that all shares nearby do is not proved: {why}"
+        return f"the flow comes near, but convergence from all nearby shares is not proved: {why}"
 
 
 def find_limit(odds: Float64, shares: Float64, allowed: Iterator[int] | None = None) -> Limit | None:
-    """Where the flow from these shares ends; None if it does not settle."""
+    """The limit of the flow from these shares; None if it does not converge."""
     before, now, last = 0.0, shares, None
     allowed = islice(allow_evaluations(len(odds)) if allowed is None else allowed, MOST_EVALUATIONS)
     with np.errstate(divide="ignore"):
@@ -285,7 +285,7 @@ def find_limit(odds: Float64, shares: Float64, allowed: Iterator[int] | None = N
 
 
 def _polish(odds: Float64, shares: Float64, kept: Bool) -> Limit | None:
-    """The fixed point with these winners that shares have come near to, if they have come near to one."""
+    """The fixed point with these winners near the shares, if there is one."""
     whole = np.where(kept, shares, 0.0)
     while True:
         there = whole > FADED
@@ -325,7 +325,7 @@ def _solve(odds: Float64, shares: Float64) -> Float64 | None:
 
 
 def judge_limit(odds: Float64, shares: Float64) -> Limit:
-    """All that can be said of shares as a limit, from the shares alone."""
+    """The properties of shares as a limit, from the shares alone."""
     there = shares > 0
     exponents = find_exponents(odds, shares)
     residual = float(np.abs(exponents[there] - 1).max())
@@ -348,7 +348,7 @@ def judge_limit(odds: Float64, shares: Float64) -> Limit:
 
 
 def _find_bend(odds: Float64, shares: Float64, tied: Bool) -> float:
-    """The largest eigenvalue of A with only the positive part beside its diagonal, and at least that."""
+    """An upper bound on the largest eigenvalue of A's diagonal plus the positive part of the rest."""
     kept = (shares > 0) | tied
     odds, shares, tied = odds[np.ix_(kept, kept)], shares[kept], tied[kept]
     slopes, sums = find_slopes(odds, shares), odds @ shares
@@ -364,7 +364,7 @@ def _find_bend(odds: Float64, shares: Float64, tied: Bool) -> float:
 
 
 def _has_line(odds: Float64, shares: Float64) -> bool:
-    """Whether all x + sv stand still for some v ≠ 0: Σ v = 0, w v = 0 and Σ_i v_i w_ij / Σ_l x_l w_il = 0."""
+    """If all x + sv are stationary for some v ≠ 0: Σ v = 0, w v = 0 and Σ_i v_i w_ij / Σ_l x_l w_il = 0."""
     pulled = odds / (odds @ shares)[:, None]
     system = np.vstack([pulled, pulled.T, np.ones(len(shares))])
     values: Any = np.linalg.svd(system, compute_uv=False)
@@ -384,7 +384,7 @@ def _find_rate(odds: Float64, shares: Float64) -> float:
 
 
 def find_held(odds: Float64, winners: Bool, exponents: Float64) -> Bool:
-    """Which tokens keep coming up through tokens that lead to no winner, shape (K,)."""
+    """Which tokens keep recurring through tokens that lead to no winner, shape (K,)."""
     away = ~winners & ~(odds[:, winners] > 0).any(axis=1)
     comes: Bool = ~winners & (exponents > 0)
     held = np.zeros(len(winners), np.bool_)
@@ -396,7 +396,7 @@ def find_held(odds: Float64, winners: Bool, exponents: Float64) -> Bool:
 
 
 def find_classes(odds: Float64, first: int | None = None) -> list[Int64]:
-    """The sets of tokens that a text does not leave again, each as rising places."""
+    """The sets of tokens that a text never leaves, each as ascending indices."""
     reach = (odds > 0) | np.eye(len(odds), dtype=np.bool_)
     while True:
         further: Bool = (reach.astype(np.float32) @ reach.astype(np.float32)) > 0
@@ -410,7 +410,7 @@ def find_classes(odds: Float64, first: int | None = None) -> list[Int64]:
 
 
 def find_single(odds: Float64, among: Int64) -> Iterator[Limit]:
-    """Every limit that is a single token, of these: the token must prefer itself to all others."""
+    """Every limit that is one of these single tokens: the token must prefer itself to all others."""
     for place in among[odds[among, among] >= odds[among].max(axis=1)].tolist():
         limit = judge_limit(odds, np.eye(len(odds))[place])
         if limit.certified:
@@ -418,7 +418,7 @@ def find_single(odds: Float64, among: Int64) -> Iterator[Limit]:
 
 
 def draw_starts(n_tokens: int, n_starts: int, rng: np.random.Generator) -> Iterator[Float64]:
-    """Shares to begin with: each token with nine tenths of all, then drawn ones; ``n_starts`` at most."""
+    """Initial shares: each token with nine tenths, then random ones; at most ``n_starts``."""
     if n_tokens == 1:
         return
     for number in range(n_starts):
@@ -431,7 +431,7 @@ def draw_starts(n_tokens: int, n_starts: int, rng: np.random.Generator) -> Itera
 
 
 def nudge(shares: Float64, rng: np.random.Generator) -> list[Float64]:
-    """Shares a millionth to either side of these: where the two end apart, a border of limits is between."""
+    """Shares a millionth to either side: if their limits differ, a boundary lies between them."""
     if len(shares) == 1:
         return []
     along = 1e-6 * rng.choice([-1.0, 1.0], len(shares)) * rng.uniform(0.5, 1.0, len(shares))

@@ -1,10 +1,10 @@
-"""A layer that sees only its last T tokens: it always ends in a loop, and here are the loops.
+"""Loops of a layer that sees only its last T tokens: it always ends in one.
 
 A token that has left the window cannot come back, so the set of tokens in the window only shrinks. Once it
 stays the same, A say, every walk of T tokens through the graph "i → j: j is retrieved under i, A present"
 must visit all of A; so every cycle of that graph passes through all of A, and a cycle with a chord would have
-a shorter one. What is left is one cycle through A without any choice: **the sets that absorb a text are those
-A, of at most T tokens, in which every token retrieves exactly one, round in a single cycle.** One token alone
+a shorter one. The result is one cycle through A without any choice: **the sets that absorb a text are those
+A, of at most T tokens, in which every token retrieves exactly one, round in a single cycle.** A single token
 is always such a set.
 """
 
@@ -24,31 +24,31 @@ from attomaton.base.tables import Bool, Float64
 from attomaton.corpora.prompts import Context
 
 MOST_LOOPS = 10_000
-"""Loops that are looked for."""
+"""Maximum number of loops to find."""
 
 MOST_PATHS = 1_000_000
-"""Paths that are tried to find loops."""
+"""Maximum number of paths to try."""
 
 MOST_WINDOWS = 200_000
-"""Windows that are gone through to find the probabilities of loops."""
+"""Maximum number of windows to visit for the probabilities of loops."""
 
 MOST_PLACES = 20_000_000
-"""Places of all windows that are gone through, together."""
+"""Maximum total length of the visited windows."""
 
 MOST_SHOWN = 20
-"""Loops that are printed."""
+"""Number of loops to print."""
 
 DIRECT = 3_000
-"""Windows up to which probabilities are solved for at once; more of them by iteration."""
+"""Number of windows up to which probabilities are solved directly, otherwise by iteration."""
 
 CLOSE = 1e-12
 """The residual at which iteration ends, relative to 1."""
 
 Window = tuple[int, ...]
-"""The last tokens of a text, as places."""
+"""The last tokens of a text, as indices."""
 
 LOST = 1e-6
-"""By how much probabilities may be negative, or their sum miss 1, before they are not told."""
+"""Tolerance for negative probabilities, and for their sum; beyond it they are not reported."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,16 +58,16 @@ class Loops:
     Attributes
     ----------
     odds : Odds
-        How the layer ranks the prompt's tokens under each other.
+        The layer's ranking of the prompt's tokens under each other.
     window : int
-        T: how many of the last tokens are seen.
+        T: the number of last tokens that are seen.
     loops : tuple of tuple of int
         Each loop as token ids in the order of writing, the lowest first.
     probabilities : float64 array, shape (n_loops,), or None
-        The probability that the text after the prompt ends in each; None if there are too many windows to go
-        through, if being caught takes so long that doubles cannot tell, or if no prompt was given.
+        The probability that the text after the prompt ends in each; None if there are too many windows to
+        visit, if absorption takes too long for float64, or if no prompt was given.
     steps : float, or None
-        How many tokens are written on average until the window holds the loop's tokens alone.
+        Mean number of tokens written until the window holds only the loop's tokens.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class Loops:
         return f"Loops({len(self.loops):,} loops, window {self.window})"
 
     def __str__(self) -> str:
-        """The loops with their probabilities, the likeliest first."""
+        """The loops with their probabilities, most probable first."""
         falling = np.zeros(len(self.loops)) if self.probabilities is None else -self.probabilities
         order: list[int] = np.argsort(falling, stable=True).tolist()
         lines = [repr(self)]
@@ -109,7 +109,7 @@ def find_loops(layer: Layer, prompt: Context | None = None, *, window: int) -> L
     Parameters
     ----------
     layer : Attention or float array, shape (n_tokens, n_tokens)
-        An automaton, another attention, or odds with a row for each query.
+        An automaton, another attention, or odds with one row per query.
     prompt : str or sequence, optional
         The first context: a text never has other tokens. None means any prompt of the layer's tokens.
     window : int
@@ -135,10 +135,10 @@ def find_loops(layer: Layer, prompt: Context | None = None, *, window: int) -> L
 
 
 def list_cycles(odds: Odds, window: int) -> list[Window]:
-    """The cycles of at most ``window`` places in which each place retrieves the next one alone, sorted.
+    """The cycles of at most ``window`` indices in which each retrieves only the next one, sorted.
 
-    A path grows from its lowest place: with each place v that joins, every step a → b so far must prefer b
-    to v under a, and the step to v must prefer v to all before it.
+    A path grows from its lowest index: with each v that joins, every step a → b so far must prefer b to v
+    under a, and the step to v must prefer v to all before it.
     """
     found: list[Window] = []
     for n_paths, (path, closed) in enumerate(_grow(odds.levels, window)):
@@ -157,7 +157,7 @@ def _grow(levels: Float64, window: int) -> Iterator[tuple[Window, bool]]:
     for first in range(len(levels)):
         waiting: list[tuple[Window, Bool]] = [((first,), np.arange(len(levels)) > first)]
         while waiting:
-            path, allowed = waiting.pop()  # the places that no step of the path is drawn to
+            path, allowed = waiting.pop()  # positions that no step of the path is drawn to
             last, before = path[-1], levels[path[-1], list(path)]
             yield path, bool(last == first or _leads(before[0], before[1:]).all())
             if len(path) == window:
@@ -185,7 +185,7 @@ def next_windows(odds: Odds, state: Window, window: int) -> dict[Window, float]:
 
 
 def loops_by_definition(odds: Odds, window: int) -> list[Window]:
-    """What :func:`list_cycles` finds, by going through all K^T windows: the sets that no text leaves."""
+    """The result of :func:`list_cycles`, by visiting all K^T windows: the sets that no text leaves."""
     size = len(odds.tokens)
     states = [tuple(one) for one in np.indices((size,) * window).reshape(window, -1).T.tolist()]
     number = {state: place for place, state in enumerate(states)}
@@ -199,7 +199,7 @@ def loops_by_definition(odds: Odds, window: int) -> list[Window]:
 
 
 def _cycle_of(odds: Odds, state: Window, window: int) -> Window:
-    """The tokens that a window of a closed set goes round, the lowest first."""
+    """The cycle of tokens in a window of a closed set, lowest first."""
     walked = [state[-1]]
     for _ in range(len(odds.tokens) * window):
         (state,) = next_windows(odds, state, window)
@@ -211,7 +211,7 @@ def _cycle_of(odds: Odds, state: Window, window: int) -> Window:
 
 
 def _absorb(odds: Odds, start: Window, window: int, cycles: list[Window]) -> tuple[Float64, float] | None:
-    """The probability of each cycle, and the mean number of tokens before it; None if it is too much."""
+    """The probability of each cycle, and the mean number of tokens before it; None for too many windows."""
     ends = {frozenset(cycle): place for place, cycle in enumerate(cycles)}
     most = min(MOST_WINDOWS, MOST_PLACES // window)
     number, waiting = {start: 0}, [start]
@@ -232,7 +232,7 @@ def _absorb(odds: Odds, start: Window, window: int, cycles: list[Window]) -> tup
 
 
 def _is_caught(odds: Odds, state: Window, window: int, ends: dict[frozenset[int], int]) -> bool:
-    """Whether a window holds the tokens of one cycle alone, and goes on round it for ever."""
+    """Whether a window holds only the tokens of one cycle, and repeats it without end."""
     held = frozenset(state)
     if held not in ends:
         return False
@@ -247,7 +247,7 @@ def _is_caught(odds: Odds, state: Window, window: int, ends: dict[frozenset[int]
 def _solve_absorption(
     number: dict[Window, int], rows: list[tuple[int, int, float]], ends: dict[frozenset[int], int]
 ) -> tuple[Float64, float] | None:
-    """Probabilities and mean steps from the first window, by a sparse system; None if its digits are lost."""
+    """Probabilities and mean steps from the first window, by a sparse system; None if precision is lost."""
     from scipy.sparse import diags_array, eye_array
     from scipy.sparse.linalg import gmres, spsolve
 
@@ -274,5 +274,5 @@ def _solve_absorption(
             probabilities[ends[frozenset(state)]] += visits[place]
     lost = (
         visits.min() < -LOST or abs(probabilities.sum() - 1) > LOST
-    )  # doubles cannot tell: it takes too long
+    )  # float64 cannot decide: it takes too long
     return None if lost or not np.isfinite(visits).all() else (probabilities, float(visits[moving].sum()))

@@ -1,11 +1,11 @@
 """The odds with which a layer draws the next token among those of a prompt.
 
-Attention points at its context, so a text that it goes on with never has another token than its prompt. All
-that matters of the layer is therefore a square table: how it ranks the prompt's tokens under each of them.
+Attention points at its context, so a generated text never has a token that its prompt lacks. The layer
+therefore reduces to a square table: its ranking of the prompt's tokens under each of them.
 
-Text that a layer draws from its own output without end: only how often each token came up is kept.
+Text that a layer draws from its own output without end: only the count of each token is kept.
 
-It is what :meth:`~attomaton.automaton.attention.Attention.generate` draws with the same seed, compiled, so
+It equals :meth:`~attomaton.automaton.attention.Attention.generate` with the same seed, but compiled, so
 that ten million steps take a second or less.
 """
 
@@ -28,27 +28,27 @@ from attomaton.corpora.prompts import Context, Names, read_context
 from attomaton.corpora.samples import Samples
 
 MOST_TOKENS = 1_000
-"""Distinct tokens of a prompt: the table of odds is dense."""
+"""Maximum number of distinct tokens of a prompt: the table of odds is dense."""
 
 Layer = Any
-"""An attention (an automaton, finite scores), or its odds as a square array that is not negative."""
+"""An attention (an automaton, finite scores), or its odds as a non-negative square array."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Odds:
-    """How a layer ranks K tokens under each of them.
+    """The ranking of K tokens by a layer under each of them.
 
     Under the query i the tokens of the highest level that are present are retrieved, and drawn with the odds
-    m_j e^{score}, m_j being how often token j stands in the context.
+    m_j e^{score}, m_j being the count of token j in the context.
 
     Attributes
     ----------
     tokens : int32 array, shape (K,)
-        Their ids, rising. Rows and columns of the tables below are in this order.
+        Their ids, ascending. Rows and columns of the tables below are in this order.
     levels : float64 array, shape (K, K)
-        The level of each token (columns) under each query (rows); −∞ where no sample speaks of the pair.
+        The level of each token (columns) under each query (rows); −∞ where no sample concerns the pair.
     scores : float64 array, shape (K, K)
-        Scores inside a level.
+        Scores within a level.
     name : Names
         The text of each token id.
 
@@ -72,21 +72,21 @@ class Odds:
         return f"Odds({len(self.tokens):,} tokens)"
 
     def among(self, present: Bool | None = None) -> Float64:
-        """w, shape (K, K): the odds under each query where the tokens ``present`` stand once.
+        """w, shape (K, K): the odds under each query if the tokens ``present`` occur once each.
 
-        None means all. Rows are scaled so that their largest entry is 1, which changes probability 0.
+        None means all. Rows are scaled so that their largest entry is 1, which changes no probability.
         """
         there = np.ones(len(self.tokens), np.bool_) if present is None else present
         levels: Float64 = np.where(there, self.levels, -np.inf)
         top: Float64 = levels.max(axis=1, keepdims=True)
-        with np.errstate(invalid="ignore"):  # −∞ from −∞: no token of the row is known, and all are taken
+        with np.errstate(invalid="ignore"):  # −∞ − (−∞): no token of the row is known, so all are drawn
             taken: Bool = there & ((levels >= top - TIE) | (top == -np.inf))
         scores = np.where(taken, self.scores, -np.inf)
         return np.exp(scores - scores.max(axis=1, keepdims=True))
 
 
 def read_odds(layer: Layer, prompt: Context | None) -> tuple[Odds, Int64]:
-    """The odds among the tokens of a prompt, and the prompt as places among these, shape (length,)."""
+    """The odds among the tokens of a prompt, and the prompt as indices into these, shape (length,)."""
     given = layer if isinstance(layer, Attention) else _check_table(layer)
     size = given.n_tokens if isinstance(given, Attention) else len(given)
     vocabulary = given.vocabulary if isinstance(given, Attention) else None
@@ -99,8 +99,8 @@ def read_odds(layer: Layer, prompt: Context | None) -> tuple[Odds, Int64]:
     tokens, places = np.unique(ids, return_inverse=True)
     if len(tokens) > MOST_TOKENS:
         raise UnsupportedOption(
-            f"the prompt has {len(tokens):,} different tokens, and {MOST_TOKENS:,} are the most; give a "
-            "shorter one"
+            f"the prompt has {len(tokens):,} different tokens; at most {MOST_TOKENS:,} are supported: "
+            "give a shorter prompt"
         )
     levels, scores = _rank(given, tokens.astype(np.int32))
     return Odds(tokens.astype(np.int32), levels, scores, names), places.astype(np.int64)
@@ -123,7 +123,7 @@ def _rank(layer: Attention | Float64, tokens: Int32) -> tuple[Float64, Float64]:
 
 
 def _probabilities(layer: Attention, tokens: Int32) -> Float64:
-    """The probabilities under each query where each token stands once, shape (K, K)."""
+    """The probabilities under each query if each token occurs once, shape (K, K)."""
     size = len(tokens)
     values = np.array([np.append(np.delete(tokens, place), tokens[place]) for place in range(size)])
     offsets = np.arange(0, size * size + 1, size)
@@ -133,7 +133,7 @@ def _probabilities(layer: Attention, tokens: Int32) -> Float64:
 
 
 def _check_table(given: Layer) -> Float64:
-    """Odds as an array: square, finite, not negative."""
+    """Odds as an array: square, finite, non-negative."""
     table: Any
     try:
         table = np.asarray(given, np.float64)
@@ -141,8 +141,8 @@ def _check_table(given: Layer) -> Float64:
         table = np.empty((0, 0))
     if table.ndim != 2 or table.shape[0] != table.shape[1] or not table.size:
         raise MismatchedParts(
-            f"a layer of the type {type(given).__name__} is given; give an automaton, another attention, or "
-            "its odds as a square array, rows being queries"
+            f"a layer of type {type(given).__name__} is not supported; give an automaton, another attention, "
+            "or its odds as a square array whose rows are queries"
         )
     if not np.isfinite(table).all() or (table < 0).any():
         raise MismatchedParts("some odds are negative or not finite; odds are e^{score}")
@@ -150,29 +150,29 @@ def _check_table(given: Layer) -> Float64:
 
 
 def count_places(places: Sequence[int] | Int64, n_tokens: int) -> Float64:
-    """How often each token stands in a prompt, shape (n_tokens,)."""
+    """The count of each token in a prompt, shape (n_tokens,)."""
     return np.bincount(np.asarray(places, np.int64), minlength=n_tokens).astype(np.float64)
 
 
 BLOCK = 1_000_000
-"""Draws that are made at once."""
+"""Number of draws made at once."""
 
 MOST_STEPS = 100_000_000_000
-"""The most steps of one text: some hours for a few tokens."""
+"""Maximum number of steps of one text: some hours for a few tokens."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TextCounts(Tabular):
-    """How often each token had come up, in several texts, at some lengths.
+    """The counts of each token, in several texts, at some lengths.
 
     Attributes
     ----------
     tokens : int32 array, shape (K,)
         The ids of the tokens.
     lengths : int64 array, shape (n_marks,)
-        Lengths of the text at which was counted, the prompt included.
+        The counted lengths of the text, including the prompt.
     counts : float64 array, shape (n_runs, n_marks, K)
-        How often each token had come up by then.
+        The count of each token by then.
 
     Examples
     --------
@@ -191,7 +191,7 @@ class TextCounts(Tabular):
         return f"Counts({len(self.tokens):,} tokens, {len(self.counts):,} texts of {self.lengths[-1]:,})"
 
     def _table(self) -> pa.Table:
-        """Columns run, length, token and count, a row for each."""
+        """Columns run, length, token and count, one row per count."""
         runs, marks, size = self.counts.shape
         run, mark, token = np.indices((runs, marks, size)).reshape(3, -1)
         columns = {"run": run, "length": self.lengths[mark], "token": self.tokens[token]}
@@ -208,10 +208,10 @@ class TextCounts(Tabular):
         return self.mean / self.lengths[:, None]
 
     def slopes(self, since: int) -> Float64:
-        """d ln n / d ln t of the mean counts from a length that was counted to the last, shape (K,)."""
+        """d ln n / d ln t of the mean counts from a counted length to the last, shape (K,)."""
         first = int(np.searchsorted(self.lengths, since))
         if first >= len(self.lengths) - 1 or self.lengths[first] != since:
-            raise UnsupportedOption(f"nothing was counted at the length {since:,} and after it; give another")
+            raise UnsupportedOption(f"length {since:,} was not counted, or is the last; give another")
         grown = np.log(self.mean[-1] / self.mean[first])
         return grown / np.log(self.lengths[-1] / self.lengths[first])
 
@@ -224,20 +224,20 @@ def draw_counts(
     seed: np.random.Generator | int | None = 0,
     runs: int = 1,
 ) -> TextCounts:
-    """Let a layer go on from a prompt with all that it wrote as its context, and count tokens.
+    """Let a layer continue a prompt, with its whole output as context, and count tokens.
 
     Parameters
     ----------
     layer : Attention or float array, shape (n_tokens, n_tokens)
-        What draws: an automaton, another attention, or odds with a row for each query.
+        An automaton, another attention, or odds with one row per query.
     prompt : str or sequence, optional
         The first context; None means every token once.
     lengths : sequence of int
-        Lengths of the text, prompt included, at which to count; rising, none below the prompt's.
+        Lengths of the text, prompt included, at which to count; ascending, at least the prompt's.
     seed : int or numpy.random.Generator, optional
-        What draws, or the seed of it.
+        The generator, or its seed.
     runs : int
-        How many texts, one after the other from the same generator.
+        Number of texts, drawn in turn from the same generator.
 
     Examples
     --------
@@ -256,10 +256,10 @@ def draw_counts(
 
 
 def check_lengths(lengths: Sequence[int], least: int) -> Int64:
-    """Lengths at which to count, shape (n_marks,): whole, rising, none below that of the prompt."""
+    """Lengths at which to count, shape (n_marks,): whole, ascending, at least that of the prompt."""
     given = [whole_number(one, "a length", least=least, most=MOST_STEPS) for one in lengths]
     if not given or given != sorted(set(given)):
-        raise UnsupportedOption("the lengths do not rise; give each once, the shortest first")
+        raise UnsupportedOption("the lengths do not increase; give each once, in ascending order")
     return np.array(given, np.int64)
 
 

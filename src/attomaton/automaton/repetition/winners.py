@@ -1,4 +1,4 @@
-"""Which tokens a layer ends with when it is fed its own output, in which shares, and how others fade."""
+"""The tokens that a layer ends with when fed its own output, their shares, and the fading of others."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -47,43 +47,43 @@ COLOURS = (BLUE, ORANGE, GREEN, "#8a5cb8", "#b0892e", "#3a9aa8")
 """Colours of the tokens with the largest shares; all others are grey."""
 
 LONGEST = 16
-"""Signs of a token that are shown."""
+"""Maximum number of characters shown of a token."""
 
 
 KIND = FolderKind("winners", "winners", "Winners.save")
 COUNTS = ("n_starts", "unsettled", "settled", "n_classes")
 
 MOST_SHOWN = 20
-"""Tokens of a limit that are printed."""
+"""Number of tokens of a limit to print."""
 
 NO_END = (
-    "their flow led to no limit up to t = e^10000, or could not be followed so far, or passes between limits"
+    "their flow led to no limit up to t = e^10000, could not be followed that far, or passes between limits"
 )
 """Why no limit is named for the prompt."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Winners(Tabular):
-    """What a layer ends with when it is fed its own output, with all of it as the context.
+    """The limit of a layer that is fed its own output, with all of it as the context.
 
     Attributes
     ----------
     odds : Odds
-        How the layer ranks the prompt's tokens under each other.
+        The layer's ranking of the prompt's tokens under each other.
     prompt : int64 array, shape (length,)
-        The prompt, as places in ``odds.tokens``.
+        The prompt, as indices into ``odds.tokens``.
     limits : tuple of Limit
-        The fixed points that starts of the flow ended at, the first that of the prompt's own shares; then all
+        The fixed points that starts of the flow reached, first that of the prompt's own shares; then all
         others of a single token.
     n_starts : int
-        How many starts of the flow were tried.
+        The number of starts of the flow.
     unsettled : int
-        How many of these did not settle.
+        The number of starts that did not converge.
     settled : bool
-        Whether the prompt's own shares settled, and shares a millionth beside them at the same limit: between
-        two limits a random draw decides.
+        Whether the prompt's own shares, and shares a millionth away, converge to the same limit: between two
+        limits a random draw decides.
     n_classes : int
-        How many sets of tokens a text may be caught in: one, unless some odds are 0.
+        The number of sets of tokens that can trap a text: one, unless some odds are 0.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class Winners(Tabular):
         return f"Winners({word} {', '.join(names)}{more}; {limits} from {self.n_starts} starts)"
 
     def _table(self) -> pa.Table:
-        """Columns limit, token, share, exponent and wins, a row for each token of each limit."""
+        """Columns limit, token, share, exponent and wins, one row per token of each limit."""
         n, size = len(self.limits), len(self.odds.tokens)
         shares = np.array([limit.shares for limit in self.limits]).ravel()
         exponents = np.array([limit.decided for limit in self.limits]).ravel()
@@ -134,7 +134,7 @@ class Winners(Tabular):
         return None if self.odds.name.vocabulary is None else self.odds.name
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write odds, prompt and limits to a folder, whole; ``overwrite`` replaces an earlier one."""
+        """Write odds, prompt and limits to a folder, atomically; ``overwrite`` replaces an earlier one."""
         odds, names = self.odds, self.odds.name
         shares = np.array([limit.shares for limit in self.limits]).reshape(-1, len(odds.tokens))
         arrays = {name: getattr(odds, name) for name in ("tokens", "levels", "scores")}
@@ -145,15 +145,15 @@ class Winners(Tabular):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Winners":
-        """Read a folder that :meth:`save` wrote; limits are proved anew from their shares."""
+        """Read a folder that :meth:`save` wrote; limits are proved again from their shares."""
         return cls(*load_run(path, KIND, _unpack))
 
     def _blocks(self) -> list[Block]:
         blocks: list[Block] = [repr(self)]
         if not self.settled:
-            blocks.append(f"Where the prompt's own shares end is not known: {NO_END}.")
+            blocks.append(f"The limit of the prompt's own shares is not known: {NO_END}.")
         if self.unsettled:
-            blocks.append(f"{self.unsettled} of {self.n_starts} starts settled nowhere.")
+            blocks.append(f"{self.unsettled} of {self.n_starts} starts reached no limit.")
         for number, limit in enumerate(self.limits):
             best = np.lexsort((-limit.exponents, -limit.shares))[:MOST_SHOWN]
             rows = [
@@ -168,8 +168,8 @@ class Winners(Tabular):
         """The limit that the prompt's own shares lead to."""
         if not self.settled:
             raise UnsupportedOption(
-                f"no winner can be named, since where the prompt's shares end is not known: {NO_END}; look "
-                "at limits for where other starts end, and at shares_at"
+                f"no winner can be named, since the limit of the prompt's shares is not known: {NO_END}; "
+                "see .limits for other starts, and .shares_at"
             )
         return self.limits[0]
 
@@ -190,18 +190,18 @@ class Winners(Tabular):
 
     @property
     def certain(self) -> bool:
-        """Whether every start that was tried leads to the one limit, which is certified.
+        """Whether every start leads to one limit, which is certified.
 
-        That there is no other limit is proved for limits of a single token only.
+        That there is no other limit is proved only for limits of a single token.
         """
         alone = len(self.limits) == 1 and self.settled and not self.unsettled and self.n_classes == 1
         return alone and self.limits[0].certified
 
     def shares_at(self, lengths: Sequence[int]) -> Float64:
-        """The shares that the flow predicts where the text has these lengths, shape (n_lengths, K).
+        """The predicted shares at these lengths of the text, shape (n_lengths, K).
 
-        It starts with the prompt's shares at the prompt's length. Where a text may be caught in several sets
-        of tokens, it follows the first.
+        It starts with the prompt's shares at the prompt's length. If several sets of tokens can trap a text,
+        it follows the first.
         """
         marks = check_lengths(lengths, len(self.prompt))
         counts = count_places(self.prompt, len(self.odds.tokens))
@@ -216,7 +216,7 @@ class Winners(Tabular):
         return shares
 
     def slopes_between(self, first: int, last: int) -> Float64:
-        """d ln n / d ln t that the flow predicts between two lengths of the text, shape (K,).
+        """The predicted d ln n / d ln t between two lengths of the text, shape (K,).
 
         They tend to :attr:`exponents`, slowly where the limit's ``rate`` is near 0.
         """
@@ -225,10 +225,10 @@ class Winners(Tabular):
             return 1.0 + np.log(shares[1] / shares[0]) / np.log(last / first)
 
     def plot(self, counts: TextCounts | None = None, ax: Any = None) -> Any:
-        """Draw the token shares over the length of the text; returns the matplotlib axes.
+        """Draw the token shares over the length of the text; return the matplotlib axes.
 
         ``counts`` (:func:`~attomaton.automaton.repetition.odds.draw_counts`) are drawn as solid lines under
-        the predictions, which alone go up to a text of 10⁷ tokens. Without ``ax`` a new figure is made.
+        the predictions, which without counts go to 10⁷ tokens. Without ``ax``, this makes a new figure.
         """
         begin = len(self.prompt)
         last = max(10_000_000, 100 * begin) if counts is None else int(counts.lengths[-1])
@@ -260,7 +260,7 @@ class Winners(Tabular):
 
 
 def _unpack(run: Run) -> tuple[Any, ...]:
-    """What :meth:`Winners.save` wrote, every part checked."""
+    """Read what :meth:`Winners.save` wrote, and check every part."""
     tokens = check_int32(run.arrays["tokens"], "tokens")
     levels, scores, shares = (
         np.asarray(run.arrays[name], np.float64) for name in ("levels", "scores", "shares")
@@ -269,11 +269,11 @@ def _unpack(run: Run) -> tuple[Any, ...]:
     size, unknown = len(tokens), tuple(map(str, run.manifest["unknown"]))
     words: Any = run.records.get("vocabulary")
     vocabulary = read_vocabulary(run.records, 0 if words is None else len(words["tokens"]))
-    check_ids(prompt, size, "a place of the prompt")
+    check_ids(prompt, size, "a position of the prompt")
     check_ids(tokens, MAX_TOKENS if vocabulary is None else len(vocabulary) + len(unknown), "a token")
     square = levels.shape == scores.shape == (size, size)
     if not square or shares.ndim != 2 or shares.shape[1] != size or not len(prompt):
-        raise ValueError("odds, prompt and shares are of different tokens")
+        raise ValueError("odds, prompt and shares have different tokens")
     odds = Odds(tokens, levels, scores, Names(vocabulary, unknown))
     limits = tuple(judge_limit(odds.among(), row) for row in shares)
     return odds, prompt, limits, *(run.manifest[name] for name in COUNTS)
@@ -286,25 +286,25 @@ def winners(
     starts: int = 20,
     seed: np.random.Generator | int | None = 0,
 ) -> Winners:
-    """Find what a layer ends with when it is fed its own output, all of which it sees.
+    """Find the limit of a layer that is fed its own output and sees all of it.
 
-    The next token is j with probability m_j w_ij / Σ_l m_l w_il, i the last token and m_l how often token l
-    has come up. Shares then follow dx/d ln t = q(x) − x, q the stationary law of that chain at fixed shares.
-    At a limit ρ_j = Σ_i x_i w_ij / Σ_l x_l w_il is 1 for the winners and below 1 for all others, whose counts
+    The next token is j with probability m_j w_ij / Σ_l m_l w_il, i the last token and m_l the count of token
+    l so far. Shares then follow dx/d ln t = q(x) − x, q the stationary law of that chain at fixed shares. At
+    a limit ρ_j = Σ_i x_i w_ij / Σ_l x_l w_il is 1 for the winners and below 1 for all others, whose counts
     grow like t^ρ_j.
 
     Parameters
     ----------
     layer : Attention or float array, shape (n_tokens, n_tokens)
-        An automaton, another attention (such as ``auto.at(step)``), or odds w with a row for each query.
+        An automaton, another attention (such as ``auto.at(step)``), or odds w with one row per query.
     prompt : str or sequence, optional
         The first context: a text never has other tokens. None means every token of the layer once.
     starts : int
-        Other shares to start the flow from, besides the prompt's: there may be several limits, and
-        random draws decide early which of them a text goes to. With more than 50 tokens fewer are tried, so
-        that an answer takes seconds.
+        Number of other shares from which to start the flow, besides the prompt's: there may be several
+        limits, and random draws decide early which of them a text approaches. With more than 50 tokens fewer
+        are tried, so that the result takes seconds.
     seed : int or numpy.random.Generator, optional
-        What draws those starts beyond one for each token, or the seed of it.
+        The generator, or its seed, for starts beyond one per token.
 
     Returns
     -------
@@ -351,18 +351,18 @@ def winners(
 
 
 def _is_near(end: Limit | None, other: Limit | None) -> bool:
-    """Whether two flows settled, and at the same place."""
+    """Whether two flows converged, and to the same limit."""
     return end is not None and other is not None and bool(np.abs(end.shares - other.shares).max() <= NEAR)
 
 
 def _add(found: list[Limit], limit: Limit | None) -> None:
-    """Keep a limit that is not there yet."""
+    """Add a limit that is not in the list yet."""
     if limit is not None and not any(np.abs(limit.shares - one.shares).max() < SAME for one in found):
         found.append(limit)
 
 
 def _find_within(table: Float64, inside: Int64, shares: Float64, allowed: Iterator[int]) -> Limit | None:
-    """The limit of a set of tokens that a text does not leave, over all tokens."""
+    """The limit of a set of tokens that a text never leaves, over all tokens."""
     limit = find_limit(table[np.ix_(inside, inside)], shares, allowed)
     if limit is None:
         return None

@@ -1,1 +1,1 @@
-"""Runs on disk: how they lie, how they are asked part by part, and how parts become one."""
+"""Runs on disk: their layout, reading on demand, and joining of parts."""

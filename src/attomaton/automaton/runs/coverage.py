@@ -1,4 +1,4 @@
-"""How much of a corpus the theory speaks about, in a dozen numbers."""
+"""The share of a corpus that the theory covers, in a dozen numbers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -28,11 +28,11 @@ class LargeComponent:
     Attributes
     ----------
     query, size : int
-        The query, and how many tokens tie under it.
+        The query, and the number of tokens that tie under it.
     tokens : tuple of int
-        The eight of them with the most evidence.
+        The eight tokens with the most evidence.
     query_text : str
-        The query as text; its id where there is no vocabulary.
+        The query as text; its id if there is no vocabulary.
     texts : tuple of str
         The tokens as text.
 
@@ -57,7 +57,7 @@ class Coverage(Tabular):
     Attributes
     ----------
     n_read : int
-        Samples read, of the queries asked for.
+        Samples read, of the selected queries.
     realisable : float
         Share of them whose label is in the context; only these can be learned by attention alone.
     n_queries, n_edges, n_components : int
@@ -65,8 +65,8 @@ class Coverage(Tabular):
     tied_queries : float
         Share of queries with a component larger than one token, where soft composition happens.
     ordered_queries : float
-        Share of queries whose components stand in one line (the condensation has a Hamiltonian path), so
-        that every context of known tokens is determined.
+        Share of queries whose components form one chain (the condensation has a Hamiltonian path), so that
+        every context of known tokens is determined.
     largest : tuple of LargeComponent
         The largest components with more than one token.
     hard, soft : dict
@@ -105,10 +105,10 @@ class Coverage(Tabular):
     def _why_not(self) -> str:
         return (
             f"This theory does not apply: none of the {self.n_read:,} samples has its label in its context. "
-            "Here the answer is always read off a token of the context, so every such label has probability "
-            "0 whatever is learned, and there are no priorities to find. If the labels stand further back, "
-            "take a longer window. If they are never repeated, the second theory applies, whose decoder is "
-            "learned too: attomaton scan-snap CORPUS, or attomaton.theories.scansnap.survey in Python."
+            "Attention can retrieve only tokens of the context, so such labels have probability 0 whatever "
+            "is learned, and there are no priorities to find. If the labels occur further back, use a longer "
+            "window. If they are never repeated, use the second theory, which also learns the decoder: "
+            "attomaton scan-snap CORPUS, or attomaton.theories.scansnap.survey in Python."
         )
 
     def _blocks(self) -> list[Block]:
@@ -118,7 +118,7 @@ class Coverage(Tabular):
             *self._reached(),
             ("queries (last tokens of contexts)", f"{self.n_queries:,}"),
             ("edges (one token beat another)", f"{self.n_edges:,}"),
-            ("components (tokens that tie, or one)", f"{self.n_components:,}"),
+            ("components (one token, or tokens that tie)", f"{self.n_components:,}"),
             ("queries with a component larger than one", show_share(self.tied_queries)),
             ("hard side (which component wins)", _proof(self.hard, f"gap {self.hard['gap']:.1e}")),
             ("soft side (the odds inside it)", _proof(self.soft, f"gradient {gradient:.1e}")),
@@ -127,7 +127,7 @@ class Coverage(Tabular):
         if self.note:
             blocks.append(Signal(self.note, good=False))
         elif not self.n_edges:
-            blocks.append("No edges: no context holds its label beside another token. Try a longer window.")
+            blocks.append("No edges: no context contains its label and another token. Try a longer window.")
         if self.largest:
             largest = [
                 (one.query_text, one.size, " ".join(one.texts) + " …" * (one.size > len(one.texts)))
@@ -137,11 +137,11 @@ class Coverage(Tabular):
         return blocks
 
     def _reached(self) -> list[tuple[str, object]]:
-        """The rows that say which samples can be learned."""
+        """The rows on the samples that can be learned."""
         return [("realisable (label in the context)", show_share(self.realisable))]
 
     def _table(self) -> pa.Table:
-        """One row, a column for each number; the certificates as ``hard_…`` and ``soft_…``."""
+        """One row, one column per number; the certificates as ``hard_…`` and ``soft_…``."""
         row = {name: value for name, value in self.to_dict().items() if isinstance(value, int | float)}
         for side, proof in (("hard", self.hard), ("soft", self.soft)):
             row |= {f"{side}_{name}": value for name, value in proof.items()}
@@ -153,7 +153,7 @@ class Coverage(Tabular):
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Coverage":
-        """What :meth:`to_dict` gave, read back from JSON."""
+        """The inverse of :meth:`to_dict`."""
         parts: list[dict[str, Any]] = [
             {**one, "tokens": tuple(one["tokens"]), "texts": tuple(one["texts"])} for one in record["largest"]
         ]
@@ -167,13 +167,13 @@ def show_share(share: float) -> Bar:
 
 
 def _proof(side: Mapping[str, Any], reached: str) -> Signal:
-    """Whether a side is certified, and how close it is."""
+    """Whether a side is certified, and its accuracy."""
     return Signal(f"{side['status']}, {reached}", good=side["status"] == "certified")
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What some queries add to the coverage report; the largest components with the evidence of each."""
+    """The contribution of some queries to the coverage report; large components with their evidence."""
 
     n_queries: int
     n_edges: int
@@ -184,14 +184,14 @@ class Tally:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Tally":
-        """What ``asdict`` made of it, read back from JSON."""
+        """The inverse of ``asdict``, from JSON."""
         largest = tuple((int(evidence), LargeComponent(**one)) for evidence, one in record["largest"])
         fields: dict[str, Any] = {**record, "largest": largest}
         return cls(**fields)
 
 
 def tally_components(components: Components, gathered: Gathered | None = None) -> Tally:
-    """What the queries of these components add to the coverage report.
+    """The contribution of the queries of these components to the coverage report.
 
     ``gathered`` counts their edges where the components do not hold them.
     """
@@ -219,7 +219,7 @@ def join_tallies(
     proofs: tuple[HardCertificate, SoftCertificate],
     vocabulary: Vocabulary | None,
 ) -> Coverage:
-    """The coverage report from what parts of the queries add to it, in rising order."""
+    """The coverage report from the contributions of parts of the queries, in ascending order."""
     n_queries = sum(tally.n_queries for tally in tallies)
     found = [one for tally in tallies for one in tally.largest]
     found.sort(key=lambda one: (-one[1].size, -one[0]))
@@ -253,7 +253,7 @@ def _share(part: int, whole: int) -> float:
 
 
 def _largest(components: Components, evidence: Int64 | None) -> tuple[tuple[int, LargeComponent], ...]:
-    """The largest components; of equal ones, and of their tokens, those with the most evidence come first."""
+    """The largest components; equal ones, and their tokens, by descending evidence."""
     if not len(components) or components.sizes.max() < 2:
         return ()
     least = np.sort(components.sizes)[-N_LARGEST:][0]

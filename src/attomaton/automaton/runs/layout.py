@@ -1,6 +1,6 @@
-"""How a run lies on disk: four tables in parts of whole queries, and an index that says where each query is.
+"""The layout of a run on disk: four tables in parts of whole queries, and an index of the queries.
 
-Components are numbered inside their query, so that a part can be written before the others are known.
+Components are numbered within their query, so a part can be written before the others are known.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,16 +51,16 @@ OWNED = (*PARTS, "queries.parquet", "vocabulary.json", "coverage.json", "writes.
 
 COUNTED = ("nodes", "components", "edges", "order", "choices")
 INDEX = _schema(("query",), ("realisable", "unrealisable", *COUNTED))
-"""A row for each query that has samples: these, and how many rows of each table are its own."""
+"""One row per query with samples: their number, and its number of rows in each table."""
 
 COUNTS = _schema(("query",), COUNTED[:-1])
-"""What the hard side of a part knows of the index."""
+"""The columns of the index from the hard side of a part."""
 
 SMALL = 1 << 18
-"""Rows up to which a second thread would not write a run sooner."""
+"""Number of rows up to which a second thread would not speed up writing."""
 
 FORMAT = 1
-"""Of the files that stages leave for each other."""
+"""Format version of the files that stages pass to each other."""
 
 FILES: dict[str, dict[str, Any]] = {
     "edges": EDGE_FILE,
@@ -80,7 +80,7 @@ FILES: dict[str, dict[str, Any]] = {
 
 
 def describe_nodes(components: Components, hard: Float64, soft: Float64) -> pa.Table:
-    """The nodes with their scores, components numbered inside their query."""
+    """The nodes with their scores, with components numbered within their query."""
     first = first_components(components)[components.query_of_node]
     return make_table(
         NODES,
@@ -95,7 +95,7 @@ def describe_nodes(components: Components, hard: Float64, soft: Float64) -> pa.T
 
 
 def describe_order(components: Components, multiplier: Float64) -> pa.Table:
-    """The order with what presses on it, components numbered inside their query."""
+    """The order with its multipliers, components numbered within their query."""
     above, below = column(components.order, "above"), column(components.order, "below")
     query = components.query_of[above]
     first = first_components(components)[query]
@@ -118,7 +118,7 @@ def first_components(components: Components) -> Int64:
 
 
 def describe_index(queries: pa.Table, counts: Mapping[str, Int64]) -> pa.Table:
-    """The index, from the samples by query and how many rows each of all tokens has in each table."""
+    """The index, from the samples by query and the number of rows of each token in each table."""
     query = column(queries, "query")
     read = {name: column(queries, name) for name in QUERY_SCHEMA.names}
     for name in COUNTED:
@@ -137,7 +137,7 @@ def _rows_by_query(components: Components) -> dict[str, Integers]:
 
 
 def index_of(components: Components, choices: ChoiceTable) -> pa.Table:
-    """The index of what is in memory."""
+    """The index of an automaton in memory."""
     n_tokens = components.edges.n_tokens
     rows = {**_rows_by_query(components), "choices": column(choices.rows, "query")}
     counts = {name: np.bincount(query, minlength=n_tokens) for name, query in rows.items()}
@@ -145,7 +145,7 @@ def index_of(components: Components, choices: ChoiceTable) -> pa.Table:
 
 
 def describe_counts(components: Components, gathered: Gathered | None = None) -> pa.Table:
-    """How many nodes, components, edges and pairs of the order each query of some components has.
+    """The number of nodes, components, edges and pairs of the order of each query.
 
     ``gathered`` counts the edges of each query where the components do not hold them.
     """
@@ -161,7 +161,7 @@ def describe_counts(components: Components, gathered: Gathered | None = None) ->
 def write_tables(
     folder: Path, tables: Mapping[str, pa.Table], borders: Int64
 ) -> dict[str, list[dict[str, Any]]]:
-    """Write whole tables in parts; the entries of the files of each."""
+    """Write whole tables in parts; return the entries of the files of each."""
     limits = list(pairwise(borders.tolist()))
 
     def write(part: tuple[str, int]) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def write_tables(
 
 
 def check_index(index: pa.Table, n_tokens: int) -> dict[str, Int64]:
-    """What the index says of each token, if it can be so: columns of shape (n_tokens,) by name."""
+    """The index for each token, if it is consistent: columns of shape (n_tokens,) by name."""
     check_table(index, INDEX, "the index of queries")
     check_ids_of(index, {"query": n_tokens}, "the index of queries")
     query = column(index, "query")
@@ -191,21 +191,21 @@ def check_index(index: pa.Table, n_tokens: int) -> dict[str, Int64]:
 
 
 def check_rows(tables: Mapping[str, pa.Table], rising: Int64, counts: Mapping[str, Int64]) -> None:
-    """Refuse tables whose rows are of other queries than the index says: ``rising``."""
+    """Reject tables whose queries differ from those of the index, ``rising``."""
     queries = rising.astype(np.int32)
     for name, table in tables.items():
         check_table(table, SCHEMAS[name], f"one of the parts of {name}")
         if not np.array_equal(column(table, "query"), np.repeat(queries, counts[name][rising])):
-            raise MismatchedParts(f"the parts of {name} are of other queries than the index says")
+            raise MismatchedParts(f"the queries in the parts of {name} differ from the index")
     if "nodes" in tables:
         rows = counts["nodes"][rising]
         found = _count_components(column(tables["nodes"], "component"), rows)
         if not np.array_equal(found, counts["components"][rising]):
-            raise MismatchedParts("the parts of nodes have other components than the index says")
+            raise MismatchedParts("the components in the parts of nodes differ from the index")
 
 
 def _count_components(number: Int32, rows: Int64) -> Int64:
-    """How many components each query has, from its own numbers of them; it has ``rows[i]`` nodes."""
+    """The number of components of each query, from their numbers within it; it has ``rows[i]`` nodes."""
     found = np.zeros(len(rows), np.int64)
     filled = rows > 0
     if filled.any():
@@ -216,7 +216,7 @@ def _count_components(number: Int32, rows: Int64) -> Int64:
 def restore_components(tables: Mapping[str, pa.Table]) -> tuple[pa.Table, pa.Table]:
     """Nodes and order as :class:`Components` has them, components numbered from 0 over all queries here.
 
-    The tables are such as :func:`check_rows` lets through.
+    The tables must pass :func:`check_rows`.
     """
     order, (nodes, first) = tables["order"], restore_nodes(tables["nodes"])
     owner = np.minimum(column(order, "query"), len(first) - 1)

@@ -1,4 +1,4 @@
-"""What the limit knows of the tokens under some queries, and how it answers contexts from that alone."""
+"""The limit's knowledge of the tokens under some queries, and predictions from that alone."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -15,13 +15,13 @@ from attomaton.graphs.components import Components, find_needed
 from attomaton.graphs.grouping import find_rows, pack_pairs
 
 RECENT = 1 << 20
-"""Nodes of queries that were asked lately, which are kept."""
+"""Maximum number of cached nodes of recent queries."""
 
 
 class Known(NamedTuple):
-    """What is known of entries (query, token), an array each, shape (n_entries,).
+    """The knowledge about entries (query, token), one array each, shape (n_entries,).
 
-    Where ``seen`` is false the token is no node under the query, and the other three mean nothing.
+    Where ``seen`` is false the token is not a node under the query, and the others are meaningless.
 
     Examples
     --------
@@ -58,11 +58,11 @@ class Nodes:
 
     @cached_property
     def keys(self) -> Int64:
-        """One rising key per node: query and token packed."""
+        """One ascending key per node: query and token packed."""
         return pack_pairs(self.query, self.token)
 
     def find(self, queries: Integers, tokens: Integers) -> Known:
-        """What is known of each (query, token)."""
+        """The knowledge about each (query, token)."""
         rows, found = find_rows(self.keys, pack_pairs(queries, tokens))
         seen = found & (tokens < self.n_tokens)
         if not len(self.keys):
@@ -71,9 +71,9 @@ class Nodes:
 
 
 class RecentNodes:
-    """The nodes of single queries that were asked lately, :data:`RECENT` nodes at most or one query.
+    """A cache of the nodes of recent single queries, at most :data:`RECENT` nodes or one query.
 
-    Threads may share it: one that finds it in use reads for itself.
+    Threads may share it: a thread that finds it in use reads for itself.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class RecentNodes:
         return RecentNodes, ()
 
     def find(self, query: int, read: Callable[[], Nodes]) -> Nodes:
-        """The nodes of a query, which are read if they are not kept."""
+        """The nodes of a query, read if they are not cached."""
         if not self._lock.acquire(blocking=False):
             return read()
         try:
@@ -99,7 +99,7 @@ class RecentNodes:
 
 @dataclass(frozen=True, eq=False)
 class Outline:
-    """What is known of some queries, but for their edges and choices.
+    """The knowledge about some queries, except edges and choices.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Outline:
     hard, soft : float64 arrays, shape (n_nodes,)
         The scores of its nodes.
     number : int64 array, shape (n_components,)
-        The number of each component among those of all queries; it rises.
+        The number of each component among those of all queries, ascending.
 
     Examples
     --------

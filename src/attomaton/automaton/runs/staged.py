@@ -1,7 +1,7 @@
-"""Learning part by part on disk: two stages that an engine runs, and the run folder that they leave.
+"""Learning part by part on disk: two stages run by an engine, and the resulting run folder.
 
 Edges → components and the hard side; then, when all ties are known, choices → the soft side. Each part of the
-queries is read, solved and written by itself, so that memory depends on the largest part only.
+queries is read, solved and written separately, so memory depends only on the largest part.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,10 +36,10 @@ from attomaton.solvers.solved import spread_scores
 Record = Mapping[str, Any]
 
 HELD_EDGES = 1 << 22
-"""Edges of a part that are in memory together; of a larger part only the condensation is."""
+"""Maximum number of edges of a part in memory; a larger part keeps only the condensation."""
 
 BYTES_PER_EDGE, BYTES_PER_CHOICE, BYTES_PER_MEMBER = 120, 80, 25
-"""Memory that a part takes while it is solved, generously."""
+"""Upper estimate of the memory of a part while it is solved."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class HardStage:
 
     @property
     def fingerprint(self) -> str:
-        """Of the edges, by the digests of their files, and of the samples by query: some have no edge."""
+        """Fingerprint of the edges, by file digests, and of the samples by query: some have no edge."""
         counted = [column(self.edges.queries, name) for name in QUERY_SCHEMA.names]
         samples = [self.edges.n_tokens, self.edges.borders.tolist(), digest_arrays(*counted)]
         return digest_record([self.name, layout.FORMAT, samples, _digests(self.edges.entries)])
@@ -63,7 +63,7 @@ class HardStage:
         return [BYTES_PER_EDGE * min(size + 1, HELD_EDGES) for size in self.edges.sizes]
 
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
-        """Solve a part; nodes, order, ties and counts are written, the certificate and the tally told."""
+        """Solve a part; write nodes, order, ties and counts; return the certificate and the tally."""
         components, gathered = self._components(number)
         hard = solve_graph_svm(components, threads=1)
         score = column(hard.scores, "score")
@@ -92,7 +92,7 @@ class HardStage:
         }
 
     def _components(self, number: int) -> tuple[Components, Gathered | None]:
-        """The components of a part; of a large one the edges are not held, but what they add up to is."""
+        """The components of a part; for a large one the edges are reduced to their totals."""
         if self.edges.sizes[number] > HELD_EDGES:
             queries, n_tokens = self.edges.queries_of(number), self.edges.n_tokens
             gathered = gather_components(self.edges.scan(number), queries, n_tokens)
@@ -104,8 +104,8 @@ class HardStage:
 class SoftStage:
     """Choices of a part and its nodes → its soft side.
 
-    ``nodes`` are the files of the hard stage, ``before`` its fingerprint, ``choices`` what the second pass
-    left.
+    ``nodes`` are the files of the hard stage, ``before`` its fingerprint, ``choices`` the results of the
+    second pass.
     """
 
     nodes: Sequence[Path]
@@ -117,7 +117,7 @@ class SoftStage:
 
     @property
     def fingerprint(self) -> str:
-        """Of the hard stage and the choices."""
+        """Fingerprint of the hard stage and the choices."""
         return digest_record([self.name, self.before, _digests(self.choices.entries)])
 
     @property
@@ -130,7 +130,7 @@ class SoftStage:
         ]
 
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
-        """Solve a part; its nodes are written with both scores, and the number of its choices by query."""
+        """Solve a part; write its nodes with both scores, and its number of choices by query."""
         nodes = read_parquet(self.nodes[number].read_bytes())
         components = of_nodes(layout.restore_nodes(nodes)[0], self.n_tokens)
         groups, counts = self._choices(number, components)
@@ -149,7 +149,7 @@ class SoftStage:
         }
 
     def _choices(self, number: int, components: Components) -> tuple[Groups, list[list[int]]]:
-        """The choices of a part, sorted for the solver, and how many each query has; the table is let go."""
+        """The choices of a part, sorted for the solver, and the number for each query; frees the table."""
         table = self.choices.part(number)
         query, count = np.unique(column(table, "query"), return_counts=True)
         groups = group_choices(ChoiceTable(table), keep_ties(components))
@@ -157,7 +157,7 @@ class SoftStage:
 
 
 def learn_by_part(engine: Any, edges: EdgeParts, progress: Progress = silent) -> "Finished":
-    """Solve both sides of all parts with the engine, one that works on disk, that counted the edges."""
+    """Solve both sides of all parts with the disk-based engine that counted the edges."""
     stage = HardStage(edges)
     progress(stage.title, 0, 0)
     hard = engine.run_parts(stage, stage.weights)
@@ -176,7 +176,7 @@ def learn_by_part(engine: Any, edges: EdgeParts, progress: Progress = silent) ->
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """Both stages of all parts, with what they told of each, ready to be a run folder."""
+    """Both stages of all parts, with their results, ready to become a run folder."""
 
     edges: EdgeParts
     choices: ChoiceParts
@@ -198,7 +198,7 @@ class Finished:
         return join_tallies(tallies, (read[0], read[1]), (self.proofs.hard, self.proofs.soft), vocabulary)
 
     def fill(self, building: Building, vocabulary: Vocabulary | None, about: Mapping[str, Any]) -> None:
-        """Put the parts into the run folder that is being built, and finish it."""
+        """Put the parts into the run folder being built, and finish it."""
         entries: dict[str, dict[str, Any]] = {}
         with explained(building.folder):
             for table, number, path, entry in self._files():

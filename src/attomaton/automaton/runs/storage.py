@@ -1,4 +1,4 @@
-"""An automaton as a run folder, and back."""
+"""Write an automaton to a run folder, and read it back."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ from attomaton.solvers.soft.solve import SoftSolution
 from attomaton.solvers.solved import Solved
 
 INDEX = "queries"
-"""The table that says how many samples, and rows of each other table, every query has."""
+"""The table with the number of samples, and of rows of each other table, of every query."""
 
 
 def fill(
@@ -38,7 +38,7 @@ def fill(
     records: Mapping[str, Any],
     about: Mapping[str, Any],
 ) -> None:
-    """Write everything an automaton is made of into the run folder that is being built."""
+    """Write all parts of an automaton into the run folder being built."""
     components, hard, soft = solved.components, solved.hard, solved.soft
     edges = components.edges
     scores = (column(one.scores, "score") for one in (hard, soft))
@@ -67,7 +67,7 @@ def fill(
 
 @dataclass(frozen=True)
 class Proofs:
-    """How good the answers of a whole run provably are; loss, ridge and free as in ``SoftSolution``."""
+    """The certificates of a whole run; loss, ridge and free as in ``SoftSolution``."""
 
     hard: HardCertificate
     soft: SoftCertificate
@@ -93,7 +93,7 @@ def finish(
     records: Mapping[str, Any],
     about: Mapping[str, Any],
 ) -> None:
-    """Write what a run holds beside the parts of its tables, which are in the folder already."""
+    """Write the files of a run other than the parts of its tables, which are already in the folder."""
     manifest = {
         **about,
         "n_tokens": n_tokens,
@@ -107,8 +107,8 @@ def finish(
 def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> dict[str, Any]:
     """Components, hard and soft solution of some queries of a run in parts.
 
-    Every part is checked as its constructor does, in the order in which one indexes another. The
-    certificates and the loss are those of the whole run.
+    Every part is checked by its constructor, after the parts that it indexes. The certificates and the loss
+    are those of the whole run.
     """
     n_tokens, proofs = run.manifest["n_tokens"], read_proofs(run.manifest)
     with _named("the parts of edges"):
@@ -148,7 +148,7 @@ def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> dic
 
 
 def read_proofs(manifest: Mapping[str, Any]) -> Proofs:
-    """The proofs that a manifest holds, if each of their numbers is one."""
+    """The certificates in a manifest, if all their values are numbers."""
     certificates: list[Any] = []
     for name, kind in (("hard", HardCertificate), ("soft", SoftCertificate)):
         kinds: dict[str, Any] = {field.name: field.type for field in fields(kind)}
@@ -158,7 +158,7 @@ def read_proofs(manifest: Mapping[str, Any]) -> Proofs:
 
 
 def read_window(manifest: Mapping[str, Any]) -> int | None:
-    """The longest context that a run was learned with, if its manifest says it."""
+    """The longest context that a run was learned with, if its manifest records it."""
     config: Any = manifest.get("config")
     settings = cast("dict[str, Any]", config) if isinstance(config, dict) else {}
     windows: list[Any] = [settings.get(name) for name in ("window", "max_window")]
@@ -168,7 +168,7 @@ def read_window(manifest: Mapping[str, Any]) -> int | None:
 
 @contextmanager
 def _named(files: str) -> Generator[None]:
-    """Say in which file something is wrong."""
+    """Name the file in errors."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -176,9 +176,9 @@ def _named(files: str) -> Generator[None]:
 
 
 def _numbers(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
-    """What the manifest says, if all of it is there, of these types and finite."""
+    """The values in the manifest, if all are present, of these types, and finite."""
     if record.keys() != kinds.keys():
-        raise ValueError(f"manifest.json should give {', '.join(kinds)}")
+        raise ValueError(f"manifest.json needs {', '.join(kinds)}")
     for name, kind in kinds.items():
         value = record[name]
         whole = isinstance(value, int) and not isinstance(value, bool)

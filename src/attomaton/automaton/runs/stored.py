@@ -1,4 +1,4 @@
-"""A run that is open and not read: what is asked of it is read from its parts, query by query."""
+"""A run that is read on demand from its parts, query by query."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -37,15 +37,15 @@ from attomaton.graphs.parts import cut_queries, of_nodes
 from attomaton.graphs.paths import Edges, QueryGraph
 
 SMALL = 8_000_000
-"""Bytes of files up to which a run is read whole when it is opened."""
+"""Maximum size in bytes of a run that is read completely when opened."""
 
 MOST_ROWS = 1 << 22
-"""Nodes that are held at a time while many contexts are answered."""
+"""Maximum number of nodes in memory while predicting many contexts."""
 
 
 @dataclass(frozen=True, eq=False)
 class StoredRun:
-    """A run folder that is open: all but its tables in parts, and what its index says of every token."""
+    """An open run folder: everything but its tables in parts, and its index."""
 
     run: Run
     vocabulary: Vocabulary | None
@@ -60,18 +60,18 @@ class StoredRun:
 
     @property
     def window(self) -> int | None:
-        """The longest context that it was learned with, if it is known."""
+        """The longest context that it was learned with, if known."""
         return storage.read_window(self.run.manifest)
 
     @property
     def is_small(self) -> bool:
-        """Whether it is read whole: it is small, or weights of embeddings join all its queries."""
+        """Whether it is read completely: it is small, or weights of embeddings join all its queries."""
         size = sum(int(entry["bytes"]) for entry in self.run.parts.values())
         return size <= SMALL or bool(self.run.arrays)
 
     @property
     def size(self) -> str:
-        """How much it holds, in words."""
+        """Its sizes in words."""
         n_queries = int((self.counts["components"] > 0).sum())
         return f"{n_queries:,} queries, {int(self._first[-1]):,} components, {self.n_tokens:,} tokens"
 
@@ -82,7 +82,7 @@ class StoredRun:
             return Coverage.from_dict(self.run.records["coverage"])
 
     def know(self, queries: Integers, tokens: Integers) -> Known:
-        """What is known of tokens under queries, both of shape (n_entries,); few nodes are held at a time."""
+        """The knowledge about tokens under queries, both of shape (n_entries,); few nodes are in memory."""
         size = len(queries)
         known = Known(np.zeros(size, bool), np.zeros(size, np.int64), np.zeros(size), np.zeros(size))
         inside = np.flatnonzero((queries >= 0) & (queries < self.n_tokens))
@@ -98,7 +98,7 @@ class StoredRun:
         return known
 
     def graph_of(self, query: int) -> QueryGraph:
-        """The graph of one query; its edges are read when they are gone through."""
+        """The graph of one query; its edges are read on iteration."""
         nodes = self._nodes_of(np.array([query]))
         with self._explained():
             order = self.tables["order"].read(np.array([query]))
@@ -113,7 +113,7 @@ class StoredRun:
         return QueryGraph(first, nodes.token, nodes.component, above, below, lambda: self._edges_of(query))
 
     def outline(self, queries: Integers) -> Outline:
-        """Nodes, order and scores of some queries alone; edges and choices are not read."""
+        """Nodes, order and scores of some queries only; edges and choices are not read."""
         rising = self._rising(queries)
         with self._explained():
             tables = {name: self.tables[name].read(rising) for name in ("nodes", "order")}
@@ -127,13 +127,13 @@ class StoredRun:
         return Outline(components, hard, soft, number)
 
     def blocks(self, queries: Int64, *names: str) -> Iterator[Int64]:
-        """Rising queries, some at a time, that have few rows of these tables together; at least one block."""
+        """Ascending queries in blocks with few rows of these tables; at least one block."""
         weights = sum((self.counts[name][queries] for name in names), np.zeros(len(queries), np.int64))
         for first, stop in pairwise(cut_queries(weights, MOST_ROWS).tolist()):
             yield queries[first:stop]
 
     def scan(self, name: str, queries: Int64) -> Iterator[pa.Table]:
-        """The rows of rising queries of one table, some at a time, components numbered over all queries.
+        """The rows of ascending queries of one table, in pieces, components numbered over all queries.
 
         There is at least one piece, which may be empty.
         """
@@ -146,17 +146,17 @@ class StoredRun:
                     yield layout.number_over_all(name, piece, self._first)
 
     def _check_piece(self, name: str, piece: pa.Table, block: Int64) -> None:
-        """Refuse rows that are of other queries, or of components that they do not have."""
+        """Reject rows of other queries, or of components that the queries do not have."""
         check_table(piece, layout.SCHEMAS[name], f"one of the parts of {name}")
         query = column(piece, "query")
         if not np.isin(query, block).all():
-            raise MismatchedParts(f"the parts of {name} are of other queries than the index says")
+            raise MismatchedParts(f"the queries in the parts of {name} differ from the index")
         numbered = {"nodes": ("component",), "order": ("above", "below")}.get(name, ())
         named = {"nodes": ("token",), "edges": ("winner", "loser"), "choices": ("winner",)}.get(name, ())
         for one in numbered:
             number = column(piece, one)
             if ((number < 0) | (number >= self.counts["components"][query])).any():
-                raise MismatchedParts(f"the parts of {name} have other components than the index says")
+                raise MismatchedParts(f"the components in the parts of {name} differ from the index")
         for one in named:
             check_ids(column(piece, one), self.n_tokens, f"{one} in the parts of {name}")
         if name == "edges":
@@ -166,7 +166,7 @@ class StoredRun:
             check_ids(ragged_column(piece, "tokens")[1], self.n_tokens, "a token of the parts of choices")
 
     def solve(self, queries: Integers) -> dict[str, Any]:
-        """Components, hard and soft solution of some queries alone."""
+        """Components, hard and soft solution of some queries only."""
         rising = self._rising(queries)
         with self._explained():
             tables = {name: table.read(rising) for name, table in self.tables.items()}
@@ -176,7 +176,7 @@ class StoredRun:
         return np.unique(queries[(queries >= 0) & (queries < self.n_tokens)]).astype(np.int64)
 
     def solve_parts(self) -> Iterator[dict[str, Any]]:
-        """Components, hard and soft solution of one part of the queries after the other."""
+        """Components, hard and soft solution of each part of the queries in turn."""
         borders = self.tables["nodes"].borders
         for number, (first, stop) in enumerate(pairwise(borders.tolist())):
             with self._explained():
@@ -185,7 +185,7 @@ class StoredRun:
             yield parts
 
     def solve_all(self) -> dict[str, Any]:
-        """Components, hard and soft solution of all queries, read whole."""
+        """Components, hard and soft solution of all queries, read completely."""
         with self._explained():
             n_parts = len(self.tables["nodes"].files)
             tables: dict[str, pa.Table] = {}
@@ -209,7 +209,7 @@ class StoredRun:
             yield column(table, "winner"), column(table, "loser"), column(table, "support")
 
     def _nodes_of(self, queries: Int64) -> Nodes:
-        """The nodes of some rising queries; those of a single one are kept for the next call."""
+        """The nodes of some ascending queries; those of a single query are cached."""
         if len(queries) != 1:
             return self._read_nodes(queries)
         return self._recent.find(int(queries[0]), lambda: self._read_nodes(queries))
@@ -234,12 +234,12 @@ class StoredRun:
 
 
 def open_run(path: str | Place) -> StoredRun:
-    """Open a run folder: its manifest, index and vocabulary are read, its tables are not."""
+    """Open a run folder: read its manifest, index and vocabulary, but not its tables."""
     run = read_run(path)
     with explained_run(run.place):
         n_tokens = run.manifest["n_tokens"]
         if not isinstance(n_tokens, int) or not 0 <= n_tokens <= MAX_TOKENS:
-            raise MismatchedParts(f"manifest.json gives no whole number up to {MAX_TOKENS:,} as n_tokens")
+            raise MismatchedParts(f"n_tokens in manifest.json is not a whole number up to {MAX_TOKENS:,}")
         vocabulary = read_vocabulary(run.records, n_tokens)
         storage.read_proofs(run.manifest)
         counts = layout.check_index(run.tables[storage.INDEX], n_tokens)
@@ -251,7 +251,7 @@ def _open_tables(run: Run, counts: dict[str, Int64]) -> dict[str, PartedTable]:
     n_tokens = len(counts["nodes"])
     rises = len(borders) > 1 and borders[0] == 0 and borders[-1] == n_tokens
     if not rises or (n_tokens and (np.diff(borders) <= 0).any()):
-        raise MismatchedParts("manifest.json says wrongly where the parts begin")
+        raise MismatchedParts("manifest.json has the wrong starts of the parts")
     place = run.place or Path()
 
     def entries(name: str) -> list[dict[str, Any]]:

@@ -1,1 +1,1 @@
-"""One self-contained HTML page of a run: what was learned, drawn, and a context box that computes."""
+"""One self-contained HTML page of a run: drawings, and a context box that computes predictions."""

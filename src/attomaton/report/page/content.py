@@ -1,4 +1,4 @@
-"""Everything that a page shows, as one JSON record, and which queries it has room for."""
+"""The content of a page as one JSON record, and the choice of the queries that fit."""
 
 import json
 from collections.abc import Mapping
@@ -16,24 +16,24 @@ from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.report.page.packing import FIELDS, Packer, differences
 
 MOST_BYTES = 4_700_000
-"""Room for queries and tokens; with code and text a page stays below 5 MB."""
+"""Bytes for queries and tokens; with code and text a page stays below 5 MB."""
 
 MOST_TOKEN_BYTES = 1_500_000
-"""Vocabularies up to this size are shown whole; of larger ones, the tokens of the queries shown."""
+"""Vocabularies up to this size are included in full; larger ones with the tokens of shown queries."""
 
 ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
-"""Signs that stand only inside the strings of JSON, and what is written for them."""
+"""Characters that occur only inside JSON strings, and their escapes."""
 
 LARGE, MOST_SIZE = 2_000_000, 250_000
-"""Nodes and pairs of the order of a large run; of such a one, of the largest query that is tried."""
+"""Nodes and order pairs that make a run large; in such a run, those of the largest query to try."""
 
 MISSES = 50
-"""Number of queries in a row that do not fit after which no further ones are tried."""
+"""Number of consecutive queries that do not fit, after which the search stops."""
 
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The queries of a page: their places, most samples first, as JSON, and their share of the samples."""
+    """The queries of a page: their indices, most samples first, their JSON, and their share of samples."""
 
     places: Int64
     packed: tuple[str, ...]
@@ -64,16 +64,16 @@ def choose_queries(packer: Packer, *, room: int, most: int | None = None) -> Cho
 
 
 def to_json(record: Any) -> str:
-    r"""A record as short JSON that cannot end the script element it stands in, nor be read as markup."""
+    r"""A record as compact JSON that cannot end its script element or be parsed as markup."""
     text = json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(ESCAPES)
 
 
 def gather(automaton: Automaton, chosen: Chosen, about: Mapping[str, Any]) -> str:
-    """The JSON of a page: the automaton of the chosen queries, and what is known about the run."""
+    """The JSON of a page: the automaton of the chosen queries, and the facts about the run."""
     hidden = np.delete(Packer(automaton).queries, chosen.places)
     vocabulary, coverage = automaton.vocabulary, automaton.coverage.to_dict()
-    numbers = ("query", "size", "tokens")  # the page has the texts already, cut where they are very long
+    numbers = ("query", "size", "tokens")  # the page already has the texts, truncated if very long
     largest = [{name: one[name] for name in numbers} for one in coverage["largest"]]
     record = {
         **about,
@@ -95,25 +95,25 @@ def gather(automaton: Automaton, chosen: Chosen, about: Mapping[str, Any]) -> st
 
 
 LONGEST = 10_000
-"""Characters of a token that can be typed into the page; longer ones are only shown, cut."""
+"""Maximum length of a token that can be typed into the page; longer ones are only shown, truncated."""
 
 
 def measure_tokens(automaton: Automaton) -> int:
-    """Bytes that the whole vocabulary takes in a page, or what is allowed for a part of it."""
+    """The size in bytes of the whole vocabulary in a page, or the limit for a part of it."""
     if automaton.vocabulary is None:
         return 0
     return min(len(to_json(_texts(automaton.vocabulary)).encode()), MOST_TOKEN_BYTES)
 
 
 def _texts(vocabulary: Vocabulary) -> list[str]:
-    """The tokens as the page shows them: very long ones cut, with their length."""
+    """The tokens as the page shows them: very long ones truncated, with their length."""
     return [text if len(text) <= LONGEST else cut_long(text) for text in vocabulary.tokens]
 
 
 def _tokens(automaton: Automaton, chosen: Chosen) -> str:
-    """Ids and texts of the tokens that the page can name: all, if there is room; null without a vocabulary.
+    """Ids and texts of the tokens that the page can name: all, if they fit; null without a vocabulary.
 
-    A token for which there is no room is shown by its id in place of its text.
+    A token that does not fit is shown by its id instead of its text.
     """
     vocabulary = automaton.vocabulary
     if vocabulary is None:

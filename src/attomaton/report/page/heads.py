@@ -1,4 +1,4 @@
-"""A saved audit of heads, as the page shows it: heads of the last step, and means at every step."""
+"""A saved audit of heads for the page: heads of the last step, and means at every step."""
 
 from math import isfinite
 from os import PathLike
@@ -7,21 +7,21 @@ from typing import Any
 from attomaton.heads.audit.saved import NO_EVIDENCE, read_saved
 
 MOST_HEADS = 2_000
-"""Heads that a page shows; of more, the first."""
+"""Maximum number of heads that a page shows: the first ones."""
 
 DIGITS = 4
-"""Digits behind the point."""
+"""Digits after the decimal point."""
 
 LONGEST = 200
-"""Signs of a name."""
+"""Maximum number of characters of a name."""
 
 
 def read_heads(path: str | PathLike[str]) -> dict[str, Any]:
-    """What the page shows of a file that ``attomaton heads --out`` wrote.
+    """The content for the page of a file that ``attomaton heads --out`` wrote.
 
-    ``heads`` has a row for each head: its name, the explained share of every rung (nested), the label's
-    excess and its z, whether the head seeks the label, and what its own mean pattern and its mean output
-    cost, both or neither. ``steps`` has the mean explained shares of every step, if there are several.
+    ``heads`` has one row per head: its name, the explained share of every rung (nested), the label's excess
+    and its z, whether the head seeks the label, and the cost of its own mean pattern and of its mean output,
+    both or neither. ``steps`` has the mean explained shares of every step, if there are several.
     """
     table, about = read_saved(path)
     read: Any = table
@@ -69,7 +69,7 @@ def _mean(values: list[Any]) -> float | None:
 
 
 def _number(value: Any) -> float | None:
-    """A number as JSON can hold it; null where it is not finite."""
+    """A number for JSON; null if it is not finite."""
     return round(float(value), DIGITS) if value is not None and isfinite(value) else None
 
 

@@ -1,4 +1,4 @@
-"""One query's graph and scores as short lists of numbers, from which the page makes the automaton again."""
+"""One query's graph and scores as compact lists of numbers, from which the page rebuilds the automaton."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,22 +26,22 @@ FIELDS = (
     "support",
     "implied",
 )
-"""What stands where in a packed query; the page reads them by these names.
+"""The fields of a packed query, in order; the page reads them by these names.
 
-``tokens`` are the nodes, rising, and every row below is a place among them. ``ties`` lists the rows of each
-component larger than one token; every other node is a component by itself, and components are numbered by
-their smallest token. ``hard_places`` point into ``hard_values``; a soft score is 0 but for ``soft_rows``.
-``heights`` go by component; ``above``, ``below``, ``edges`` and ``support`` are the order, and ``implied``
-its rows that a longer path replaces. Rising lists and the ends of the order are differences to the entry
-before, and in lists of whole numbers ``[value, times]`` stands for a run.
+``tokens`` are the nodes, ascending, and every row below is an index into them. ``ties`` lists the rows of
+each component larger than one token; every other node is a component by itself, and components are numbered
+by their smallest token. ``hard_places`` index ``hard_values``; a soft score is 0 except at ``soft_rows``.
+``heights`` are by component; ``above``, ``below``, ``edges`` and ``support`` are the order, and ``implied``
+its rows that a longer path replaces. Ascending lists and the ends of the order are stored as differences, and
+in lists of whole numbers ``[value, times]`` encodes a run.
 """
 
 SHORTEST_RUN = 4
-"""Runs from this length on are shorter to write as ``[value, times]``."""
+"""Minimum length of a run for which ``[value, times]`` is shorter."""
 
 
 def differences(values: Integers) -> list[int | list[int]]:
-    """Each entry less the one before it, the first less 0: shorter to write where neighbours are close."""
+    """Each entry minus the one before it, the first minus 0: shorter where neighbours are close."""
     return runs(np.diff(values.astype(np.int64), prepend=0))
 
 
@@ -57,15 +57,15 @@ def runs(values: Integers) -> list[int | list[int]]:
 
 
 AHEAD, AHEAD_ROWS = 64, 1 << 20
-"""Queries, and rows of nodes and order, that are read at a time."""
+"""Queries, and rows of nodes and order, read at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class PageGraph:
-    """The graph of one query: nodes by rising token with their components, and the order between these.
+    """The graph of one query: nodes by ascending token with their components, and the order between these.
 
-    ``tokens``, ``component``, ``hard`` and ``soft`` go by node, ``heights`` (the longest chain below) by
-    component, and the others by pair of the order: ``implied`` are pairs that a longer path replaces.
+    ``tokens``, ``component``, ``hard`` and ``soft`` are by node, ``heights`` (the longest chain below) by
+    component, and the others by pair of the order; ``implied`` marks pairs that a longer path replaces.
     """
 
     query: int
@@ -89,7 +89,7 @@ class PageGraph:
 
     @cached_property
     def layers(self) -> list[list[int]]:
-        """The components of each layer, highest first; larger ones and those with more support come first."""
+        """The components of each layer, highest first; within a layer by size, then by support."""
         weight = np.zeros(len(self.members), np.int64)
         np.add.at(weight, self.above, self.support)
         np.add.at(weight, self.below, self.support)
@@ -104,9 +104,9 @@ class Packer:
     Attributes
     ----------
     queries : int32 array, shape (n_queries,)
-        The queries that have a graph, rising.
+        The queries that have a graph, ascending.
     samples, sizes : int64 arrays, shape (n_queries,)
-        The realisable samples of each, and how many nodes and pairs of the order it has.
+        The realisable samples of each, and its number of nodes and pairs of the order.
     """
 
     def __init__(self, automaton: Automaton) -> None:
@@ -121,11 +121,11 @@ class Packer:
 
     @cached_property
     def by_samples(self) -> Int64:
-        """Places of ``queries``, most samples first."""
+        """Indices into ``queries``, most samples first."""
         return np.argsort(-self.samples, kind="stable")
 
     def graph(self, place: int) -> PageGraph:
-        """The graph of the query at this place of ``queries``."""
+        """The graph of the query at this index of ``queries``."""
         outline = self._find(place)
         components = outline.components
         query = int(self.queries[place])
@@ -150,7 +150,7 @@ class Packer:
         )
 
     def pack(self, place: int) -> list[Any]:
-        """The query at this place of ``queries``, as ``FIELDS`` says."""
+        """The query at this index of ``queries``, packed as ``FIELDS``."""
         graph = self.graph(place)
         hard = np.unique(graph.hard)
         soft_rows = np.flatnonzero(graph.soft)
@@ -172,7 +172,7 @@ class Packer:
         ]
 
     def _find(self, place: int) -> Outline:
-        """An outline with the query at this place; of a run on disk it is read with those that follow it."""
+        """An outline with the query at this index; a run on disk is read in blocks of queries."""
         if self._outline is None or place not in self._held:
             rank = int(self._rank[place])
             ahead = self.by_samples[rank : rank + AHEAD]

@@ -1,4 +1,4 @@
-"""What a run folder tells about its training: curves, the predicted ones beside them, and verdicts."""
+"""The training in a run folder: measured curves, predicted curves, and verdicts."""
 
 import json
 from pathlib import Path
@@ -11,15 +11,15 @@ from attomaton.base.errors import CorruptRun, MissingExtra, needing
 from attomaton.claims.verdicts import read_verdicts as read_kept
 
 MOST_POINTS = 300
-"""Points of a curve in the page."""
+"""Number of points of a curve in the page."""
 
 PREDICTED_POINTS = 40
 MOST_TRIALS = 5
-"""Trials up to which the predicted curve is computed."""
+"""Maximum number of trials for which the predicted curve is computed."""
 
 
 def read_training(run: Path) -> dict[str, Any] | None:
-    """Measured and predicted curves of ``run/training``; None if there was no training that ended."""
+    """Measured and predicted curves of ``run/training``; None if no training finished."""
     place = run / TRAINING.name
     if not place.is_dir():
         return None
@@ -42,7 +42,7 @@ def read_training(run: Path) -> dict[str, Any] | None:
 
 
 def read_verdicts(run: Path) -> list[dict[str, Any]]:
-    """The verdicts that ``attomaton verify`` left on this training; empty if it did not run."""
+    """The verdicts that ``attomaton verify`` wrote for this training; empty if it did not run."""
     shown = ("claim", "status", "value", "bound", "reason")
     try:
         return [{name: one[name] for name in shown} for one in read_kept(run)]
@@ -51,7 +51,7 @@ def read_verdicts(run: Path) -> list[dict[str, Any]]:
 
 
 def _predict(run: Path) -> tuple[list[list[float]], str]:
-    """Step, loss and norm that fast-forward predicts, mean over trials; or why there is no prediction."""
+    """Step, loss and norm that fast-forward predicts, mean over trials; or the reason for no prediction."""
     try:
         with needing("a predicted curve"):
             from attomaton.training.checkpoints import read_trace
@@ -66,7 +66,7 @@ def _predict(run: Path) -> tuple[list[list[float]], str]:
 
 
 def why_unpredicted(trace: Any) -> str:
-    """Why the curves of a run are not predicted; nothing if they are."""
+    """The reason why the curves of a run are not predicted; empty if they are."""
     from attomaton.claims.evidence import Evidence, need_log_loss, need_mass_head, need_plain_descent
 
     if trace.n_trials > MOST_TRIALS:
@@ -94,7 +94,7 @@ def _follow(trace: Any) -> list[list[float]]:
 
 
 def follow_trials(trace: Any) -> tuple[list[float], list[Any]]:
-    """Steps at which a curve is drawn, and the trajectory of each trial, computed without training."""
+    """The steps of a curve, and the trajectory of each trial, computed without training."""
     from attomaton.claims.measures import unless_orthonormal
     from attomaton.trajectory.forward import fast_forward
 

@@ -1,4 +1,4 @@
-"""The page as one HTML file: our own style and scripts in it, the data as JSON, nothing from elsewhere."""
+"""The page as one HTML file: styles and scripts inline, the data as JSON, no external resources."""
 
 import hashlib
 from base64 import b64encode
@@ -31,29 +31,29 @@ SCRIPTS = (
     "heads",
     "start",
 )
-"""Scripts of the page, in the order in which they stand in it."""
+"""Scripts of the page, in order."""
 
 
 is_report = begins_with(b'<meta name="generator" content="attomaton">')
-"""Whether a file is such a page, which a new one may replace."""
+"""Marks a file as such a page, which a new one may replace."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """A page that was written.
+    """A written page.
 
     Attributes
     ----------
     path : Path
-        Where.
+        Its path.
     n_bytes : int
         Its size.
     n_shown, n_queries : int
         Queries in the page, and in the run.
     samples_share : float
-        Share of the realisable samples that the queries in the page stand for.
+        Share of the realisable samples covered by the queries in the page.
     n_heads : int
-        Heads of a trained model in the page.
+        Number of heads of a trained model in the page.
 
     Examples
     --------
@@ -90,10 +90,10 @@ def write_report(
     out : str or Path
         The HTML file.
     most_queries : int, optional
-        The largest number of queries to show. None means as many as fit into 5 MB. Those with the most
-        samples come first.
+        The largest number of queries to show, those with the most samples first. None means as many as fit
+        into 5 MB.
     heads : str or Path, optional
-        A Parquet file that ``attomaton heads --out``, ``HeadAudit.save`` or ``HeadCourse.save`` wrote: what
+        A Parquet file from ``attomaton heads --out``, ``HeadAudit.save`` or ``HeadCourse.save``: what
         explains where the heads of a trained model look.
 
     Examples
@@ -131,21 +131,21 @@ def write_report(
 
 
 def _check_shown(about: Mapping[str, Any], folder: Path) -> None:
-    """Refuse what a page cannot hold: numbers that are none, and texts that are no Unicode."""
+    """Reject values that a page cannot show: NaN or infinite numbers, and strings that are not Unicode."""
     try:
         to_json(about).encode()
     except (ValueError, RecursionError) as error:
         raise CorruptRun(
-            f"the manifest, the training or the verdicts of {folder}, or the audit of heads, hold what no "
-            f"page can show ({error}); write the run, or the audit, again"
+            f"the manifest, training or verdicts of {folder}, or the audit of heads, have values that the "
+            f"page cannot show ({error}); write the run, or the audit, again"
         ) from error
 
 
 def render_page(data: str) -> str:
-    """The HTML of a page around its JSON, which :func:`~attomaton.report.page.content.to_json` has made safe.
+    """The HTML of a page around its JSON, made safe by :func:`~attomaton.report.page.content.to_json`.
 
-    The policy allows this very script and style and nothing else, so neither a token nor anything that is
-    added to the file later can run or fetch.
+    The policy allows exactly this script and style, so neither a token nor anything added to the file later
+    can run or fetch.
     """
     script = "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
     script = f'"use strict";\n(() => {{\n{script}\n}})();'

@@ -1,1 +1,1 @@
-"""What deep attention learns first: corpus statistics, and the weights of every layer after a few steps."""
+"""The first steps of deep attention: corpus statistics, and the weights of every layer."""

@@ -1,4 +1,4 @@
-"""``begin``: from a corpus to what every layer of a deep attention model learns first."""
+"""``begin``: from a corpus to the first weights of every layer of a deep attention model."""
 
 from collections.abc import Callable
 from os import PathLike
@@ -20,7 +20,7 @@ from attomaton.theories.beginning.result import Beginning
 from attomaton.theories.beginning.statistics import add_statistics
 
 REST = "<rest>"
-"""What all tokens are called that are not among the most frequent."""
+"""The name of all tokens that are not among the most frequent."""
 
 
 def begin(
@@ -34,23 +34,23 @@ def begin(
 ) -> Beginning:
     """Compute what deep attention learns first from a corpus.
 
-    Every document is cut, from its beginning, into sequences of ``window`` tokens, each predicting its next
-    tokens at all positions; what is left at its end is left out. No sequence crosses the border of a
+    Every document is cut, from its beginning, into sequences of ``window`` tokens, each of which predicts its
+    next tokens at all positions; the remainder at the end is left out. No sequence crosses the border of a
     document.
 
     Parameters
     ----------
     corpus : path, glob, URL, Documents, sequence of token ids or documents, frame, or dataset
-        What :func:`~attomaton.learn` reads, but no samples, which have lost their order.
+        Any source of :func:`~attomaton.learn` except samples, which lack the order of the text.
     most_frequent : int, optional
-        Only so many tokens, the most frequent, keep their names; all others become one token, ``<rest>``.
+        Keep this number of most frequent tokens; all others become one token, ``<rest>``.
     engine : str or Engine
-        As in :func:`~attomaton.learn`; the answer is the same to the last bit.
+        As in :func:`~attomaton.learn`; the results are equal to the last bit.
     work : path, optional
-        A folder of your own for what duckdb and spark write on their way; a call that was cut short is taken
-        up there. By default among the temporary files. Spark on several machines needs one that they share.
+        A folder for the intermediate files of duckdb and spark; an interrupted call resumes there. By default
+        a temporary folder. Spark on several machines needs a shared one.
     progress : bool or callable
-        With True, the name of each stage is printed on stderr as it begins; a callable is called with it.
+        True prints the name of each stage on stderr as it begins; a callable is called with it.
     **options
         ``window`` (32), ``tokenizer`` and ``reading``, as in :func:`~attomaton.learn`.
 
@@ -67,7 +67,7 @@ def begin(
     check_options(options)
     if isinstance(corpus, Samples):
         raise UnsupportedOption(
-            "the corpus is samples, which have lost the order of their texts; give the documents themselves"
+            "the corpus holds samples, which lack the order of their texts; give the documents instead"
         )
     window = whole_number(options.get("window", WINDOW), "window", least=1)
     if most_frequent is not None:
@@ -84,7 +84,7 @@ def begin(
 def find_frequent(
     n_tokens: int, most_frequent: int | None, add_up: AddUp, vocabulary: Vocabulary | None
 ) -> tuple[Frequent | None, Vocabulary | None]:
-    """Which tokens keep their own ids, and the names of all tokens then; None if every token does."""
+    """The tokens that keep their own ids, and the names of all resulting tokens; None if all do."""
     if most_frequent is None or n_tokens <= most_frequent:
         return None, vocabulary
     counted = add_up(CountTokens(n_tokens))["tokens"]

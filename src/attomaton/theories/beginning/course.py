@@ -1,15 +1,15 @@
-"""Beyond the first steps: the weights of a deep model followed by tables of its corpus, without training.
+"""Beyond the first steps: the weights of a deep model from tables of its corpus, without training.
 
 The theorem's forecast is the first order of each weight, with uniform attention and all next tokens equally
 likely. It ends when the decoder has learned bigrams: the residual is then no longer R = Y − 1/V. Here the
-residual of a position t with current token x is followed to the first order around what x alone says,
+residual of a position t with current token x is expanded to first order around the prediction from x alone,
 
     p_t ≈ p_x + (s_t − M̂_x) Ω J̄,    p_x = softmax(W_O[x] + M̂_x Ω),    Ω = (Σ_l V_l) W_O,
 
-with s_t the smoothed context A₀X at t, M̂_x its mean where the current token is x, and J̄ the mean Jacobian of
-the softmax. What a layer reads of earlier ones enters to the second order,
-hᴸ ≈ X + A₀X ΣV + A₀²X Σ_{k<l} V_k V_l. So every gradient is made of tables of pairs of tokens, and of lookups
-in them by pairs of positions. A step costs O(V³ + N T³) for each layer, and one of training O(N T V²).
+with s_t the smoothed context A₀X at t, M̂_x its mean where the current token is x, and J̄ the mean Jacobian
+of the softmax. What a layer reads of earlier layers enters at second order, hᴸ ≈ X + A₀X ΣV + A₀²X Σ_{k<l}
+V_k V_l. So every gradient consists of tables of pairs of tokens, and of lookups in them by pairs of
+positions. A step costs O(V³ + N T³) per layer, a training step O(N T V²).
 """
 
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ from attomaton.base.printing import Block, Grid, Printed
 from attomaton.base.tables import Bool, Float64, Int64, Integers
 
 ROWS = 4_096
-"""Positions whose smoothed contexts are held at once."""
+"""Number of positions whose smoothed contexts are in memory at once."""
 
 
 @dataclass(frozen=True, eq=False)
 class CourseWeights:
-    """The weights that a course has at one step.
+    """The forecast weights at one step.
 
     Attributes
     ----------
@@ -58,16 +58,16 @@ class CourseWeights:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ForecastCourse(Printed):
-    """The weights of every layer as they are forecast, record by record.
+    """The forecast weights of every layer, record by record.
 
     Attributes
     ----------
     steps : int64 array, shape (n_records,)
-        Steps of each record.
+        The step of each record.
     step_size : float
         η.
     weights : tuple of CourseWeights
-        Those of each record.
+        The weights of each record.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def follow_course(
     step_size : float
         η.
     steps, n_layers, every : int
-        How far, L, and the steps between records.
+        The number of steps, L, and the steps between records.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def follow_course(
 
 @dataclass(frozen=True, eq=False)
 class _Corpus:
-    """The sequences, and what is looked up by pairs of their positions; shapes (n, t) and (n, t, t)."""
+    """The sequences, and lookups by pairs of their positions; shapes (n, t) and (n, t, t)."""
 
     tokens: Int64
     labels: Int64
@@ -172,7 +172,7 @@ class _Corpus:
 
     @cached_property
     def behind(self) -> Int64:
-        """How many places a key stands before the query; 0 for later ones, which are not seen."""
+        """The lag of a key before the query; 0 for later ones, which are masked."""
         places = np.arange(self.window)
         return np.maximum(places[:, None] - places, 0)
 
@@ -188,7 +188,7 @@ class _Corpus:
 
     @cached_property
     def tables(self) -> "_Tables":
-        """The tables, some sequences at a time; the spread is the second moment less that of the means."""
+        """The tables, in batches of sequences; the spread is the second moment minus that of the means."""
         size, eye = self.n_tokens, np.eye(self.n_tokens)
         sums = {name: np.zeros((size, size)) for name in ("xy", "1y", "2y", "1x", "2x", "11", "12", "22")}
         some = max(ROWS // self.window, 1)
@@ -222,7 +222,7 @@ class _Corpus:
 
 @dataclass(frozen=True, eq=False)
 class _Tables:
-    """Means over all positions; s = A₀X and s' = A₀²X, and ds, ds' what is left of them by current token.
+    """Means over all positions; s = A₀X and s' = A₀²X, and ds, ds' their deviations by current token.
 
     ``counts`` = XᵀY, ``nexts`` = (sᵀY, s'ᵀY), ``currents`` = (sᵀX, s'ᵀX) and ``spread`` = (dsᵀds, dsᵀds',
     ds'ᵀds').
@@ -235,7 +235,7 @@ class _Tables:
 
     @cached_property
     def shares(self) -> Float64:
-        """How often each token is the current one, shape (n_tokens,)."""
+        """The frequency of each token as the current one, shape (n_tokens,)."""
         return self.counts.sum(axis=1)
 
     @cached_property
@@ -261,10 +261,10 @@ def _lay_out(sequences: Integers, n_tokens: int) -> _Corpus:
 
 @dataclass(frozen=True, eq=False)
 class _Residual:
-    """R = Y − p, to the first order around what the current token says.
+    """R = Y − p, to first order around the prediction from the current token.
 
-    ``probabilities`` are p_x; ``omega`` and ``omega_twice`` what s and s' add to the logits; ``jacobian`` is
-    J̄.
+    ``probabilities`` are p_x; ``omega`` and ``omega_twice`` are the contributions of s and s' to the logits;
+    ``jacobian`` is J̄.
     """
 
     corpus: _Corpus
@@ -275,7 +275,7 @@ class _Residual:
 
     @cached_property
     def moved(self) -> tuple[Float64, Float64]:
-        """How p moves with s and with s'."""
+        """The derivatives of p by s and by s'."""
         return self.omega @ self.jacobian, self.omega_twice @ self.jacobian
 
     def over_tokens(self) -> Float64:
@@ -307,7 +307,7 @@ class _Residual:
 
 
 def _find_slopes(corpus: _Corpus, weights: CourseWeights) -> CourseWeights:
-    """What each weight moves by in a step of size 1: minus the gradient, as far as it is followed."""
+    """The change of each weight in a step of size 1: minus the gradient, to the order followed."""
     values, output = weights.values, weights.output
     before = np.stack([np.zeros_like(output), *accumulate(values[:-1])])
     total = values.sum(axis=0)
@@ -336,7 +336,7 @@ def _find_slopes(corpus: _Corpus, weights: CourseWeights) -> CourseWeights:
 def _find_looks(
     residual: _Residual, weights: CourseWeights, layer: int, before: Float64, after: Float64
 ) -> tuple[Float64, Float64]:
-    """What W and P of a layer move by; ``before`` and ``after`` are the sums of other layers' values."""
+    """The changes of W and P of a layer; ``before`` and ``after`` are the sums of other layers' values."""
     corpus, uniform = residual.corpus, residual.corpus.uniform
     own, table = weights.values[layer], weights.attention[layer]
     read = weights.output.T @ own.T

@@ -1,17 +1,17 @@
-"""The passes over a corpus: what is listed of each piece, for an engine to add up.
+"""The passes over a corpus: the keys and values listed for each piece, which an engine adds up.
 
-What looking at a token is worth: G = Σ_B Φ̄, by next token and token looked at.
+The gain of attending to a token: G = Σ_B Φ̄, by next token and attended token.
 
 With C the counted bigrams (token × next), F the smoothed contexts (next × token), M = NT positions and the
-centring P = I − 𝟙𝟙ᵀ/V: B̄ = C P/M and Φ̄ = P F/M, so G = P Cᵀ C P F/M³. Its columns have mean 0 already,
-so R_i G is G looked up. It is computed a block of columns at a time, from sparse C and F.
+centring P = I − 𝟙𝟙ᵀ/V: B̄ = C P/M and Φ̄ = P F/M, so G = P Cᵀ C P F/M³. Its columns already have mean 0,
+so R_i G is a lookup in G. It is computed in blocks of columns, from sparse C and F.
 
-How documents are cut into the sequences that the theory of the beginning speaks of.
+How documents are cut into the sequences of the theory of the beginning.
 
-A sequence has ``window`` tokens, and at each of its positions the next token is predicted, so it takes
+A sequence has ``window`` tokens, and the next token is predicted at each of its positions, so it takes
 ``window + 1`` tokens of a document. The next sequence begins with the last of them: no token is predicted
-twice. What is left of a document, fewer than ``window + 1`` tokens, is left out, because the mean of the
-theory is over sequences of one length; so is a document that is shorter than that.
+twice. The remainder of a document, fewer than ``window + 1`` tokens, is left out, because the mean of the
+theory is over sequences of one length; so is a document shorter than that.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,10 +31,10 @@ from attomaton.engines.sums import split_numbers
 
 
 def cut_documents(documents: Int64, window: int) -> Int64:
-    """Where each sequence begins.
+    """The start of each sequence.
 
     ``documents`` are their offsets, shape (n_documents + 1,); a sequence has ``window`` tokens, and its next
-    tokens end one further.
+    tokens end one position later.
 
     Examples
     --------
@@ -48,12 +48,12 @@ def cut_documents(documents: Int64, window: int) -> Int64:
 
 @dataclass(frozen=True, eq=False)
 class Frequent:
-    """Which tokens keep an id of their own, and one id for all others.
+    """The tokens that keep their own id, and one id for all others.
 
     Attributes
     ----------
     kept : int64 array, shape (n_kept,)
-        Old ids, the most frequent first; each has its place as new id.
+        Old ids, most frequent first; the index of each is its new id.
     ids : int32 array, shape (n_old,)
         Old id → new id; ``n_kept`` for all others.
 
@@ -69,7 +69,7 @@ class Frequent:
 
     @classmethod
     def among(cls, counts: Int64, n_kept: int) -> "Frequent":
-        """The ``n_kept`` most frequent tokens; of equally frequent ones, those with the smaller id."""
+        """The ``n_kept`` most frequent tokens; the smaller ids in a tie."""
         kept = np.argsort(-counts, kind="stable")[:n_kept]
         ids = np.full(len(counts), len(kept), np.int32)
         ids[kept] = np.arange(len(kept), dtype=np.int32)
@@ -77,12 +77,12 @@ class Frequent:
 
     @property
     def n_tokens(self) -> int:
-        """How many new ids there are, with the one of all others."""
+        """The number of new ids, including the one for all others."""
         return len(self.kept) + 1
 
 
 def context_pairs(window: int, most: int) -> Iterator[tuple[Int64, Int64]]:
-    """The pairs of a position t and a position u ≤ t, both counted from 0: about ``most`` at a time.
+    """The pairs of a position t and a position u ≤ t, both from 0, about ``most`` at a time.
 
     All pairs of one t come together.
     """
@@ -99,7 +99,7 @@ def context_pairs(window: int, most: int) -> Iterator[tuple[Int64, Int64]]:
 
 
 DENSE_TOKENS = 10_000
-"""Vocabularies up to this size have dense tables of pairs; beyond it there are only the pairs that occur."""
+"""Vocabularies up to this size have dense tables of pairs; larger ones only the pairs that occur."""
 
 BLOCK_ENTRIES = 1 << 22
 """Entries of a block of columns: 32 MB for each array of them."""
@@ -112,7 +112,7 @@ _arrow: Any = pa
 class Gain:
     """G at all pairs of a next token and a token, or at those that occur in the corpus.
 
-    ``pairs`` are rising keys ``next · V + token``; None where ``values`` has all V² of them.
+    ``pairs`` are ascending keys ``next · V + token``; None if ``values`` has all V² of them.
     """
 
     pairs: Int64 | None
@@ -135,13 +135,13 @@ class Gain:
 
     @cached_property
     def unit(self) -> float:
-        """A power of two that no |Q_i[t, u]| exceeds; sums are counted in parts of it."""
+        """A power of two that no |Q_i[t, u]| exceeds; sums are counted in units of it."""
         largest = float(np.abs(self.values).max(initial=0.0))
         return float(np.ldexp(1.0, int(np.frexp(largest)[1]) + 1)) if largest else 1.0
 
     @cached_property
     def digest(self) -> str:
-        """Of all of it."""
+        """The digest of the whole gain."""
         return digest_arrays(self.values) if self.pairs is None else digest_arrays(self.pairs, self.values)
 
 
@@ -174,16 +174,16 @@ def find_gain(bigrams: Any, contexts: Any, n_positions: int) -> Gain:
 
 
 PAIRS_AT_ONCE = 1 << 21
-"""Pairs of positions that are listed at once: 16 MB for each array of them."""
+"""Pairs of positions listed at once: 16 MB for each array of them."""
 
 READ = ("documents", "tokens", "labels", "sequences")
-"""What is counted of the reading itself."""
+"""The counts of the reading itself."""
 
 Listed = tuple[str, Int64, Int64, Int64 | None]
 
 
 class PlainPass:
-    """A pass that looks nothing up."""
+    """A pass without lookups."""
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
@@ -197,14 +197,14 @@ class PlainPass:
 
 @dataclass(frozen=True)
 class CountTokens(PlainPass):
-    """How often each token occurs in the corpus."""
+    """The count of each token in the corpus."""
 
     n_tokens: int
     name: str = field(default="tokens", init=False)
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """All that the answer depends on."""
+        """All inputs of the result."""
         return {"n_tokens": self.n_tokens}
 
     @property
@@ -227,12 +227,12 @@ class Cutting:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All that it does, as plain values."""
+        """Its settings as plain values."""
         digest = None if self.frequent is None else digest_arrays(self.frequent.kept)
         return {"window": self.window, "n_tokens": self.n_tokens, "frequent": digest}
 
     def sequences(self, piece: Piece) -> Iterator[Int64]:
-        """The sequences of a piece with their last next token, shape (n, window + 1), some at a time."""
+        """The sequences of a piece with their last next token, shape (n, window + 1), in batches."""
         at_once = max(1, 2 * PAIRS_AT_ONCE // (self.window * (self.window + 1)))
         starts = cut_documents(piece.documents, self.window)
         for first in range(0, len(starts), at_once):
@@ -254,8 +254,8 @@ class Cutting:
 class CountContexts(PlainPass):
     """First pass: bigrams, and next tokens with the tokens of their smoothed context.
 
-    Key ``x · V + y`` of ``bigrams`` counts next tokens y of x; key ``y · V + x`` of ``contexts`` sums up 1/t
-    over the places of x before the t-th position, whose next token is y.
+    Key ``x · V + y`` of ``bigrams`` counts next tokens y of x; key ``y · V + x`` of ``contexts`` sums 1/t
+    over the occurrences of x up to the t-th position, whose next token is y.
     """
 
     cutting: Cutting
@@ -263,7 +263,7 @@ class CountContexts(PlainPass):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """All that the answer depends on."""
+        """All inputs of the result."""
         return self.cutting.settings
 
     @property
@@ -291,7 +291,7 @@ class CountContexts(PlainPass):
 
 @dataclass(frozen=True, eq=False)
 class CountLooks:
-    """Second pass: where the gain of looking pulls attention, by query and key, and by lag.
+    """Second pass: the pull of the gain on attention, by query and key, and by lag.
 
     Key ``q · V + k`` of ``looks`` and key ``m`` of ``lags`` sum up Q_i[t, u], divided by ``gain.unit``.
     """
@@ -302,7 +302,7 @@ class CountLooks:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """All that the answer depends on."""
+        """All inputs of the result."""
         return {**self.cutting.settings, "gain": self.gain.digest}
 
     @property
@@ -330,7 +330,7 @@ class CountLooks:
 
 
 def _pull(gains: Float64, t: Int64) -> Float64:
-    """Q_i of the gains c_i, both as rows of pairs (t, u): each less the mean of its t, divided by t."""
+    """Q_i of the gains c_i, both as rows of pairs (t, u): each minus the mean of its t, divided by t."""
     starts = np.flatnonzero(np.diff(t, prepend=-1))
     means = np.add.reduceat(gains, starts, axis=1) / (t[starts] + 1)
     return (gains - means[:, t - t[0]]) / (t + 1)

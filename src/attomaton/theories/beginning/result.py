@@ -1,4 +1,4 @@
-"""What ``begin`` returns: first looks, lags and weights, with what the theorem promises of them."""
+"""The result of ``begin``: first looks, lags and weights, with the theorem's guarantees."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -39,7 +39,7 @@ _sparse: Any = sparse
 
 
 def unpack(run: Run) -> tuple[Statistics, Vocabulary | None, Skipped]:
-    """Every part checked, in the order in which one indexes another."""
+    """Check every part, each after the parts that it indexes."""
     size = check_size(run.manifest["n_tokens"], MAX_TOKENS, "n_tokens")
     tables = {name: _table(run, name, size) for name in TABLES}
     lags = check_floats(run.arrays["lags"], (None,), "lags")
@@ -55,7 +55,7 @@ def _table(run: Run, name: str, size: int) -> Any:
     check_offsets(offsets, len(columns), f"offsets of {name}")
     check_ids(columns, size, f"a column of {name}")
     if len(offsets) != size + 1 or len(given) != len(columns):
-        raise ValueError(f"{name} has other sizes than it should")
+        raise ValueError(f"the sizes in {name} are inconsistent")
     if name == "counts":
         values: Any = check_int64(given, name)
         check_counts(values, 1, name)
@@ -66,12 +66,12 @@ def _table(run: Run, name: str, size: int) -> Any:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EarlyWeights(Printed):
-    """The forecast weights of every layer after a few steps of gradient descent; all layers are alike.
+    """The forecast weights of every layer after a few steps of gradient descent; equal for all layers.
 
     Attributes
     ----------
     statistics : Statistics
-        Of the corpus.
+        The statistics of the corpus.
     setting : Setting
         Depth, start and step size.
     step : int
@@ -98,7 +98,7 @@ class EarlyWeights(Printed):
 
     @cached_property
     def coefficients(self) -> Coefficients:
-        """What the statistics are multiplied by."""
+        """The factors on the statistics."""
         return Coefficients.at(self.step, self.setting.step_size)
 
     @cached_property
@@ -108,7 +108,7 @@ class EarlyWeights(Printed):
 
     @cached_property
     def positions(self) -> Float64:
-        """P ≈ (3C(s,4) + 2C(s,3)) η⁴ Δ, by lag from 0 on, shape (window,)."""
+        """P ≈ (3C(s,4) + 2C(s,3)) η⁴ Δ, by lag from 0, shape (window,)."""
         return self.coefficients.attention * self.statistics.lags
 
     @cached_property
@@ -123,12 +123,12 @@ class EarlyWeights(Printed):
 
     @cached_property
     def bounds(self) -> TheoremBounds:
-        """How far real weights may be from these, and whether the theorem promises it."""
+        """Bounds on the error of these weights, and whether the theorem guarantees them."""
         return self.setting.bounds_at(self.step)
 
     @property
     def valid_until(self) -> int:
-        """The last step for which the theorem speaks; 0 if it does for none."""
+        """The last step that the theorem covers; 0 if it covers none."""
         return self.setting.valid_until
 
     def to_dict(self) -> dict[str, Float64]:
@@ -152,23 +152,23 @@ LOOKS = pa.schema([("token", pa.int32()), ("gain", pa.float64())])
 ALL_LOOKS = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("gain", pa.float64())])
 LAGS = pa.schema([("lag", pa.int32()), ("gain", pa.float64())])
 FURTHEST = 32
-"""Lags that are printed; ``.lags`` has all."""
+"""Number of lags to print; ``.lags`` has all."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FirstLooks(Tabular):
-    """What a query looks at first: a row of Q̄, the most attractive token first.
+    """The tokens that a query attends to first: a row of Q̄, most attractive token first.
 
     Attributes
     ----------
     query : int
         The query.
     tokens : int64 array, shape (n,)
-        All tokens that stand in a context of this query; for every other token Q̄ is 0.
+        All tokens that occur in a context of this query; for every other token Q̄ is 0.
     gains : float64 array, shape (n,)
-        Q̄ at each, falling: above 0 attention turns to it, below 0 away from it.
+        Q̄ of each, descending: positive if attention turns to it, negative if away from it.
     vocabulary : Vocabulary, optional
-        What names the tokens.
+        The names of the tokens.
 
     Examples
     --------
@@ -200,7 +200,7 @@ class FirstLooks(Tabular):
         return [name_token(self.vocabulary, token) for token in self.tokens[:count].tolist()]
 
     def to_dict(self, shown: int) -> dict[str, Any]:
-        """Its query, and the tokens that it turns to and from, the strongest first, as plain JSON values."""
+        """Its query, and the tokens that it turns to and from, strongest first, as JSON values."""
         shown = whole_number(shown, "shown", least=1)
         n_up, n_down = int((self.gains > 0).sum()), int((self.gains < 0).sum())
         return {
@@ -210,7 +210,7 @@ class FirstLooks(Tabular):
         }
 
     def _tell(self, places: Int64) -> list[dict[str, Any]]:
-        """The names and gains at these places."""
+        """The names and gains at these indices."""
         named = [name_token(self.vocabulary, token) for token in self.tokens[places].tolist()]
         gains: list[float] = self.gains[places].tolist()
         return [{"token": token, "gain": gain} for token, gain in zip(named, gains, strict=True)]
@@ -224,12 +224,12 @@ class FirstLooks(Tabular):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Lags(Tabular):
-    """How far back attention looks first: Δ by lag, from 0 (the query itself) on.
+    """The distances that attention looks back first: Δ by lag, from 0 (the query itself).
 
     Attributes
     ----------
     gains : float64 array, shape (window,)
-        Above 0 attention turns to tokens that far back, below 0 away from them.
+        Positive if attention turns to tokens at this distance, negative if away from them.
 
     Examples
     --------
@@ -253,18 +253,18 @@ class Lags(Tabular):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Beginning(Tabular):
-    """What every layer of a deep, residual, attention-only model learns first from a corpus.
+    """The first thing that every layer of a deep, residual, attention-only model learns from a corpus.
 
     The model: one-hot tokens, L layers ``h ← h + softmax(h W hᵀ + D(P)) h V`` with a causal mask and relative
     positions, logits ``h W_O``; mean cross-entropy over all positions, full-batch gradient descent from zero
-    or from very small weights. In the first steps all layers learn the same, and the corpus says what.
+    or from very small weights. In the first steps all layers learn the same, determined by the corpus.
 
     Attributes
     ----------
     statistics : Statistics
         B̄, Φ̄, Q̄ and Δ.
     vocabulary : Vocabulary, optional
-        What names the tokens.
+        The names of the tokens.
     skipped : Skipped
         Documents that could not be read.
 
@@ -287,7 +287,7 @@ class Beginning(Tabular):
     >>> beginning.weights_at(10, step_size=0.1)
     EarlyWeights(step 10 of size 0.1)
     >>> beginning.valid_until(step_size=0.1), beginning.bounds_at(10, step_size=0.1).reasons
-    (0, ('the vocabulary needs 500 tokens, and here are 3',))
+    (0, ('the vocabulary needs at least 500 tokens, not 3',))
     """
 
     statistics: Statistics
@@ -298,7 +298,7 @@ class Beginning(Tabular):
         return repr(self.statistics).replace("Statistics", "Beginning", 1)
 
     def first_looks(self, query: int | str) -> FirstLooks:
-        """What a query looks at first: its row of Q̄, the most attractive token first."""
+        """The tokens that a query attends to first: its row of Q̄, most attractive token first."""
         number = self._id_of(query)
         table = self.statistics.looks
         start, stop = table.indptr[number], table.indptr[number + 1]
@@ -308,7 +308,7 @@ class Beginning(Tabular):
 
     @cached_property
     def lags(self) -> Lags:
-        """How far back attention looks first: Δ by lag."""
+        """The distances that attention looks back first: Δ by lag."""
         return Lags(self.statistics.lags)
 
     def weights_at(
@@ -326,21 +326,21 @@ class Beginning(Tabular):
     def bounds_at(
         self, step: int, step_size: float, *, n_layers: int = 1, start: str = "zero"
     ) -> TheoremBounds:
-        """How far real weights may be from the forecast, and what the theorem lacks to promise it."""
+        """Bounds on the error of the forecast, and the unmet conditions of the theorem."""
         return self.weights_at(step, step_size, n_layers=n_layers, start=start).bounds
 
     def valid_until(self, step_size: float, *, n_layers: int = 1, start: str = "zero") -> int:
-        """The last step for which the theorem speaks; 0 if it does for none."""
+        """The last step that the theorem covers; 0 if it covers none."""
         return self.weights_at(0, step_size, n_layers=n_layers, start=start).valid_until
 
     @cached_property
     def queries(self) -> Int64:
-        """The queries by falling frequency, shape (n,)."""
+        """The queries by descending frequency, shape (n,)."""
         counts = np.asarray(self.statistics.counts.sum(axis=1)).ravel()
         return np.argsort(-counts, kind="stable")[: int(np.count_nonzero(counts))]
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write statistics and vocabulary to a folder, whole; ``overwrite`` replaces an earlier one."""
+        """Write statistics and vocabulary to a folder, atomically; ``overwrite`` replaces an earlier one."""
         found = self.statistics
         arrays: dict[str, Any] = {"lags": found.lags}
         for name in TABLES:
@@ -357,13 +357,13 @@ class Beginning(Tabular):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Beginning":
-        """Read a folder that :meth:`save` wrote; what was altered does not load."""
+        """Read a folder that :meth:`save` wrote; altered files do not load."""
         return cls(*load_run(path, KIND, unpack))
 
     def to_dict(self, queries: Sequence[int | str] | None = None, *, shown: int = 5) -> dict[str, Any]:
-        """The sizes, the first looks of some queries and all lags as plain JSON values.
+        """The sizes, the first looks of some queries and all lags as JSON values.
 
-        Without ``queries`` the looks of the 8 most frequent ones are told; ``shown`` tokens of each.
+        By default the ``queries`` are the 8 most frequent ones; ``shown`` is the number of tokens of each.
         """
         chosen = self.queries[:SHOWN].tolist() if queries is None else queries
         found = self.statistics
@@ -381,19 +381,17 @@ class Beginning(Tabular):
     def _id_of(self, query: Any) -> int:
         if isinstance(query, str):
             if self.vocabulary is None:
-                raise UnknownToken(f"the corpus has ids and no vocabulary; give the id of {query!r}")
+                raise UnknownToken(f"the corpus has no vocabulary, only ids; give the id of {query!r}")
             number = int(self.vocabulary.lookup([query])[0])
         else:
             number = whole_number(query, "query", least=0)
         known = number < self.statistics.n_tokens
         if not known or self.statistics.counts.indptr[number] == self.statistics.counts.indptr[number + 1]:
-            raise UnknownToken(
-                f"{query!r} is at no position of a sequence, so it looks at nothing; see .queries"
-            )
+            raise UnknownToken(f"{query!r} occurs in no sequence, so it attends to nothing; see .queries")
         return number
 
     def _table(self) -> pa.Table:
-        """Q̄: query, token and gain, a row for each token in a context of each query."""
+        """Q̄: query, token and gain, one row per token in a context of each query."""
         looks = self.statistics.looks.tocoo()
         columns = {
             "query": looks.row.astype(np.int32),
@@ -410,7 +408,7 @@ class Beginning(Tabular):
 
 
 def tell_beginning(beginning: Beginning, queries: Sequence[int | str] | None = None) -> list[Block]:
-    """What ``print`` shows, with the first looks of these queries; by default of the most frequent."""
+    """The printed blocks, with the first looks of these queries; by default the most frequent."""
     found, record = beginning.statistics, beginning.to_dict(queries, shown=3)
     facts = [
         ("sequences", f"{found.n_sequences:,} of {found.window:,} tokens"),
@@ -424,7 +422,7 @@ def tell_beginning(beginning: Beginning, queries: Sequence[int | str] | None = N
     lags = [(lag, f"{gain:.3g}") for lag, gain in enumerate(record["lags"][:FURTHEST])]
     return [
         repr(beginning),
-        Grid("What was read", ["", ""], facts),
+        Grid("Corpus", ["", ""], facts),
         Grid("First looks of each query", ["query", "turns to", "turns from"], looks),
         Grid("How far back attention looks first", LAGS.names, lags),
     ]

@@ -28,25 +28,24 @@ _sparse: Any = sparse
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What the first steps of training see of a corpus.
+    """The statistics of a corpus that determine the first steps of training.
 
-    All matrices are (n_tokens × n_tokens). What is sparse is held so; the centred tables are made when they
-    are asked for, and only for vocabularies of at most 10,000 tokens.
+    All matrices are (n_tokens × n_tokens). Sparse tables stay sparse; the centred tables are computed on
+    demand, and only for vocabularies of at most 10,000 tokens.
 
     Attributes
     ----------
     counts : scipy CSR array
-        How often each token (row) has each next token (column).
+        The count of each next token (column) after each token (row).
     smoothed : scipy CSR array
-        The sum of 1/t over the places of a token (column) in the context of position t, whose next token is
-        the row.
+        The sum of 1/t over the occurrences of a token (column) in the context of position t, whose next token
+        is the row.
     looks : scipy CSR array
-        Q̄: what attention of a query (row) gains first by looking at a key (column).
+        Q̄: the initial gain of a query (row) from attending to a key (column).
     lags : float64 array, shape (window,)
         Δ: the same by lag, from 0 (the query itself) on.
     n_sequences, n_documents, n_read, n_labels : int
-        Sequences that were counted; documents and tokens that were read; tokens with another before them in
-        their document.
+        Counted sequences; documents and tokens read; tokens that have another before them in their document.
 
     Examples
     --------
@@ -93,7 +92,7 @@ class Statistics:
 
     @property
     def left_out(self) -> int:
-        """Labels that no sequence predicts: the rests of documents, and documents that are too short."""
+        """Labels that no sequence predicts: ends of documents, and documents that are too short."""
         return self.n_labels - self.n_positions
 
     @cached_property
@@ -110,7 +109,7 @@ class Statistics:
 
     @cached_property
     def carried(self) -> Float64:
-        """Φ̄ᵀ B̄ᵀ, token read × token written: what the values of every layer learn first."""
+        """Φ̄ᵀ B̄ᵀ, token read × token written: the first term that the values of every layer learn."""
         return (self.counts.astype(np.float64) @ self.contexts).T / self.n_positions
 
     @cached_property
@@ -121,7 +120,7 @@ class Statistics:
     def _dense(self, table: Any) -> Float64:
         if self.n_tokens > DENSE_TOKENS:
             raise UnsupportedOption(
-                f"a table of all pairs of {self.n_tokens:,} tokens is not made; read the sparse .counts, "
+                f"a table of all pairs of {self.n_tokens:,} tokens is too large; read the sparse .counts, "
                 f".smoothed and .looks, or begin with most_frequent={DENSE_TOKENS - 1}"
             )
         return np.asarray(table.toarray(), np.float64)
@@ -133,11 +132,11 @@ def find_statistics(corpus: Any, *, window: int, n_tokens: int | None = None) ->
     Parameters
     ----------
     corpus : Piece, or sequence of sequences of int
-        The documents; see :mod:`attomaton.theories.beginning.passes` for how they are cut.
+        The documents; :mod:`attomaton.theories.beginning.passes` describes how they are cut.
     window : int
         Tokens of a sequence, T.
     n_tokens : int, optional
-        Size of the vocabulary; for a sequence, by default the largest id and one more.
+        Size of the vocabulary; for a sequence, by default the largest id plus one.
 
     Examples
     --------
@@ -163,8 +162,8 @@ def add_statistics(cutting: Cutting, add_up: AddUp, announce: Callable[[str], ob
     n_documents, n_read, n_labels, n_sequences = (read.get(key, 0) for key in range(len(READ)))
     if not n_sequences:
         raise UnreadableSource(
-            f"no document has {cutting.window + 1:,} tokens, which a sequence of window {cutting.window:,} "
-            "and its next tokens take; give a smaller window, or longer documents"
+            f"no document has the {cutting.window + 1:,} tokens that a sequence of window {cutting.window:,} "
+            "and its next tokens need; give a smaller window, or longer documents"
         )
     counts = _matrix(first["bigrams"].keys, first["bigrams"].counts, cutting.n_tokens)
     smoothed = _matrix(first["contexts"].keys, first["contexts"].numbers, cutting.n_tokens)
@@ -182,13 +181,13 @@ def add_statistics(cutting: Cutting, add_up: AddUp, announce: Callable[[str], ob
 
 
 def _matrix(keys: Int64, values: Any, n_tokens: int) -> Any:
-    """Rising keys ``row · n_tokens + column`` and their values as a CSR array."""
+    """Ascending keys ``row · n_tokens + column`` and their values as a CSR array."""
     borders = np.searchsorted(keys, np.arange(n_tokens + 1, dtype=np.int64) * n_tokens)
     return _sparse.csr_array((values, keys % n_tokens, borders), shape=(n_tokens, n_tokens))
 
 
 def define_statistics(sequences: Sequence[Sequence[int]], n_tokens: int) -> dict[str, Float64]:
-    """B̄, Φ̄, Q̄ and Δ by name, of N sequences of T tokens, each given with one token more: its last next token.
+    """B̄, Φ̄, Q̄ and Δ by name, of N sequences of T tokens, each with one more token: its last next token.
 
     With X_i (T × V) the one-hot tokens of sequence i, Y_i their next tokens, R_i = Y_i − 1/V, and uniform
     causal attention A₀[t, u] = 1/t for u ≤ t:

@@ -1,4 +1,4 @@
-"""What the theorem promises of the first steps, and until when.
+"""The theorem's guarantee for the first steps, and its range of validity.
 
 Im, Oh, Fang and Li (ICLR 2026, arXiv 2601.19208), full-batch gradient descent with step size η, s steps,
 sequences of T tokens, V tokens, L layers. In every layer
@@ -19,23 +19,23 @@ from attomaton.base.options import real_number, show, whole_number
 from attomaton.base.printing import Block, Grid, Printed, Signal
 
 SMALLEST_STEP, LARGEST_STEP = 1e-12, 1e6
-"""Step sizes beyond which powers of them are not to be trusted."""
+"""Step sizes beyond which their powers are not reliable."""
 
 SMALLEST_WINDOW, SMALLEST_VOCABULARY = 3, 500
-"""What the theorem of one layer asks of T and V."""
+"""Requirements of the one-layer theorem on T and V."""
 
 EXACTLY = 1 + 1e-12
-"""Steps are whole, and a limit such as 3/(8 · 0.075) is not to lose one by rounding."""
+"""Guard against rounding: a limit such as 3/(8 · 0.075) must not lose a whole step."""
 
 
 @dataclass(frozen=True)
 class Coefficients:
-    """What the statistics are multiplied by after ``step`` steps.
+    """The factors on the statistics after ``step`` steps.
 
     Attributes
     ----------
     output, values, attention : float
-        What B̄, Φ̄ᵀB̄ᵀ, and Q̄ and Δ are multiplied by.
+        The factors on B̄, on Φ̄ᵀB̄ᵀ, and on Q̄ and Δ.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class Coefficients:
 
     @classmethod
     def at(cls, step: int, step_size: float) -> "Coefficients":
-        """After so many steps of this size; the last is Σ_{r<s} r·C(r, 2) η⁴."""
+        """After ``step`` steps of this size; the last is Σ_{r<s} r·C(r, 2) η⁴."""
         return cls(
             step * step_size,
             comb(step, 2) * step_size**2,
@@ -59,7 +59,7 @@ class Coefficients:
 
 @dataclass(frozen=True)
 class Setting:
-    """What the theorem speaks of besides the corpus: the model's depth, its start, and the step size.
+    """The conditions of the theorem besides the corpus: the model's depth, its start, and the step size.
 
     Attributes
     ----------
@@ -89,19 +89,19 @@ class Setting:
 
     @property
     def is_single(self) -> bool:
-        """Whether the theorem of one layer that starts at zero applies, rather than that of any depth."""
+        """Whether the theorem for one layer from zero applies, rather than that for any depth."""
         return self.n_layers == 1 and self.start == "zero"
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What the theorem asks for and does not get, a sentence each; whatever the step."""
+        """The unmet conditions of the theorem, one sentence each, independent of the step."""
         if self.is_single:
             needed = [
                 (self.window, SMALLEST_WINDOW, "sequences need"),
                 (self.n_tokens, SMALLEST_VOCABULARY, "the vocabulary needs"),
             ]
             return tuple(
-                f"{text} {least} tokens, and here are {size:,}"
+                f"{text} at least {least} tokens, not {size:,}"
                 for size, least, text in needed
                 if size < least
             )
@@ -123,11 +123,11 @@ class Setting:
 
     @property
     def valid_until(self) -> int:
-        """The last step for which the theorem speaks; 0 if it does for none."""
+        """The last step that the theorem covers; 0 if it covers none."""
         return 0 if self.missing else floor(self.longest * EXACTLY)
 
     def bounds_at(self, step: int) -> "TheoremBounds":
-        """How far each weight may be from its forecast, in the Frobenius norm."""
+        """Bounds on the error of each forecast weight, in the Frobenius norm."""
         size = step * self.step_size
         values, attention = (4, 6) if self.is_single else (12, 13)
         far = attention * size**5 * self.window
@@ -139,14 +139,14 @@ class Setting:
 
 @dataclass(frozen=True)
 class TheoremBounds(Printed):
-    """How far the weights may be from their forecast (Frobenius norm), and what the theorem lacks.
+    """Bounds on the errors of the forecast (Frobenius norm), and the unmet conditions of the theorem.
 
     Attributes
     ----------
     output, values, attention, positions : float
-        For W_O, V, W and P; those of a layer hold for each layer.
+        The bounds for W_O, V, W and P; those of a layer hold for each layer.
     reasons : tuple of str
-        Why the theorem does not promise them; empty where it does.
+        Why the theorem does not guarantee them; empty if it does.
 
     Examples
     --------
@@ -163,7 +163,7 @@ class TheoremBounds(Printed):
 
     @property
     def hold(self) -> bool:
-        """Whether the theorem promises them."""
+        """Whether the theorem guarantees them."""
         return not self.reasons
 
     def _blocks(self) -> list[Block]:
@@ -171,17 +171,17 @@ class TheoremBounds(Printed):
         if not self.hold:
             sentence = f"The theorem does not promise these bounds: {'; '.join(self.reasons)}."
         rows = [(sign, f"{getattr(self, name):.3g}") for name, sign in WEIGHTS.items()]
-        return [Signal(sentence, good=self.hold), Grid("", ["weights", "at most this far"], rows)]
+        return [Signal(sentence, good=self.hold), Grid("", ["weights", "error at most"], rows)]
 
 
 WEIGHTS = {"attention": "W", "positions": "P", "values": "V", "output": "W_O"}
-"""What the weights are called, and their letters."""
+"""The names of the weights, and their letters."""
 
 
 def check_setting(
     window: int, n_tokens: int, step_size: object, n_layers: object = 1, start: object = "zero"
 ) -> Setting:
-    """The setting, if a user's options make one."""
+    """The setting from a user's options."""
     if start not in ("zero", "small"):
         raise UnsupportedOption(f"start is {show(start)}; give 'zero' or 'small'")
     size = real_number(step_size, "step_size", least=SMALLEST_STEP, most=LARGEST_STEP)

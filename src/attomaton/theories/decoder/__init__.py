@@ -1,1 +1,1 @@
-"""The decoder's own limit: contexts, what follows them, and what gradient descent makes of it."""
+"""The decoder's own limit: contexts, their next tokens, and the result of gradient descent."""

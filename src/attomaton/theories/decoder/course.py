@@ -1,21 +1,21 @@
-"""Where gradient descent is at any step, for one-hot contexts: the course of every context's logits.
+"""Gradient descent at any step, for one-hot contexts: the course of every context's logits.
 
-From W = 0 all tokens that are outside a support keep one logit, and so do those of a support with equal
-counts: a context is a few *levels*, each with its probability p, its number of tokens and its logit. Contexts
+From W = 0 all tokens outside a support keep one logit, and so do those of a support with equal counts: a
+context consists of a few *levels*, each with its probability p, its number of tokens and its logit. Contexts
 with the same levels have the same course, so a corpus has few courses. With q the softmax,
 
     L ← L + f(L),   f = ηπ (p − q),
 
-and after many steps L hardly changes from one to the next. So k of them are taken at once, by
+and after many steps L hardly changes from one to the next. So k steps are taken at once, by
 
     L' − L = f(L) + (k − 1) f(L'),   solved to first order in L' − L,
 
-which is one step itself at k = 1 and stable at any k: its matrix is diagonal plus rank one, so it costs as
-much as a softmax. N steps are N/k of these, for eight values of k, carried on to k = 1 (Richardson); the last
-two of these tell the error, and N is as large as that allows.
+which is the exact step at k = 1 and stable at any k: its matrix is diagonal plus rank one, so it costs as
+much as a softmax. N steps take N/k of these; Richardson extrapolation over eight values of k leads to k = 1.
+The last two orders give the error, and N is as large as that allows.
 
-A level is kept as x = L − ln p less its mean under p, a token outside as its logit less the same mean. Then
-CE − H = ln(1 + Σ p (eˣ − 1 − x) + Σ eˣ outside), with no difference of large numbers at any step.
+A level is stored as x = L − ln p minus its mean under p, a token outside as its logit minus the same mean.
+Then CE − H = ln(1 + Σ p (eˣ − 1 − x) + Σ eˣ outside), with no difference of large numbers at any step.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,22 +32,22 @@ from attomaton.base.tables import Float64, Int64, sum_equal_rows
 from attomaton.theories.decoder.supports import Supports
 
 ORDER = 8
-"""How many sizes of a jump are taken to find where single steps lead."""
+"""Number of jump sizes for the extrapolation to single steps."""
 
 WITHIN = 3e-7
-"""How far the last two of their orders may be apart in a logit."""
+"""Maximum difference in a logit between the last two orders."""
 
 SLIGHT = 1e-16
-"""CE − H of a context below which its digits are not kept."""
+"""CE − H of a context below which its digits are dropped."""
 
 PART = 4096
 """Levels that move together, so that they stay in the processor's cache."""
 
 PATIENCE = 100_000
-"""Steps that are taken one by one, at most, until jumps hold."""
+"""Maximum number of single steps until jumps are accurate."""
 
 EDGE = 4.0
-"""η π_j from which on gradient descent leaves the flow: the curvature is ½ at most, and 2/½ is 4."""
+"""η π_j at which gradient descent becomes unstable: the curvature is at most ½, and 2/½ is 4."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,15 +57,15 @@ class Levels:
     Attributes
     ----------
     offsets : int64 array, shape (n_courses + 1,)
-        Where the levels of each course begin; the last of each is that of all tokens outside the support.
+        Start of the levels of each course; the last is that of all tokens outside the support.
     probabilities : float64 array, shape (n_levels,)
         p of each token of the level.
     tokens : float64 array, shape (n_levels,)
-        How many tokens it has.
+        The number of its tokens.
     shares : float64 array, shape (n_courses,)
         π of one context of the course.
     contexts : int64 array, shape (n_courses,)
-        How many contexts go this way.
+        The number of contexts with this course.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def find_levels(supports: Supports) -> Levels:
     table, offsets, _ = _list(supports, slice(None))
     once = np.ones(len(offsets) - 1, np.int64)
     if table.max(initial=0) > np.iinfo(np.int32).max:
-        return _complete(table, offsets, once, supports)  # each by itself
+        return _complete(table, offsets, once, supports)  # each separately
     words = table.astype(np.int32).ravel()
     offsets, words, contexts = sum_equal_rows(2 * offsets, words, once)
     return _complete(words.reshape(-1, 2).astype(np.int64), offsets // 2, contexts, supports)
@@ -115,7 +115,7 @@ def _list(supports: Supports, pairs: slice) -> tuple[Int64, Int64, Int64]:
 
 
 def _complete(inside: Int64, offsets: Int64, contexts: Int64, supports: Supports) -> Levels:
-    """The levels with that of the tokens outside behind those of each support."""
+    """The levels of each support, followed by that of the tokens outside."""
     starts = offsets[:-1]
     totals = np.add.reduceat(inside[:, 0] * inside[:, 1], starts)
     outside = supports.n_tokens - np.add.reduceat(inside[:, 1], starts)
@@ -143,7 +143,7 @@ class Moment:
     step : int
         t.
     levels : Levels
-        What moves.
+        The levels.
     state : float64 array, shape (n_levels,)
         x of each level.
 
@@ -175,15 +175,15 @@ class Moment:
 
 
 def follow(levels: Levels, steps: Sequence[int], step_size: float, *, exact: int = 0) -> Iterator[Moment]:
-    """The courses at these rising steps of gradient descent; the first ``exact`` are taken one by one.
+    """The courses at these ascending steps of gradient descent; the first ``exact`` are taken one by one.
 
-    Raises ``UnsupportedOption`` at the edge of stability, and so near to it that jumps do not hold.
+    Raises ``UnsupportedOption`` at the edge of stability, and close to it where jumps are inaccurate.
     """
     largest = step_size * float(levels.shares.max())
     if largest >= EDGE:
         raise UnsupportedOption(
             f"step_size is {step_size:g}, and {step_size:g} times the share of the most frequent context is "
-            f"{largest:.3g}; from {EDGE:g} on gradient descent is unstable: give at most "
+            f"{largest:.3g}; at {EDGE:g} or above, gradient descent is unstable: give at most "
             f"{EDGE * step_size / largest:.3g}"
         )
     parts = [_Mover(part, step_size).follow(steps, exact) for part in _cut(levels)]
@@ -192,7 +192,7 @@ def follow(levels: Levels, steps: Sequence[int], step_size: float, *, exact: int
 
 
 def _cut(levels: Levels) -> Iterator[Levels]:
-    """The courses in parts of about :data:`PART` levels, each of which finds jumps of its own."""
+    """The courses in parts of about :data:`PART` levels, each with its own jumps."""
     offsets = levels.offsets
     borders = np.searchsorted(offsets, np.arange(0, int(offsets[-1]), PART)).tolist()
     for first, last in pairwise(sorted({*borders, len(levels.shares)})):
@@ -231,9 +231,8 @@ class _Mover:
                         continue
                     if now > max(exact, PATIENCE):
                         raise UnsupportedOption(
-                            f"after {now:,} steps of size {self._step_size:g} logits still swing back and "
-                            "forth, as they do where gradient descent is nearly unstable; give a smaller "
-                            "step_size"
+                            f"after {now:,} steps of size {self._step_size:g} logits still oscillate, as "
+                            "they do where gradient descent is nearly unstable; give a smaller step_size"
                         )
                 length = 2.0 * ORDER
                 for _ in range(min(max(ORDER, now // 8), step - now)):
@@ -241,12 +240,12 @@ class _Mover:
             yield state
 
     def find_slack(self, state: Float64) -> Float64:
-        """Σ p eˣ inside and Σ eˣ outside, less 1, of each course, shape (n_courses,)."""
+        """Σ p eˣ inside plus Σ eˣ outside, minus 1, of each course, shape (n_courses,)."""
         inside = np.bincount(self._row, self._law * (np.expm1(state) - state))
         return np.maximum(inside, 0.0) + self._tokens[self._last] * np.exp(state[self._last])
 
     def jump(self, state: Float64, n_steps: float) -> Float64:
-        """So many steps by one implicit one; a single step is that of gradient descent."""
+        """``n_steps`` steps by one implicit step; a single one is gradient descent itself."""
         lower = -np.log1p(self.find_slack(state))
         pull = -self._probabilities * np.expm1(state + lower[self._row])
         softmax = self._probabilities - pull
@@ -259,7 +258,7 @@ class _Mover:
         return self._centre(state + damped * (right + stiff * common[self._row]))
 
     def leap(self, state: Float64, n_steps: int) -> tuple[Float64, float]:
-        """So many steps, and how far the answer may be off; infinite where too many of them overflow."""
+        """``n_steps`` steps, and a bound on the error; infinite where too many steps overflow."""
         with np.errstate(over="ignore", invalid="ignore"):
             ahead, off = self._extrapolate(state, n_steps)
             squares = np.bincount(self._row, self._law * off**2)
@@ -268,7 +267,7 @@ class _Mover:
         return ahead, float(np.nan_to_num(apart, nan=np.inf).max())
 
     def _extrapolate(self, state: Float64, n_steps: int) -> tuple[Float64, Float64]:
-        """So many steps by jumps of ever fewer, carried on to jumps of one, and what the last order adds."""
+        """``n_steps`` steps by shrinking jumps, extrapolated to single steps, and the last order's change."""
         orders: list[Float64] = []
         for parts in range(1, ORDER + 1):
             ahead = state
@@ -282,7 +281,7 @@ class _Mover:
         return self._centre(orders[-1]), orders[-1] - orders[-2]
 
     def _centre(self, state: Float64) -> Float64:
-        """The state less its mean under p, twice, so that not even a rounding of it is left."""
+        """The state minus its mean under p, twice, so that no rounding of it remains."""
         for _ in range(2):
             state = state - np.bincount(self._row, self._law * state)[self._row]
         return state
@@ -297,7 +296,7 @@ def direct_column(supports: Supports, number: int) -> Float64:
 
 
 def find_finite(supports: Supports) -> Float64:
-    """W* at each pair: ln p_jz less its mean over the support, shape (n_pairs,); outside it is 0."""
+    """W* at each pair: ln p_jz minus its mean over the support, shape (n_pairs,); outside it is 0."""
     return centre(supports.row, np.log(supports.probabilities))
 
 
@@ -341,7 +340,7 @@ class StoppedDecoder:
     Attributes
     ----------
     supports : Supports
-        What follows each context.
+        The next tokens of each context.
     moment : Moment
         The levels at that step.
     level : int64 array, shape (n_pairs,)
@@ -372,7 +371,7 @@ class StoppedDecoder:
 
     @property
     def loss(self) -> float:
-        """The mean cross-entropy, in nats by position."""
+        """The mean cross-entropy, in nats per position."""
         return self.supports.entropy + self.moment.excess
 
     @property
@@ -387,13 +386,13 @@ class StoppedDecoder:
 
     @property
     def weights(self) -> Float64:
-        """W, a column for each context, shape (n_tokens, n_contexts)."""
+        """W, one column per context, shape (n_tokens, n_contexts)."""
         table = np.repeat(self.outside[None], self.supports.n_tokens, axis=0)
         table[self.supports.tokens, self.supports.row] = self.inside
         return table
 
     def column(self, number: int) -> Float64:
-        """The logits of one context, by its number, shape (n_tokens,)."""
+        """The logits of one context, by its index, shape (n_tokens,)."""
         pairs = self.supports.pairs_of(number)
         logits = np.full(self.supports.n_tokens, self.outside[number])
         logits[self.supports.tokens[pairs]] = self.moment.logits[self.level[pairs]]
@@ -432,14 +431,14 @@ class StoppedDecoder:
 
 
 def follow_decoder(supports: Supports, steps: Sequence[int], step_size: float) -> Iterator[StoppedDecoder]:
-    """All contexts after each of these rising steps."""
+    """All contexts after each of these ascending steps."""
     levels, level = list_levels(supports)
     for moment in follow(levels, steps, step_size):
         yield StoppedDecoder(supports, moment, level, step_size)
 
 
 def logits_of(supports: Supports, number: int, step: int, step_size: float) -> Float64:
-    """The logits of one context after so many steps, without the others, shape (n_tokens,)."""
+    """The logits of one context after ``step`` steps, computed alone, shape (n_tokens,)."""
     levels, level = list_levels(supports, number)
     (moment,) = follow(levels, [step], step_size)
     logits = np.full(supports.n_tokens, moment.logits[-1])

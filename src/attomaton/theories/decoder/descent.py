@@ -1,4 +1,4 @@
-"""Gradient descent of a softmax decoder, as it is: every step is taken, nothing is foretold."""
+"""Gradient descent of a softmax decoder, by definition: every step is taken, nothing is predicted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ class DecoderTrace:
     Attributes
     ----------
     supports : Supports
-        What it was trained on.
+        The training contexts and their next tokens.
     features : float64 array, shape (n_contexts, dim), optional
         h_j of each context; None means one-hot.
     step_size : float
         η.
     steps : tuple of int
-        The rising steps that were recorded.
+        The recorded steps, ascending.
     weights : float64 array, shape (n_steps, n_tokens, dim)
         W at each of them; dim is the number of contexts if they are one-hot.
     excesses : float64 array, shape (n_steps,)
@@ -66,13 +66,13 @@ def train_decoder(
     Parameters
     ----------
     supports : Supports
-        What follows each context.
+        The next tokens of each context.
     steps : sequence of int
-        Rising steps at which to record; the last is the length of the run.
+        The steps to record, ascending; the last is the length of the run.
     step_size : float
         η.
     features : float array, shape (n_contexts, dim), optional
-        h_j of each context; one-hot if not given.
+        h_j of each context; one-hot by default.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def train_decoder(
     """
     records = tuple(whole_number(step, "a step", least=0) for step in steps)
     if not records or list(records) != sorted(set(records)):
-        raise UnsupportedOption("the steps at which to record do not rise; give at least one, sorted")
+        raise UnsupportedOption("the steps to record do not increase; give at least one, in ascending order")
     step_size = real_number(step_size, "step_size", above=0)
     table = None if features is None else check_features(features, len(supports))
     law = law_of(supports)
@@ -100,17 +100,17 @@ def train_decoder(
 
 
 def check_features(features: object, n_rows: int, what: str = "contexts") -> Float64:
-    """Features as a table of finite numbers with a row for each context, or whatever there are."""
+    """Check that features are a table of finite numbers with one row per context or label."""
     table = np.asarray(features)
     if table.ndim != 2 or table.dtype.kind not in "fiu" or not table.shape[1]:
-        raise UnsupportedOption("features is no table of numbers; give an array with a row for each")
+        raise UnsupportedOption("features is not a table of numbers; give an array with one row each")
     if len(table) != n_rows:
         raise MismatchedParts(
-            f"features has {len(table):,} rows, and there are {n_rows:,} {what}; give a row for each"
+            f"features has {len(table):,} rows, but there are {n_rows:,} {what}; give one row each"
         )
     table = table.astype(np.float64)
     if not np.isfinite(table).all():
-        raise UnsupportedOption("features holds numbers that are not finite; give finite ones")
+        raise UnsupportedOption("features has values that are not finite; give finite ones")
     return table
 
 

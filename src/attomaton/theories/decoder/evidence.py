@@ -1,4 +1,4 @@
-"""What is measured of a decoder in training, against where its limit says that it goes."""
+"""Measurements of a decoder in training, compared with its predicted limit."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,7 +36,7 @@ class DecoderEvidence:
 
     @cached_property
     def above(self) -> Float64:
-        """CE less its limit at each record, shape (n_steps,)."""
+        """CE minus its limit at each record, shape (n_steps,)."""
         more = 0.0 if self.limit is None else self.limit.loss - self.limit.entropy
         return self.trace.excesses - more
 
@@ -54,7 +54,7 @@ class DecoderEvidence:
 
     @property
     def change(self) -> float:
-        """By what share the rate changed since :attr:`earlier`; where W^mm is 0, by what the loss did.
+        """The relative change of the rate since :attr:`earlier`; where W^mm is 0, that of the loss.
 
         Infinite if there is no such record.
         """
@@ -67,7 +67,7 @@ class DecoderEvidence:
 
     @property
     def has_ties(self) -> bool:
-        """Whether some support has two tokens, or one that cannot be told from it."""
+        """Whether some support has two tokens, or one that is inseparable from it."""
         merged = self.trace.supports.sizes if self.limit is None else self.limit.solved.merged.sum(axis=1)
         return bool((merged > 1).any())
 
@@ -79,7 +79,7 @@ class DecoderEvidence:
         return records[-1] if records else None
 
     def cosine_since(self, record: int) -> float:
-        """The cosine of W^mm and what W grew by from a record to the last."""
+        """The cosine of W^mm and the change of W from a record to the last."""
         grown, direction = self.trace.weights[-1] - self.trace.weights[record], self.direction
         return float((grown * direction).sum() / np.linalg.norm(grown) / np.linalg.norm(direction))
 
@@ -98,7 +98,7 @@ class DecoderEvidence:
         return float(np.abs(np.where(merged, centred, 0.0)).max())
 
     def miss_logits(self) -> Float64:
-        """The largest error of a foretold logit of one-hot contexts at each record, shape (n_steps,)."""
+        """The largest error of a predicted logit of one-hot contexts at each record, shape (n_steps,)."""
         trace = self.trace
         stopped = follow_decoder(trace.supports, trace.steps, trace.step_size)
         return np.array(

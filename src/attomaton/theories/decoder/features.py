@@ -1,10 +1,10 @@
-"""What ``learn_decoder`` returns for contexts with given features: the limit with its proofs.
+"""The result of ``learn_decoder`` for contexts with given features: the limit with its proofs.
 
 Contexts with given features: the NTP-SVM and the finite part through the solvers of attention.
 
 Contexts are queries, and supports are components above all other tokens. Tokens and contexts are the rows of
-one table of embeddings, tokens with the unit vectors of R^V and contexts with their features in R^d beside
-it, so that the block (tokens, contexts) of the solvers' W is the decoder's.
+one table of embeddings, tokens with the unit vectors of R^V and contexts with their features in an additional
+R^d, so that the block (tokens, contexts) of the solvers' W is the decoder's.
 
 Whether one W has the log-odds of every support at once, proved either way.
 
@@ -39,13 +39,13 @@ from attomaton.theories.decoder.supports import Supports
 from attomaton.theories.decoder.telling import DecoderExplanation
 
 EXACT = 1e-8
-"""How far log-odds may miss, relative to the largest, and still be met."""
+"""Tolerance for meeting log-odds, relative to the largest."""
 
 BALANCED = 1e-9
-"""How small a sum counts as zero, relative to the sum of the norms."""
+"""A sum counts as zero below this, relative to the sum of the norms."""
 
 ROUNDING = 1e-13
-"""Weights of equations below this, relative to the largest, are rounding and no part of a contradiction."""
+"""Weights of equations below this, relative to the largest, are rounding and not part of a contradiction."""
 
 NEGLIGIBLE = 1e-10
 """Singular values smaller than this, relative to the largest, count as zero."""
@@ -60,13 +60,13 @@ class Compatibility:
     one, other : int64 arrays, shape (n_ties,)
         The pairs z and z' of each equation: neighbours in a support.
     weights : float64 array, shape (n_tokens, dim)
-        The W that misses the log-odds least.
+        The W closest to the log-odds.
     miss : float
         The largest |(e_z − e_z')ᵀ W h_j − ln(p_jz/p_jz')|, relative to the largest of these logarithms, or 1.
     contradiction : float64 array, shape (n_ties,)
         c, with Σ |c| = 1; all 0 if the log-odds are met.
     balance : float
-        ‖Σ c (e_z − e_z')h_jᵀ‖ relative to Σ ‖c (e_z − e_z')h_jᵀ‖: 0 but for rounding.
+        ‖Σ c (e_z − e_z')h_jᵀ‖ relative to Σ ‖c (e_z − e_z')h_jᵀ‖: 0 up to rounding.
     conflict : float
         Σ c ln(p_jz/p_jz'), which every W would have to make 0.
 
@@ -92,28 +92,28 @@ class Compatibility:
 
     @property
     def met(self) -> bool:
-        """Whether the W that is given proves that the log-odds can be met."""
+        """Whether ``weights`` proves that the log-odds can be met."""
         return self.miss <= EXACT
 
     @property
     def decided(self) -> bool:
-        """Whether the proof holds, of either answer."""
+        """Whether the proof of either answer holds."""
         return self.met or (self.balance <= BALANCED and self.conflict > 1e3 * BALANCED)
 
     @property
     def compatible(self) -> bool:
-        """Whether one W has all log-odds; raises ``UncertifiedSolution`` where that is not proved."""
+        """Whether one W has all log-odds; raises ``UncertifiedSolution`` if that is not proved."""
         if not self.decided:
             raise UncertifiedSolution(
-                f"the features are too nearly dependent to tell whether the log-odds can be met: they miss "
-                f"by {self.miss:.1e}, and the contradiction is balanced to {self.balance:.1e} only"
+                f"the features are too nearly dependent to decide whether the log-odds can be met: they miss "
+                f"by {self.miss:.1e}, and the contradiction is balanced only to {self.balance:.1e}"
             )
         return self.met
 
 
 def find_compatibility(supports: Supports, features: Float64) -> Compatibility:
-    """Find the W with the log-odds of every support, or why there is none."""
-    one = np.flatnonzero(np.diff(supports.row) == 0)  # tokens that follow each other inside a support
+    """Find the W with the log-odds of every support, or a proof that there is none."""
+    one = np.flatnonzero(np.diff(supports.row) == 0)  # adjacent tokens of a support
     other = one + 1
     log_odds = np.log(supports.probabilities[one] / supports.probabilities[other])
     contexts = supports.row[one]
@@ -137,7 +137,7 @@ def find_compatibility(supports: Supports, features: Float64) -> Compatibility:
 
 
 def _contradict(missed: Float64, flat: Float64, log_odds: Float64) -> tuple[Float64, float, float]:
-    """What is missed is a combination of the equations whose left sides cancel."""
+    """The residual as a combination of the equations whose left sides cancel."""
     missed = missed - flat @ np.asarray(np.linalg.lstsq(flat, missed, rcond=NEGLIGIBLE)[0], np.float64)
     missed = np.where(np.abs(missed) > ROUNDING * np.abs(missed).max(), missed, 0.0)
     weights = missed / np.abs(missed).sum()
@@ -154,7 +154,7 @@ class SolvedDecoder:
     Attributes
     ----------
     separation : Separation
-        Which tokens each context can tell from its support, with the Farkas weights of what it cannot.
+        The tokens that each context separates from its support, with Farkas weights for the others.
     hard : HardSolution
         W^mm inside its block (tokens, contexts), for features divided by ``scale``.
     soft : SoftSolution
@@ -162,9 +162,9 @@ class SolvedDecoder:
     scale : float
         The typical length of a feature row, as a power of two: solvers work best at lengths of about 1.
     merged : bool array, shape (n_contexts, n_tokens)
-        The supports, with the tokens that cannot be told from them.
+        The supports, with the tokens that are inseparable from them.
     scores : float64 array, shape (n_contexts, n_tokens)
-        The finite scores that ``soft`` gives the tokens after each context, whatever the scale.
+        The finite scores of ``soft`` for the tokens after each context, independent of the scale.
 
     Examples
     --------
@@ -200,7 +200,7 @@ def solve_supports(supports: Supports, features: Float64) -> SolvedDecoder:
 
 
 def list_edges(supports: Supports) -> EdgeTable:
-    """Contexts as queries V + j: a circle through each support, and from one of it to every other token."""
+    """Contexts as queries V + j: a cycle through each support, and edges from it to every other token."""
     size, first = supports.n_tokens, supports.tokens[supports.offsets[:-1]]
     after = np.arange(len(supports.tokens)) + 1
     after[supports.offsets[1:] - 1] = supports.offsets[:-1]
@@ -223,7 +223,7 @@ def list_edges(supports: Supports) -> EdgeTable:
 
 
 def list_choices(supports: Supports, merged: Bool) -> ChoiceTable:
-    """Every next token as chosen from the support of its context, with what cannot be told from it."""
+    """Every next token as a choice from the support of its context and the tokens inseparable from it."""
     sizes = merged.sum(axis=1)
     kept = sizes[supports.row] > 1
     context = supports.row[kept]
@@ -261,24 +261,24 @@ def _merge(components: Components, supports: Supports) -> Bool:
 
 
 ROUNDED = 1e-14
-"""How much of features may be left beside a combination of rows that they count as, relative to them."""
+"""Tolerance, relative to the features, for writing them as a combination of rows."""
 
 MOST_PAIRS = 100_000
-"""Pairs of a context and a token that are solved with given features; 40,000 take 23 s and 0.9 GB."""
+"""Maximum number of pairs (context, token) with given features; 40,000 take 23 s and 0.9 GB."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EmbeddedLimit(Printed):
-    """Where gradient descent takes softmax(W h) for contexts with given features h, from W = 0.
+    """The limit of softmax(W h) for contexts with given features h, under gradient descent from W = 0.
 
-    Where the features separate every support from the rest, and have its log-odds, the loss falls to the
-    entropy. Where they do not, the tokens that cannot be told from a support count as part of it, the finite
-    part is the best that the features allow, and the loss ends above the entropy.
+    If the features separate every support from the rest, and can meet its log-odds, the loss falls to the
+    entropy. Otherwise tokens that are inseparable from a support count as part of it, the finite part is the
+    best that the features allow, and the loss converges to a value above the entropy.
 
     Attributes
     ----------
     supports : Supports
-        What follows each context.
+        The next tokens of each context.
     features : float64 array, shape (n_contexts, dim)
         h_j.
     solved : SolvedDecoder
@@ -286,7 +286,7 @@ class EmbeddedLimit(Printed):
     compatibility : Compatibility
         Whether one W has all log-odds, proved either way.
     vocabulary : Vocabulary, optional
-        What names the tokens.
+        The names of the tokens.
 
     Examples
     --------
@@ -358,17 +358,17 @@ class EmbeddedLimit(Printed):
 
     @property
     def finite(self) -> Float64:
-        """W*, shape (n_tokens, dim): where the part of W ends that tells tied tokens apart."""
+        """W*, shape (n_tokens, dim): the limit of the part of W that distinguishes tied tokens."""
         return self._block(self.solved.soft.weights)
 
     @property
     def entropy(self) -> float:
-        """H, in nats by position."""
+        """H, in nats per position."""
         return self.supports.entropy
 
     @property
     def loss(self) -> float:
-        """Where the loss ends; H if separable and compatible, and above it otherwise."""
+        """The limit of the loss; H if separable and compatible, above H otherwise."""
         return self.solved.soft.loss / self.supports.n_positions
 
     @property
@@ -379,10 +379,10 @@ class EmbeddedLimit(Printed):
     def predict_proba(self, features: Any) -> Float64:
         """The probabilities of all next tokens in the limit, shape (n_tokens,).
 
-        After a context of the corpus, its support and what cannot be told from it share the limit, by the
-        finite scores of the solution itself. Elsewhere the token whose growing score is the largest has it
-        alone. Raises ``UncertifiedSolution`` where the largest ones are nearer to each other than W^mm is
-        proved, unless the contexts of the corpus prove that they are equal and what tells them apart.
+        After a context of the corpus, its support and the tokens inseparable from it share the limit, by the
+        finite scores of the solution itself. Elsewhere the token with the largest growing score has
+        probability 1. Raises ``UncertifiedSolution`` where the largest scores are closer than the error of
+        W^mm, unless the contexts of the corpus prove that they are equal and determine their finite scores.
         """
         given = check_floats(np.asarray(features, np.float64), (self.features.shape[1],), "features")
         same = np.flatnonzero((self.features == given).all(axis=1))
@@ -397,29 +397,29 @@ class EmbeddedLimit(Printed):
     def _extend(self, given: Float64) -> tuple[Bool, Float64]:
         """The tokens that share the limit for features that no context has, and their finite scores.
 
-        (e_z − e_z')hᵀ is a combination of ties where h is one of contexts that both z and z' belong to: there
-        W^mm gives both the same, and the scores of these contexts combine likewise.
+        (e_z − e_z')hᵀ is a combination of ties if h is a combination of contexts that contain both z and z':
+        W^mm then gives both the same score, and the finite scores of these contexts combine likewise.
         """
         growing = self.direction @ given
         members = ~(growing < growing.max() - self._error * float(np.linalg.norm(given)))
         law = law_of(self.supports)[:, members]
-        if (law == law[:, :1]).all():  # one token, or tokens that no context tells apart
+        if (law == law[:, :1]).all():  # one token, or tokens that no context distinguishes
             return members, np.zeros(len(members))
         rows = self.solved.merged[:, members].all(axis=1)
         parts = np.linalg.lstsq(self.features[rows].T, given, rcond=None)[0]
         _, singular, axes = np.linalg.svd(self.features, full_matrices=False)
-        left = axes[singular > 0] @ (given - parts @ self.features[rows])  # beside all rows W h is 0
+        left = axes[singular > 0] @ (given - parts @ self.features[rows])  # outside the rows' span W h is 0
         if np.linalg.norm(left) > ROUNDED * np.linalg.norm(given):
             raise UncertifiedSolution(
                 f"{int(members.sum()):,} tokens have the largest growing score for these features, or are "
-                f"nearer to it than W^mm is proved ({self._error:.1e} times the features' length), and no "
-                "contexts of the corpus tell how they share the limit; give features farther from a border"
+                f"closer to it than the error of W^mm ({self._error:.1e} times the features' length), and "
+                "no context of the corpus determines their shares; give features farther from a border"
             )
         return members, parts @ self.solved.scores[rows]
 
     @property
     def _error(self) -> float:
-        """How far differences of growing scores may be off, for features of length 1."""
+        """Error bound for differences of growing scores, for features of length 1."""
         bounds = self.solved.hard.certificate
         rounding = len(self.features[0]) * np.finfo(np.float64).eps * np.sqrt(max(bounds.upper, 0.0))
         return float(
@@ -427,12 +427,12 @@ class EmbeddedLimit(Printed):
         )
 
     def weights_at(self, step: int, step_size: float = 1.0) -> Float64:
-        """W* + W^mm ln(ηt), shape (n_tokens, dim): W after many steps, but for what is bounded beside W*."""
+        """W* + W^mm ln(ηt), shape (n_tokens, dim): W after many steps, up to bounded terms outside W*."""
         step = whole_number(step, "step", least=1)
         return self.finite + self.direction * np.log(real_number(step_size, "step_size", above=0) * step)
 
     def excess_at(self, step: int, step_size: float = 1.0) -> float:
-        """By how much the loss exceeds its limit after many steps: ‖W^mm‖² / (ηt)."""
+        """The excess of the loss over its limit after many steps: ‖W^mm‖² / (ηt)."""
         step = whole_number(step, "step", least=1)
         return self.squared_norm / (real_number(step_size, "step_size", above=0) * step)
 
@@ -441,7 +441,7 @@ class EmbeddedLimit(Printed):
         return self.loss + self.excess_at(step, step_size)
 
     def explain(self, number: int) -> DecoderExplanation:
-        """Why the decoder ends with these probabilities after a context of the corpus, by its number."""
+        """Explain the limit probabilities after a context of the corpus, by its index."""
         number = whole_number(number, "number", most=len(self.supports) - 1)
         probabilities = self.predict_proba(self.features[number])
         members = np.flatnonzero(self.solved.merged[number])
@@ -456,7 +456,7 @@ class EmbeddedLimit(Printed):
         return DecoderExplanation(f"context {number}", names, *columns, self.supports.n_tokens, alike)
 
     def to_dict(self) -> dict[str, Any]:
-        """What was found and proved, as plain JSON values."""
+        """The results and proofs as JSON values."""
         return {
             "contexts": len(self.supports),
             "features": self.features.shape[1],
@@ -483,27 +483,27 @@ class EmbeddedLimit(Printed):
         facts = [
             ("separable", f"{apart} (Farkas residual {separation.residual:.1e})"),
             ("compatible", f"{odds} (missed by {found.miss:.1e})"),
-            ("entropy", f"{self.entropy:.6g} nats by position"),
-            ("loss", f"ends at {self.loss:.6g}"),
+            ("entropy", f"{self.entropy:.6g} nats per position"),
+            ("loss", f"converges to {self.loss:.6g}"),
             ("excess", f"{self.squared_norm:.6g} / (η t) after many steps t of size η"),
         ]
-        return [repr(self), Grid("Where it ends", ["", ""], facts)]
+        return [repr(self), Grid("Limit", ["", ""], facts)]
 
 
 def solve_decoder(
     supports: Supports, features: object, *, vocabulary: Vocabulary | None = None
 ) -> EmbeddedLimit:
-    """Compute where gradient descent takes a decoder over contexts with given features.
+    """Compute the limit of a decoder over contexts with given features under gradient descent.
 
     Parameters
     ----------
     supports : Supports
-        What follows each context.
+        The next tokens of each context.
     features : float array, shape (n_contexts, dim)
         h_j of each, of any rank. Up to 100,000 pairs (context, token) can be solved, and up to 4,000 can be
         decided where rows are dependent.
     vocabulary : Vocabulary, optional
-        What names the tokens.
+        The names of the tokens.
 
     Examples
     --------
@@ -516,7 +516,7 @@ def solve_decoder(
     n_pairs = len(supports) * supports.n_tokens
     if n_pairs > MOST_PAIRS:
         raise UnsupportedOption(
-            f"{len(supports):,} contexts and {supports.n_tokens:,} tokens are {n_pairs:,} pairs, and "
+            f"{len(supports):,} contexts and {supports.n_tokens:,} tokens make {n_pairs:,} pairs; at most "
             f"{MOST_PAIRS:,} can be solved with given features; give fewer contexts, or fewer tokens with "
             "most_frequent"
         )

@@ -1,4 +1,4 @@
-"""``learn_decoder``: from a corpus to where gradient descent takes a softmax decoder."""
+"""``learn_decoder``: from a corpus to the limit of a softmax decoder under gradient descent."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,11 +30,11 @@ from attomaton.theories.decoder.supports import Read, Supports, pack_contexts, s
 NAMED = {"unigram": 1, "bigram": 2, "trigram": 3}
 MOST_KEYS = 1 << 62
 AT_ONCE = 1 << 21
-"""Positions that are listed at once."""
+"""Number of positions listed at once."""
 
 
 def read_width(context: object) -> int:
-    """How many tokens a context has: one less than the n of its n-grams."""
+    """The number of tokens of a context: one less than the n of its n-grams."""
     if isinstance(context, str):
         if context in NAMED:
             return NAMED[context] - 1
@@ -51,7 +51,7 @@ def read_width(context: object) -> int:
 class CountNext(PlainPass):
     """The pass over a corpus: key ``context · V + next token`` of ``pairs``, contexts of ``width`` tokens.
 
-    ``read`` counts documents, tokens, and tokens with another before them in their document.
+    ``read`` counts documents, tokens, and tokens that have another before them in their document.
     """
 
     width: int
@@ -61,7 +61,7 @@ class CountNext(PlainPass):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """All that the answer depends on."""
+        """All inputs of the result."""
         digest = None if self.frequent is None else digest_arrays(self.frequent.kept)
         return {"width": self.width, "n_tokens": self.n_tokens, "frequent": digest}
 
@@ -87,18 +87,18 @@ class CountNext(PlainPass):
 def add_supports(
     width: int, n_tokens: int, add_up: AddUp, frequent: Frequent | None = None
 ) -> tuple[Supports, Read]:
-    """The supports of a corpus that an engine reads, and what was read."""
+    """The supports of a corpus that an engine reads, and the sizes of the corpus."""
     if n_tokens ** (width + 1) > MOST_KEYS:
         most = max(n for n in range(1, 65) if n_tokens**n <= MOST_KEYS)
         raise UnsupportedOption(
-            f"{width + 1}-grams of {n_tokens:,} tokens have no number of 64 bits; give at most "
+            f"{width + 1}-grams of {n_tokens:,} tokens do not fit in 64 bits; give at most "
             f"'ngram:{most}', or fewer tokens (most_frequent)"
         )
     sums = add_up(CountNext(width, n_tokens, frequent))
     counted = dict(zip(sums["read"].keys.tolist(), sums["read"].counts.tolist(), strict=True))
     if not len(sums["pairs"]):
         raise UnreadableSource(
-            f"no document has {width + 1:,} tokens, which a context and its next token take; give longer "
+            f"no document has the {width + 1:,} tokens that a context and its next token need; give longer "
             "documents, or shorter contexts"
         )
     read = Read(*(counted.get(key, 0) for key in range(3)))
@@ -106,9 +106,9 @@ def add_supports(
 
 
 class DecoderOptions(ReadingOptions, total=False):
-    """How a source becomes documents: :class:`~attomaton.corpora.ReadingOptions` less a window.
+    """How a source becomes documents: :class:`~attomaton.corpora.ReadingOptions` without a window.
 
-    With ``most_frequent`` only so many tokens, the most frequent, keep their names; all others become one.
+    ``most_frequent`` keeps this number of most frequent tokens; all others become one.
 
     Examples
     --------
@@ -152,22 +152,22 @@ def learn_decoder(
     progress: bool | Callable[[str], object] = False,
     **options: Unpack[DecoderOptions],
 ) -> DecoderLimit | EmbeddedLimit:
-    """Compute where gradient descent takes a softmax decoder over fixed contexts, from W = 0.
+    """Compute the limit of a softmax decoder over fixed contexts under gradient descent from W = 0.
 
-    Every token of every document with a context before it is a label; it need not stand in its context, so
-    that this speaks of every position.
+    Every token of every document with a context before it is a label; it need not be in its context, so this
+    covers every position.
 
     Parameters
     ----------
     corpus : path, glob, URL, Documents, sequence of token ids or documents, frame, or dataset
-        What :func:`~attomaton.learn` reads, but no samples, which have lost their order.
+        Any source of :func:`~attomaton.learn` except samples, which lack the order of the text.
     context : str or float array, shape (n_labels, dim)
         ``"bigram"`` for the token before the label, ``"ngram:3"`` for the two before it, and so on;
         ``"unigram"`` for no context at all. Each distinct context then has a one-hot embedding. Or features
-        with a row for each label (every token with another before it in its document, in the order of the
+        with one row per label (every token that has another before it in its document, in the order of the
         text), such as the last hidden states of a model; equal rows are one context.
     engine, work, progress
-        As in :func:`~attomaton.begin`; the answer is the same to the last bit.
+        As in :func:`~attomaton.begin`; the results are equal to the last bit.
     **options
         ``tokenizer`` and ``reading``, as in :func:`~attomaton.learn`, and ``most_frequent``, as in
         :func:`~attomaton.begin`.
@@ -175,7 +175,7 @@ def learn_decoder(
     Returns
     -------
     DecoderLimit or EmbeddedLimit
-        The latter for given features.
+        The second for given features.
 
     Examples
     --------
@@ -201,16 +201,16 @@ def learn_decoder(
 
 
 def _check(corpus: Any, options: DecoderOptions) -> tuple[ReadingOptions, int | None]:
-    """The options of reading, and how many tokens keep their names."""
+    """The options of reading, and the number of tokens that keep their names."""
     given: dict[str, Any] = dict(options)
     most_frequent = given.pop("most_frequent", None)
     if "window" in given:
-        raise UnsupportedOption("a decoder has no window; its contexts are as long as 'ngram:3' says")
+        raise UnsupportedOption("a decoder has no window; set the length of its contexts with 'ngram:3'")
     reading = cast("ReadingOptions", given)
     check_options(reading)
     if isinstance(corpus, Samples):
         raise UnsupportedOption(
-            "the corpus is samples, which have lost the order of their texts; give the documents themselves"
+            "the corpus holds samples, which lack the order of their texts; give the documents instead"
         )
     if most_frequent is not None:
         most_frequent = whole_number(most_frequent, "most_frequent", least=1)
@@ -220,11 +220,9 @@ def _check(corpus: Any, options: DecoderOptions) -> tuple[ReadingOptions, int | 
 def _embed(
     tokens: Piece | Shards, frequent: Frequent | None, features: object, vocabulary: Vocabulary | None
 ) -> EmbeddedLimit:
-    """The limit of contexts that are given by features."""
+    """The limit of contexts defined by features."""
     if not isinstance(tokens, Piece):
-        raise UnsupportedOption(
-            "features are for a corpus in memory; give the documents, and engine='memory'"
-        )
+        raise UnsupportedOption("features need a corpus in memory; give the documents, and engine='memory'")
     ids = tokens.ids if frequent is None else frequent.ids[tokens.ids]
     first = np.zeros(len(ids) + 1, bool)
     first[tokens.documents[:-1]] = True

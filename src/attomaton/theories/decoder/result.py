@@ -1,4 +1,4 @@
-"""What ``learn_decoder`` returns: where the decoder ends, and where it is at any step."""
+"""The result of ``learn_decoder``: the decoder in the limit, and at any step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ MOST = 1 << 53
 
 
 def unpack(run: Run) -> tuple[Supports, Read, Vocabulary | None]:
-    """Every part checked, in the order in which one indexes another."""
+    """Check every part, each after the parts that it indexes."""
     offsets = check_int64(run.arrays["offsets"], "offsets")
     flat = check_int64(run.arrays["contexts"], "contexts")
     width = check_size(run.manifest["width"], 64, "width")
@@ -46,34 +46,34 @@ def unpack(run: Run) -> tuple[Supports, Read, Vocabulary | None]:
     contexts = flat.reshape(len(offsets) - 1, width)
     supports = Supports(contexts.astype(np.int32), offsets, run.arrays["tokens"], run.arrays["counts"], size)
     if (contexts != supports.contexts).any():
-        raise ValueError("contexts are no token ids")
+        raise ValueError("contexts are not token ids")
     read = Read(*(check_size(run.manifest[name], MOST, name) for name in READ))
     return supports, read, read_vocabulary(run.records, size)
 
 
 LARGEST_WEIGHTS = 1 << 26
-"""Entries up to which W is made as a dense table: 512 MB."""
+"""Maximum number of entries of W as a dense table: 512 MB."""
 
 FREQUENT = 8
-"""Contexts that are printed."""
+"""Number of contexts to print."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DecoderLimit(Tabular):
-    """Where gradient descent takes a softmax decoder with one-hot contexts, from W = 0.
+    """The limit of a softmax decoder with one-hot contexts under gradient descent from W = 0.
 
-    The decoder is softmax(W h) with a column of W for each context. The loss falls to the entropy of the next
-    token, W grows along the NTP-SVM direction, which lifts every support above the rest, and inside a support
+    The decoder is softmax(W h) with one column of W per context. The loss falls to the entropy of the next
+    token, W grows along the NTP-SVM direction, which lifts every support above the rest, and within a support
     logits differ by the log-odds of its tokens.
 
     Attributes
     ----------
     supports : Supports
-        What follows each context.
+        The next tokens of each context.
     read : Read
-        What was read of the corpus.
+        The sizes of the corpus.
     vocabulary : Vocabulary, optional
-        What names the tokens.
+        The names of the tokens.
 
     Examples
     --------
@@ -114,22 +114,22 @@ class DecoderLimit(Tabular):
 
     @property
     def width(self) -> int:
-        """Tokens of a context."""
+        """The number of tokens of a context."""
         return int(self.supports.contexts.shape[1])
 
     @property
     def entropy(self) -> float:
-        """The limit of the loss, in nats by position; no decoder of these contexts goes below it."""
+        """The limit of the loss, in nats per position; no decoder of these contexts goes below it."""
         return self.supports.entropy
 
     @property
     def n_labels(self) -> int:
-        """Tokens that could have a context: those with another before them in their document."""
+        """The number of tokens that have another before them in their document."""
         return self.read.n_labels if self.width else self.read.n_tokens
 
     @property
     def coverage(self) -> float:
-        """The share of these tokens that have a context; the first ones of a document may have none."""
+        """The share of these tokens that have a context; the first tokens of a document may lack one."""
         return self.supports.n_positions / self.n_labels
 
     @property
@@ -140,7 +140,7 @@ class DecoderLimit(Tabular):
     def predict_proba(self, context: Any, *, step: int | None = None, step_size: float = 1.0) -> Float64:
         """The probabilities of all next tokens, shape (n_tokens,): in the limit, or after ``step`` steps.
 
-        In the limit they are those of the corpus. A context that never occurs keeps W = 0: all are alike.
+        In the limit they are those of the corpus. A context that never occurs keeps W = 0: all are equal.
         """
         if step is not None:
             logits = self.logits_at(context, step, step_size)
@@ -156,7 +156,7 @@ class DecoderLimit(Tabular):
         return probabilities
 
     def direction(self, context: Any) -> Float64:
-        """The column of W^mm of a context: what grows like ln t, shape (n_tokens,)."""
+        """The column of W^mm of a context, which grows like ln t, shape (n_tokens,)."""
         number = self._ask(context).number
         return np.zeros(self.supports.n_tokens) if number is None else direct_column(self.supports, number)
 
@@ -182,39 +182,39 @@ class DecoderLimit(Tabular):
         return next(follow_decoder(self.supports, [step], step_size))
 
     def weights_at(self, step: int, step_size: float = 1.0) -> Float64:
-        """W after ``step`` steps, a column for each context, shape (n_tokens, n_contexts)."""
+        """W after ``step`` steps, one column per context, shape (n_tokens, n_contexts)."""
         size = self.supports.n_tokens * len(self.supports)
         if size > LARGEST_WEIGHTS:
             raise UnsupportedOption(
-                f"W has {size:,} entries, too many for a table; ask .logits_at(context, step) or .at(step)"
+                f"W has {size:,} entries, too many for a table; use .logits_at(context, step) or .at(step)"
             )
         return self.at(step, step_size).weights
 
     def loss_at(self, step: int, step_size: float = 1.0) -> float:
-        """The mean cross-entropy after ``step`` steps of size ``step_size``, in nats by position."""
+        """The mean cross-entropy after ``step`` steps of size ``step_size``, in nats per position."""
         return float(self.losses_at(whole_number(step, "step", least=0), step_size))
 
     def losses_at(self, steps: int | Sequence[int], step_size: float = 1.0) -> Float64:
-        """The same after each of these rising steps, at the cost of the last, shape (n_steps,)."""
+        """The same after each of these ascending steps, at the cost of the last, shape (n_steps,)."""
         return self.entropy + self.excesses_at(steps, step_size)
 
     def excesses_at(self, steps: int | Sequence[int], step_size: float = 1.0) -> Float64:
-        """By how much the loss exceeds the entropy after each of these rising steps, shape (n_steps,).
+        """The excess of the loss over the entropy after each of these ascending steps, shape (n_steps,).
 
-        To one part in 10⁵ at any step. Where all supports are full it falls exponentially, and is followed to
-        one part in 10⁴ down to 10⁻¹⁶.
+        Accurate to one part in 10⁵ at any step. Where all supports are full it falls exponentially, and is
+        accurate to one part in 10⁴ down to 10⁻¹⁶.
 
         """
         given = np.asarray(steps, object)
         rising = [whole_number(step, "step", least=0) for step in given.ravel().tolist()]
         if rising != sorted(rising):
-            raise UnsupportedOption("the steps do not rise; sort them")
+            raise UnsupportedOption("the steps do not increase; sort them")
         step_size = real_number(step_size, "step_size", above=0)
         excesses = [moment.excess for moment in follow(self._levels, rising, step_size)]
         return np.array(excesses).reshape(given.shape)
 
     def explain(self, context: Any) -> DecoderExplanation:
-        """Why the decoder ends with these probabilities after a context."""
+        """Explain the decoder's limit probabilities after a context."""
         return explain_support(self._ask(context), self.supports, self.vocabulary)
 
     def to_dict(self) -> dict[str, Any]:
@@ -232,7 +232,7 @@ class DecoderLimit(Tabular):
         }
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the supports and the vocabulary to a folder, whole; ``overwrite`` replaces an earlier one."""
+        """Write supports and vocabulary to a folder, atomically; ``overwrite`` replaces an earlier one."""
         supports = self.supports
         contexts = supports.contexts.astype(np.int64).ravel()
         arrays = {**{name: getattr(supports, name) for name in ARRAYS}, "contexts": contexts}
@@ -243,7 +243,7 @@ class DecoderLimit(Tabular):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "DecoderLimit":
-        """Read a folder that :meth:`save` wrote; what was altered does not load."""
+        """Read a folder that :meth:`save` wrote; altered files do not load."""
         return cls(*load_run(path, KIND, unpack))
 
     @cached_property
@@ -275,9 +275,9 @@ class DecoderLimit(Tabular):
         inside = (supports.sizes * supports.totals).sum() / supports.n_positions
         facts = [
             ("contexts", f"{len(supports):,}, with {len(supports.tokens):,} different next tokens in all"),
-            ("support", f"{inside:,.1f} of {supports.n_tokens:,} tokens, in the mean over positions"),
+            ("support", f"{inside:,.1f} of {supports.n_tokens:,} tokens, averaged over positions"),
             ("coverage", f"{supports.n_positions:,} of {self.n_labels:,} labels"),
-            ("entropy", f"{self.entropy:.6g} nats by position, where the loss ends"),
+            ("entropy", f"{self.entropy:.6g} nats per position, the limit of the loss"),
             ("excess", f"{self.squared_norm:.6g} / (η t) after many steps t of size η"),
         ]
         rows = [
@@ -287,7 +287,7 @@ class DecoderLimit(Tabular):
         headers = ["context", "positions", "support", "followed by"]
         return [
             repr(self),
-            Grid("Where it ends", ["", ""], facts),
+            Grid("Limit", ["", ""], facts),
             Grid("The most frequent contexts", headers, rows),
         ]
 

@@ -1,4 +1,4 @@
-"""What follows each context: its support, with counts, and the entropy that no decoder goes below."""
+"""The next tokens of each context: its support, with counts, and the entropy, a lower bound on the loss."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,12 +36,12 @@ SUPPORTS = pa.schema(
 
 @dataclass(frozen=True)
 class Read:
-    """What was read of a corpus.
+    """The sizes of the corpus that was read.
 
     Attributes
     ----------
     n_documents, n_tokens, n_labels : int
-        Documents, their tokens, and tokens with another before them in their document.
+        Documents, their tokens, and tokens that have another before them in their document.
 
     Examples
     --------
@@ -57,19 +57,19 @@ class Read:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Supports(Tabular):
-    """Which tokens follow each distinct context, and how often.
+    """The tokens that follow each distinct context, with counts.
 
     Attributes
     ----------
     contexts : int32 array, shape (n_contexts, width)
-        The tokens of each context, in the order of the text, rows rising; width 0 for contexts that are given
-        by features alone, and for the one empty context.
+        The tokens of each context, in the order of the text, rows ascending; width 0 for contexts defined
+        only by features, and for the single empty context.
     offsets : int64 array, shape (n_contexts + 1,)
-        Where the next tokens of each context begin.
+        Start of the next tokens of each context.
     tokens : int64 array, shape (n_pairs,)
-        The supports S_j, rising inside each.
+        The supports S_j, ascending within each.
     counts : int64 array, shape (n_pairs,)
-        How often each token follows its context.
+        The count of each token after its context.
     n_tokens : int
         Size of the vocabulary, V.
 
@@ -94,11 +94,11 @@ class Supports(Tabular):
     n_tokens: int
 
     def __post_init__(self) -> None:
-        """Refuse what later code would misread."""
+        """Reject inconsistent arrays."""
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens")
         contexts = np.asarray(self.contexts)
         if contexts.ndim != 2 or contexts.dtype.kind not in "iu":
-            raise MismatchedParts(f"contexts is no table of token ids with a row for each context; {MEND}")
+            raise MismatchedParts(f"contexts is not a table of token ids with one row per context; {MEND}")
         check_ids(contexts.ravel(), size, "a token of a context")
         offsets, tokens = check_int64(self.offsets, "offsets"), check_int64(self.tokens, "tokens")
         counts = check_int64(self.counts, "counts")
@@ -110,7 +110,7 @@ class Supports(Tabular):
             raise MismatchedParts(f"each context needs a support of at least one token; {MEND}")
         row = rows_of(offsets)
         if ((np.diff(tokens) <= 0) & (np.diff(row) == 0)).any():
-            raise MismatchedParts(f"the tokens of a support do not rise; {MEND}")
+            raise MismatchedParts(f"the tokens of a support do not increase; {MEND}")
         contexts = contexts.astype(np.int32)
         keep_checked(self, contexts=contexts, offsets=offsets, tokens=tokens, counts=counts, n_tokens=size)
 
@@ -145,7 +145,7 @@ class Supports(Tabular):
 
     @property
     def n_positions(self) -> int:
-        """Positions in all."""
+        """Total number of positions."""
         return int(self.counts.sum())
 
     @cached_property
@@ -160,7 +160,7 @@ class Supports(Tabular):
 
     @cached_property
     def entropy(self) -> float:
-        """H = −Σ π_j p_jz ln p_jz, in nats by position: no decoder of these contexts has a smaller loss."""
+        """H = −Σ π_j p_jz ln p_jz, in nats per position: no decoder of these contexts has a lower loss."""
         return float((self.counts * -np.log(self.probabilities)).sum() / self.n_positions) + 0.0
 
     def pairs_of(self, number: int) -> slice:
@@ -168,18 +168,18 @@ class Supports(Tabular):
         return slice(int(self.offsets[number]), int(self.offsets[number + 1]))
 
     def find(self, context: Sequence[int] | Integers) -> int | None:
-        """The number of a context of token ids; None if it does not occur."""
+        """The index of a context of token ids; None if it does not occur."""
         row = np.asarray(context, np.int64).reshape(1, -1)
         return self.find_all(row)[0]
 
     def find_all(self, contexts: Any) -> list[int | None]:
-        """The numbers of many contexts, shape (n, width) each; None for those that do not occur."""
+        """The indices of many contexts, shape (n, width) each; None for those that do not occur."""
         number, known = self.number_all(np.asarray(contexts, np.int64))
         numbers = zip(number.tolist(), known.tolist(), strict=True)
         return [place if occurs else None for place, occurs in numbers]
 
     def number_all(self, contexts: Int64) -> tuple[Int64, Bool]:
-        """The number of each context and whether it occurs, shape (n,); numbers of others mean nothing."""
+        """The index of each context and whether it occurs, shape (n,); indices of others are meaningless."""
         width = self.contexts.shape[1]
         if contexts.ndim != 2 or contexts.shape[1] != width:
             raise MismatchedParts(f"a context has {width:,} tokens here, not {contexts.shape[-1]:,}")
@@ -194,7 +194,7 @@ class Supports(Tabular):
 
 
 def pack_contexts(contexts: Int64, n_tokens: int) -> Int64:
-    """Each row of tokens as one number in base V, which rises as the rows do, shape (n,)."""
+    """Each row of tokens as one number in base V, in the order of the rows, shape (n,)."""
     keys = np.zeros(len(contexts), np.int64)
     for place in range(contexts.shape[1]):
         keys = keys * n_tokens + contexts[:, place]
@@ -202,7 +202,7 @@ def pack_contexts(contexts: Int64, n_tokens: int) -> Int64:
 
 
 def unpack_contexts(keys: Int64, width: int, n_tokens: int) -> Int32:
-    """What :func:`pack_contexts` was made from."""
+    """The inverse of :func:`pack_contexts`."""
     contexts = np.empty((len(keys), width), np.int32)
     for place in reversed(range(width)):
         keys, contexts[:, place] = np.divmod(keys, n_tokens)
@@ -210,7 +210,7 @@ def unpack_contexts(keys: Int64, width: int, n_tokens: int) -> Int32:
 
 
 def supports_of(keys: Int64, counts: Int64, width: int, n_tokens: int) -> Supports:
-    """Rising keys ``context · V + next token`` and their counts as supports."""
+    """Ascending keys ``context · V + next token`` and their counts as supports."""
     context, token = np.divmod(keys, n_tokens)
     starts = np.flatnonzero(np.diff(context, prepend=-1))
     offsets = np.append(starts, len(keys))
@@ -218,7 +218,7 @@ def supports_of(keys: Int64, counts: Int64, width: int, n_tokens: int) -> Suppor
 
 
 def count_supports(documents: Sequence[Sequence[int]], width: int, n_tokens: int | None = None) -> Supports:
-    """The supports of documents in memory, word for word: every position with ``width`` tokens before it.
+    """The supports of documents in memory, by definition: every position with ``width`` tokens before it.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def count_supports(documents: Sequence[Sequence[int]], width: int, n_tokens: int
     width : int
         Tokens of a context.
     n_tokens : int, optional
-        Size of the vocabulary; by default the largest id and one more.
+        Size of the vocabulary; by default the largest id plus one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Why a decoder ends with these probabilities after a context."""
+"""Explanations of a decoder's limit probabilities after a context."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ from attomaton.theories.decoder.supports import Supports
 
 @dataclass(frozen=True)
 class DecoderRequest:
-    """The text of a context, and its number among those of the corpus; None if it does not occur."""
+    """The text of a context, and its index among those of the corpus; None if it does not occur."""
 
     name: str
     number: int | None
@@ -35,34 +35,34 @@ def ask(context: Any, supports: Supports, vocabulary: Vocabulary | None) -> Deco
     if len(ids) < width:
         raise EmptyContext(
             f"the context has {len(ids):,} token{'s' * (len(ids) != 1)}, and this decoder looks at the last "
-            f"{width:,}; give a longer one"
+            f"{width:,}; give a longer context"
         )
     last = ids[-width:]
     if vocabulary is not None and vocabulary.tokens[-1] == REST:
-        last = np.minimum(last, size - 1)  # words that became one token in learning
+        last = np.minimum(last, size - 1)  # words that learning merged into one token
     return DecoderRequest(" ".join(map(names, last.tolist())), supports.find(last))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DecoderExplanation(Printed):
-    """One context: its support, with the tokens of it by falling probability.
+    """One context: its support, with its tokens by descending probability.
 
     Attributes
     ----------
     context : str
         Its tokens.
     tokens : tuple of str
-        The support, likeliest first; empty if the context never occurs.
+        The support, most probable first; empty if the context never occurs.
     probabilities : float64 array, shape (support,)
         Their probabilities in the limit.
     finite : float64 array, shape (support,)
-        Their log-odds against the mean of the support: where the finite part of W ends.
+        Their log-odds relative to the mean of the support: the limit of the finite part of W.
     counts : int64 array, shape (support,)
-        How often each was seen.
+        The count of each.
     n_tokens : int
         Size of the vocabulary.
     alike : int
-        Other contexts with the same support: in the limit their columns have the same direction.
+        Number of other contexts with the same support: in the limit their columns have the same direction.
 
     Examples
     --------
@@ -85,16 +85,16 @@ class DecoderExplanation(Printed):
 
     @property
     def support(self) -> int:
-        """How many tokens follow."""
+        """The number of tokens that follow."""
         return len(self.tokens)
 
     @property
     def positions(self) -> int:
-        """How often the context was seen with a next token."""
+        """The count of the context with a next token."""
         return int(self.counts.sum())
 
     def to_dict(self, *, shown: int = SHOWN) -> dict[str, Any]:
-        """The context and its likeliest next tokens as plain JSON values."""
+        """The context and its most probable next tokens as JSON values."""
         shown = whole_number(shown, "shown", least=1)
         columns = (self.tokens, self.probabilities.tolist(), self.finite.tolist(), self.counts.tolist())
         rows = list(zip(*columns, strict=True))[:shown]
@@ -110,20 +110,20 @@ class DecoderExplanation(Printed):
 
     @property
     def sentence(self) -> str:
-        """What the limit does here, in words."""
+        """The limit for this context, in words."""
         if not self.support:
             return (
-                f"{self.context!r} never stands before a token, so its weights stay 0 and all "
+                f"{self.context!r} never precedes a token, so its weights stay 0 and all "
                 f"{self.n_tokens:,} tokens keep the same probability."
             )
         times = "once" if self.positions == 1 else f"{self.positions:,} times"
         begin = f"After {self.context!r}, seen {times}, {self.support:,} of {self.n_tokens:,} tokens follow"
         if self.support == self.n_tokens:
-            return f"{begin}, so that nothing grows: logits end at the log-odds of the corpus."
+            return f"{begin}, so no logit diverges: logits converge to the log-odds of the corpus."
         others = f"{self.alike:,} other context{'s have' if self.alike > 1 else ' has'}"
         shared = f"{others if self.alike else 'No other context has'} this support."
         return (
-            f"{begin}. Their logits grow away from all others by ln t, and inside the support they differ by "
+            f"{begin}. Their logits grow away from all others by ln t; inside the support they differ by "
             f"log-odds that stay finite. {shared}"
         )
 

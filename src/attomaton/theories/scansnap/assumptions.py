@@ -1,4 +1,4 @@
-"""What the second theory assumes of a corpus, measured: each assumption with its number and its bound.
+"""The assumptions of the second theory, measured on a corpus, each with its value and its bound.
 
 The paper states its assumptions as limits (T → ∞, M ≫ K², η_Y ≫ η_Z, f_n·f_n' → 0). A corpus has numbers.
 Where a limit says "much", the bound here is a factor of ten.
@@ -18,10 +18,10 @@ from attomaton.theories.scansnap.law import Rates
 
 _sparse: Any = sparse
 MUCH = 10.0
-"""What "much larger" is taken to mean."""
+"""The factor that counts as "much larger"."""
 
 COMPARED = 1000
-"""Number of classes, the most frequent ones, that are compared pair by pair."""
+"""Number of most frequent classes that are compared pair by pair."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Assumption:
     Attributes
     ----------
     name : str
-        What is assumed.
+        The name of the assumption.
     value, bound : float
-        What was measured, and what it is held against; ``value`` is infinite for sequences without end.
+        The measured value and its bound; ``value`` is infinite for infinitely long sequences.
     met : bool
         Whether it holds.
     meaning : str
-        What the numbers are, and what to make of a miss.
+        The meaning of the numbers, and the effect of a violation.
 
     Examples
     --------
@@ -57,14 +57,14 @@ class Assumption:
 def check_assumptions(
     classes: CorpusClasses, rates: Rates | None = None, *, tolerance: float = 0.0
 ) -> tuple[Assumption, ...]:
-    """Hold a corpus, and learning rates if given, against the paper's assumptions.
+    """Test a corpus, and learning rates if given, against the paper's assumptions.
 
     Parameters
     ----------
     classes : CorpusClasses
         The corpus.
     rates : Rates, optional
-        η_Y and η_Z; their ratio is an assumption of its own.
+        η_Y and η_Z; their ratio is an additional assumption.
     tolerance : float
         For distinct tokens, as in :meth:`CorpusClasses.distinct`.
 
@@ -129,15 +129,15 @@ def check_assumptions(
             several,
             0.0,
             several == 0.0,
-            "share of the sequences whose label also follows another query; what predicts it there is pulled "
-            "up here, distinct or not",
+            "share of the sequences whose label also follows another query; tokens that predict it there are "
+            "raised here, distinct or not",
         ),
         Assumption(
             "distinct tokens",
             distinct,
             0.5,
             distinct >= 0.5,
-            "share of the keys that are tokens of one class only; the laws of growth speak of those",
+            "share of the keys that are tokens of one class only; the laws of growth apply to those",
         ),
     )
 
@@ -145,7 +145,7 @@ def check_assumptions(
 def mean_overlap(classes: CorpusClasses) -> float:
     """The mean of f_n·f_n' over two different classes drawn by their shares.
 
-    (‖Σ π_n f_n‖² − Σ π_n²)/(1 − Σ π_n²), so that no pair need be looked at; 0 for a single class.
+    (‖Σ π_n f_n‖² − Σ π_n²)/(1 − Σ π_n²), which needs no sum over pairs; 0 for a single class.
     """
     together = sum_at(classes.tokens, classes.shares[classes.rows] * classes.features, classes.n_tokens)
     same = float(classes.shares @ classes.shares)
@@ -159,7 +159,7 @@ def define_overlaps(classes: CorpusClasses) -> Float64:
 
 
 def largest_overlap(classes: CorpusClasses) -> float:
-    """The largest f_n·f_n' of two different ones among the 1,000 most frequent classes; 0 for one class."""
+    """The largest f_n·f_n' of two of the 1,000 most frequent classes; 0 for a single class."""
     if len(classes) == 1:
         return 0.0
     some = classes.take(np.sort(np.argsort(-classes.shares, kind="stable")[:COMPARED]))

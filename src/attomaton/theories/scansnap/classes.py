@@ -1,7 +1,7 @@
-"""Classes of sequences: a query, a next token, and how often each token stands before the query.
+"""Classes of sequences: a query, a next token, and the frequency of each token before the query.
 
-Given by hand, drawn as in the paper's Figures 4 and 6, or counted in samples (a class is then a pair of query
-and label). The token at the last position is the query and is never a key.
+Classes are defined by hand, drawn as in the paper's Figures 4 and 6, or counted in samples (a class is then a
+pair of query and label). The token at the last position is the query and is never a key.
 """
 
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ from attomaton.graphs.grouping import (
 )
 
 AT_ONCE = 1 << 24
-"""Number of tokens that are laid out at a time when classes are counted: about half a gigabyte."""
+"""Number of tokens in memory at a time while counting classes: about half a gigabyte."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,18 +50,18 @@ class CorpusClasses:
     shares : float64 array, shape (n_classes,)
         Its share of all sequences; they add up to 1.
     offsets : int64 array, shape (n_classes + 1,)
-        Where the entries of each class begin.
+        Start of the entries of each class.
     tokens : int32 array, shape (n_entries,)
-        Tokens that occur before the query, rising in each class.
+        Tokens that occur before the query, ascending in each class.
     probabilities : float64 array, shape (n_entries,)
         P(l | n); they add up to 1 in each class.
     n_tokens : int
         M, the size of the vocabulary.
     lengths : float64 array, shape (n_classes,), optional
-        How many tokens stand before the query on average; None for classes that were not counted, whose
-        sequences are as long as the theory wants them.
+        Mean number of tokens before the query; None for classes that were not counted, whose sequences are
+        arbitrarily long.
     n_samples : int
-        How many samples were counted; 0 for classes that were not.
+        The number of counted samples; 0 for classes that were not counted.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class CorpusClasses:
     n_samples: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what later code must not be given."""
+        """Reject inconsistent arrays."""
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens", error=InvalidSamples)
         names = ("queries", "labels", "tokens")
         ids = {name: check_int32(getattr(self, name), name, error=InvalidSamples) for name in names}
@@ -100,7 +100,7 @@ class CorpusClasses:
         if not len(offsets) - 1 == len(ids["queries"]) == len(ids["labels"]):
             raise InvalidSamples(
                 f"{len(ids['queries'])} queries, {len(ids['labels'])} labels and {len(offsets)} offsets; "
-                "give one query and one label for each class, and one offset more"
+                "give one query and one label for each class, and one more offset"
             )
         shares = check_floats(self.shares, (len(offsets) - 1,), "shares")
         probabilities = check_floats(self.probabilities, (len(ids["tokens"]),), "probabilities")
@@ -119,10 +119,10 @@ class CorpusClasses:
     def from_table(
         cls, queries: ArrayLike, labels: ArrayLike, weights: ArrayLike, *, shares: ArrayLike | None = None
     ) -> Self:
-        """Classes by hand.
+        """Classes defined by hand.
 
-        ``weights`` (n_classes, n_tokens) say how often each token stands before the query, ``shares`` how
-        often each class occurs: equally often if not given.
+        ``weights`` (n_classes, n_tokens) give the frequency of each token before the query, ``shares`` that
+        of each class: equal by default.
         """
         query, label = np.asarray(queries, np.int32), np.asarray(labels, np.int32)
         table = np.asarray(weights, np.float64)
@@ -189,10 +189,10 @@ class CorpusClasses:
 
     @cached_property
     def concentration(self) -> Float64:
-        """The largest share of a token's occurrences that fall into one class, shape (n_tokens,).
+        """The largest share of a token's occurrences in a single class, shape (n_tokens,).
 
-        1 for a token of a single class, 0 for one that never stands before a query. Estimated classes share
-        nearly all tokens; this says how nearly a token is distinct.
+        1 for a token of a single class, 0 for one that never precedes a query. Estimated classes share nearly
+        all tokens; this measures how nearly a token is distinct.
         """
         mass = self.shares[self.rows] * self.probabilities
         most = largest_of(self.tokens, mass, self.n_tokens, least=0.0)
@@ -201,15 +201,15 @@ class CorpusClasses:
 
     @cached_property
     def n_classes_of(self) -> Int64:
-        """|Ω(l)|: in how many classes each token stands before the query, shape (n_tokens,)."""
+        """|Ω(l)|: the number of classes in which each token precedes the query, shape (n_tokens,)."""
         return np.bincount(self.tokens, minlength=self.n_tokens).astype(np.int64)
 
     def distinct(self, tolerance: float = 0.0) -> Int64:
-        """Tokens of one class: all but a share ``tolerance`` of their occurrences are in it."""
+        """Tokens of one class, up to a share ``tolerance`` of their occurrences."""
         return np.flatnonzero(self.is_distinct(tolerance))
 
     def common(self, tolerance: float = 0.0) -> Int64:
-        """Tokens of several classes: those that occur and are not distinct."""
+        """Tokens of several classes: they occur and are not distinct."""
         return np.flatnonzero((self.n_classes_of > 0) & ~self.is_distinct(tolerance))
 
     def is_distinct(self, tolerance: float = 0.0) -> Bool:
@@ -218,7 +218,7 @@ class CorpusClasses:
         return (self.n_classes_of == 1) | ((self.n_classes_of > 1) & (self.concentration >= 1 - tolerance))
 
     def of_queries(self, queries: ArrayLike) -> Self:
-        """The classes of these queries alone, with their shares scaled up to 1."""
+        """The classes of these queries only, with shares rescaled to sum to 1."""
         kept = np.flatnonzero(np.isin(self.queries, np.asarray(queries)))
         if not len(kept):
             raise InvalidSamples("none of these tokens is the query of a class; see .queries")
@@ -226,7 +226,7 @@ class CorpusClasses:
         return replace(part, shares=part.shares / part.shares.sum())
 
     def take(self, kept: Int64) -> Self:
-        """The classes of these numbers, with the shares that they have in the whole corpus."""
+        """The classes with these indices, with their shares in the whole corpus."""
         entries = ranges_of(self.offsets[kept], np.diff(self.offsets)[kept])
         return type(self)(
             self.queries[kept],
@@ -246,7 +246,7 @@ class CorpusClasses:
         return self.tokens[inside], self.probabilities[inside]
 
     def query_shares(self) -> tuple[Int64, Float64]:
-        """The queries and the share of all sequences that each has, the most frequent first."""
+        """The queries and their shares of all sequences, most frequent first."""
         found = distinct_keys(self.queries.astype(np.int64))
         place = find_keys(found, self.queries.astype(np.int64))
         share: Float64 = np.bincount(place, weights=self.shares).astype(np.float64)
@@ -263,17 +263,17 @@ def draw_linear_classes(
     common_weight: float = 1.0,
     distinct_weights: tuple[float, float] = (0.1, 1.0),
 ) -> CorpusClasses:
-    """Classes of the paper's Figures 4 and 6, every class equally often.
+    """Classes of the paper's Figures 4 and 6, all equally frequent.
 
     All share ``n_common`` tokens of equal weight. Each has ``n_distinct`` tokens of its own, whose weights
-    rise evenly. Ids: common tokens, distinct tokens by class, queries, labels, so M is their number.
+    increase linearly. Ids: common tokens, distinct tokens by class, queries, labels, so M is their number.
 
     Parameters
     ----------
     n_queries, classes_per_query, n_common, n_distinct : int
-        Queries, labels of each query, tokens that all classes share, and tokens of each class alone.
+        Queries, labels per query, tokens shared by all classes, and tokens of each class only.
     common_weight, distinct_weights : float, and two floats
-        The weight of each common token; the least and the largest weight of a distinct one.
+        The weight of each common token; the smallest and largest weight of a distinct one.
 
     Examples
     --------
@@ -333,15 +333,15 @@ def make_star(n_classes: int, n_tokens: int, *, common: float) -> CorpusClasses:
 
 
 def _count_entries(samples: Samples, number: Int64) -> tuple[Int64, Int64]:
-    """The pairs of class and token before the query, packed and rising, and how often each occurs.
+    """The pairs of class and token before the query, packed and ascending, and their counts.
 
-    Class by class, so that only the tokens of some classes are laid out at a time.
+    It goes class by class, so that only the tokens of some classes are in memory at a time.
     """
     order = np.argsort(number, kind="stable")
     number, starts, lengths = number[order], samples.starts[order], samples.lengths[order] - 1
     ends = np.cumsum(lengths)
     cuts = np.searchsorted(ends, np.arange(AT_ONCE, int(ends[-1]), AT_ONCE))
-    borders = np.searchsorted(number, number[cuts])  # a class is not torn apart
+    borders = np.searchsorted(number, number[cuts])  # a class is not split
     parts: list[tuple[Int64, Int64]] = []
     for start, stop in pairwise(distinct_keys(np.concatenate([[0], borders, [len(number)]])).tolist()):
         some = slice(start, stop)

@@ -1,18 +1,18 @@
 """The training dynamics themselves: one layer of attention under gradient flow on infinitely long sequences.
 
-With b → c_n (the limit of long sequences), c_{l|n} ∝ P(l|n) e^{z_{ψ(n) l}}, and g_n = −∂L/∂c_n as the head
-has it (:mod:`.heads`),
+With b → c_n (the limit of long sequences), c_{l|n} ∝ P(l|n) e^{z_{ψ(n) l}}, and g_n = −∂L/∂c_n of the head
+(:mod:`.heads`),
 
     ż_m = η_Z Σ_{n: ψ(n) = m} π_n c_n ∘ (g_n − c_n·g_n).
 
-The second paper's head, which is the default, has f_n = c_n/‖c_n‖ and a decoder that learns,
+The default is the second paper's head, with f_n = c_n/‖c_n‖ and a learned decoder,
 
     Ẏ   = η_Y Σ_n π_n f_n (x_n − α_n)ᵀ,            α_n = softmax(Yᵀ f_n)
     ż_m = η_Z Σ_{n: ψ(n) = m} π_n diag(f_n) (I − f_n f_nᵀ) Y (x_n − α_n)
 
-from Y = Z = 0 (Equations 4 and 5 of the paper). Only rows of tokens that stand before a query ever move, and
-all columns of tokens that are never a label are equal, so they are kept once: the state has n_used ×
-(n_labels + 1) + n_queries × n_used numbers, whatever the vocabulary. Nothing is approximated by that.
+from Y = Z = 0 (Equations 4 and 5 of the paper). Only rows of tokens that precede a query ever move, and all
+columns of tokens that are never a label are equal, so one is stored: the state has n_used × (n_labels + 1) +
+n_queries × n_used numbers, whatever the vocabulary. This is exact.
 """
 
 from collections.abc import Sequence
@@ -55,16 +55,16 @@ class LayerFlow:
     rates : Rates
         Learning rates.
     times : float64 array, shape (n_times,)
-        Where the flow was looked at.
+        The recorded times.
     decoder : float64 array, shape (n_times, n_used, n_labels + 1)
-        Y; the last column is that of every token which is no label. No columns if the head trains none.
+        Y; the last column is that of every token that is not a label. No columns if the head has no decoder.
     scores : float64 array, shape (n_times, n_queries, n_used)
         Z.
     growth : float64 array, shape (n_times, n_classes)
         B_n, the integral of ż_l / f_{nl}² for the most probable distinct token l of class n; NaN if there is
-        none, or if it was not asked for.
+        none, or if it was not requested.
     head : MassHead, LearnedHead or TiedHead
-        What is made of attention.
+        The head that reads attention.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class LayerFlow:
         return self.reduced.distinct_entropy(self.attention())
 
     def loss(self) -> Float64:
-        """Mean loss of the head, that of −ln α at the right token, shape (n_times,)."""
+        """Mean loss of the head, −ln α at the correct token, shape (n_times,)."""
         along = zip(self.attention(), self.decoder, strict=True)
         losses = [self.head.slope(self.reduced, weights, decoder)[0] for weights, decoder in along]
         return np.array(losses) @ self.reduced.classes.shares
@@ -113,24 +113,24 @@ def solve_flow(
     atol: float = 1e-10,
     most_slopes: int | None = None,
 ) -> LayerFlow:
-    """Integrate the flow from Y = Z = 0 by scipy's LSODA, which turns to stiff steps where they are needed.
+    """Integrate the flow from Y = Z = 0 by scipy's LSODA, which switches to stiff steps where needed.
 
     Parameters
     ----------
     classes : CorpusClasses
-        The corpus. The state is dense: for corpora of up to some thousand numbers.
+        The corpus. The state is dense, so it should have at most a few thousand numbers.
     rates : Rates
         η_Y and η_Z.
-    times : rising, positive
-        Where to report.
+    times : ascending, positive
+        The times to record.
     head : MassHead, LearnedHead or TiedHead
-        What is made of attention; by default the learned decoder of the second paper.
+        The head that reads attention; by default the learned decoder of the second paper.
     growth : bool
-        Whether B is integrated as well; it means little for classes that are single contexts.
+        Whether to integrate B as well; it means little for classes that are single contexts.
     rtol, atol : float
         Largest errors of one step of the integration, relative and absolute.
     most_slopes : int, optional
-        Number of slopes after which to give up (``UncertifiedSolution``); a stiff flow may need very many.
+        Number of evaluations after which to give up (``UncertifiedSolution``); a stiff flow may need many.
 
     Examples
     --------
@@ -178,9 +178,9 @@ _numpy: Any = np
 
 
 def measure_gain(flow: LayerFlow) -> Float64:
-    """f_nᵀ Y (x_n − α_n) along a flow, shape (n_times, n_classes): what the decoder gives back to class n.
+    """f_nᵀ Y (x_n − α_n) along a flow, shape (n_times, n_classes): the gain back-propagated to class n.
 
-    For orthogonal classes that is γ M/(M − 1).
+    For orthogonal classes it is γ M/(M − 1).
 
     Examples
     --------
@@ -190,7 +190,7 @@ def measure_gain(flow: LayerFlow) -> Float64:
     [0.5, 3.7, 0.08]
     """
     if not flow.head.trains_decoder:
-        raise UnsupportedOption(f"the gain is that of a learned decoder, and {flow.head} has none")
+        raise UnsupportedOption(f"the gain needs a learned decoder, and {flow.head} has none")
     answer, n_tokens = flow.reduced.label_of, flow.reduced.classes.n_tokens
     along = zip(flow.attention(), flow.decoder, strict=True)
     decoded = [decode(weights, decoder, answer, n_tokens) for weights, decoder in along]
@@ -198,7 +198,7 @@ def measure_gain(flow: LayerFlow) -> Float64:
 
 
 def find_turn(times: ArrayLike, gain: ArrayLike) -> float:
-    """t₀', where the gain is largest: the top of the parabola through the largest value and its neighbours.
+    """t₀', where the gain is largest: vertex of the parabola through the largest value and its neighbours.
 
     Examples
     --------
@@ -208,7 +208,7 @@ def find_turn(times: ArrayLike, gain: ArrayLike) -> float:
     place, value = np.asarray(times, np.float64), np.asarray(gain, np.float64)
     top = int(value.argmax())
     if top in (0, len(value) - 1):
-        raise UnsupportedOption("the gain is largest at an end of the times given; look further")
+        raise UnsupportedOption("the gain is largest at the first or last time; give a wider range")
     near = slice(top - 1, top + 2)
     fitted: Float64 = _numpy.polyfit(place[near] - place[top], value[near], 2)
     return float(place[top] - fitted[1] / (2 * fitted[0]))
@@ -220,9 +220,9 @@ def find_snap(times: ArrayLike, growth: ArrayLike, turn: float) -> float:
     Parameters
     ----------
     times, growth : arrays, shape (n_times,)
-        Rising times, and B there.
+        Ascending times, and B there.
     turn : float
-        t₀', as :func:`find_turn` gives it.
+        t₀', from :func:`find_turn`.
 
     Examples
     --------
@@ -235,7 +235,7 @@ def find_snap(times: ArrayLike, growth: ArrayLike, turn: float) -> float:
     half = float(_numpy.interp(np.log(turn / 2), clock, steepness)) / 2
     below = np.flatnonzero((steepness < half) & (clock > np.log(turn / 2)))
     if not len(below):
-        raise UnsupportedOption("growth has not slowed to half within the times given; look further")
+        raise UnsupportedOption("growth does not slow to half within the given times; give later times")
     last = int(below[0])
     around = slice(last - 1, last + 1)
     place: float = _numpy.interp(-half, -steepness[around], clock[around])

@@ -1,21 +1,21 @@
-"""What the second theory forecasts for each query of a corpus: what is distinct, what fades first, and when.
+"""Forecasts of the second theory for each query: its distinct tokens, the order of fading, and the times.
 
-**Which tokens are distinct.** The paper's Ω(l) runs over all classes. In running text a token stands in some
+**Which tokens are distinct.** The paper's Ω(l) runs over all classes. In running text a token occurs in some
 thirty contexts, each of another class, so no token has |Ω(l)| = 1. But a query's attention row only weighs
-tokens that stand before that query. So here a token is distinct *under a query* if, of the query's own
-classes, it belongs to one. With one query the two definitions are the same;
-:attr:`QueryForecast.everywhere` has the tokens that meet the paper's as well. What the narrower definition
-leaves out is the decoder, which all queries share: a token that is distinct under this query may stand before
-other labels under others. The order below takes that into account.
+tokens that precede that query. So here a token is distinct *under a query* if it belongs to one of the
+query's own classes only. With one query the two definitions agree; :attr:`QueryForecast.everywhere` has the
+tokens that also meet the paper's. The narrower definition ignores the decoder, which all queries share: a
+token that is distinct under this query may precede other labels under other queries. The order below accounts
+for that.
 
-**In which order they fade.** By :mod:`.pull`, the exact first movement of their scores: those pulled down
-most fade first, those pulled up most stay last. For tokens that meet the paper's definition that is, in each
-class, the order of P(l | n), as its claim 3 says. :attr:`QueryForecast.upward` says how many are pulled up at
-all: all of them where the paper's assumptions hold, few of them in text.
+**In which order they fade.** By :mod:`.pull`, the exact first movement of their scores: the most lowered fade
+first, the most raised last. For tokens that meet the paper's definition this is, in each class, the order of
+P(l | n), as its claim 3 states. :attr:`QueryForecast.upward` is the share that is raised at all: all of them
+under the paper's assumptions, few of them in text.
 
-**When.** The decoder of class n learns at the rate η_Y π_n, so its gain peaks at t₀' and is over at t₀, which
-are those of a corpus of 1/π_n equal classes. Both are read off the closed form for slow attention
-(C₀ → ∞, B ∝ Γ), where they depend on π_n, M and η_Y alone; t₀ nears (ln M + 1)/(η_Y π_n) for large M.
+**When.** The decoder of class n learns at the rate η_Y π_n, so its gain peaks at t₀' and ends at t₀, the
+times of a corpus of 1/π_n equal classes. Both come from the closed form for slow attention (C₀ → ∞, B ∝ Γ),
+where they depend only on π_n, M and η_Y; t₀ approaches (ln M + 1)/(η_Y π_n) for large M.
 
 Where attention moves first, in any corpus: the leading term of the scores, exactly.
 
@@ -25,17 +25,17 @@ the scores of query m with
     z_m(t) = ½ η_Y η_Z t² p_m + O(t³),     p_m = Σ_{n: ψ(n) = m} π_n f_n ∘ (g_n − f_n (f_n·g_n)),
     g_{nl} = Σ_{n': next token of n' = next token of n} π_{n'} f_{n'l} − (1/M) Σ_{n'} π_{n'} f_{n'l}.
 
-So a token is pulled up under a query if it stands before the label of that query's classes, anywhere in the
-corpus, more than the other tokens of those classes do. Nothing is assumed: no token need be distinct, no
+So a token is raised under a query if it precedes the label of that query's classes, anywhere in the corpus,
+more often than the other tokens of those classes do. This needs no assumption: no token need be distinct, no
 class orthogonal to another.
 
-For a token of one class n of the whole corpus it comes to
+For a token of a single class n of the whole corpus it is
 
     p_l = π_n f_{nl}² ((1/M) Σ_{n' ≠ n} π_{n'} f_n·f_{n'} − Σ_{n' ≠ n, same next token} π_{n'} f_n·f_{n'}).
 
-Where each next token has one query, as the paper assumes, the second sum is empty: distinct tokens are pulled
-up in the order of f², and only because classes overlap. Where a next token follows several queries, as in
-text, the second sum is larger by far, and distinct tokens are pulled *down* at first.
+If each next token has one query, as the paper assumes, the second sum is empty: distinct tokens are raised in
+the order of f², and only because classes overlap. If a next token follows several queries, as in text, the
+second sum is far larger, and distinct tokens are *lowered* at first.
 """
 
 from collections import defaultdict
@@ -58,16 +58,16 @@ from attomaton.theories.scansnap.law import Rates, SnapLaw
 
 _sparse: Any = sparse
 AT_ONCE = 1 << 23
-"""How many numbers are gathered at a time."""
+"""Number of values gathered at a time."""
 
 NOISE = 1e-12
-"""A pull that is smaller than this, relative to what it is the difference of, is none."""
+"""A pull smaller than this, relative to the terms of its difference, counts as zero."""
 
 
 def find_pulls(classes: CorpusClasses, queries: Sequence[int] | Int64) -> list[tuple[Int64, Float64]]:
-    """The tokens before each of these queries, rising, with the initial pull p_m on them.
+    """The tokens before each of these queries, ascending, with the initial pull p_m on them.
 
-    Times ½ η_Y η_Z t² a pull is the score.
+    The score is ½ η_Y η_Z t² times the pull.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def _pull(
 ) -> tuple[Int64, Float64]:
     own = np.flatnonzero(classes.queries == query)
     if not len(own):
-        raise UnknownToken(f"token {query} is the query of no class; see .queries")
+        raise UnknownToken(f"token {query} is not the query of a class; see .queries")
     tokens: list[Int64] = []
     pulls: list[Float64] = []
     sizes: list[Float64] = []
@@ -135,12 +135,12 @@ def _pull(
 
 
 SLOW = 1e9
-"""C₀ of attention so slow that B ∝ Γ."""
+"""C₀ for slow attention, where B ∝ Γ."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QueryForecast:
-    """One query: its classes, and its tokens in the order in which they fade.
+    """One query: its classes, and its tokens in the order of fading.
 
     Attributes
     ----------
@@ -153,17 +153,17 @@ class QueryForecast:
     class_shares, turns, snaps : float64 arrays, shape (n_classes,)
         Share of each class in the whole corpus; predicted t₀' and t₀.
     tokens : int64 array, shape (n_used,)
-        All tokens that stand before the query, rising.
+        All tokens that precede the query, ascending.
     pulls : float64 array, shape (n_used,)
-        Which way the score of each moves first, exactly; see :mod:`.pull`.
+        The exact first movement of the score of each; see :mod:`.pull`.
     distinct : int64 array, shape (n_distinct,)
-        Tokens of one class, in the order in which they fade: the last stays longest.
+        Tokens of one class, in the order of fading: the last stays longest.
     owners : int64 array, shape (n_distinct,)
-        The class of each, as a place in ``labels``.
+        The class of each, as an index into ``labels``.
     probabilities : float64 array, shape (n_distinct,)
         P(l | n) of each in its class.
     everywhere : int64 array
-        The tokens among them that belong to one class of the whole corpus.
+        Those that belong to one class of the whole corpus.
 
     Examples
     --------
@@ -197,35 +197,35 @@ class QueryForecast:
 
     @cached_property
     def common(self) -> Int64:
-        """Tokens of several of its classes, rising."""
+        """Tokens of several of its classes, ascending."""
         return np.setdiff1d(self.tokens, self.distinct, assume_unique=True)
 
     @property
     def upward(self) -> float:
-        """The share of the distinct tokens that are pulled up at the start; 0 if there is none."""
+        """The share of the distinct tokens that are raised at the start; 0 if there are none."""
         up = self.pulls[np.searchsorted(self.tokens, self.distinct)] > 0
         return float(up.mean()) if len(up) else 0.0
 
     @property
     def half_snap(self) -> float:
-        """When classes that hold half of the query's sequences have passed their t₀."""
+        """The time when classes with half of the query's sequences have passed their t₀."""
         return float(self.snaps[np.searchsorted(np.cumsum(self.class_shares), 0.5 * self.share)])
 
     def first_to_fade(self, number: int) -> Int64:
-        """The given number of distinct tokens of the first half; the first to fade comes first."""
+        """``number`` distinct tokens of the first half; the first to fade comes first."""
         return self.distinct[: len(self.distinct) // 2][:number]
 
     def last_to_stay(self, number: int) -> Int64:
-        """The given number of distinct tokens of the second half; the last to stay comes first."""
+        """``number`` distinct tokens of the second half; the last to stay comes first."""
         return self.distinct[len(self.distinct) // 2 :][::-1][:number]
 
     def lowered_first(self, number: int) -> Int64:
-        """The given number of tokens of any kind that are pulled down, the strongest pull first."""
+        """``number`` tokens of any kind that are lowered, strongest first."""
         order = np.argsort(self.pulls, kind="stable")[:number]
         return self.tokens[order[self.pulls[order] < 0]]
 
     def raised_first(self, number: int) -> Int64:
-        """The given number of tokens of any kind that are pulled up, the strongest pull first."""
+        """``number`` tokens of any kind that are raised, strongest first."""
         order = np.argsort(-self.pulls, kind="stable")[:number]
         return self.tokens[order[self.pulls[order] > 0]]
 
@@ -263,7 +263,7 @@ class Clock:
 
 @lru_cache
 def _unit_times(n_tokens: int) -> tuple[float, float]:
-    """t₀' and t₀ of one class at η_Y = 1; those of any class are these over η_Y π_n."""
+    """t₀' and t₀ of one class at η_Y = 1; divide by η_Y π_n for any class."""
     law = SnapLaw(1, n_tokens, Rates(decoder=1.0, attention=1.0), start=SLOW)
     return law.turn, law.snap
 
@@ -323,7 +323,7 @@ def forecast_queries(
 
 
 def find_distinct(classes: CorpusClasses, tolerance: float = 0.0) -> tuple[Int64, Int64]:
-    """Distinct tokens of some classes, rising, and for each its entry in the class that it belongs to."""
+    """Distinct tokens of some classes, ascending, and the entry of each in its class."""
     if not len(classes.tokens):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     mass = classes.shares[classes.rows] * classes.probabilities
@@ -337,7 +337,7 @@ def find_distinct(classes: CorpusClasses, tolerance: float = 0.0) -> tuple[Int64
 
 
 def define_distinct(classes: CorpusClasses, tolerance: float = 0.0) -> dict[int, int]:
-    """The definition: token → class, for tokens of which all but ``tolerance`` is in one class."""
+    """The definition: token → class, for tokens with at most ``tolerance`` outside one class."""
     held: dict[int, dict[int, float]] = defaultdict(dict)
     for number in range(len(classes)):
         for token, probability in zip(*classes.entries_of(number), strict=True):

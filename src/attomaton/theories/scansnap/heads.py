@@ -1,11 +1,11 @@
-"""What is made of attention: the heads of the two papers, as parts of one layer to exchange.
+"""The heads of the two papers, which read attention, as exchangeable parts of one layer.
 
 Attention is the same in both papers: c_n ∝ P(l | n) e^{z_{ψ(n) l}} over the keys of class n.
 :class:`MassHead` reads the label's own mass (first paper); :class:`TiedHead` and :class:`LearnedHead`
-normalise c_n and decode it to logits (second paper), with Y = s·I held fixed or Y trained from 0. Whether the
-query is a key is decided where classes are made of contexts, by :func:`.contexts.classes_of_contexts`.
+normalise c_n and decode it to logits (second paper), with Y = s·I fixed or Y trained from 0. Whether the
+query is a key is decided where classes are made from contexts, by :func:`.contexts.classes_of_contexts`.
 
-Every head gives −∂L/∂c_n up to a multiple of 1, which the flow (:mod:`.flow`) takes away.
+Every head returns −∂L/∂c_n up to a multiple of 1, which the flow (:mod:`.flow`) removes.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from attomaton.graphs.grouping import find_keys
 from attomaton.theories.scansnap.reduced import Reduced
 
 Slope = tuple[Float64, Float64, Float64]
-"""Loss of each class, shape (n_classes,); −∂L/∂c, shape (n_classes, n_used); Ẏ at η_Y = 1, as Y is shaped."""
+"""Loss of each class, shape (n_classes,); −∂L/∂c, shape (n_classes, n_used); Ẏ at η_Y = 1, shaped like Y."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class MassHead:
     trains_decoder: ClassVar[bool] = False
 
     def slope(self, reduced: Reduced, attention: Float64, decoder: Float64) -> Slope:
-        """Losses, −∂L/∂c, and no movement of a decoder."""
+        """Losses, −∂L/∂c, and an empty Ẏ."""
         row = np.arange(len(attention))
         place = find_keys(reduced.used, reduced.labels)[reduced.label_of]
         right = attention[row, place]
@@ -73,12 +73,12 @@ class LearnedHead:
 
 @dataclass(frozen=True)
 class TiedHead:
-    """The same with Y = ``scale``·I held fixed: values and head are the tokens' own identities.
+    """The same with fixed Y = ``scale``·I: values and head are the identity on tokens.
 
     Attributes
     ----------
     scale : float
-        The logit that a token gives itself where it has all the attention.
+        The logit of a token that has all the attention.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class TiedHead:
     trains_decoder: ClassVar[bool] = False
 
     def slope(self, reduced: Reduced, attention: Float64, decoder: Float64) -> Slope:
-        """Losses, −∂L/∂c, and no movement of a decoder."""
+        """Losses, −∂L/∂c, and an empty Ẏ."""
         tokens = reduced.tokens
         fixed = np.zeros((len(reduced.used), len(tokens) + 1))
         fixed[np.arange(len(fixed)), find_keys(tokens, reduced.used)] = self.scale
@@ -107,16 +107,16 @@ DecoderHead = MassHead | LearnedHead | TiedHead
 
 @dataclass(frozen=True, eq=False)
 class DecoderOutput:
-    """What a decoder makes of attention.
+    """The decoder's reading of attention.
 
     Attributes
     ----------
     losses : float64 array, shape (n_classes,)
-        −ln α at the right token.
+        −ln α at the correct token.
     features : float64 array, shape (n_classes, n_used)
         f_n = c_n/‖c_n‖.
     missed : float64 array, shape (n_classes, n_columns)
-        x_n − α_n; the last column is that of one of the tokens which have no column of their own.
+        x_n − α_n; the last column is that of one token without its own column.
     returned : float64 array, shape (n_classes, n_used)
         Y (x_n − α_n).
     gain : float64 array, shape (n_classes, n_used)
@@ -145,7 +145,7 @@ def decode(attention: Float64, decoder: Float64, answer: Int64, n_tokens: int) -
     attention : float64 array, shape (n_classes, n_used)
         c_n.
     decoder : float64 array, shape (n_used, n_columns)
-        Y; its last column is that of every token which has none of its own: these tokens stay alike.
+        Y; its last column is that of every token without its own: these tokens stay alike.
     answer : int64 array, shape (n_classes,)
         The column of each class's label.
     n_tokens : int
@@ -166,9 +166,7 @@ def decode(attention: Float64, decoder: Float64, answer: Int64, n_tokens: int) -
     probabilities = log_softmax(logits, axis=1)
     missed = -np.exp(probabilities)
     missed[row, answer] += 1.0
-    returned = (
-        missed @ decoder.T
-    )  # the others' column counts once for each of them, and so does its probability
+    returned = missed @ decoder.T  # the shared column, and its probability, count once per token
     across = returned - features * (features * returned).sum(axis=1, keepdims=True)
     missed[:, -1] /= max(n_others, 1)
     return DecoderOutput(-probabilities[row, answer], features, missed, returned, across / norms)

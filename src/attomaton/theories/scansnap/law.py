@@ -1,4 +1,4 @@
-"""The closed form of the second theory: how the gain rises and falls, and how far attention moves.
+"""The closed form of the second theory: the rise and fall of the gain, and the growth of attention.
 
 Under the paper's assumptions (long sequences, η_Y ≫ η_Z, nearly orthogonal classes) the decoder's logits of
 class n are h·(M x_n − 1), with
@@ -12,13 +12,14 @@ one common token the growth factor obeys Ḃ = η_Z γ e^{−4B}/C₀, so that
 
 The paper prints ¼ ln(C₀ + 4Γ), which is not 0 at t = 0, and γ in two pieces; here it is one function.
 
-What C₀ is: a class has one query of its own, a common token (share p before the query) and a distinct one
-(1 − p), so f_n = (cos θ, sin θ) with tan θ = e^{z_d − z_c} (1 − p)/p. Y holds h (M x_n' − 1) in the direction
-of every f_n'. The own direction is projected out; of the K − 1 others each gives −M h/(M − 1 + e^{M h}) =
-−γ M/(M − 1)², times cos²θ, and a class is seen once in K times. Hence Ḃ = η_Z γ cos²θ (K − 1) M/(K (M − 1)²),
-ż_d = sin²θ Ḃ and ż_c = −sin²θ Ḃ, so that tan²θ grows as e^{4B}; where it is large, cos²θ = e^{−4B}/tan²θ₀,
-which is the law above with C₀ = tan²θ₀ K (M − 1)²/((K − 1) M). Figure 3 has C₀ = 1/K, about M K tan²θ₀ times
-less. (With several classes to a query they pull the common token together, and 4 becomes 2 (1 + number).)
+Derivation of C₀: a class has one query of its own, a common token (share p before the query) and a distinct
+one (1 − p), so f_n = (cos θ, sin θ) with tan θ = e^{z_d − z_c} (1 − p)/p. Y has h (M x_n' − 1) in the
+direction of every f_n'. Its own direction is projected out; each of the K − 1 others contributes −M h/(M − 1
++ e^{M h}) = −γ M/(M − 1)², times cos²θ, and a class occurs once in K. Hence Ḃ = η_Z γ cos²θ (K − 1) M/(K (M −
+1)²), ż_d = sin²θ Ḃ and ż_c = −sin²θ Ḃ, so that tan²θ grows as e^{4B}; where it is large, cos²θ =
+e^{−4B}/tan²θ₀, which is the law above with C₀ = tan²θ₀ K (M − 1)²/((K − 1) M). Figure 3 has C₀ = 1/K, about M
+K tan²θ₀ times less. (With several classes to a query they pull the common token together, and 4 becomes 2 (1
++ number).)
 """
 
 from collections.abc import Callable
@@ -36,7 +37,7 @@ from attomaton.base.options import real_number, settle, whole_number
 from attomaton.base.tables import Float64
 
 MAX_STATE = 20_000
-"""Numbers that can be followed together: stiff steps hold a square matrix of them."""
+"""Maximum size of the state: stiff steps need a square matrix of this size."""
 
 
 def follow(
@@ -48,10 +49,10 @@ def follow(
     atol: float,
     most_slopes: int | None = None,
 ) -> Float64:
-    """States at rising times, shape (n_times, size), of ẋ = slope(x), x(0) = 0.
+    """States at ascending times, shape (n_times, size), of ẋ = slope(x), x(0) = 0.
 
-    By scipy's LSODA, which turns to stiff steps where they are needed. With ``most_slopes`` it gives up
-    after this number of slopes: some equations would take hours.
+    By scipy's LSODA, which switches to stiff steps where needed. With ``most_slopes`` it gives up after that
+    number of evaluations: some equations would take hours.
     """
     from scipy.integrate import solve_ivp
 
@@ -67,7 +68,7 @@ def follow(
     def slope_at(_: float, state: Float64) -> Float64:
         if most_slopes is not None and next(taken) > most_slopes:
             raise UncertifiedSolution(
-                f"the flow was not followed to t = {grid[-1]:g} in {most_slopes:,} slopes; change the rates"
+                f"the flow did not reach t = {grid[-1]:g} in {most_slopes:,} evaluations; change the rates"
             )
         return slope(state)
 
@@ -78,7 +79,7 @@ def follow(
 
 
 SLOWEST, FASTEST = 1e-12, 1e12
-"""Learning rates beyond these leave no digits for what follows from them."""
+"""Learning rates beyond these leave no significant digits in the results."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Rates:
 
     @classmethod
     def with_momentum(cls, decoder: float, attention: float, momentum: float) -> "Rates":
-        """Rates that act on a flow as those of SGD with momentum do: η/(1 − μ)."""
+        """The flow's equivalent of SGD with momentum: η/(1 − μ)."""
         plain = cls(decoder, attention)
         scale = round(1 / (1 - real_number(momentum, "momentum", least=0, below=1)), 12)
         return cls(plain.decoder * scale, plain.attention * scale)
@@ -153,7 +154,7 @@ def solve_exponent(clock: ArrayLike, n_tokens: int) -> Float64:
     """
     target = np.asarray(clock, np.float64)
     if not (np.isfinite(target) & (target >= 0)).all():
-        raise UnsupportedOption("time starts at 0; give finite times from there on")
+        raise UnsupportedOption("times must be finite and at least 0")
     size = float(whole_number(n_tokens, "n_tokens", least=2))
     root = np.minimum(target * size / (size - 1), np.log1p(size * target))
     for _ in range(100):
@@ -176,7 +177,7 @@ class SnapLaw:
     rates : Rates
         η_Y and η_Z; for SGD with momentum see :meth:`Rates.with_momentum`.
     start : float, optional
-        C₀; 1/K if not given, as in the paper's Figure 3.
+        C₀; by default 1/K, as in the paper's Figure 3.
 
     Examples
     --------
@@ -232,7 +233,7 @@ class SnapLaw:
         return 0.25 * np.log1p(4 * self.integral(time) / self.constant)
 
     def growth_as_printed(self, time: ArrayLike) -> Float64:
-        """¼ ln(C₀ + 4Γ), as the paper has it; too small by ¼ ln(1/C₀) later on, −∞ … at the start."""
+        """¼ ln(C₀ + 4Γ), as printed in the paper; too small by ¼ ln(1/C₀) later on, −∞ … at the start."""
         return 0.25 * np.log(self.constant + 4 * self.integral(time))
 
     @cached_property
@@ -285,7 +286,7 @@ class SnapLaw:
 
 
 def integrate_law(law: SnapLaw, times: ArrayLike) -> tuple[Float64, Float64]:
-    """γ and B at rising times by integrating ẇ and Ḃ themselves: the definition of the closed form.
+    """γ and B at ascending times by integrating ẇ and Ḃ themselves: the definition of the closed form.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""A corpus on the tokens, labels and queries that it uses: what the flow and the model work on.
+"""A corpus on the tokens, labels and queries that it uses, for the flow and the model.
 
-Only rows of tokens that stand before a query ever move, and the columns of all tokens that are never a label
-stay equal to each other; so neither has to be kept for the whole vocabulary.
+Only rows of tokens that precede a query ever move, and the columns of all tokens that are never a label stay
+equal to each other; so neither has to be stored for the whole vocabulary.
 """
 
 from dataclasses import dataclass
@@ -41,12 +41,12 @@ class Reduced:
 
     @cached_property
     def used(self) -> Int64:
-        """Tokens that stand before a query."""
+        """Tokens that precede a query."""
         return distinct_keys(self.classes.tokens.astype(np.int64))
 
     @cached_property
     def tokens(self) -> Int64:
-        """Tokens that stand before a query or are a label."""
+        """Tokens that precede a query or are a label."""
         return distinct_keys(np.concatenate([self.used, self.labels]))
 
     @cached_property
@@ -72,7 +72,7 @@ class Reduced:
     def padded(self) -> tuple[Int64, Float64]:
         """Positions and probabilities of each class's tokens, both as wide as the widest class.
 
-        Rows are filled up with tokens the class does not have, at probability 0.
+        Rows are padded with tokens that the class lacks, at probability 0.
         """
         width = int(np.diff(self.classes.offsets).max())
         order = np.argsort(-self.law, axis=1, kind="stable")[:, :width]
@@ -91,7 +91,7 @@ class Reduced:
 
     @cached_property
     def n_others(self) -> int:
-        """How many tokens are never a label; they share the last column."""
+        """The number of tokens that are never a label; they share the last column."""
         return self.classes.n_tokens - len(self.labels)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What the second theory says about a corpus, in one call: classes, forecasts, assumptions, flow."""
+"""The second theory on a corpus, in one call: classes, forecasts, assumptions, flow."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -29,13 +29,13 @@ from attomaton.theories.scansnap.forecast import Clock, QueryForecast, forecast_
 from attomaton.theories.scansnap.law import Rates
 
 FEW_NUMBERS = 3000
-"""Most numbers in Y and Z together that are followed in seconds."""
+"""Maximum size of Y and Z together that can be followed in seconds."""
 
 MAX_LAW = 1_000_000
-"""Most numbers in the laws of all classes."""
+"""Maximum size of the laws of all classes."""
 
 NOISE = 1e-6
-"""Scores below this are those of tokens that do not move."""
+"""Scores below this belong to tokens that do not move."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +47,11 @@ class KeptTokens:
     query : int
         The token.
     tokens : int64 array, shape (n_used,)
-        The tokens that stand before it, the most lowered first, the most raised last.
+        The tokens that precede it, the most lowered first, the most raised last.
     scores : float64 array, shape (n_used,)
         z of each.
     before, after : float64 arrays, shape (n_used,)
-        Attention to each, the mean over the query's sequences, at the start and at the end.
+        Mean attention to each over the query's sequences, at the start and at the end.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def can_follow(classes: CorpusClasses) -> bool:
 
 
 def half_time(classes: CorpusClasses, rates: Rates) -> float:
-    """When classes that hold half of all sequences have passed their predicted t₀."""
+    """The time when classes with half of all sequences have passed their predicted t₀."""
     snaps = Clock(classes.n_tokens, rates).snap(classes.shares)
     order = np.argsort(snaps, kind="stable")
     return float(snaps[order][np.searchsorted(np.cumsum(classes.shares[order]), 0.5)])
@@ -85,11 +85,11 @@ def half_time(classes: CorpusClasses, rates: Rates) -> float:
 def follow_attention(
     classes: CorpusClasses, rates: Rates, *, until: float, most_slopes: int | None = None
 ) -> tuple[KeptTokens, ...]:
-    """Follow Y and Z to t = ``until`` and say what each query keeps; the most frequent query first."""
+    """Follow Y and Z to t = ``until``; return the tokens of each query, most frequent query first."""
     until = real_number(until, "until", above=0)
     if not can_follow(classes):
         raise UnsupportedOption(
-            f"{classes} is too large to follow Y and Z exactly; see forecast_queries, which is not"
+            f"{classes} is too large to follow Y and Z exactly; use forecast_queries, which has no such limit"
         )
     flow = solve_flow(classes, rates, [until], growth=False, rtol=1e-7, atol=1e-9, most_slopes=most_slopes)
     reduced, end = flow.reduced, flow.scores[-1]
@@ -109,15 +109,15 @@ def follow_attention(
     return tuple(kept)
 
 
-KIND = FolderKind("survey", "what scan-snap wrote", "attomaton scan-snap --out")
+KIND = FolderKind("survey", "a survey", "attomaton scan-snap --out")
 FEW_TOKENS = 50
-"""Vocabularies of at most this size are tried for the exact flow."""
+"""Largest vocabulary for which the exact flow is tried."""
 
 LEAST_RATIO = 1e-6
-"""Where attention learns faster than the decoder by this factor, the exact flow is too stiff to be tried."""
+"""If attention learns faster than the decoder by this factor, the exact flow is too stiff to try."""
 
 MOST_SLOPES = 2_000
-"""Number of slopes after which the exact flow is given up: usual rates need some hundred."""
+"""Number of evaluations after which the exact flow is given up: usual rates need a few hundred."""
 
 SCHEMAS = {
     "tokens": pa.schema([("query", pa.int32()), ("token", pa.int32()), ("pull", pa.float64())]),
@@ -137,7 +137,7 @@ SCHEMAS = {
 """The tables of a survey on disk; ``place`` counts from 1, the first to fade."""
 
 SHOWN = 3
-"""Tokens of each kind that are printed."""
+"""Number of tokens of each kind to print."""
 
 Name = Callable[[int], str]
 
@@ -157,15 +157,15 @@ class Survey(Tabular):
     forecasts : tuple of QueryForecast
         The most frequent queries.
     assumptions : tuple of Assumption
-        What the theory assumes, measured.
+        The assumptions of the theory, measured.
     kept : tuple of KeptTokens
-        What attention keeps, by the exact flow on the corpus's own contexts; empty where that is too large.
+        Attention by the exact flow on the corpus's own contexts; empty if that is too large.
     until : float
-        The time to which that flow was followed; 0 where it was not.
+        The end time of that flow; 0 if it was not computed.
     skipped : Skipped
         Documents that could not be read.
     vocabulary : Vocabulary, optional
-        What names the tokens of a text.
+        The names of the tokens of a text.
 
     Examples
     --------
@@ -202,7 +202,7 @@ class Survey(Tabular):
         return self.vocabulary
 
     def to_dict(self, *, shown: int = 5) -> dict[str, Any]:
-        """Everything as plain JSON values, a limited number of tokens of each kind, by their names."""
+        """Everything as JSON values, with a limited number of tokens of each kind, by name."""
         name = self._name
         assumptions = [asdict(one) for one in self.assumptions]
         for record in assumptions:
@@ -222,7 +222,7 @@ class Survey(Tabular):
         }
 
     def save(self, path: str | Path) -> Path:
-        """Write forecast.json and the tables of ``SCHEMAS`` as Parquet into a folder; returns its path."""
+        """Write forecast.json and the tables of ``SCHEMAS`` as Parquet into a folder; return its path."""
         place = given_path(path, "path")
         writers = {"forecast.json": json_writer(self.to_dict())}
         for table in SCHEMAS:
@@ -273,7 +273,7 @@ class Survey(Tabular):
             )
             for one in record["assumptions"]
         ]
-        title = f"What attention keeps, by the exact flow on these contexts, t = {self.until:,.0f}"
+        title = f"Attention by the exact flow on these contexts, t = {self.until:,.0f}"
         headers = ["query", "most lowered: token, score", "most raised: token, score"]
         return [
             f"{self.n_samples:,} samples, of which {record['counted']:,} are counted: {record['classes']:,} "
@@ -285,18 +285,18 @@ class Survey(Tabular):
                 distinct,
             ),
             "t₀: the step by which the query's most frequent class is learned and its attention slows.",
-            f"{raised:.0%} of these distinct tokens are raised at the start of training; where all that the "
-            "theory assumes holds, all are."
+            f"{raised:.0%} of these distinct tokens are raised at the start of training; if all "
+            "assumptions of the theory hold, all are."
             if n_distinct
-            else "No token is distinct: each stands before several labels of its query. The order of fading "
-            "says nothing then; the next table needs no distinct tokens.",
+            else "No token is distinct: each precedes several labels of its query. The order of fading then "
+            "carries no information; the next table needs no distinct tokens.",
             Grid(
                 "Where attention moves first, for long contexts",
                 ["query", "lowered first", "raised first"],
                 moves,
             ),
             *([Grid(title, headers, kept)] if kept else []),
-            Grid("What the theory assumes", ["assumption", "value", "bound", "met", "meaning"], assumed),
+            Grid("Assumptions of the theory", ["assumption", "value", "bound", "met", "meaning"], assumed),
         ]
 
 
@@ -314,18 +314,18 @@ def survey_samples(
 
     Parameters
     ----------
-    samples : Samples, or what :func:`~attomaton.learn` reads
+    samples : Samples, or any source of :func:`~attomaton.learn`
         The corpus; labels need not be in their contexts.
     rates : Rates
         η_Y and η_Z.
     n_queries, tolerance
         As in :func:`forecast_queries`.
     min_samples : int
-        Classes of fewer samples are left out; times are then those of training on the rest.
+        Classes with fewer samples are left out; times are then those of training on the rest.
     announce : callable
         Called with the name of each stage.
     **options
-        For a source that is not samples yet: ``window``, ``tokenizer`` and ``reading``.
+        For a source other than samples: ``window``, ``tokenizer`` and ``reading``.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Gradient flow of embedded tokens: all queries coupled, few coordinates, dense and compiled.
 
 Coordinates are those of :class:`~attomaton.trajectory.basis.Basis`. Only differences to the label enter, and
-the difference of two tokens of one component has zeros, not roundings, outside the cyclic subspace: gradients
-that must vanish there do, to every digit.
+the difference of two tokens of one component is exactly zero outside the cyclic subspace, so gradients that
+must vanish there do so exactly.
 """
 
 import math
@@ -21,18 +21,18 @@ from attomaton.trajectory.loss import TrainingLoss
 Array = Any
 solve: Any = np.linalg.solve
 MAX_STEPS = 50
-"""Most Newton steps for one minimum."""
+"""Maximum number of Newton steps for one minimum."""
 
 SOFTEST = 1e-12
-"""Stiffness that holds back only coordinates in which the loss is flat, beside the curvature."""
+"""Stiffness, relative to the curvature, that restrains only coordinates in which the loss is flat."""
 
 SETTLED, TINY = 1e-9, 1e-300
 
 
 class Losers(NamedTuple):
-    """What stood beside each label: the losing tokens of each choice, choice after choice."""
+    """The losing tokens of each choice, concatenated over choices."""
 
-    directions: Array  # float64 (n_losers, n_coordinates): score of the loser less the label's, as a form
+    directions: Array  # float64 (n_losers, n_coordinates): loser's score minus the label's, as a form
     log_odds: Array  # float64 (n_losers,): ln m_x − ln m_y
     offsets: Array  # int64 (n_choices + 1,)
     weight: Array  # float64 (n_choices,): count / n
@@ -45,11 +45,11 @@ class EmbeddedFlow:
     losers: Losers
 
     def descend(self, place: Float64, step_size: float, n_steps: int) -> Float64:
-        """Where plain gradient descent gets in ``n_steps`` steps."""
+        """The point that plain gradient descent reaches in ``n_steps`` steps."""
         return _descend(self.losers, self._check(place), step_size, n_steps)
 
     def minimise(self, anchor: Float64, stiffness: float, start: Float64, atol: float) -> Float64:
-        """The minimum of L(x) + ½ stiffness ‖x − anchor‖²; NaN if Newton's method does not end."""
+        """The minimum of L(x) + ½ stiffness ‖x − anchor‖²; NaN if Newton's method does not converge."""
         anchor, start = self._check(anchor), self._check(start)
         if not (np.isfinite(anchor).all() and np.isfinite(start).all()):
             return np.full_like(start, np.nan)
@@ -63,18 +63,18 @@ class EmbeddedFlow:
         return _damp(self.losers, place, stiffness, move)
 
     def bound_sharpness(self) -> float:
-        """A bound on the curvature at any place: no loser's direction is longer than the longest."""
+        """A bound on the curvature at any point, from the longest direction of a loser."""
         squares = np.sum(self.losers.directions**2, axis=1)
         choice, n_choices = rows_of(self.losers.offsets), len(self.losers.weight)
         return float(self.losers.weight @ largest_of(choice, squares, n_choices, least=0.0))
 
     def settle(self) -> Float64:
-        """About where the loss is least, as far as it has a least; NaN if that is not found."""
+        """The approximate minimiser of the loss, where it has one; NaN if it is not found."""
         nowhere = np.zeros(self.losers.directions.shape[1])
         return self.minimise(nowhere, SOFTEST * max(self.bound_sharpness(), TINY), nowhere, SETTLED)
 
     def sharpness(self, place: Float64, enough: float = 0.0) -> Float64:
-        """A bound on the largest eigenvalue of the curvature, shape (1,); a rough one if that is enough."""
+        """A bound on the largest eigenvalue of the curvature, shape (1,); a rough bound if that is enough."""
         curvature = _bend(self.losers, self._check(place))
         if not np.isfinite(curvature).all():
             return np.array([np.inf])
@@ -85,21 +85,21 @@ class EmbeddedFlow:
 
     def _check(self, values: Float64) -> Float64:
         """One number for each coordinate."""
-        return check_floats(values, self.losers.directions.shape[1:], "the place of a flow", finite=False)
+        return check_floats(values, self.losers.directions.shape[1:], "the state of a flow", finite=False)
 
     def lengths(self, move: Float64) -> Float64:
         """The length of a change, shape (1,)."""
         return np.array([np.linalg.norm(move)], np.float64)
 
     def spread(self, values: Float64) -> Float64:
-        """The one value for every coordinate."""
+        """The single value, repeated for every coordinate."""
         return np.broadcast_to(values, self.losers.directions.shape[1:])
 
 
 def embedded_flow(loss: TrainingLoss, basis: Basis, *, inside: bool = False) -> EmbeddedFlow:
     """The flow of the training loss in the coordinates of the basis.
 
-    With ``inside`` the loss is that of reduced contexts: losers of other components are not there.
+    With ``inside`` the loss is that of reduced contexts, without losers of other components.
     """
     problem, component = loss.problem, loss.component
     lengths = np.diff(problem.offsets)
@@ -116,18 +116,18 @@ def embedded_flow(loss: TrainingLoss, basis: Basis, *, inside: bool = False) -> 
 
 
 def _descent_work(losers: Losers, _: Array, __: float, n_steps: int) -> float:
-    """numpy multiplies about ten entries in the time in which Python looks at one."""
+    """Estimated cost: numpy multiplies about ten entries in the time Python takes for one."""
     return n_steps * (50 + losers.directions.size / 10)
 
 
 def _newton_work(losers: Losers, *_: Any) -> float:
-    """Newton's method looks at all directions about ten times."""
+    """Estimated cost: Newton's method reads all directions about ten times."""
     return 10.0 * losers.directions.size
 
 
 @compiled
 def weigh(losers: Losers, place: Array) -> Array:
-    """The probability of every loser, shape (n_losers,); a label's is what they leave, and not needed."""
+    """The probability of every loser, shape (n_losers,); the label's is the rest, and not needed."""
     probability = losers.directions @ place + losers.log_odds
     for choice in range(len(losers.weight)):
         highest, total = 0.0, 0.0
@@ -172,7 +172,7 @@ def find_curvature(losers: Losers, probability: Array) -> Array:
 
 @compiled
 def _bend(losers: Losers, place: Array) -> Array:
-    """The curvature at a place."""
+    """The curvature at a point."""
     return find_curvature(losers, weigh(losers, place))
 
 

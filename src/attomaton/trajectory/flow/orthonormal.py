@@ -1,8 +1,8 @@
-"""Gradient flow for orthonormal embeddings: each query alone, a coordinate for each (query, token), compiled.
+"""Gradient flow for orthonormal embeddings: queries separate, one coordinate per (query, token), compiled.
 
-Inside a component gradients are sums of terms of order 1 that cancel to order 1/t. What moves a component as
-a whole is only what crosses its border, so that part is summed by itself and loses no digit; and conjugate
-gradients treat components as wholes besides single tokens, or they would need a turn for each digit of t.
+Within a component gradients are sums of terms of order 1 that cancel to order 1/t. A component as a whole
+moves only by the flow across its border, so that part is summed separately and loses no digits. Conjugate
+gradients use whole components in their preconditioner, or they would need an iteration per digit of t.
 """
 
 import math
@@ -40,7 +40,7 @@ def descend_together(queries: Any, scores: Array, step_size: float, n_steps: int
     """Take ``n_steps`` steps with all queries, changing ``scores``, shape (n_alternatives,).
 
     ``queries`` are those of :class:`~attomaton.trajectory.flow.orthonormal.OrthonormalFlow`. The gradient of
-    a whole component is the sum of what crosses its border, so nothing cancels (see there).
+    a whole component is the sum of the flows across its border, so nothing cancels (see there).
     """
     choices, (component, size) = queries.choices, queries.wholes
     if not len(choices.winner):
@@ -62,22 +62,22 @@ def descend_together(queries: Any, scores: Array, step_size: float, n_steps: int
 
 
 def _carry(into: Array, out_of: Array, amount: Array, n_places: int) -> Array:
-    """What each place receives less what it gives, shape (n_places,)."""
+    """The inflow minus the outflow of each alternative, shape (n_places,)."""
     return np.bincount(into, amount, n_places) - np.bincount(out_of, amount, n_places)
 
 
 MAX_STEPS = 50
-"""Most Newton steps for one minimum."""
+"""Maximum number of Newton steps for one minimum."""
 
 MAX_TURNS = 2_000
-"""Most conjugate-gradient turns for one Newton step."""
+"""Maximum number of conjugate-gradient iterations for one Newton step."""
 
 ACCURACY = 0.05
-"""How far conjugate gradients lower the residual of one Newton step."""
+"""Factor by which conjugate gradients reduce the residual of one Newton step."""
 
 
 class Queries(NamedTuple):
-    """All queries, as compiled code takes them."""
+    """All queries, in the layout for compiled code."""
 
     choices: Choices
     starts: tuple[Array, Array]  # int64 (n_queries + 1,) each: borders of alternatives and of choices
@@ -85,12 +85,12 @@ class Queries(NamedTuple):
 
 
 class Wholes(NamedTuple):
-    """Components as wholes, and room for the largest query."""
+    """Whole components, and work space for the largest query."""
 
     component: Array  # int64 (n_alternatives,): the components of a query are consecutive numbers
     size: Array  # int64 (n_components,)
-    crossing: Array  # float64 room: what crosses the border of each component
-    diagonal: Array  # float64 room: curvature along each whole component
+    crossing: Array  # float64 work space: what crosses the border of each component
+    diagonal: Array  # float64 work space: curvature along each whole component
     sums: Array  # float64 room
 
 
@@ -210,7 +210,7 @@ def minimise_query(
     space: Space,
     atol: float,
 ) -> bool:
-    """Move ``scores`` to the least L + ½ stiffness ‖s − anchor‖²; returns whether the steps became small."""
+    """Move ``scores`` to the minimum of L + ½ stiffness ‖s − anchor‖²; return whether steps became small."""
     size = part.last - part.first
     for _ in range(MAX_STEPS):
         span = find_slope(choices, part, wholes, scores, space)
@@ -229,19 +229,19 @@ def minimise_query(
 
 @dataclass(frozen=True, eq=False)
 class OrthonormalFlow:
-    """The training loss as a function of all scores; a block for each query."""
+    """The training loss as a function of all scores; one block per query."""
 
     groups: Groups  # the choices by query, counts divided by the number of samples
     wholes: tuple[Int64, Int64]  # the component of each alternative, and the size of each component
 
     def descend(self, place: Float64, step_size: float, n_steps: int) -> Float64:
-        """Where plain gradient descent gets in ``n_steps`` steps."""
+        """The point that plain gradient descent reaches in ``n_steps`` steps."""
         moved = self._check(place).copy()
         _descend_all(self._queries, moved, step_size, n_steps)
         return moved
 
     def minimise(self, anchor: Float64, stiffness: float, start: Float64, atol: float) -> Float64:
-        """The minimum of L(x) + ½ stiffness ‖x − anchor‖²; NaN if Newton's method does not end."""
+        """The minimum of L(x) + ½ stiffness ‖x − anchor‖²; NaN if Newton's method does not converge."""
         moved, anchor = self._check(start).copy(), self._check(anchor)
         found = _minimise_all(self._queries, anchor, stiffness, moved, atol)
         return moved if found else np.full(len(moved), np.nan)
@@ -253,7 +253,7 @@ class OrthonormalFlow:
         return damped
 
     def sharpness(self, place: Float64, enough: float = 0.0) -> Float64:
-        """Bounds on the largest eigenvalue of each query's curvature; rough ones below ``enough``."""
+        """Bounds on the largest eigenvalue of each query's curvature; rough bounds below ``enough``."""
         blocks = self.spread(np.arange(len(self.groups.borders) - 1))
         problem = problem_of(self.groups.choices, blocks)
         return bound_curvatures(problem, problem.probabilities(self._check(place)), blocks, enough=enough)
@@ -263,8 +263,8 @@ class OrthonormalFlow:
         return Queries(self.groups.choices, self.groups.starts, self.wholes)
 
     def _check(self, values: Float64) -> Float64:
-        """One number for each score: compiled code would read beyond fewer."""
-        return check_floats(values, (len(self.groups.place),), "the place of a flow", finite=False)
+        """Check for one number per score: compiled code would read out of bounds otherwise."""
+        return check_floats(values, (len(self.groups.place),), "the state of a flow", finite=False)
 
     def lengths(self, move: Float64) -> Float64:
         """The length of a change of each query's scores, shape (n_queries,)."""
@@ -272,12 +272,12 @@ class OrthonormalFlow:
         return np.sqrt(sum_at(self.spread(np.arange(n_queries)), move * move, n_queries))
 
     def spread(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The value of its query for every score, shape (n_alternatives,)."""
+        """The value of each score's query, shape (n_alternatives,)."""
         return np.repeat(values, np.diff(self.groups.borders))
 
 
 def orthonormal_flow(problem: LuceProblem, component: Int64, n_samples: int) -> OrthonormalFlow:
-    """The flow of whole-context choices, sorted by query; ``component`` is of each alternative."""
+    """The flow of whole-context choices, sorted by query; ``component`` gives that of each alternative."""
     _check_wholes(problem, check_int64(component, "component"))
     groups = sort_by_group(problem)
     shared = groups.choices._replace(count=groups.choices.count / n_samples)
@@ -288,7 +288,7 @@ def orthonormal_flow(problem: LuceProblem, component: Int64, n_samples: int) -> 
 
 
 def _check_wholes(problem: LuceProblem, component: Int64) -> None:
-    """Queries come one after the other, each with components of its own, the first of them first."""
+    """Check that queries are contiguous and their components numbered in order."""
     check_lengths("alternatives and their components", query=problem.component, component=component)
     if not len(component):
         return
@@ -298,18 +298,18 @@ def _check_wholes(problem: LuceProblem, component: Int64) -> None:
     sorted_queries = bool((np.diff(query) >= 0).all())
     if not (sorted_queries and (lowest == component[first]).all() and (lowest[1:] > highest[:-1]).all()):
         raise MismatchedParts(
-            "these choices and these components are not of one corpus: a query's components are not "
-            "numbered by their first tokens; give what find_components and extract_choices made"
+            "these choices and components are from different corpora: a query's components are not numbered "
+            "by their first tokens; give results of find_components and extract_choices"
         )
 
 
 def _descent_work(queries: Queries, _: Array, __: float, n_steps: int) -> float:
-    """numpy takes as long for a step as Python for 50 entries, and for each 20 entries as for one."""
+    """Estimated cost of a numpy step: 50 Python entries, plus one for each 20 entries."""
     return n_steps * (50 + len(queries.choices.alternative) / 20)
 
 
 def _newton_work(queries: Queries, *_: Any) -> float:
-    """Newton's method looks at all members of all choice sets about a hundred times."""
+    """Estimated cost: Newton's method reads all members of choice sets about a hundred times."""
     return 100.0 * len(queries.choices.alternative)
 
 

@@ -1,11 +1,11 @@
-"""One flow followed through time: plain steps first, then the integration, a state kept for every decade.
+"""Follow one flow through time: plain steps first, then integration, with one saved state per decade.
 
-Plain descent is not a flow. With u = η ∇L along the flow, each of its steps differs from it by −½ η H u. As
-long as u keeps its direction this adds up to W_descent = W_flow + ½ ln(‖u‖/‖u₀‖)·u, u₀ where the flow began:
-nothing while the gradient stays, half a step ahead for each factor e by which it has fallen. States are kept
-as the flow has them and corrected when they are read. What this leaves out of a step is ½ ‖u‖ dθ, θ the angle
-by which u has turned, and terms of the next order, about ½ ‖η H u‖ d ln‖u‖; below the edge of stability no
-step of descent takes two points further apart, so the error is at most the sum of what steps leave out.
+Plain gradient descent is not a flow. With u = η ∇L along the flow, each of its steps differs from it by −½ η
+H u. While u keeps its direction this adds up to W_descent = W_flow + ½ ln(‖u‖/‖u₀‖)·u, with u₀ at the start
+of the flow: zero while the gradient stays constant, half a step ahead for each factor e by which it has
+fallen. States are saved along the flow and corrected when read. The correction omits ½ ‖u‖ dθ per step, θ the
+angle by which u has turned, and terms of the next order, about ½ ‖η H u‖ d ln‖u‖. Below the edge of stability
+no step of descent moves two points further apart, so the error is at most their sum.
 """
 
 from collections.abc import Iterator
@@ -20,15 +20,15 @@ from attomaton.trajectory.flow.orthonormal import OrthonormalFlow
 from attomaton.trajectory.sharpness import EDGE
 
 LossFlow = OrthonormalFlow | EmbeddedFlow
-"""The gradient flow of a training loss, in coordinates in which it is plain: dx/dt = −η ∇L(x).
+"""The gradient flow of a training loss, in coordinates in which it has the form dx/dt = −η ∇L(x).
 
-Coordinates fall into blocks that do not know of one another.
+Coordinates fall into independent blocks.
 """
 
 
 @dataclass(frozen=True)
 class FlowState:
-    """Where the flow is at one step.
+    """The state of the flow at one step.
 
     The loss is convex, so two solutions never move apart, and no error grows afterwards.
     """
@@ -61,7 +61,7 @@ def integrate(
 ) -> Iterator[FlowState]:
     """The states after each accepted step, the last one at step ``to``.
 
-    In no block is the estimated error of a step above ``rtol`` · max(1, length of its coordinates).
+    In each block, the estimated error of a step is at most ``rtol`` · max(1, norm of its coordinates).
     """
     while state.step < to:
         rest = float(np.log(to / state.step))
@@ -73,7 +73,7 @@ def integrate(
             if shorter < SMALLEST_WIDTH:
                 raise UncertifiedSolution(
                     f"gradient flow could not be followed beyond step {state.step:.3g} with rtol={rtol:.0e}; "
-                    "end earlier, take a larger rtol, or a smaller step_size if plain descent itself jumps"
+                    "end earlier, use a larger rtol, or use a smaller step_size if descent itself oscillates"
                 )
             state = FlowState(state.step, state.place, state.error, shorter)
             continue
@@ -111,28 +111,28 @@ WARM_UP = 1_000
 """Plain steps before the flow takes over, if a step can move scores by about 1."""
 
 FEWEST = 20
-"""Plain steps before the flow takes over in any case."""
+"""Minimum number of plain steps before the flow takes over."""
 
 LONGEST = 32
-"""Times the warm-up is made, at most, where descent jumps to and fro at its end."""
+"""Maximum number of warm-ups, if gradient descent still oscillates at the end of one."""
 
 CALM = 1e-7
-"""Jumps to and fro this small, beside the length of the coordinates, need no longer warm-up."""
+"""Oscillations this small, relative to the norm of the coordinates, need no longer warm-up."""
 
 FALLING = 0.9
-"""Jumps that do not fall to this share while the warm-up doubles do not die out."""
+"""Oscillations that do not fall to this share while the warm-up doubles do not die out."""
 
 ROUNDING, BLUR = 1e-15, 10.0
-"""Size of a rounding, and times the distance of a second descent that counts as what roundings do."""
+"""Size of a rounding error, and factor on the distance of a second descent to bound its effect."""
 
 FIRST_WIDTH = 0.1
 TINY = 1e-300
 CAUTION = 2.0
-"""Times the turning of the gradient between two states that counts as error: it may turn to and fro."""
+"""Factor on the turning of the gradient between two states as error: it may turn back and forth."""
 
 
 class Track:
-    """Where plain gradient descent stands at any step."""
+    """The state of plain gradient descent at any step."""
 
     def __init__(
         self,
@@ -159,13 +159,13 @@ class Track:
         return self._states[-1].step
 
     def at(self, step: float) -> FlowState:
-        """Where descent is at a step; up to the end of the warm-up that is plain descent, to whole steps."""
+        """The state at a step; during the warm-up it is plain gradient descent, at whole steps."""
         if self._latest.step != step:
             self._latest = self._find(step)
         return self._latest
 
     def advance(self, to: float) -> None:
-        """Go on to step ``to``, keeping the states at powers of ten and at the end."""
+        """Continue to step ``to``; save the states at powers of ten and at the end."""
         for goal in _goals(self.reached, to):
             self._states.append(self._follow(self._states[-1], goal))
 
@@ -182,7 +182,7 @@ class Track:
         return replace(state, place=state.place + shift)
 
     def _warm_up(self, settles: bool) -> FlowState:
-        """Plain descent, longer where it jumps to and fro; jumps that do not die out are infinite errors."""
+        """Plain descent, longer where it oscillates; oscillations that do not die out are infinite errors."""
         if not settles:
             place = self._flow.descend(self._start, self._step_size, self._n_plain)
             unknown = np.full_like(self._flow.lengths(place), np.inf)
@@ -199,9 +199,9 @@ class Track:
         return FlowState(float(self._n_plain), place, error, FIRST_WIDTH)
 
     def _find_blur(self, place: Float64, n_steps: int) -> Float64:
-        """How far roundings may take plain descent, by block: where the loss is too curved they grow.
+        """A bound by block on the effect of rounding in plain descent, which grows where curvature is high.
 
-        So a second descent starts beside the first, as far away as the roundings of all its steps.
+        It uses a second descent that starts at the distance of the rounding errors of all its steps.
         """
         if self._safe:
             return np.zeros_like(self._flow.lengths(place))
@@ -212,9 +212,9 @@ class Track:
         )
 
     def _descend_from(self, place: Float64, n_steps: int) -> tuple[Float64, Float64]:
-        """The place after a number of plain steps, and how far the last of them jumped to and fro, by block.
+        """The point after a number of plain steps, and the size of the last oscillation, by block.
 
-        A jump to and fro, (−1)^t A, has third differences ∓8 A; those of a smooth way are next to nothing.
+        An oscillation (−1)^t A has third differences ∓8 A; those of a smooth path are negligible.
         """
         places = [self._flow.descend(place, self._step_size, n_steps - 3)]
         for _ in range(3):
@@ -232,8 +232,8 @@ class Track:
         return self._flow.sharpness(place, enough) < enough
 
     def _follow(self, state: FlowState, to: float) -> FlowState:
-        """The state at a step, with what the correction will leave out, and without hope beyond the edge."""
-        if np.isinf(state.error).all():  # where the last plain step was is as good as any other place
+        """The state at a step, with the error of the correction; infinite beyond the edge."""
+        if np.isinf(state.error).all():  # the point after the last plain step is as good as any
             return replace(state, step=to)
         pull, left_out, stable = self._pull(state), np.zeros_like(state.error), np.isfinite(state.error)
         for later in integrate(self._flow, state, to, step_size=self._step_size, rtol=self._rtol):
@@ -244,7 +244,7 @@ class Track:
         return replace(state, error=np.where(stable, state.error + left_out, np.inf))
 
     def _find_missing(self, state: FlowState, one: Float64, other: Float64) -> Float64:
-        """½ ‖u‖ dθ + ½ ‖η H u‖ d ln‖u‖ from a state, where u is ``one``, to where it is ``other``."""
+        """½ ‖u‖ dθ + ½ ‖η H u‖ d ln‖u‖ from a state with u = ``one`` to a state with u = ``other``."""
         sizes = [np.maximum(self._flow.lengths(pull), TINY) for pull in (one, other)]
         turned = one / self._flow.spread(sizes[0]) - other / self._flow.spread(sizes[1])
         next_place = self._flow.descend(state.place, self._step_size, 1)
@@ -253,7 +253,7 @@ class Track:
         return 0.5 * (first_order + bent * np.abs(np.log(sizes[1] / sizes[0])))
 
     def _pull(self, state: FlowState) -> Float64:
-        """η ∇L, from one step so long that no digit is lost."""
+        """η ∇L, from one step long enough to lose no digits."""
         moved = self._flow.descend(state.place, self._step_size * state.step, 1)
         return (state.place - moved) / state.step
 

@@ -1,6 +1,6 @@
-// The automaton again, from the packed lists, and its answer to a context: the same steps as Automaton.explain.
+// The automaton, rebuilt from the packed lists, and its predictions: the same steps as Automaton.explain.
 
-// A list in which [value, times] stands for a run, in full.
+// Expands a list in which [value, times] encodes a run.
 function expand(list) {
   const full = [];
   for (const one of list) {
@@ -65,7 +65,7 @@ function unpackQuery(fields, list) {
   };
 }
 
-// The components that a path leads to from `top`, and the row of the order by which each was reached first.
+// The components that a path leads to from `top`, and the row of the order that first reached each.
 function reach(graph, top) {
   const by = new Map([[top, null]]);
   const waiting = [top];
@@ -134,8 +134,8 @@ function nameRule(found) {
   return found.entries.every((entry) => entry.seen) ? "DETERMINED" : "UNSEEN_IGNORED";
 }
 
-// The automaton of the page; queries are unpacked when they are first asked for.
-// Words in small letters and signs by themselves; an apostrophe inside a word and underscores belong to it.
+// The automaton of the page; queries are unpacked on demand.
+// Words in lower case and punctuation split off; an apostrophe inside a word and underscores belong to it.
 function splitSigns(text, words) {
   const signs = /[\p{P}\p{S}]/gu;
   const within = /^[\p{L}\p{N}]['’][\p{L}\p{N}]$/u;
@@ -146,7 +146,7 @@ function splitSigns(text, words) {
   return split.flatMap((tokens, number) => (number ? ["<eos>", ...tokens] : tokens));
 }
 
-// The character at a place with those before and behind it, whole ones.
+// The character at a position with its neighbours, as whole code points.
 function around(line, at) {
   return [...line.slice(0, at)].slice(-1).join("") + [...line.slice(at)].slice(0, 2).join("");
 }
@@ -180,7 +180,7 @@ class PageAutomaton {
     return place === undefined ? `#${token}` : this.texts[place];
   }
 
-  // The ids of tokens given as text, and those that are not known here.
+  // The ids of tokens given as text, and the unknown ones.
   lookup(words) {
     const ids = [],
       unknown = [];
@@ -196,7 +196,7 @@ class PageAutomaton {
     return { ids, unknown };
   }
 
-  // A text as tokens, as the tokenizer of the run splits it; null if that cannot be done in a page.
+  // A text as tokens of the run's tokenizer; null if a page cannot run it.
   split(text) {
     const spaces = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/;
     const words = (one) => one.split(spaces).filter((word) => word);

@@ -1,4 +1,4 @@
-// The context box: tokens in, hard retrieval, then soft composition, computed here.
+// The context box: computes hard retrieval, then soft composition, from tokens.
 
 const MOST_SUGGESTED = 12;
 
@@ -41,7 +41,7 @@ class ContextBox {
             make(
               "p",
               { class: "quiet" },
-              `The tokenizer of this run (${automaton.data.tokenizer}) does not work in a page; add its tokens one by one.`,
+              `The tokenizer of this run (${automaton.data.tokenizer}) cannot run in a page; add its tokens one by one.`,
             ),
           ]),
       make(
@@ -70,7 +70,7 @@ class ContextBox {
     this.show([]);
   }
 
-  // The context as text again, where the tokenizer reads that back as the same tokens.
+  // The context as text, if the tokenizer maps it back to the same tokens.
   write(ids) {
     const names = ids.map((id) => this.automaton.name(id));
     const glue = { character: "", byte: "" }[this.automaton.data.tokenizer] ?? " ";
@@ -81,7 +81,7 @@ class ContextBox {
       : "";
   }
 
-  // A token goes before the query, so that the same query answers.
+  // A token is inserted before the query, so the query stays the same.
   add(id) {
     this.set(this.ids.length ? [...this.ids.slice(0, -1), id, this.ids.at(-1)] : [id]);
   }
@@ -121,7 +121,7 @@ class ContextBox {
         ? [
             "Not among the tokens of this page: ",
             ...unknown.slice(0, 5).flatMap((word) => [token(word, 30), " "]),
-            "(mind case and punctuation)",
+            "(check case and punctuation)",
           ]
         : []),
     );
@@ -133,7 +133,7 @@ class ContextBox {
       place.replaceChildren(
         unknown.length
           ? ""
-          : make("p", { class: "quiet" }, "Type a context, or choose tokens of the graph below."),
+          : make("p", { class: "quiet" }, "Type a context, or choose tokens in the graph below."),
       );
     else if (!found)
       place.replaceChildren(
@@ -142,13 +142,13 @@ class ContextBox {
           { class: "notice" },
           "The query ",
           token(this.automaton.name(this.ids.at(-1)), 30),
-          " is not in this page, which holds those with the most samples that there is room for; ask attomaton explain on the run folder.",
+          " is not in this page, which holds as many queries as fit, most samples first; run attomaton explain on the run folder.",
         ),
       );
     else place.replaceChildren(...this.describe(found));
   }
 
-  // The answer in one line, for those who listen.
+  // The prediction in one line, for screen readers.
   say(found) {
     const best = [...found.entries].sort((one, other) => other.probability - one.probability).slice(0, 3);
     return (
@@ -193,8 +193,8 @@ class ContextBox {
         null,
         make("strong", null, "Composition: "),
         rule === "BACK_OFF"
-          ? "every position weighs the same."
-          : "each retrieved token has the odds m · eˢ, m times in the context with the soft score s.",
+          ? "every position has equal weight."
+          : "each retrieved token has the odds m · eˢ, with m its count in the context and s its soft score.",
       ),
     );
     return [
@@ -210,7 +210,7 @@ class ContextBox {
   }
 
   tellRetrieval(found, graph) {
-    if (!graph || !found.retrieved.length) return ["nothing is known under this query."];
+    if (!graph || !found.retrieved.length) return ["there is no evidence under this query."];
     const taken = found.entries.filter((entry) => entry.taken),
       parts = found.retrieved.length;
     return [
@@ -225,9 +225,9 @@ class ContextBox {
     ];
   }
 
-  // How an entry fared, with the evidence on the path from the retrieved component.
+  // The outcome of an entry, with the evidence on the path from the retrieved component.
   fate(entry, found, graph) {
-    if (found.rule === "BACK_OFF") return "same weight for each position";
+    if (found.rule === "BACK_OFF") return "equal weight for every position";
     if (!entry.seen) return "ignored: no evidence under this query";
     if (entry.taken) return "retrieved";
     const component = graph.componentOf[entry.row];

@@ -1,4 +1,4 @@
-// Training curves, with those that were computed without training.
+// Measured training curves, and curves predicted without training.
 
 const CHART = { width: 460, height: 250, left: 52, right: 12, top: 14, bottom: 36 };
 
@@ -71,7 +71,7 @@ function showTraining(automaton) {
       make(
         "p",
         { class: "quiet" },
-        "This run folder holds no training. attomaton train CORPUS --out RUN adds it, attomaton verify RUN its verdicts.",
+        "This run folder has no training. Add it with attomaton train CORPUS --out RUN, and its verdicts with attomaton verify RUN.",
       ),
     );
     if (automaton.data.verdicts.length) place.append(...showVerdicts(automaton));

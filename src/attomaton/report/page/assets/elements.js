@@ -1,4 +1,4 @@
-// Elements, made without markup: text only ever enters as text.
+// Elements built without markup: text is only ever inserted as text.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -33,7 +33,7 @@ function short(number) {
   return text.replace(/^-/, "−");
 }
 
-// A token as it can be seen: white space and signs that would not show, or that would turn text around, are named.
+// A token in visible form: white space, invisible and bidirectional control characters are named.
 const NAMED = new Map([
   [" ", "␣"],
   ["\n", "⏎"],

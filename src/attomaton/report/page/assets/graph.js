@@ -1,4 +1,4 @@
-// The priority graph of one query: its drawing, and what is known about the chosen component.
+// The priority graph of one query: its drawing, and the details of the chosen component.
 
 const MOST_LINES = 160,
   MOST_LISTED = 12,
@@ -49,7 +49,7 @@ class GraphView {
       make(
         "p",
         null,
-        `${plural(graph.samples, "sample")}; ${plural(graph.tokens.length, "token")} in ${plural(graph.members.length, "component")}, ${ties < 2 ? `${ties ? "one" : "none"} of them a tie` : `${count(ties)} of them ties`}; ${plural(graph.layers.length, "layer")}. A line leads from the winner down to the loser; the thicker, the more support. Arrow keys move between components.`,
+        `${plural(graph.samples, "sample")}; ${plural(graph.tokens.length, "token")} in ${plural(graph.members.length, "component")}, ${ties < 2 ? `${ties ? "one" : "none"} of them a tie` : `${count(ties)} of them ties`}; ${plural(graph.layers.length, "layer")}. A line leads from the winner down to the loser; thicker lines have more support. Arrow keys move between components.`,
       ),
       make(
         "p",
@@ -167,7 +167,7 @@ class GraphView {
     next.focus();
   }
 
-  // The order's rows between shown components: those of the chosen one, and else the best supported.
+  // The order's rows between shown components: those of the chosen one, otherwise the best supported.
   rowsShown() {
     const { graph, boxes } = this,
       inside = (row) => boxes.has(graph.above[row]) && boxes.has(graph.below[row]);

@@ -8,7 +8,7 @@ const fixed = (value, digits) =>
 const signed = (value, digits) => (value !== null && value >= 0 ? "+" : "") + fixed(value, digits);
 const colourOf = (rung) => RUNG_COLOURS[rung % RUNG_COLOURS.length];
 
-// A bar for each head; each part is what a rung adds. A rung that takes away is drawn as nothing.
+// One bar per head; each part is the contribution of a rung. Negative contributions are not drawn.
 function drawBars({ heads, rungs }) {
   const { height, left, right, top, bottom, bar } = BARS;
   const width = Math.max(460, left + right + bar * heads.length),
@@ -78,7 +78,7 @@ function drawBars({ heads, rungs }) {
   return make(
     "figure",
     null,
-    make("figcaption", null, "What each rung adds to the explained share of each head"),
+    make("figcaption", null, "Contribution of each rung to the explained share of each head"),
     make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Explained shares" }, svg),
     make("p", { class: "legend rungs" }, legend),
   );
@@ -97,7 +97,7 @@ function tableOfHeads(audit) {
     seeks === null ? "–" : seeks ? "yes" : "no",
     ...worth.map((rise) => signed(rise, 4)),
   ]);
-  return table("Explained share, nested: each rung with all before it", headers, rows, { class: "audit" });
+  return table("Explained share, nested: each rung includes all before it", headers, rows, { class: "audit" });
 }
 
 function showHeads(automaton) {
@@ -118,8 +118,8 @@ function showHeads(automaton) {
       "Heads of ",
       token(audit.model, 80),
       audit.step === null ? "" : `, at step ${count(audit.step)}`,
-      `: ${plural(audit.rows, "row")} of attention of ${plural(audit.documents, "document")} that nothing was fitted on. `,
-      "An explained share is 1 where the rungs say exactly where a head looks, 0 where they say nothing, and below 0 where they mislead.",
+      `: ${plural(audit.rows, "row")} of attention in ${plural(audit.documents, "held-out document")}. `,
+      "An explained share is 1 if the rungs predict the attention of a head exactly, 0 if they explain nothing, and below 0 if they mislead.",
     ),
     drawBars(audit),
   );
@@ -137,8 +137,8 @@ function showHeads(automaton) {
   place.append(
     say(
       audit.no_evidence === null
-        ? "What heads are worth causally is not in the file."
-        : `The last two columns say how much the loss rises when a head attends by its own mean pattern, and when what it gives is its mean. ${audit.no_evidence}`,
+        ? "The file does not contain the causal effect of heads."
+        : `The last two columns give the rise in loss when a head uses its own mean attention pattern, and when its output is its mean. ${audit.no_evidence}`,
     ),
   );
 }

@@ -1,4 +1,4 @@
-// Scores of tokens (rows) under queries (columns): blue wins, orange loses, blank is without evidence.
+// Scores of tokens (rows) under queries (columns): blue wins, orange loses, blank means no evidence.
 
 const HEAT_COLUMNS = 10,
   HEAT_ROWS = 14;
@@ -23,7 +23,7 @@ class HeatMap {
       make(
         "p",
         { class: "lead" },
-        "Rows are tokens, columns queries. Blue tokens are preferred, orange ones beaten; an empty cell has no evidence. Hard scores decide who is retrieved, soft ones the odds inside a tie.",
+        "Rows are tokens, columns queries. Blue tokens are preferred, orange ones beaten; an empty cell means no evidence. Hard scores decide which tokens are retrieved, soft scores the odds within a tie.",
       ),
       make("div", { class: "row", role: "group", "aria-label": "Which scores" }, this.buttons),
       this.place,
@@ -43,7 +43,7 @@ class HeatMap {
     return [this.query, ...others].slice(0, HEAT_COLUMNS).map((one) => this.automaton.graph(one));
   }
 
-  // Tokens of the chosen query that most columns know, those with ties and high scores first.
+  // Tokens of the chosen query that occur in most columns, ties and high scores first.
   rows(graphs) {
     const own = graphs[0],
       score = (row) => (own.members[own.componentOf[row]].length > 1 ? 10 : 0) + Math.abs(own.hard[row]);

@@ -1,4 +1,4 @@
-// Where the components of a graph stand: layers by height, the highest on top, lines broken at the width.
+// Positions of the components of a graph: layers by height, highest on top, wrapped at the width.
 
 const FIRST_LAYERS = 8,
   FIRST_COMPONENTS = 10,
@@ -54,7 +54,7 @@ function labelOf(graph, component, name) {
 const widthOf = (label) =>
   20 + SIGN * Math.max(Array.from(label.title).length, Array.from(label.note).length * 0.85, 3);
 
-// Which components of a layer are shown: the first ones, as many as were asked for, and those that must be.
+// Which components of a layer are shown: the first ones, up to the requested number, and the required ones.
 function shownOf(layer, number, view) {
   const most = view.limits.get(number) || FIRST_COMPONENTS;
   const shown = layer.slice(0, most);
@@ -63,13 +63,13 @@ function shownOf(layer, number, view) {
   return shown;
 }
 
-// Which layers are shown: the first ones, and those of the components that must be.
+// Which layers are shown: the first ones, and those of the required components.
 function layersShown(graph, layers, view) {
   const kept = new Set([...view.kept].map((component) => layers.length - 1 - graph.heights[component]));
   return layers.map((_, number) => number).filter((number) => number < view.layers || kept.has(number));
 }
 
-// Items of one layer side by side, broken at the width, each line in the middle.
+// Items of one layer side by side, wrapped at the width, each line centred.
 function fillLines(items, top, width) {
   const most = width - 2 * MARGIN,
     lines = [[]];

@@ -10,17 +10,17 @@ function showSummary(automaton, pick) {
   const lines = [];
   if (note) lines.push(note);
   lines.push(
-    `${plural(coverage.n_read, "sample was", "samples were")} read. In ${percent(coverage.realisable)} of them the next token already stands in the context; only these can be learned by attention alone, and all that follows is about them.`,
+    `${plural(coverage.n_read, "sample was", "samples were")} read. In ${percent(coverage.realisable)} of them the next token is already in the context; attention alone can learn only these, and everything below is about them.`,
   );
   lines.push(
-    `Under ${plural(coverage.n_queries, "query", "queries")} (last tokens), ${plural(coverage.n_edges, "edge")} say which token wins over which. They form ${plural(coverage.n_components, "component")}: tokens of one component beat each other in turn and so tie; where a path leads from one component to another, the winner is settled.`,
+    `Under ${plural(coverage.n_queries, "query", "queries")} (last tokens), ${plural(coverage.n_edges, "edge")} record which token wins against which. They form ${plural(coverage.n_components, "component")}: tokens of one component beat each other in turn and so tie; where a path leads from one component to another, the first wins.`,
   );
   lines.push(
     `${percent(coverage.tied_queries)} of the queries have ties, where training mixes tokens with finite odds. ${tellOrdered(coverage)}`,
   );
   if (n_shown < coverage.n_queries) {
     lines.push(
-      `This page holds ${count(n_shown)} of the ${count(coverage.n_queries)} queries, those with the most samples that there is room for: they stand for ${percent(samples_share)} of the samples that can be learned. The run folder holds all of them.`,
+      `This page holds ${count(n_shown)} of the ${count(coverage.n_queries)} queries, as many as fit, most samples first: they cover ${percent(samples_share)} of the samples that can be learned. The run folder has all of them.`,
     );
   }
   const figures = [
@@ -61,13 +61,13 @@ function showSummary(automaton, pick) {
   }
 }
 
-// Under how many queries the order of components leaves nothing open.
+// The number of queries under which all components are ordered.
 function tellOrdered({ n_queries, ordered_queries }) {
   const ordered = Math.round(ordered_queries * n_queries);
   if (ordered === n_queries)
     return "Under every query any two components are ordered, so the theorem decides every context of known tokens.";
   const open =
-    "there are components that the corpus does not order: where a context holds two of them and none above both, the theorem leaves it open, and hard scores decide.";
+    "there are components that the corpus does not order: if a context contains two of them and none above both, the theorem does not decide, and hard scores do.";
   if (!ordered) return `Under every query ${open}`;
   return `Under ${plural(ordered, "query", "queries")} any two components are ordered, so the theorem decides every context of known tokens; under the other ${count(n_queries - ordered)} ${open}`;
 }
@@ -100,12 +100,12 @@ function showCoverage(automaton) {
     ["The output reads the attention mass on each token (token ids or a tied head)", "assumed"],
     ["Log-loss, gradient descent with small enough steps", "assumed"],
     [
-      "The label stands in the context",
-      `true for ${percent(coverage.realisable)} of the samples; the others teach nothing and are left out`,
+      "The label is in the context",
+      `true for ${percent(coverage.realisable)} of the samples; the others carry no information and are left out`,
     ],
     [
       "Embeddings",
-      embedded ? "given; both parts were solved jointly" : "orthonormal, so that queries do not interact",
+      embedded ? "given; both parts were solved jointly" : "orthonormal, so queries do not interact",
     ],
     [
       "Each context is ordered by the corpus",
@@ -115,12 +115,12 @@ function showCoverage(automaton) {
       "Evidence kept",
       config.min_support > 1
         ? `edges seen at least ${config.min_support} times`
-        : "every edge, also those seen once",
+        : "every edge, including those seen once",
     ],
   ];
   const { hard, soft } = coverage;
   find("coverage").append(
-    table("What is assumed, and what the data say", ["assumption", "here"], rows),
+    table("Assumptions, and whether the data meet them", ["assumption", "here"], rows),
     table(
       "Certificates, computed from the solutions themselves",
       ["part", "status", "proof"],
@@ -128,13 +128,13 @@ function showCoverage(automaton) {
         [
           "hard (W_svm)",
           hard.status,
-          `relative gap ${short(hard.gap)}, largest violation ${short(hard.violation)} (asked: ${short(hard.rtol)})`,
+          `relative gap ${short(hard.gap)}, largest violation ${short(hard.violation)} (tolerance: ${short(hard.rtol)})`,
         ],
         [
           "soft (W_fin)",
           soft.status,
-          `gradient norm ${short(soft.gradient_norm)} (asked: ${short(soft.atol)})` +
-            (soft.error_bound === null ? "" : `; no score is off by more than ${short(soft.error_bound)}`),
+          `gradient norm ${short(soft.gradient_norm)} (tolerance: ${short(soft.atol)})` +
+            (soft.error_bound === null ? "" : `; each score is within ${short(soft.error_bound)}`),
         ],
       ],
     ),
@@ -176,7 +176,7 @@ function showVerdicts(automaton) {
   ];
 }
 
-// A command that makes such a run, from what the manifest keeps of it; null where none does.
+// A command that reproduces such a run, from its manifest; null if there is none.
 function tellCommand({ input, config }, run) {
   if (!input || !config || !input.name || config.embeddings || config.queries) return null;
   const options = [
@@ -211,7 +211,7 @@ function showProvenance(automaton) {
     ["run folder", run],
     ["report written by", `attomaton ${written_by}`],
   ];
-  if (command) facts.push(["a command for it", make("code", null, command)]);
+  if (command) facts.push(["command", make("code", null, command)]);
   for (const [name, value] of Object.entries(manifest.input || {}))
     if (!(name in (manifest.config || {}))) facts.push([`input: ${name}`, make("code", null, String(value))]);
   for (const [name, value] of Object.entries(manifest.config || {})) {

@@ -80,7 +80,7 @@ class QueryPicker {
         ? `${count(found.length - MOST_OPTIONS)} more: type to narrow`
         : found.length
           ? ""
-          : "No query of this page has that in its name.";
+          : "No query of this page contains that text.";
   }
 
   press(event) {

@@ -1,4 +1,4 @@
-// Everything put together.
+// Assembles the page.
 
 const automaton = new PageAutomaton(JSON.parse(find("data").textContent));
 
@@ -17,7 +17,7 @@ function isWord(id) {
   return /^\p{L}+$/u.test(automaton.name(id));
 }
 
-// The query to begin with: the word with the most samples, or whatever has most.
+// The query to begin with: the word with the most samples, or the token with the most.
 function firstQuery() {
   const ids = automaton.queries.map((query) => query[0]);
   return ids.find(isWord) ?? ids[0];
