@@ -1,8 +1,8 @@
-"""A folder written whole: built beside its place, flushed, then swapped in; the old one goes last.
+"""A folder written atomically: built next to its target, flushed, swapped in; the old one is removed last.
 
 Until the swap the old folder is untouched, and the swap is one rename, so a command that fails or is killed
-at any moment leaves the old folder or the new one. What it was building stays beside, as
-``NAME.partial-<id>``, and is taken up or removed by the next writer.
+at any moment leaves either the old folder or the new one. The unfinished folder stays next to it, as
+``NAME.partial-<id>``; the next writer resumes or removes it.
 """
 
 import os
@@ -36,7 +36,7 @@ from attomaton.base.errors import UnwritablePlace
 
 @dataclass(frozen=True)
 class Building:
-    """A folder of this kind that is being built in ``folder``, where everything is ours, for ``target``."""
+    """A folder of this kind, being built for ``target`` in ``folder``, where every file is ours."""
 
     target: Path
     folder: Path
@@ -45,9 +45,9 @@ class Building:
     def finish(
         self, about: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]] | None = None
     ) -> dict[str, Any]:
-        """Write the manifest, which makes the folder whole: ``about``, and the digest of every file.
+        """Write the manifest, which completes the folder: ``about``, and the digest of every file.
 
-        ``files`` are those whose digests are known; if not given, every file in the folder is listed.
+        ``files`` are those with known digests; by default every file in the folder is listed.
         """
         if files is None:
             written = sorted(path for path in self.folder.rglob("*") if path.is_file())
@@ -59,7 +59,7 @@ class Building:
         return record
 
     def digest_files(self, files: Iterable[Path]) -> dict[str, dict[str, Any]]:
-        """Digest and size of files in the folder, by their names from there."""
+        """Digest and size of files in the folder, by their names relative to it."""
         return {path.relative_to(self.folder).as_posix(): entry_of(path) for path in files}
 
 
@@ -74,26 +74,26 @@ def build_folder(
     held: ownership.Lock | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> Generator[Building]:
-    """Build a folder and put it in place of an old one of ours, if all goes well.
+    """Build a folder and, if that succeeds, put it at ``target``, replacing an old one that attomaton wrote.
 
     Parameters
     ----------
     target : path
         A new or empty folder, or one that attomaton wrote, of the same kind.
     kind : FolderKind
-        What the folder will hold.
+        The kind of folder to build.
     files : iterable of str
-        Names of all files that the folder may hold while it is built, but for manifests and drafts; ``#``
+        Names of all files that the folder may hold while it is built, except manifests and drafts; ``#``
         stands for one digit, and ``NAME/**`` for everything in a folder. If the writer is killed, the next
-        one removes these and nothing else.
+        writer removes these and nothing else.
     overwrite : bool
-        Whether a finished folder of ours may be replaced.
+        Whether to replace a finished folder that attomaton wrote.
     resumable : bool
-        Take up what a killed writer left, and leave what was done if this one fails.
+        Resume what a killed writer left, and keep the finished parts if this one fails.
     held : Lock, optional
-        The lock of the target, if the caller has it already.
+        The lock of the target, if the caller already holds it.
     about : mapping, optional
-        What to note in the record of the unfinished folder.
+        Extra entries for the record of the unfinished folder.
     """
     record = {"kind": kind.name, "about": dict(about or {}), "files": sorted(files)}
     place = find_place(target) if held is None else Path(target)
@@ -102,8 +102,8 @@ def build_folder(
             settle(place)
             if ownership.take_stock(place) is not None and not _can_be_renamed(place):
                 raise UnwritablePlace(
-                    f"{shown(place)} cannot be replaced as a whole (you are in it, or it is a mount, or the "
-                    "folder around it cannot be written); go elsewhere, or give another folder"
+                    f"{shown(place)} cannot be replaced as a whole (it is your working directory, or a mount "
+                    "point, or its parent cannot be written); change directory, or give another folder"
                 )
             check_replaceable(place, kind, overwrite=overwrite)
             folder = _open_partial(place, kind, lock, record, resumable=resumable)
@@ -133,19 +133,19 @@ def hold(place: Path) -> Generator[ownership.Lock]:
         yield lock
     finally:
         guard.__exit__(None, None, None)
-        for folder in new:  # made for nothing
+        for folder in new:  # created in vain
             if not any(folder.iterdir()):
                 folder.rmdir()
 
 
 def find_place(target: str | os.PathLike[str]) -> Path:
-    """The folder that a path means; links on the way are followed, a link to nothing is refused."""
+    """Resolve a path to a folder; links are followed, a broken link is refused."""
     if not os.fspath(target):
         raise UnwritablePlace("the path of the folder is empty; give a name")
     place = Path(os.path.realpath(target))
     with explained(place):
         if Path(target).is_symlink() and not place.exists():
-            raise UnwritablePlace(f"{target} is a link to nothing; give the path of a folder")
+            raise UnwritablePlace(f"{target} is a broken link; give the path of a folder")
         if place.exists() and not place.is_dir():
             raise UnwritablePlace(f"{target} is a file; give the path of a folder to write to")
         ownership.refuse_inside(place, target)
@@ -153,7 +153,7 @@ def find_place(target: str | os.PathLike[str]) -> Path:
 
 
 def check_replaceable(place: Path, kind: FolderKind, *, overwrite: bool) -> None:
-    """Refuse a place where something stands that may not be replaced."""
+    """Refuse a target that holds something that must not be replaced."""
     if not place.exists():
         return
     stock = ownership.take_stock(place)
@@ -167,21 +167,21 @@ def check_replaceable(place: Path, kind: FolderKind, *, overwrite: bool) -> None
     if stock.strangers:
         raise UnwritablePlace(
             f"{shown(place)} holds files that attomaton did not write ({few(stock.strangers)}); move them "
-            "away, or give a new folder"
+            "elsewhere, or give a new folder"
         )
     trained = (place / ownership.INNER).exists()
     inside = [path.name for path in stock.drafts if path.parent == place]
     moving = not trained and any(name.startswith(f"{place.name}.partial-") for name in inside)
     if not overwrite and not stock.is_bare_run and not (stock.missing and moving):  # a killed writer's moves
-        within = " with a training in it, which would be removed, too" if trained else ""
+        within = " with a training run in it, which would be removed too" if trained else ""
         raise UnwritablePlace(
-            f"{shown(place)} holds {kind.phrase} already{within}; give another folder, or replace it with "
+            f"{shown(place)} already holds {kind.phrase}{within}; give another folder, or replace it with "
             "--overwrite (in Python: overwrite=True)"
         )
 
 
 def check_kind(place: Path, kind: FolderKind) -> None:
-    """Refuse a folder of ours that is of another kind."""
+    """Refuse a folder that attomaton wrote but that is of another kind."""
     stock = ownership.take_stock(place)
     if stock is not None and stock.manifest["kind"] != kind.name:
         raise UnwritablePlace(
@@ -191,7 +191,7 @@ def check_kind(place: Path, kind: FolderKind) -> None:
 
 
 def find_partials(place: Path, ending: str = "") -> list[Path]:
-    """Folders beside a place that were being built for it."""
+    """Unfinished folders next to a target that were being built for it."""
     beside = _beside(place)
     start = sibling(place.name, ".partial-" + "0" * 8)[:-8]
     with os.scandir(beside) as entries:
@@ -204,14 +204,14 @@ def find_partials(place: Path, ending: str = "") -> list[Path]:
 
 
 def drop_partial(folder: Path, lock: ownership.Lock) -> None:
-    """Remove an unfinished folder; what is not ours in it stays, and a warning says so."""
+    """Remove an unfinished folder; files that are not ours stay, and a warning says so."""
     ownership.tell_kept(folder, ownership.remove_partial(folder, lock.draft))
 
 
 def _remove_old(folder: Path, visible: Path, lock: ownership.Lock) -> None:
-    """Remove a folder that was replaced; if that fails, the new one stands all the same.
+    """Remove a folder that was replaced; if that fails, the new one is still in place.
 
-    Where somebody else's files are in it, it stays, under a name that can be seen.
+    If it holds files that are not ours, it stays, under a visible name.
     """
     try:
         kept = ownership.remove_ours(folder, lock.draft)
@@ -220,12 +220,12 @@ def _remove_old(folder: Path, visible: Path, lock: ownership.Lock) -> None:
             ownership.tell_kept(visible, kept)
     except OSError as error:
         warnings.warn(
-            f"{shown(folder)}, which was replaced, cannot be removed: {error.strerror}", stacklevel=2
+            f"{shown(folder)} was replaced but cannot be removed: {error.strerror}", stacklevel=2
         )
 
 
 def standing(place: Path) -> Path:
-    """Where a folder is to be read: at its place, or under the name that it has between two renames."""
+    """Where to read a folder: at its own path, or under the name that it has between two renames."""
     if place.exists() or not place.parent.is_dir():
         return place
     return next(
@@ -234,7 +234,7 @@ def standing(place: Path) -> Path:
 
 
 def settle(place: Path) -> None:
-    """Put a folder back that a kill between two renames left without its name."""
+    """Restore the name of a folder whose writer was killed between two renames."""
     actual = standing(place)
     if actual != place:
         actual.rename(place)
@@ -243,9 +243,9 @@ def settle(place: Path) -> None:
 def _open_partial(
     place: Path, kind: FolderKind, lock: ownership.Lock, record: Mapping[str, Any], *, resumable: bool
 ) -> Path:
-    """The folder to build in: one that a killed writer left, or a new one; what else is left goes.
+    """The folder to build in: one that a killed writer left, or a new one; other leftovers are removed.
 
-    Of an unfinished folder the drafts go, and of a run all but its work.
+    Drafts are removed from an unfinished folder, and everything except its work from a run.
     """
     earlier: Path | None = None
     for partial in filter(ownership.is_partial, find_partials(place)):
@@ -265,14 +265,14 @@ def _open_partial(
     name = token_hex(4)
     folder = _beside(place) / sibling(place.name, f".partial-{name}")
     draft = folder.with_name(lock.draft.name)
-    draft.mkdir()  # it has its name only when it has its record: a kill leaves nothing unknown
+    draft.mkdir()  # renamed only once it has its record, so that a kill leaves nothing unidentified
     write_sealed(draft / ownership.PARTIAL, {**record, "id": name})
     rename_new(draft, folder)
     return folder
 
 
 def _keep_training(folder: Path, place: Path) -> None:
-    """Link what stands in a folder without a run, such as a training, into the run that takes its place."""
+    """Link the content of a folder without a run, such as a training, into the run that replaces it."""
     stock = ownership.take_stock(place) if place.exists() else None
     if stock is None or not stock.is_bare_run:
         return
@@ -281,7 +281,7 @@ def _keep_training(folder: Path, place: Path) -> None:
     record = read_sealed(folder / ownership.PARTIAL) or {}
     write_sealed(
         folder / ownership.PARTIAL, {**record, "records": names}
-    )  # before they are there: a kill leaves them
+    )  # before they are moved: a kill leaves them
     for name in names:
         new = folder / name
         new.parent.mkdir(parents=True, exist_ok=True)
@@ -294,7 +294,7 @@ def _install(folder: Path, place: Path, lock: ownership.Lock) -> None:
     if folder.parent == place:
         _move_in(folder, place, lock)
         return
-    swap = lock.swap(folder.parent)  # whoever takes over the lock knows this name, and that it is ours
+    swap = lock.swap(folder.parent)  # the next owner of the lock knows this name, and that it is ours
     lock.remember()
     rename_new(folder, swap)
     (swap / ownership.PARTIAL).unlink()
@@ -312,7 +312,7 @@ def _install(folder: Path, place: Path, lock: ownership.Lock) -> None:
 
 
 def _move_in(folder: Path, place: Path, lock: ownership.Lock) -> None:
-    """Fill an empty folder that must keep its place; the manifest first, which says what is still to come."""
+    """Fill an empty folder that cannot be replaced; the manifest goes first and lists the files to come."""
     for entry in sorted(folder.iterdir(), key=lambda path: path.name != MANIFEST):
         if entry.name != ownership.PARTIAL:
             rename_new(entry, place / entry.name)
@@ -321,7 +321,7 @@ def _move_in(folder: Path, place: Path, lock: ownership.Lock) -> None:
 
 
 def _beside(place: Path) -> Path:
-    """Where lock and unfinished folder of a place stand: beside it, or inside if it cannot be renamed."""
+    """Where the lock and unfinished folder of a target go: next to it, or inside if it cannot be renamed."""
     return place.parent if _can_be_renamed(place) else place
 
 

@@ -1,4 +1,4 @@
-"""Columns of tables as documents, a row each: Parquet and Arrow files, datasets, frames in memory."""
+"""Columns of tables as documents, one per row: Parquet and Arrow files, datasets, frames in memory."""
 
 import hashlib
 from collections.abc import Iterator
@@ -34,13 +34,13 @@ from attomaton.corpora.readers.records import MemoryReader
 _arrow: Any = pa
 _types: Any = pa.types
 NAMES = ("text", "content", "tokens", "input_ids", "ids")
-"""Columns that are taken without being named, if only one of them is there."""
+"""Columns used by default, if exactly one of them is present."""
 ADVICE = "split the document"
-FIELDS = 20  # columns that an error lists
+FIELDS = 20  # columns that an error message lists
 
 
 def find_column(schema: Any, reading: Reading, source: str) -> str:
-    """The name of the column to read; an error lists the columns if it is not clear which."""
+    """The name of the column to read; an error lists the columns if the choice is ambiguous."""
     kinds = {field.name: _kind(field.type) for field in schema}
     present = ", ".join(shown(f"{field.name}: {field.type}") for field in list(schema)[:FIELDS]) or "none"
     present += f" and {len(kinds) - FIELDS:,} more" if len(kinds) > FIELDS else ""
@@ -62,8 +62,8 @@ def find_column(schema: Any, reading: Reading, source: str) -> str:
     if kinds[chosen] is None:
         kind = next(field.type for field in schema if field.name == chosen)
         raise UnreadableSource(
-            f"{source}, column {shown(chosen)!r}, is {shown(str(kind))}; documents are "
-            "text, or lists of integers that are not nested further: name another column"
+            f"{source}, column {shown(chosen)!r}, is {shown(str(kind))}; documents must be "
+            "text, or flat lists of integers: name another column"
         )
     return chosen
 
@@ -76,7 +76,7 @@ def read_column(array: Any, first_row: int, source: str, reading: Reading) -> It
         same = {"string": _arrow.binary(), "large_string": _arrow.large_binary()}.get(str(array.type))
         if same is None:
             raise
-        array.view(same).validate(full=True)  # bad UTF-8 is named below
+        array.view(same).validate(full=True)  # bad UTF-8 is reported below
     texts = _kind(array.type) == "text"
     skips = Skips(reading)
     for first in range(0, len(array), PIECE_ROWS):
@@ -92,10 +92,10 @@ def read_column(array: Any, first_row: int, source: str, reading: Reading) -> It
 
 
 def _sizes(array: Any) -> Int64:
-    """The bytes of each row once it is unpacked; rows can share theirs, so the array may have fewer."""
+    """The unpacked bytes of each row; rows can share memory, so the array itself may be smaller."""
     kind = array.type
     if _types.is_dictionary(kind):
-        of_value = np.append(_sizes(array.dictionary), 0)  # the last for rows that are null
+        of_value = np.append(_sizes(array.dictionary), 0)  # the last entry is for null rows
         places = array.indices.fill_null(len(of_value) - 1) if array.null_count else array.indices
         return of_value[np.minimum(places.to_numpy(zero_copy_only=False).astype(np.int64), len(of_value) - 1)]
     if _types.is_string_view(kind):
@@ -134,7 +134,7 @@ def _texts(array: Any, rows: Int64, sizes: Int64, source: str, reading: Reading,
     good: list[int] = []
     values: Any = array
     if int(sizes.max(initial=0)) <= reading.max_bytes:
-        with suppress(UnicodeDecodeError):  # which row is wrong is said below
+        with suppress(UnicodeDecodeError):  # the bad row is reported below
             values = array.to_pylist()
     for row, size, value in zip(rows.tolist(), sizes.tolist(), values, strict=True):
         place = f"{source}, row {row},"
@@ -156,7 +156,7 @@ def _texts(array: Any, rows: Int64, sizes: Int64, source: str, reading: Reading,
 
 
 def _tokens(array: Any, rows: Int64, source: str, reading: Reading, skips: Skips) -> TokenBatch:
-    """Lists of ids; the common case, in which nothing is wrong, looks at all of them at once."""
+    """Lists of ids; the common case without errors checks all of them at once."""
     flat: Any = array.flatten()
     lengths: Int64 = arrow_compute().list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
     if not array.null_count and not flat.null_count and 4 * int(lengths.max(initial=0)) <= reading.max_bytes:
@@ -171,7 +171,7 @@ def _tokens(array: Any, rows: Int64, source: str, reading: Reading, skips: Skips
         if not scalar.is_valid:
             error = UnreadableSource(f"{place}, is null, not a list of ids; drop the row")
         elif scalar.values.null_count:
-            error = UnreadableSource(f"{place}, has a null among its ids; drop the row or mend it")
+            error = UnreadableSource(f"{place}, has a null among its ids; drop or correct the row")
         elif 4 * len(scalar.values) > reading.max_bytes:
             error = too_long(f"{place},", reading, advice=ADVICE)
         else:
@@ -186,11 +186,11 @@ def _tokens(array: Any, rows: Int64, source: str, reading: Reading, skips: Skips
 
 
 MAGIC = b"ARROW1"
-ROWS = 1000  # rows that are read at once, where nothing speaks against it
+ROWS = 1000  # rows read at once by default
 
 
 def open_parquet(file: BinaryIO) -> Any:
-    """A Parquet file whose footer has no text or list that is longer than the file could hold."""
+    """A Parquet file; a footer with strings or lists longer than the file could hold is refused."""
     from pyarrow import parquet
 
     tables: Any = parquet
@@ -210,7 +210,7 @@ class ParquetReader(TableReader):
     """A ``.parquet`` file: one column of text or of lists of ids; the others are not read."""
 
     def table(self) -> Any:
-        """All rows of a file that does not say that it is too large."""
+        """All rows, unless the file declares too large a size."""
         with self.file.open_raw() as raw:
             opened = open_parquet(raw)
             about = opened.metadata
@@ -233,9 +233,9 @@ class ParquetReader(TableReader):
                     row += len(batch)
 
     def _rows_at_once(self, table: Any, group: int, stored: int) -> int:
-        """How many rows may be read together, by the size that the file gives for the group; at least one.
+        """How many rows to read together, from the size that the file declares for the group; at least one.
 
-        Arrow's metadata of a column is not asked: where a footer is damaged that would end the process.
+        Arrow's column metadata is not used: with a damaged footer that would crash the process.
         """
         about, limit = table.metadata.row_group(group), self.reading.max_bytes
         rows, size = max(1, about.num_rows), max(1, about.total_byte_size)
@@ -266,7 +266,7 @@ class ArrowReader(FileReader):
 
 
 def _open_arrow(raw: Any, fields: list[int] | None) -> tuple[Any, Iterator[Any]]:
-    """The schema and the batches; only some fields of these, if they are given."""
+    """The schema and the batches, restricted to ``fields`` if given."""
     from pyarrow import ipc
 
     raw.seek(0)
@@ -319,12 +319,12 @@ class DatasetReader(HeldReader):
 
 
 FRAMES = ("DataFrame", "LazyFrame", "Series", "Index")
-HEAD = 100  # rows of a pandas column that are looked at to see what it holds
+HEAD = 100  # rows of a pandas column inspected to find its type
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnReader(HeldReader):
-    """One column of Arrow, in memory."""
+    """One Arrow column in memory."""
 
     column: Any
     reading: Reading
@@ -354,7 +354,7 @@ def library_of(value: object) -> str:
 
 
 def is_frame(source: Any) -> bool:
-    """Whether this is a frame or Series of pandas or Polars, or a table or array of Arrow."""
+    """Whether this is a pandas or Polars frame or Series, or an Arrow table or array."""
     room, name = library_of(source), type(source).__name__
     return (room in ("pandas", "polars") and name in FRAMES) or isinstance(
         source, _arrow.Table | _arrow.RecordBatch | _arrow.Array | _arrow.ChunkedArray
@@ -362,7 +362,7 @@ def is_frame(source: Any) -> bool:
 
 
 def read_frame(source: Any, reading: Reading) -> Reader:
-    """The reader of a frame: of the column that is asked for, or the only one that fits."""
+    """The reader of a frame: of the selected column, or of the only suitable one."""
     room = library_of(source)
     if type(source).__name__ == "LazyFrame":
         raise UnreadableSource("the LazyFrame is not computed yet; give its .collect()")
@@ -373,7 +373,7 @@ def read_frame(source: Any, reading: Reading) -> Reader:
         called = f"the {room} column"
         if reading.column not in (None, getattr(source, "name", None)):
             raise UnsupportedOption(
-                f"column is {shown(str(reading.column))!r}, and one column is given; leave it out"
+                f"column is {shown(str(reading.column))!r}, but the source is a single column; leave it out"
             )
         column = source if room == "pyarrow" else _to_arrow(source)
     if isinstance(column, list):
@@ -382,7 +382,7 @@ def read_frame(source: Any, reading: Reading) -> Reader:
         column = _arrow.chunked_array([column])
     kind = column.type
     if not hasattr(source, "columns") and _types.is_integer(kind) and not column.null_count:
-        return MemoryReader([column.to_numpy()], reading, called)  # one document, as an array of ids is
+        return MemoryReader([column.to_numpy()], reading, called)  # one document, like an array of ids
     lists = _types.is_list(kind) or _types.is_large_list(kind)
     if lists and not _types.is_integer(kind.value_type):
         return MemoryReader(column.to_pylist(), reading, called)
@@ -390,7 +390,7 @@ def read_frame(source: Any, reading: Reading) -> Reader:
         find_column(_arrow.schema([("column", kind)]), Reading(column="column"), called)
     except UnreadableSource as error:
         raise UnreadableSource(
-            f"{called} holds {shown(str(kind))}; documents are texts, lists of tokens or lists of ids"
+            f"{called} holds {shown(str(kind))}; documents must be texts, lists of tokens or lists of ids"
         ) from error
     return ColumnReader(column, reading, called)
 
@@ -418,7 +418,7 @@ def _column_of(frame: Any, reading: Reading, called: str) -> Any:
 
 
 def _to_arrow(series: Any) -> Any:
-    """A column as Arrow; a list, if it holds objects that Arrow has no one type for."""
+    """A column as an Arrow array; a list, if Arrow has no single type for its objects."""
     if hasattr(series, "to_arrow"):
         return series.to_arrow()
     try:
