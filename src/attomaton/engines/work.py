@@ -1,9 +1,9 @@
-"""Work that survives being killed: what is finished is recorded, and a later run takes it up.
+"""Resumable work: finished parts are recorded, and a later run reuses them.
 
-A task turns shards into small Parquet parts. A job of it is a few shards of about :data:`JOB_TOKENS`
+A task turns shards into small Parquet parts. A job of a task is a few shards of about :data:`JOB_TOKENS`
 tokens, or one larger shard; its record lists the digest of every part and is written last. A stage works on
-parts of the queries, each with a record of its own. The folder is ours alone: we made it or found it empty,
-and a marker in it says so.
+parts of the queries, each with its own record. The folder is ours alone: we created it or found it empty,
+and put a marker in it.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ from attomaton.corpora.shards import Shards
 from attomaton.graphs.components import NODE_SCHEMA, Components
 from attomaton.graphs.parts import join, of_nodes, shift
 
-MARKER = "attomaton-work.txt"  # a folder with this file is one that we may work in
+MARKER = "attomaton-work.txt"  # marks a folder that we may work in
 JOB_TOKENS = 1 << 22
 FORMAT = 1
 _arrow: Any = pa
@@ -40,11 +40,11 @@ _arrow: Any = pa
 
 @dataclass(frozen=True)
 class Task:
-    """What to do with each piece of the corpus.
+    """A function of each piece of the corpus.
 
-    ``name`` begins the names of its files; ``settings`` are all that its answer depends on besides the
-    corpus, as plain values; ``window`` is None where documents must not be cut; ``process`` makes
-    ``(kind, table)`` pairs of a piece, each of which becomes a part.
+    ``name`` is the prefix of its file names; ``settings`` are everything that its result depends on besides
+    the corpus, as plain values; ``window`` is None if documents must not be cut; ``process`` turns a piece
+    into ``(kind, table)`` pairs, each of which becomes a part.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Workshop:
-    """Where and how tasks are worked on: the folder of their parts, threads and tokens at once."""
+    """Where and how tasks run: the folder of their parts, threads, and tokens at once."""
 
     folder: Path
     threads: int
@@ -63,7 +63,7 @@ class Workshop:
     progress: Progress
 
     def run(self, task: Task, shards: Shards) -> dict[str, list[Path]]:
-        """Run a task over all shards; its parts by kind, in corpus order."""
+        """Run a task over all shards; return its parts by kind, in corpus order."""
         parts: dict[str, list[Path]] = {}
         done, total = 0, sum(shards.sizes)
         self.progress(task.name, done, total)
@@ -88,7 +88,7 @@ class Workshop:
         self.progress(stage, min(before + done, total), total)
 
     def _recorded(self, stem: str, print_of_job: str) -> dict[str, Any] | None:
-        """The record of a finished job if all its parts are as they were written."""
+        """The record of a finished job, if all its parts are unchanged."""
         try:
             record = artifacts.read_sealed(self.folder / f"{stem}.json")
             if record is None:
@@ -103,7 +103,7 @@ class Workshop:
         return record
 
     def _work(self, task: Task, job: Shards, stem: str, tell: Callable[[int], object]) -> dict[str, Any]:
-        """Process a job's pieces in threads; few are held at a time."""
+        """Process a job's pieces in threads, with few in memory at a time."""
         entries: list[dict[str, Any]] = []
         waiting: deque[tuple[int, Future[list[dict[str, Any]]]]] = deque()
         done = 0
@@ -139,9 +139,9 @@ class Workshop:
 
 
 def fingerprint(shards: Shards, settings: Mapping[str, Any], digests: Sequence[str] | None = None) -> str:
-    """The SHA-256 of the shards' bytes and the settings; ``digests`` of the shards if known already.
+    """The SHA-256 of the shards' bytes and the settings; ``digests`` are those of the shards, if known.
 
-    A shard behind a URL stands there with its size and the tag of its content, where the store gives one.
+    A shard at a URL is identified by its size and the tag of its content, if the store provides one.
     """
     identities = (
         [artifacts.identify_file(path) for path in shards.paths] if digests is None else list(digests)
@@ -150,14 +150,14 @@ def fingerprint(shards: Shards, settings: Mapping[str, Any], digests: Sequence[s
 
 
 def write_part(path: Path, table: pa.Table) -> dict[str, Any]:
-    """Write a part beside its place and rename it; its name, digest and rows.
+    """Write a part under a temporary name and rename it; return its name, digest and number of rows.
 
-    It is not flushed to the disk: the digest in the record says later whether it got there.
+    It is not flushed to disk: the digest in the record shows later whether it was written.
     """
     sink: Any = _arrow.BufferOutputStream()
     kinds: Any = table.schema
     options: dict[str, Any] = {"compression": "lz4", "use_dictionary": False, "row_group_size": 1 << 16}
-    encodings = {  # rising integers are best kept as differences
+    encodings = {  # sorted integers are stored best as differences
         field.name: "DELTA_BINARY_PACKED" if field.type == pa.int64() else "PLAIN" for field in kinds
     }
     arrow_parquet().write_table(table, sink, column_encoding=encodings, **options)
@@ -171,9 +171,9 @@ def write_part(path: Path, table: pa.Table) -> dict[str, Any]:
 
 
 def prepare_work(folder: Path) -> Path:
-    """Make the work folder; one that is there must be empty, or carry our marker.
+    """Create the work folder; an existing one must be empty, or contain our marker.
 
-    Nothing in it is touched yet, so files of others are safe, and so is a run that is under way there.
+    Nothing in it is touched yet, so other files are safe, and so is a run in progress there.
     """
     refuse_url(folder, "the work folder")
     with artifacts.explained(folder):
@@ -182,18 +182,18 @@ def prepare_work(folder: Path) -> Path:
             strangers = sorted(path.name for path in folder.iterdir())
             if strangers:
                 raise UnwritablePlace(
-                    f"{folder} holds other files ({strangers[0]!r}), so it is no place to work in; "
+                    f"{folder} holds other files ({strangers[0]!r}), so it cannot be the work folder; "
                     f"give a new or empty folder"
                 )
             (folder / MARKER).write_text(
-                "attomaton works here. Delete this folder when the answers are copied.\n", encoding="utf-8"
+                "attomaton works here. Delete this folder when the results are copied.\n", encoding="utf-8"
             )
     return folder
 
 
 @contextmanager
 def working_in(folder: Path) -> Generator[Path]:
-    """The work folder, for one run at a time; what a killed run left half written is cleared away."""
+    """The work folder, locked for one run at a time; unfinished files of a killed run are removed."""
     place = prepare_work(folder)
     with artifacts.explained(folder):
         marker = (place / MARKER).open("ab", buffering=0)
@@ -203,7 +203,7 @@ def working_in(folder: Path) -> Generator[Path]:
             free = lock_file(marker)
         if not free:
             raise UnwritablePlace(
-                f"another run works in {folder}; wait until it ends, or work in another folder"
+                f"another run is working in {folder}; wait until it ends, or use another folder"
             )
         with artifacts.explained(folder):
             clear_drafts(place)
@@ -211,7 +211,7 @@ def working_in(folder: Path) -> Generator[Path]:
 
 
 def clear_drafts(folder: Path) -> None:
-    """Remove what we did not write to its end."""
+    """Remove files that we did not finish writing."""
     for place in (folder, folder / "edges"):
         for draft in place.iterdir() if place.is_dir() else ():
             if DRAFT_NAME.fullmatch(draft.name):
@@ -219,7 +219,7 @@ def clear_drafts(folder: Path) -> None:
 
 
 class Stage(Protocol):
-    """What an engine runs on each part of the queries; it can be sent to other machines.
+    """A function that an engine runs on each part of the queries; it can be sent to other machines.
 
     Examples
     --------
@@ -233,36 +233,36 @@ class Stage(Protocol):
 
     @property
     def name(self) -> str:
-        """Begins the names of its records, and names its folder."""
+        """The prefix of its records, and the name of its folder."""
         ...
 
     @property
     def title(self) -> str:
-        """What users are told that is done."""
+        """The description of the work for users."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """A digest of all that its answer depends on."""
+        """A digest of everything that its result depends on."""
         ...
 
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
-        """Work on part ``number`` and write files into ``folder``; plain values, and ``files`` by name.
+        """Process part ``number``, write files to ``folder``, and return plain values and ``files`` by name.
 
-        ``attempt`` is in the names of the files where several may work on one part.
+        ``attempt`` is part of the file names if several attempts may work on one part.
         """
         ...
 
 
 Record = dict[str, Any]
-"""What is known of a finished part: plain values, and under ``files`` the entry of each file by its name."""
+"""Record of a finished part: plain values, and under ``files`` the entry of each file by its name."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The records of the parts of one stage, beside their files; ``stage`` begins the names of the records.
+    """The records of the parts of one stage, next to their files; ``stage`` is the prefix of their names.
 
-    ``fingerprint`` is a digest of all that the answer depends on.
+    ``fingerprint`` is a digest of everything that the result depends on.
     """
 
     folder: Path
@@ -270,24 +270,24 @@ class Kept:
     fingerprint: str
 
     def run(self, number: int, work: Callable[[int], Record]) -> Record:
-        """The record of a part: an earlier one if its files are whole, or what ``work`` makes now."""
+        """The record of a part: an earlier one if its files are intact, otherwise the result of ``work``."""
         earlier = self.take_up(number)
         return self.write(number, work(number)) if earlier is None else earlier
 
     def write(self, number: int, record: Record) -> Record:
-        """Record a finished part, whose files are written already."""
+        """Record a finished part, whose files are already written."""
         whole = {**record, "fingerprint": self.fingerprint}
         with explained(self.folder):
             write_sealed(self._path(number), whole)
         return whole
 
     def read(self, number: int) -> Record | None:
-        """The record that is there, if it is of the same work; its files are not looked at."""
+        """The existing record, if it is of the same work; its files are not checked."""
         record = read_sealed(self._path(number))
         return record if record is not None and record.get("fingerprint") == self.fingerprint else None
 
     def take_up(self, number: int) -> Record | None:
-        """The record that an earlier run left, if it is of the same work and its files are as written."""
+        """The record that an earlier run left, if it is of the same work and its files are unchanged."""
         try:
             record = self.read(number)
             if record is None:
@@ -299,7 +299,7 @@ class Kept:
         return record
 
     def clear(self, n_parts: int) -> None:
-        """Remove the records of this stage that are of other work or beyond ``n_parts``, and their files."""
+        """Remove the records of this stage that belong to other work or are beyond ``n_parts``, and their files."""
         for path in sorted(self.folder.glob(f"{self.stage}-*.json")) if self.folder.is_dir() else ():
             number = re.fullmatch(rf"{self.stage}-(\d+)\.json", path.name)
             same = (read_sealed(path) or {}).get("fingerprint") == self.fingerprint
@@ -319,10 +319,10 @@ def run_weighed(
     tell: Callable[[int], object],
     stop: Event,
 ) -> list[Record]:
-    """Do ``work`` on the parts 0, 1, 2 … in threads; parts that weigh more than ``most`` one at a time.
+    """Do ``work`` on the parts 0, 1, 2 … in threads; parts heavier than ``most`` run one at a time.
 
-    ``tell`` hears the weight of what is done. If a part fails, or the user interrupts, ``stop`` is set, the
-    others end, and the error is raised.
+    ``tell`` is called with the weight of the finished parts. If a part fails, or the user interrupts,
+    ``stop`` is set, the others end, and the error is raised.
     """
     done: dict[int, Record] = {}
     finished = 0
@@ -346,12 +346,12 @@ def run_weighed(
 
 @dataclass(frozen=True)
 class Ties:
-    """Components with more than one token, a file for each part of the queries; they can be sent elsewhere.
+    """Components with more than one token, one file per part of the queries; can be sent to other machines.
 
     Attributes
     ----------
     paths : tuple of Path
-        Parquet files of nodes, components numbered from 0 in each.
+        Parquet files of nodes; components are numbered from 0 in each file.
     digests : tuple of str
         The SHA-256 of each file.
     n_tokens : int
@@ -369,11 +369,11 @@ class Ties:
 
     @property
     def fingerprint(self) -> str:
-        """Of all files together."""
+        """The digest of all files together."""
         return digest_record([self.n_tokens, list(self.digests)])
 
     def __iter__(self) -> Iterator[pa.Table]:
-        """The nodes of each part, components numbered one after the other; one part is read at a time."""
+        """The nodes of each part, components numbered consecutively; one part is read at a time."""
         number = 0
         for path in self.paths:
             table = read_parquet(path.read_bytes())
@@ -381,5 +381,5 @@ class Ties:
             number += int(column(table, "component").max(initial=-1)) + 1
 
     def load(self) -> Components:
-        """All of them in memory, without edges and order."""
+        """All components in memory, without edges and order."""
         return of_nodes(join(NODE_SCHEMA, list(self)), self.n_tokens)
