@@ -242,7 +242,7 @@ def scan_rows(file: Path, schema: pa.Schema, rows: int | None = None) -> Iterato
             for batch in parquet.iter_batches(rows or SCANNED_ROWS, use_threads=False):
                 table: Any = pa.Table.from_batches([batch])
                 yield table.cast(schema)
-    except ValueError as error:  # Arrow's errors are such
+    except ValueError as error:  # as Arrow's errors are
         raise CorruptRun(f"{file} was altered ({error}); delete {file.parent} and run again") from error
 
 
