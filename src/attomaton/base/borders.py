@@ -27,7 +27,7 @@ MOST_COUNTED = 1 << 53
 
 
 def trusted(kind: type[Value], **fields: Any) -> Value:
-    """A frozen dataclass whose fields our own code derived from checked values; they are not checked again."""
+    """A frozen dataclass with fields that our own code derived from checked values; not checked again."""
     value = object.__new__(kind)
     for name, field in fields.items():
         object.__setattr__(value, name, field)
@@ -101,7 +101,7 @@ def check_rising(keys: Integers, what: str, *, strictly: bool = True) -> None:
     wrong = keys[1:] <= keys[:-1] if strictly else keys[1:] < keys[:-1]
     if wrong.any():
         row = int(np.argmax(wrong)) + 1
-        raise MismatchedParts(f"{what} must be sorted{' without repeats' * strictly}: row {row} is not; {MEND}")
+        raise MismatchedParts(f"{what} must be sorted{', no repeats' * strictly}: row {row} is not; {MEND}")
 
 
 def check_offsets(offsets: Int64, n_values: int, what: str, *, error: Refusal = MismatchedParts) -> None:

@@ -110,8 +110,8 @@ def _look_up(ids: Any, words: Any, name: str) -> Any:
     numbers = ids.to_numpy(zero_copy_only=False)
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(words):
         raise MismatchedParts(
-            f"the column {name} holds the id {int(numbers.max())}, but the vocabulary has {len(words):,} tokens; "
-            "give the vocabulary of the same corpus"
+            f"the column {name} holds the id {int(numbers.max())}, but the vocabulary has {len(words):,} "
+            "tokens; give the vocabulary of the same corpus"
         )
     return words.take(_arrow.array(numbers))
 

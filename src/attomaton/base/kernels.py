@@ -285,8 +285,8 @@ def dispatcher_of(function: Callable[..., Any], **options: bool) -> Any:
             return njit(function, cache=True, **options)
     except RuntimeError:  # numba finds no folder that it can write
         warnings.warn(
-            "compiled code cannot be cached on disk, so every program compiles again; set NUMBA_CACHE_DIR to a "
-            "writable folder (`attomaton doctor` lists the folders that were tried)",
+            "compiled code cannot be cached on disk, so every program compiles again; set NUMBA_CACHE_DIR to "
+            "a writable folder (`attomaton doctor` lists the folders that were tried)",
             stacklevel=1,
         )
         return njit(function, **options)
@@ -313,7 +313,7 @@ def _own_cache() -> Generator[None]:
 
 
 def has_kept(dispatcher: Any) -> bool | None:
-    """Whether an earlier program cached the current version of this function; None if nothing can be cached."""
+    """Whether an earlier program cached this version of the function; None if nothing can be cached."""
     folder = dispatcher.stats.cache_path
     if folder is None:
         return None
@@ -336,7 +336,7 @@ _state, _lock = _CompileState(), threading.Lock()
 def start_helpers(chains: Sequence[Sequence[str]]) -> None:
     """Start a process for each chain of exercises of :mod:`attomaton.cli.warming`, without waiting.
 
-    Nothing is started if the Python executable is unknown. Code that a helper does not finish is compiled here.
+    Nothing is started if the Python executable is unknown. This process compiles what helpers do not finish.
     """
     with _lock:
         if _state.helpers or not sys.executable:

@@ -50,7 +50,7 @@ class Stages:
 
 
 def as_stages(progress: bool | Callable[[str], object]) -> Stages:
-    """A user's ``progress`` as stages: whether to name them on stderr, or a callable, perhaps with ``advance``."""
+    """A user's ``progress`` as stages: whether to print them to stderr, or a callable (with ``advance``)."""
     if not callable(progress):
         return Stages(lambda stage: sys.stderr.write(f"{stage}\n")) if progress else Stages()
     return Stages(progress, getattr(progress, "advance", silent))

@@ -53,14 +53,14 @@ class NothingThere(errors.UnreadableSource, FileNotFoundError):
 
 @dataclass(frozen=True)
 class Patience:
-    """How many attempts to make, and how long to wait between them: twice as long each time, up to a limit."""
+    """The number of attempts, and how long to wait between them: twice as long each time, up to a limit."""
 
     tries: int = 8
     first_pause: float = 0.25
     longest_pause: float = 8.0
 
     def pauses(self, spread: float = 0.5) -> Iterator[float]:
-        """Seconds before the second attempt, the third …; ``spread`` keeps many readers from retrying at once."""
+        """Seconds before the second attempt, the third …; ``spread`` keeps readers from retrying in step."""
         for number in range(self.tries - 1):
             pause = min(self.first_pause * 2**number, self.longest_pause)
             yield pause * (1 + spread * random.random())  # noqa: S311  not a secret
@@ -122,7 +122,7 @@ def explain(error: BaseException, url: str, *, writing: bool = False) -> errors.
             f"{what}: the store failed {PATIENCE.tries} times, the last time with {type(error).__name__} "
             f"({reason}); try again later, and check the network and the URL"
         )
-    return kind(f"{what}: {type(error).__name__} ({reason}); check the URL and your access rights")
+    return kind(f"{what}: {type(error).__name__} ({reason}); check the URL and access rights")
 
 
 def replaced(url: str) -> errors.UnreadableSource:
@@ -454,8 +454,8 @@ def refuse_url(place: object, what: str) -> None:
     collapsed = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:(?=/)", text)  # a Path keeps one of two slashes
     if isinstance(place, RemotePath) or is_url(text) or (collapsed and not Path(collapsed[0]).exists()):
         raise errors.UnsupportedOption(
-            f"{what} is {text!r}, a URL; give a folder on a disk of this machine: files are renamed, locked and "
-            "memory-mapped there, which object stores cannot do"
+            f"{what} is {text!r}, a URL; give a folder on a disk of this machine: files are renamed, locked "
+            "and memory-mapped there, which object stores cannot do"
         )
 
 

@@ -287,8 +287,8 @@ def _integers(array: ArrayLike, name: str) -> NDArray[np.integer[Any]]:
         return numbers.astype(np.int64)
     if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
         raise InvalidSamples(
-            f"{name} must be a one-dimensional array of integers, got {numbers.dtype} of shape {numbers.shape}; "
-            "convert them first"
+            f"{name} must be a one-dimensional array of integers, got {numbers.dtype} of shape "
+            f"{numbers.shape}; convert them first"
         )
     if numbers.dtype == np.uint64 and numbers.max() > np.iinfo(np.int64).max:
         raise InvalidSamples(f"{name} holds {numbers.max()}, which does not fit int64; correct it")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ENGINES = ("auto", "memory", "duckdb", "spark")
 
 Passes = Union[MemoryEngine, "DuckDBEngine", "SparkEngine"]
-"""Anything with ``edges()``, ``choices(components)``, ``map_queries(function, …)`` and the queries ``kept``."""
+"""Any object with ``edges()``, ``choices(components)``, ``map_queries(function, …)`` and ``kept`` queries."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,7 @@ def as_engine(engine: object, corpus: object = None) -> Engine:
     """The engine that a user names or gives; an error if it cannot read this corpus or is not installed."""
     chosen = engine if isinstance(engine, Engine) else Engine(cast("str", engine))
     if chosen.on_disk and isinstance(corpus, Samples):
-        raise UnsupportedOption(
-            f"the engine {chosen.name} reads text and shards, not Samples; choose memory"
-        )
+        raise UnsupportedOption(f"the engine {chosen.name} reads text and shards, not Samples; choose memory")
     if chosen.name == "spark":
         check_spark()
     return chosen
@@ -160,7 +158,7 @@ class Adder:
     def reading(
         self, corpus: Any, options: ReadingOptions, work: str | PathLike[str] | None
     ) -> Generator[tuple[Piece | Shards, Vocabulary | None, dict[str, Any], AddUp]]:
-        """Whole documents, their vocabulary, their manifest entry, and the function that computes sums over them."""
+        """Whole documents, their vocabulary, their manifest entry, and the function that sums over them."""
         reading = as_reading(options.get("reading"))
         with (
             tempfile.TemporaryDirectory(prefix="attomaton-")

@@ -142,7 +142,7 @@ class DuckDBEngine:
         task = Task("choices", settings, self.selection.reach, process)
         with working_in(self.work):
             parts = self._workshop.run(task, self.shards)
-            names = [path.name for paths in parts.values() for path in paths]  # which contain their fingerprints
+            names = [path.name for paths in parts.values() for path in paths]  # these have fingerprints
             digest = digest_record({**settings, "borders": borders.tolist(), "parts": names})
             with self._merger() as merger:
                 return merger.choices(parts, borders, digest)
@@ -150,8 +150,8 @@ class DuckDBEngine:
     def sums(self, count: Counting) -> dict[str, Sums]:
         """Sum the counts of each piece of whole documents, by key.
 
-        The parts are recorded in the work folder, so that a later run can resume; the sums themselves are kept
-        in memory.
+        The parts are recorded in the work folder, so that a later run can resume; the sums themselves stay in
+        memory.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Code that Spark's executors run: the kernel on record batches, the merge of sorted rows, functions of parts.
+"""Code for Spark's executors: the kernel on record batches, the merge of sorted rows, functions of parts.
 
 Nothing here needs a Spark session; instances of each class are sent to the executors and called there.
 """
@@ -96,7 +96,7 @@ def _cut_query(wins: Float64, share: Float64, most: int) -> list[int]:
 
 BATCH_ROWS = 1 << 17
 TOLD = "told string"
-"""Schema of a task's report to the driver: a few plain values as JSON. Records of parts are files next to them."""
+"""Schema of a task's report to the driver: a few plain values as JSON. Records of parts are files."""
 
 _arrow: Any = pa
 Batches = Iterable[Any]
@@ -195,7 +195,7 @@ class WriteChoices:
 
 @dataclass(frozen=True)
 class JoinFiles:
-    """Numbers → Parquet files of one part (edges or choices) joined into one; reports the name of its entry."""
+    """Numbers → Parquet files of one part (edges or choices) joined into one; reports its entry's name."""
 
     files: Sequence[Sequence[Path]]
     kind: str

@@ -1,4 +1,4 @@
-"""The in-memory engine: the kernel over samples or shards, summed with numpy; the reference for the others."""
+"""The in-memory engine: the kernel over samples or shards, summed with numpy; reference for the others."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

@@ -57,7 +57,7 @@ SCANNED_ROWS = 1 << 20  # rows in memory at a time when a file is streamed
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EdgeParts:
-    """Result of an engine's first pass. :meth:`load` makes it one :class:`EdgeTable` if that fits in memory.
+    """Result of an engine's first pass. :meth:`load` makes it one :class:`EdgeTable` if memory suffices.
 
     Attributes
     ----------
@@ -262,7 +262,7 @@ def _read_near(piece: Path | pa.Table, first: int, stop: int) -> pa.Table:
         return piece
     with exact_file(piece) as opened, arrow_parquet().ParquetFile(opened, pre_buffer=False) as file:
         if file.schema_arrow.names != EDGE_SCHEMA.names:
-            raise CorruptRun(f"{piece} does not have the columns of edges; delete {piece.parent} and run again")
+            raise CorruptRun(f"{piece} lacks the columns of edges; delete {piece.parent} and run again")
         query = file.schema_arrow.get_field_index("query")
         footers = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
         limits = {at: footer.column(query).statistics for at, footer in enumerate(footers) if footer.num_rows}
@@ -279,7 +279,7 @@ READ_ROWS = 1 << 17  # choices read at a time
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChoiceParts:
-    """Result of an engine's second pass. :meth:`load` makes it one :class:`ChoiceTable` if that fits in memory.
+    """Result of an engine's second pass. :meth:`load` makes it one :class:`ChoiceTable` if memory suffices.
 
     Attributes
     ----------
@@ -397,7 +397,7 @@ QueryTable = pa.Table | EdgeParts
 def map_queries(
     function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int, threads: int = 1
 ) -> pa.Table:
-    """Run ``function`` on the rows of each part of the queries, the biggest first; return its tables in order.
+    """Run ``function`` on the rows of each part of the queries, biggest first; return its tables in order.
 
     It takes one Arrow table for each of ``tables``, which are sorted by their column query. About ``n_parts``
     parts have about the same number of rows each, and ``threads`` of them run at once.

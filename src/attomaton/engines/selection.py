@@ -126,7 +126,7 @@ def _check_queries(value: object) -> tuple[int | str, ...] | int | None:
     if isinstance(value, int | float | np.number):
         return whole_number(queries, "queries", least=1)
     if not isinstance(value, Iterable) or (isinstance(value, np.ndarray) and not np.ndim(queries)):
-        raise UnsupportedOption(f"queries is {show(queries)}; give tokens or token ids, or the number of queries")
+        raise UnsupportedOption(f"queries is {show(queries)}; give tokens, token ids, or a number of queries")
     listed: list[Any] = list(queries)
     if not listed:
         raise UnsupportedOption("queries is empty; give tokens or token ids, or None for all queries")

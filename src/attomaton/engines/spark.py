@@ -358,8 +358,8 @@ def _read_notes(
 def _found(record: dict[str, Any] | None, place: Path) -> dict[str, Any]:
     if record is None:
         raise CorruptRun(
-            f"{place} does not hold the file that an executor wrote there; the work folder must be the same on "
-            "every machine: give a shared folder"
+            f"{place} does not hold the file that an executor wrote there; the work folder must be the same "
+            "on every machine: give a shared folder"
         )
     return record
 

@@ -40,7 +40,7 @@ def open_session(master: str | None, threads: int | None, memory: str | int | No
     if running is not None:
         current = running.sparkContext.master
         if master not in (None, current):
-            raise UnsupportedOption(f"a Spark session on {current} is already running; stop it, or use it as it is")
+            raise UnsupportedOption(f"a Spark session on {current} is already running; stop it, or use it")
         return _prepared(running)
     master = master or f"local[{threads or '*'}]"
     settings = dict(SETTINGS)

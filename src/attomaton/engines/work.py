@@ -299,7 +299,7 @@ class Kept:
         return record
 
     def clear(self, n_parts: int) -> None:
-        """Remove the records of this stage that belong to other work or are beyond ``n_parts``, and their files."""
+        """Remove this stage's records of other work or beyond ``n_parts``, and their files."""
         for path in sorted(self.folder.glob(f"{self.stage}-*.json")) if self.folder.is_dir() else ():
             number = re.fullmatch(rf"{self.stage}-(\d+)\.json", path.name)
             same = (read_sealed(path) or {}).get("fingerprint") == self.fingerprint

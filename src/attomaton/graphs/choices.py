@@ -303,14 +303,16 @@ class ChoiceTable(RowTable):
         offsets, tokens = ragged_column(self.rows, "tokens")
         other_offsets, multiplicities = ragged_column(self.rows, "multiplicities")
         if not np.array_equal(offsets, other_offsets):
-            raise MismatchedParts("a choice set has more or fewer multiplicities than tokens; give one for each token")
+            raise MismatchedParts("a choice set has more or fewer multiplicities than tokens; give one each")
         check_ids(tokens, MAX_TOKENS, "a token of the choice sets")
         check_counts(multiplicities, 1, "a multiplicity of the choice sets")
         lengths = np.diff(offsets)
         begins = np.zeros(len(tokens) + 1, bool)
         begins[offsets] = True
         if (lengths < 2).any() or ((tokens[1:] <= tokens[:-1]) & ~begins[1:-1]).any():
-            raise MismatchedParts("a choice set has fewer than two tokens, or is not sorted; use extract_choices")
+            raise MismatchedParts(
+                "a choice set is unsorted or has fewer than two tokens; use extract_choices"
+            )
         chosen = np.flatnonzero(tokens == np.repeat(self["winner"], lengths))
         if len(chosen) != len(self):
             raise MismatchedParts("a winner is not in its choice set; use extract_choices")

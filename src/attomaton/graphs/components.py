@@ -204,7 +204,7 @@ class Components(Tabular):
         rows, is_node = self.rows(np.array([query]), np.array([token]))
         if not is_node[0]:
             raise UnknownToken(
-                f"token {token} is not in the graph of query {query}: no realisable sample of that query contains it"
+                f"token {token} is not in the graph of query {query}: no realisable sample has it"
             )
         return int(self.component_of_node[rows[0]])
 
@@ -235,7 +235,7 @@ class Components(Tabular):
         if not is_node.all():
             first = int(np.argmin(is_node))
             raise MismatchedParts(
-                f"an edge of query {queries[first]} leads to token {tokens[first]}, which is not a node there; "
+                f"an edge of query {queries[first]} leads to token {tokens[first]}, which is not a node; "
                 "use find_components(edges) with the same edges"
             )
         return self.component_of_node[rows]
@@ -249,8 +249,8 @@ class Components(Tabular):
 def find_components(edges: EdgeTable, *, threads: int | None = None) -> Components:
     """Find the components of every query's graph, and the order between them.
 
-    One search covers all (query, token) nodes of a share of the queries; shares run on ``threads`` threads, by
-    default one per processor.
+    One search covers all (query, token) nodes of a share of the queries; shares run on ``threads`` threads,
+    by default one per processor.
 
     Examples
     --------

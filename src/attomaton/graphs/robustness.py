@@ -81,8 +81,8 @@ class Robustness(Tabular):
         edges inside it), bridges (how many of them would each split it) and support: the largest
         ``min_support`` at which it is still one component (all int64).
     bridges : pyarrow.Table
-        Columns component (int64), query, winner, loser (int32), support (int64): every edge whose removal alone
-        would split its component, by component, weakest first.
+        Columns component (int64), query, winner, loser (int32), support (int64): every edge whose removal
+        alone would split its component, by component, weakest first.
 
     Examples
     --------
@@ -328,7 +328,7 @@ def find_dominators(enter: Int64, source: Int64, order: Int64, rank: Int64, pare
 
 @compiled
 def _find_least(node: int, linked: Int64, semi: Int64, label: Int64, stack: Int64) -> int:
-    """The node of least ``semi`` on the path up from ``node``, excluding the tree's root; compresses the path.
+    """The node of least ``semi`` on the path up from ``node``, without the tree's root; compresses the path.
 
     ``label`` stores it for each node, over the part of the path already linked.
     """

@@ -137,7 +137,7 @@ def pack_windows(
     links: tuple[Int32, Int32],
     keys: Int64,
 ) -> tuple[int, int]:
-    """Pack the edges of the labels from ``place`` on until ``keys`` is full; return the next place and the count.
+    """Pack the edges of the labels from ``place`` on until ``keys`` is full; return the next place and count.
 
     ``links`` are the previous and next position of each token.
     """
@@ -158,7 +158,7 @@ def pack_windows(
 
 @compiled
 def count_runs(keys: Int64, support: Int32) -> int:
-    """Move the distinct values of sorted keys to the front, with the length of each run; return their number."""
+    """Move the distinct values of sorted keys to the front, with their counts; return how many there are."""
     n_distinct = 0
     support[0] = 1
     for row in range(1, len(keys)):

@@ -156,7 +156,7 @@ def replace_labels(samples: Samples, writes: Integers | Mapping[int, int]) -> Sa
     several = np.unique(reachable.labels)[writers[np.unique(reachable.labels)] > 1]
     if len(several):
         raise MismatchedParts(
-            f"{writers[several[0]]} tokens write the token {several[0]}, so that such a label would be a set; give "
+            f"{writers[several[0]]} tokens write the token {several[0]}, so that such a label is a set; give "
             "an injective map"
         )
     back = np.zeros(samples.n_tokens, np.int32)

@@ -30,7 +30,7 @@ def digest_arrays(*arrays: NDArray[Any]) -> str:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> dict[str, Any]:
-    """Write a safetensors file that carries the digest of its arrays and ``about``; return its digest and size.
+    """Write a safetensors file with a digest of its arrays and ``about``; return the file's digest and size.
 
     For paths inside a folder that attomaton wrote.
     """

@@ -248,7 +248,7 @@ def write_file(
 
 
 def write_draft(draft: Path, write: Callable[[Path], object]) -> str:
-    """Write and flush a new file and return its digest. An existing link or file of that name is not touched."""
+    """Write and flush a new file; return its digest. An existing link or file of that name is not touched."""
     os.close(open_itself(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     try:
         write(draft)
@@ -324,4 +324,6 @@ def unwritable(place: Path | str, reason: str, *, resumable: bool = False) -> Un
     """The error for a path that cannot be written."""
     named = place if isinstance(place, str) else shown(place)
     again = ", and run it again: it resumes where it stopped" if resumable else ""
-    return UnwritablePlace(f"{named} cannot be written: {reason}; free some space there, or write elsewhere{again}")
+    return UnwritablePlace(
+        f"{named} cannot be written: {reason}; free space there, or write elsewhere{again}"
+    )

@@ -219,9 +219,7 @@ def _remove_old(folder: Path, visible: Path, lock: ownership.Lock) -> None:
             rename_new(folder, visible)
             ownership.tell_kept(visible, kept)
     except OSError as error:
-        warnings.warn(
-            f"{shown(folder)} was replaced but cannot be removed: {error.strerror}", stacklevel=2
-        )
+        warnings.warn(f"{shown(folder)} was replaced but cannot be removed: {error.strerror}", stacklevel=2)
 
 
 def standing(place: Path) -> Path:

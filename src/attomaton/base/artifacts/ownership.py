@@ -236,7 +236,7 @@ def tell_kept(folder: Path, names: list[str]) -> None:
 KIND = "lock of attomaton"
 SWAP = ".swap"
 PROCESSES = Path("/proc")  # where the system lists its processes by number, if it does
-LONGEST = 24 * 3600  # seconds after which a lock is stale if the system cannot tell whether its owner is alive
+LONGEST = 24 * 3600  # seconds after which a lock is stale if its owner's state is unknown
 
 
 @dataclass(frozen=True)

@@ -151,9 +151,7 @@ class PartedTable:
                 f"the manifest of {self.folder} lacks the size of row groups; write the run again"
             )
         if len(self.borders) != len(rows) + 1 or rows != np.diff(self._offsets[self.borders]).tolist():
-            raise CorruptRun(
-                f"the parts of {self.folder} do not match its index; write the run again"
-            )
+            raise CorruptRun(f"the parts of {self.folder} do not match its index; write the run again")
 
     @cached_property
     def _offsets(self) -> Int64:

@@ -100,9 +100,7 @@ def check_upload(url: str | RemotePath, *, overwrite: bool = False) -> RemotePat
     if manifests.read_sealed(place / MARKER) is None:
         strangers = place.names_below()
         if strangers:
-            raise UnwritablePlace(
-                f"{place} holds other files ({strangers[0]!r}); choose an empty location"
-            )
+            raise UnwritablePlace(f"{place} holds other files ({strangers[0]!r}); choose an empty location")
     return place
 
 

@@ -29,7 +29,7 @@ class Reading:
     Attributes
     ----------
     column : str, optional
-        Field of JSON or column of a table; by default ``text`` in JSON, and found by name and type in a table.
+        Field of JSON or column of a table; by default ``text`` in JSON, by name and type in a table.
     documents : str
         The unit of a document in plain text: the ``"file"``, or each ``"line"`` (without its line end).
     separator : int, optional
@@ -44,8 +44,8 @@ class Reading:
     n_tokens : int
         Ids must be below this.
     format : str, optional
-        The file format, such as ``"jsonl"``, ``"csv"`` or ``"txt"``, whatever the files are called; by default
-        the suffix of each file decides, and standard input is plain text.
+        The file format, such as ``"jsonl"``, ``"csv"`` or ``"txt"``, whatever the files are called; by
+        default the suffix of each file decides, and standard input is plain text.
 
     Examples
     --------

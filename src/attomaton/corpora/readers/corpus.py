@@ -86,8 +86,8 @@ def read_corpus(
     ----------
     source : path, URL, sequence, frame or dataset
         A file, folder, glob or URL; ``"-"`` for standard input; a list of texts, of lists of tokens, of lists
-        of ids, of records (dicts), or of ``pathlib.Path``; an array of ids; a pandas or Polars frame or Series;
-        an Arrow table; a ``datasets.Dataset``; a :class:`~attomaton.corpora.documents.Documents`, which is
+        of ids, of records (dicts), or of ``pathlib.Path``; an array of ids; a pandas or Polars frame or
+        Series; an Arrow table; a ``datasets.Dataset``; a :class:`~attomaton.corpora.documents.Documents`,
         returned unchanged. A folder that :func:`tokenize_corpus` wrote keeps its vocabulary.
     tokenizer : str or Vocabulary
         ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, or the path of a
@@ -257,8 +257,8 @@ def read_ids(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
     samples, vocabulary = read_named(source, options)
     if vocabulary is not None:
         raise errors.UnsupportedOption(
-            "the source is text, but there is no vocabulary to encode it: the automaton was learned from token "
-            "ids; give token ids"
+            "the source is text, but there is no vocabulary to encode it: the automaton was learned from "
+            "token ids; give token ids"
         )
     return samples
 
@@ -355,6 +355,6 @@ def no_samples(source: Any, about: Mapping[str, Any], size: int) -> errors.Unrea
         )
     name = about.get("name") or "the corpus"
     return errors.UnreadableSource(
-        f"no document of {name} ({size:,} in total) has two tokens, but a sample needs a context and a label; "
-        "give longer documents, or read them with another tokenizer"
+        f"no document of {name} ({size:,} in total) has two tokens, but a sample needs a context and a label"
+        "; give longer documents, or read them with another tokenizer"
     )

@@ -110,7 +110,7 @@ class _DelimitedRows:
             yield line.decode("utf-8", "surrogateescape")
 
     def read(self, line: str) -> str:
-        """The selected cell of the row that begins with this line; a quoted cell may continue on later lines."""
+        """The selected cell of the row that begins with this line; a quoted cell may span several lines."""
         place = f"{self._source}, line {self.number},"
         if '"' in line:
             cells = self._split_quoted(line, self._n_columns)

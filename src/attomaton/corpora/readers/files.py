@@ -154,16 +154,16 @@ def naming(source: str, place: Callable[[], str] = str) -> Generator[None]:
     except AttomatonError:
         raise
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UnreadableSource(f"{source}{place()} is damaged: {error}; download or write it again") from error
+        raise UnreadableSource(f"{source}{place()} is damaged: {error}; obtain it again") from error
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
-        advice = "give a path that can be read" if error.strerror else "download or write it again"
+        advice = "give a path that can be read" if error.strerror else "obtain it again"
         advice += text_cure(source) if error.errno in (ENOENT, ENAMETOOLONG) else ""
         raise UnreadableSource(f"{shorten(source)}{place()} cannot be read: {reason}; {advice}") from error
     except (_arrow.ArrowException, OverflowError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UnreadableSource(
-            f"{source}{place()} is damaged, or has the wrong suffix: {reason}; download or write it again"
+            f"{source}{place()} is damaged, or has the wrong suffix: {reason}; obtain it again"
         ) from error
     except MemoryError as error:
         raise UnreadableSource(
@@ -173,7 +173,7 @@ def naming(source: str, place: Callable[[], str] = str) -> Generator[None]:
         if not is_url(source):
             raise
         raise UnreadableSource(  # each store behind a URL has errors of its own
-            f"{source}{place()} cannot be read: {type(error).__name__}: {error}; check the URL and your access rights"
+            f"{source}{place()} cannot be read: {type(error).__name__}: {error}; check URL and access"
         ) from error
 
 

@@ -43,8 +43,8 @@ def field_of(record: Any, reading: Reading, place: str) -> Document:
     """The document in the selected field of a record."""
     if not isinstance(record, Mapping):
         raise UnreadableSource(
-            f"{place} is not a JSON object; write one object with a text per line (a .json file may also be one "
-            "list of texts or objects)"
+            f"{place} is not a JSON object; write one object with a text per line (a .json file may also be "
+            "one list of texts or objects)"
         )
     field, fields = reading.column or FIELD, cast("Mapping[str, Any]", record)
     if field not in fields:
@@ -67,7 +67,7 @@ def document_of(value: Any, reading: Reading, place: str) -> Document:
         return checked_text(value, place)
     if not isinstance(value, list | tuple | np.ndarray):
         raise UnreadableSource(
-            f"{place} is {type(value).__name__}, not text, a list of tokens or a list of ids; drop or correct it"
+            f"{place} is {type(value).__name__}, not text, a list of tokens or a list of ids; drop or fix it"
         )
     listed: Any = cast("Any", value)
     items: list[Any] = listed.tolist() if isinstance(value, np.ndarray) else list(listed)
@@ -177,15 +177,15 @@ def _batch(documents: Sequence[Document], rows: Sequence[int], skips: Skips, *, 
 def _checked_token(token: Any, number: int, place: str) -> str:
     if not isinstance(token, str):
         raise UnreadableSource(
-            f"{place} has {type(token).__name__} at position {number}; give a document as one text, one list of "
-            "tokens as strings, or one list of ids"
+            f"{place} has {type(token).__name__} at position {number}; give a document as one text, one list "
+            "of tokens as strings, or one list of ids"
         )
     if not token:
         raise UnreadableSource(f"{place} has an empty token at position {number}; leave it out")
     return checked_text(token, place)
 
 
-NEAR = 64  # an error within this many characters of the end of the buffer may only mean that more must be read
+NEAR = 64  # an error this many characters before the end of the buffer may only mean that more must be read
 _SPACE = re.compile(r"[ \t\r\n]*+")
 _DECODER = json.JSONDecoder()
 
@@ -337,8 +337,8 @@ class _Values:
 
     def _wrong(self, what: str) -> UnreadableSource:
         return UnreadableSource(
-            f"{self._source} is not JSON ({what}, at character {self._characters + self._at:,}); correct it, or "
-            "download the file again"
+            f"{self._source} is not JSON ({what}, at character {self._characters + self._at:,}); correct it, "
+            "or download the file again"
         )
 
 

@@ -186,7 +186,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
     def fail(error: OSError) -> None:
         raise UnreadableSource(
-            f"{printable(str(error.filename))} cannot be listed: {error.strerror}; change its permissions, or leave it out"
+            f"{printable(str(error.filename))} cannot be listed: {error.strerror}; allow it, or leave it out"
         ) from error
 
     for place, folders, files in os.walk(folder, onerror=fail):
@@ -240,8 +240,7 @@ def _is_file(place: Path) -> bool:
         if place.is_symlink():
             goal = printable(str(place.readlink()))
             raise UnreadableSource(
-                f"{printable(str(place))} is a broken link (to {goal}); correct the link, or take it "
-                "away"
+                f"{printable(str(place))} is a broken link (to {goal}); correct or remove the link"
             ) from error
         raise
     refuse_irregular(place, mode)

@@ -22,10 +22,10 @@ ADVICE = "name the id that ends a document (separator)"
 
 @dataclass(frozen=True)
 class StreamReader(FileReader):
-    """A ``.bin`` file of numbers, or an ``.npy`` array with one axis (a stream) or two (a document per row)."""
+    """A ``.bin`` file of numbers, or an ``.npy`` array of one axis (a stream) or two (documents as rows)."""
 
     def batches(self) -> Iterator[TokenBatch]:
-        """The documents; rows are the positions of their first ids in the stream, or row numbers of the array."""
+        """The documents; rows are positions of their first ids in the stream, or row numbers of the array."""
         position = 0
         with naming(self.source, lambda: f", after position {position},"), self.file.open() as file:
             if suffix_of(self.file, self.reading) == ".npy":

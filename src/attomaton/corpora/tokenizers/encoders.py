@@ -33,8 +33,8 @@ def split_words(text: str) -> list[str]:
 def split_punctuation(text: str) -> list[str]:
     r"""Lowercase words, with signs as separate tokens; each line end is the token ``<eos>``.
 
-    A sign is a character that Unicode classifies as punctuation or a symbol. The underscore, and an apostrophe
-    between two letters or digits, are parts of a word.
+    A sign is a character that Unicode classifies as punctuation or a symbol. The underscore, and an
+    apostrophe between two letters or digits, are parts of a word.
     """
     lines = text.lower().replace("\n", EOS).split(EOS)
     split = [_SIGN.sub(_set_apart, line).split() for line in lines]
@@ -161,7 +161,7 @@ def show_bytes(token: bytes) -> str:
 
 
 def name_all(names: Mapping[int, str]) -> tuple[str, ...]:
-    """A name for each id from 0 to the largest; ids without a name, or with a duplicate, are named by number."""
+    """A name for each id from 0 to the largest; ids without a unique name are named by number."""
     used: dict[str, int] = {}
     for index in range(max(names, default=-1) + 1):
         name = names.get(index)

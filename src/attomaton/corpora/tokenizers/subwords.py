@@ -248,8 +248,7 @@ def _check_tokens(vocab: Any, added: Any, most: int) -> None:
     for token, index in numbered:
         if type(index) is not int or not 0 <= index < most:
             raise _wrong(
-                f"the id of {shown(token)!r} is {shown(str(index))}, not a whole number from 0 to "
-                f"{most - 1}"
+                f"the id of {shown(token)!r} is {shown(str(index))}, not a whole number from 0 to {most - 1}"
             )
     for token in tokens:
         if isinstance(token, str) and len(token) > TOKEN_TEXT:
@@ -373,7 +372,7 @@ def read_definition(path: str) -> tuple[str, str]:
             packed = base64.b64encode(read) if file.suffix == ".bin" else read
             content = packed.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UnreadableSource(f"{file} is not a tokenizer file: it is not UTF-8; give another file") from error
+        raise UnreadableSource(f"{file} is not a tokenizer file: it is not UTF-8; give another") from error
     except OSError as error:
         if isinstance(error, AttomatonError):
             raise
@@ -383,7 +382,7 @@ def read_definition(path: str) -> tuple[str, str]:
         ) from error
     if len(content) > TOKENIZER_BYTES:
         raise UnreadableSource(
-            f"{file} has more than {TOKENIZER_BYTES:,} characters, too many for a tokenizer; give another file"
+            f"{file} has more than {TOKENIZER_BYTES:,} characters, too many for a tokenizer; give another"
         )
     kind = {".tiktoken": TIKTOKEN, ".bin": LLAMA2C}.get(file.suffix, HUGGING_FACE)
     definition = json.dumps({"scheme": file.stem, "ranks": content}) if kind == TIKTOKEN else content
@@ -418,7 +417,7 @@ class HuggingFaceEncoder:
             dropout = getattr(self._tokenizer.model, "dropout", None)
         if dropout:
             raise UnsupportedOption(
-                "the tokenizer uses random dropout of merges, so a text has no fixed ids; set its dropout to null"
+                "the tokenizer drops merges at random, so a text has no fixed ids; set its dropout to null"
             )
         self._n_tokens = max(self._names, default=-1) + 1
         if self._n_tokens > VOCABULARY:

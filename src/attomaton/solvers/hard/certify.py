@@ -63,12 +63,12 @@ class _BlockWalk(NamedTuple):
 def check_exactly(problem: OrderProblem, flow: Float64) -> ExactCheck:
     """Compute the positions from the edges with positive flow, and check their optimality, in integers.
 
-    The edges with flow are claimed to be tight. They join components to rigid blocks with whole offsets, and
-    a block stands where it balances, so every position is a fraction over its block's weight. Conditions:
-    tight edges form a forest; p_A − p_B ≥ 1 on every edge; the multiplier of a tight edge, which is Σ|C|p_C
-    beyond its upper end, is ≥ 0. An edge whose multiplier is exactly 0 may be among the tight ones or not.
+    The edges with flow are claimed to be tight. They join components into rigid blocks with integer offsets,
+    and each block is at its balance point, so every position is a fraction over its block's weight.
+    Conditions: tight edges form a forest; p_A − p_B ≥ 1 on every edge; the multiplier of a tight edge, which
+    is Σ|C|p_C beyond its upper end, is ≥ 0. An edge whose multiplier is exactly 0 may be tight or not.
 
-    There is no tolerance: if a solver passes over a gap that misses 1 by 1e-12, so that the optimum is that
+    There is no tolerance: if a solver accepts a gap that misses 1 by 1e-12, so that the optimum is that
     far from its answer, the answer is refused here. Floating-point flow enters no comparison.
     """
     if len(problem.sizes) > MOST_NODES:
@@ -176,8 +176,8 @@ class HardCertificate(BoundsCertificate):
     """Bounds on ‖W_svm‖²: ``lower ≤ ‖W_svm‖² ≤ upper``, to the relative gap ``rtol``.
 
     ``upper`` is the squared norm of the answer, infinite if it is not feasible, and ``violation`` its largest
-    constraint violation. ``gap`` is the largest relative gap of any group that is solved separately: any query
-    for orthonormal embeddings.
+    constraint violation. ``gap`` is the largest relative gap of any group that is solved separately: any
+    query for orthonormal embeddings.
 
     Attributes
     ----------
@@ -234,8 +234,8 @@ def join_hard(parts: Sequence[HardCertificate]) -> HardCertificate:
 def repair_positions(problem: OrderProblem, positions: Float64) -> Float64:
     """A feasible point near ``positions``: each group scaled until its smallest gap is 1.
 
-    This raises the positions' norm by the same factor, so a good answer stays good. A group with a gap that is
-    not positive cannot be repaired and is returned unchanged; the certificate will then say so.
+    This raises the positions' norm by the same factor, so a good answer stays good. A group with a gap that
+    is not positive cannot be repaired and is returned unchanged; the certificate will then say so.
     """
     smallest = np.full(problem.n_groups, np.inf)
     np.minimum.at(smallest, problem.group[problem.above], problem.gaps(positions))
@@ -286,8 +286,8 @@ def certify_forces(
 ) -> HardCertificate:
     """Bounds from the forces a of a point and any flow f ≥ 0 on the edges (embedded).
 
-    They are computed from the Gram matrices, and tell a solver when to stop; the returned answer is proved from
-    rows (:func:`attomaton.solvers.hard.rows.certify_answer`).
+    They are computed from the Gram matrices, and tell a solver when to stop; the returned answer is proved
+    from rows (:func:`attomaton.solvers.hard.rows.certify_answer`).
 
     Upper: aᵀQa of the point scaled to a smallest margin of 1. Lower: (Σf)² / bᵀQb, where b is a with each
     component's sum set to div f: then b is the force of f and some free multipliers of the ties on the nodes.

@@ -25,9 +25,9 @@ NEGLIGIBLE = 1e-12
 class LeastDistance:
     """Least distance by non-negative least squares (Lawson and Hanson).
 
-    With y the coordinates of W in an orthonormal basis of the subspace that ties leave free and B the directions
-    of the edges in it, min ‖y‖ subject to B y ≥ 1 is solved by u = argmin ‖[Bᵀ; 1ᵀ] u − [0; 1]‖ over u ≥ 0, with
-    at most ``max_steps`` changes of the active set for each edge: with ρ the residual, y = −ρ_y / ρ_1.
+    With y the coordinates of W in an orthonormal basis of the subspace left free by ties and B the directions
+    of the edges in it, min ‖y‖ subject to B y ≥ 1 is solved by u = argmin ‖[Bᵀ; 1ᵀ] u − [0; 1]‖ over u ≥ 0,
+    with at most ``max_steps`` active-set changes for each edge: with ρ the residual, y = −ρ_y / ρ_1.
     """
 
     max_steps: int = 10
@@ -127,8 +127,8 @@ def find_answer(ropes: Ropes) -> RowProof | None:
     """The shortest W, with multipliers; None if the problem is too large or has no solution.
 
     A dual active-set method (Goldfarb and Idnani) starts from the ties and adds the most violated constraint.
-    Directions have length 1, so near-equal rows weigh as much as any others; given the tight constraints, W is
-    the shortest solution of linear equations, and double-double corrections make it exact to rounding.
+    Directions have length 1, so near-equal rows weigh as much as any others; given the tight constraints, W
+    is the shortest solution of linear equations, and double-double corrections make it exact to rounding.
     """
     if len(ropes.one) > MOST_ROPES:
         return None

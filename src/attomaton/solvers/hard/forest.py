@@ -217,8 +217,8 @@ def pivot(graph: Graph, forest: Forest, walk: Walk, limits: tuple[float, float])
 
     Goldfarb and Idnani's dual active-set method: the state is always optimal for the edges it holds active
     (all multipliers ≥ 0), and violated edges are added one by one. Each step raises the dual objective, so no
-    state recurs. Rounding could cause a cycle only if the tolerance were below the rounding error of positions;
-    then a limit on the sweeps ends it, and the certificate shows it.
+    state recurs. Rounding could cause a cycle only if the tolerance were below the rounding error of
+    positions; then a limit on the sweeps ends it, and the certificate shows it.
     """
     greed, atol = limits
     n_pulling = 1

@@ -47,7 +47,7 @@ class Nearest(NamedTuple):
 
 
 class Projector:
-    """Projects scores onto the order of a problem; each call starts from the tight edges of the previous one."""
+    """Projects scores onto the order of a problem; each call starts from the previous tight edges."""
 
     def __init__(self, problem: EmbeddedProblem) -> None:
         order = problem.order
@@ -185,8 +185,8 @@ class Joint:
     ) -> JointState:
         """Forces that balance on every block and give its offsets: (τ + BQB) a = B(offsets + τ centre).
 
-        B subtracts each block's mean. Solved by conjugate gradients from the current forces; if these fail, by
-        dense eigenvectors, with the means of blocks, where B is zero, set to 0.
+        B subtracts each block's mean. Solved by conjugate gradients from the current forces; if these fail,
+        by dense eigenvectors, with the means of blocks, where B is zero, set to 0.
         """
         target = nearest.centred(nearest.offset + near * centre)
         small = len(target) <= DENSE_NODES

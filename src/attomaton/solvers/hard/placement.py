@@ -47,8 +47,9 @@ def solve_deep(graph: Graph, limits: tuple[float, float]) -> tuple[Float64, Floa
 
     Nearly every position is a longest path from the bottom (well above the balance) or from the top (well
     below). Each node of these two ends is bound to the next one inwards; bound nodes form rigid clusters, the
-    nodes of a small problem. Bonds with negative multipliers are cut until there are none: then all optimality
-    conditions hold, whatever the initial guess. ``limits`` are greed and the pivots' tolerance for one level.
+    nodes of a small problem. Bonds with negative multipliers are cut until there are none: then all
+    optimality conditions hold, whatever the initial guess. ``limits`` are greed and the pivots' tolerance
+    for one level.
     """
     height, depth = longest_paths(graph)
     limits = (limits[0], limits[1] * (1 + int(height.max())))

@@ -129,7 +129,7 @@ def find_reach(graph: Graph, height: Int32, depth: Int32) -> tuple[Float64, Floa
 def bind(graph: Graph, through: Int32, low: Float64, high: Float64, margin: float) -> Int32:
     """The edge that binds each node beyond the margin to the next node inwards, or NONE, shape (n_nodes,).
 
-    Of several edges it is the one towards the longest path; ``through`` is the longest path through each node.
+    Of several edges it is the one towards the longest path; ``through`` is the longest path via each node.
     """
     bond, best = np.full(len(low), NONE, np.int32), np.full(len(low), NONE, np.int32)
     for edge in range(len(graph.above)):

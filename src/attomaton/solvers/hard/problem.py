@@ -28,8 +28,8 @@ class OrderProblem:
     above, below : int64 arrays, shape (n_edges,)
         The edges A → B, as component numbers.
     group : int64 array, shape (n_components,)
-        Which components are solved and certified together, numbered from 0: the queries. Components are sorted
-        by group, edges by ``above``, and no edge joins two groups.
+        Which components are solved and certified together, numbered from 0: the queries. Components are
+        sorted by group, edges by ``above``, and no edge joins two groups.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class EmbeddedProblem:
     """The embedded problem: queries couple through the Gram matrix.
 
     The answer is W = Eᵀ A F with E the embeddings of the tokens in use, F those of the queries, and A a
-    matrix of forces that is zero except at the nodes (query, token). With a the forces at the nodes, the scores
+    matrix of forces, zero except at the nodes (query, token). With a the forces at the nodes, the scores
     there are s = Q a, Q_(i,k),(j,l) = (e_i·e_j)(f_k·f_l), and the problem is
 
         min aᵀ Q a  subject to  s equal inside each component, and ≥ 1 apart along each edge of the order.

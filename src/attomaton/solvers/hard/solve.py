@@ -219,8 +219,8 @@ def solve_graph_svm(
     Returns
     -------
     HardSolution or FactoredSolution
-        Check it with ``.expect()``. ``norm="nuclear"`` returns a FactoredSolution; an automaton accepts only a
-        HardSolution.
+        Check it with ``.expect()``. ``norm="nuclear"`` returns a FactoredSolution; an automaton accepts only
+        a HardSolution.
 
     Examples
     --------
@@ -232,7 +232,7 @@ def solve_graph_svm(
     array([ 1.,  0., -1.])
     >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])))
     >>> nuclear = solve_graph_svm(components, norm="nuclear").expect()
-    >>> nuclear.rank, nuclear.scores.column("score").to_numpy().round(4).tolist()  # one column suffices for both
+    >>> nuclear.rank, nuclear.scores.column("score").to_numpy().round(4).tolist()  # one column serves both
     (1, [0.6667, -0.3333, 0.6667, -0.3333])
     """
     if norm == "nuclear":
@@ -240,11 +240,10 @@ def solve_graph_svm(
 
         if not isinstance(solver, FactoredSolver | None):
             raise UnsupportedOption(
-                f"{solver!r} does not minimise the nuclear norm; use InteriorPoint, or give "
-                "norm='frobenius'"
+                f"{solver!r} does not minimise the nuclear norm; use InteriorPoint, or give norm='frobenius'"
             )
         if threads is not None:
-            raise UnsupportedOption("threads apply only to norm='frobenius'; leave them out for the nuclear norm")
+            raise UnsupportedOption("threads apply only to norm='frobenius'; leave them out for 'nuclear'")
         rtol = 1e-6 if rtol is None else rtol
         return solve_factored(components, embeddings=embeddings, rtol=rtol, solver=solver)
     if norm != "frobenius":
@@ -293,8 +292,8 @@ def _solve_embedded(unmerged: Components, embeddings: object, rtol: float, solve
     unit, scale = scale_rows(check_embeddings(embeddings, unmerged.edges.n_tokens))
     if not 1e-70 < scale < 1e70:
         raise InvalidEmbeddings(
-            f"the embeddings have lengths of about {scale:.0e}, so that ‖W‖² overflows or underflows; rescale "
-            "them: scores do not depend on their scale"
+            f"the embeddings have lengths of about {scale:.0e}, so that ‖W‖² overflows or underflows; "
+            "rescale them: scores do not depend on their scale"
         )
     separation = separate(unmerged, unit)
     components = separation.components
@@ -327,8 +326,8 @@ def _solve_rows(
 ) -> tuple[RowProof, HardCertificate]:
     """The first certified answer, or else the best.
 
-    Without a given solver there are several to try: the dense one does better on small problems with dependent
-    embeddings, and the smallest are also solved from their rows.
+    Without a given solver there are several to try: the dense one does better on small problems with
+    dependent embeddings, and the smallest are also solved from their rows.
     """
     from attomaton.solvers.hard.dense import LeastDistance, find_answer
     from attomaton.solvers.hard.joint import Joint  # compiles, so only when needed

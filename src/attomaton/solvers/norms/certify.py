@@ -61,7 +61,7 @@ class NormCertificate(BoundsCertificate):
 
 
 def repair_weights(problem: FactoredProblem, weights: Float64) -> Float64:
-    """Weights that violate no tie, scaled until the smallest margin is 1; unscaled if that is not positive."""
+    """Weights that violate no tie, scaled to a smallest margin of 1; unscaled if that is not positive."""
     settled = problem.settle_ties(weights)
     smallest = float(margins(problem.nodes, problem.scores(settled)).min(initial=np.inf))
     return settled / smallest if 0 < smallest < np.inf else settled

@@ -155,7 +155,7 @@ def _least_curvature(choices: Choices, part: GroupPart, space: Space, loose: flo
     """A proven lower bound on the smallest eigenvalue over scores with mean zero; 0 if none is found."""
     size = part.last - part.first
     find_diagonal(choices, part, space)
-    root, lowest = part.first - part.first, np.inf  # a zero with the type of nodes: a single type compiles once
+    root, lowest = part.first - part.first, np.inf  # a zero with the type of nodes: one type compiles once
     for node in range(size):
         lowest = min(lowest, space.diagonal[node])
         if space.diagonal[node] > space.diagonal[root]:

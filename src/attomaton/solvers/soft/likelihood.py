@@ -93,7 +93,9 @@ class LuceProblem:
         for name in ("alternative", "winner", "component"):
             check_ids(numbers[name], len(numbers["component"]), name)
         if (count < 0).any() or float(count.sum()) > MOST_COUNTED:
-            raise MismatchedParts(f"counts of choices must be at least 0, and at most {MOST_COUNTED:,} in total")
+            raise MismatchedParts(
+                f"counts of choices must be at least 0, and sum to at most {MOST_COUNTED:,}"
+            )
         times = np.exp(np.clip(odds, -1.0, MOST_ODDS))
         whole = np.abs(times - np.rint(times)) <= 1e-12 * times
         if not (whole.all() and (odds <= MOST_ODDS).all() and (times > 0.5).all()):
@@ -134,7 +136,7 @@ class LuceProblem:
         """The summed loss −Σ count · ln p(winner)."""
         logits = scores[self.alternative] + self.log_multiplicity
         chosen = logits[self.alternative == np.repeat(self.winner, np.diff(self.offsets))]
-        return float(np.sum(self.count * (log_sums(logits, self.offsets) - chosen)))  # in the same order everywhere
+        return float(np.sum(self.count * (log_sums(logits, self.offsets) - chosen)))  # in a fixed order
 
     def probabilities(self, scores: Float64) -> Float64:
         """The probability of each member of each set, shape (n_entries,)."""

@@ -208,8 +208,8 @@ def find_step(choices: Choices, part: GroupPart, stiffness: float, space: Space,
 def guess_scores(choices: Choices, part: GroupPart, scores: Array, space: Space) -> None:
     """Raise each score by ln(observed wins / expected wins), a few times.
 
-    Each time lowers the loss (Hunter 2004) at the cost of one gradient. Groups in which some alternative never
-    wins are left unchanged.
+    Each time lowers the loss (Hunter 2004) at the cost of one gradient. Groups in which some alternative
+    never wins are left unchanged.
     """
     size = part.last - part.first
     observed = np.zeros(size)
@@ -251,9 +251,9 @@ def solve_part(
     """Move ``scores`` of one group to the minimum; return the largest gradient entry.
 
     ``limits`` are the tolerance on gradient entries and the most Newton steps. Along a step whose entries
-    differ by at most d the curvature changes at most by the factor e^d, so the fraction ln(1 + d)/d of it lowers
-    the function without a line search; it tends to 1. A group whose steps exhaust their iterations is abandoned
-    early, with the gradient reached so far, and so is one that rounding keeps from improving.
+    differ by at most d the curvature changes at most by the factor e^d, so the fraction ln(1 + d)/d of it
+    lowers the function without a line search; it tends to 1. A group whose steps exhaust their iterations is
+    abandoned early, with the gradient reached so far, and so is one that rounding keeps from improving.
     """
     size, before, last, stalls = part.last - part.first, np.inf, np.inf, 0
     atol, max_steps = limits
@@ -418,9 +418,9 @@ class Newton:
     ) -> Float64:
         """The scores s that minimise Σ count · (−ln p) + ½ stiffness · Σ (s − anchor)², (n_alternatives,).
 
-        No choice set spans two components; a component may be any group. The search starts at the ``anchor``, by
-        default 0. With a ``stiffness`` of 0 each group must be strongly connected, and its scores are known up to
-        a constant.
+        No choice set spans two components; a component may be any group. The search starts at the ``anchor``,
+        by default 0. With a ``stiffness`` of 0 each group must be strongly connected; its scores are known
+        up to a constant.
         """
         if anchor is not None:
             anchor = check_floats(anchor, (problem.n_alternatives,), "the anchor")

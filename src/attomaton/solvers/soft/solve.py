@@ -71,7 +71,7 @@ class SoftSolution(Solution):
     choices : ChoiceTable
         The choices to which it was fitted.
     components : Components
-        The components inside which it was fitted: the given ones, merged if the embeddings cannot separate them.
+        The components inside which it was fitted: those given, merged if the embeddings cannot separate them.
     ridge : float
         Strength of the regulariser; 0 means none.
     free : bool
@@ -233,7 +233,7 @@ def _solve_dependent(
 
 
 def _embed(components: Components, scores: Float64, table: Float64) -> tuple[Float64, Float64]:
-    """W in the span of the ties whose score differences inside components equal ``scores``', and all its scores.
+    """W in the span of the ties with the differences of ``scores`` inside components, and all its scores.
 
     W = Σ β_t (e_i − e_j) e_kᵀ over a chain of ties; β solves Q β = s_i − s_j with the kernel
     Q_tt' = (e_i − e_j)·(e_i' − e_j') · e_k·e_k', positive definite as the rows of E are independent. It has
