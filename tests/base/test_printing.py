@@ -10,7 +10,7 @@ from attomaton.base.printing import Grid, draw_text
 def test_colours_that_a_terminal_is_forced_to_stay_out(monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     drawn = draw_text([Grid("", ["token", "probability"], [("[bold]lamp", 0.75)])])
-    assert "│ [bold]lamp │ 0.75   │" in drawn
+    assert "│ [bold]lamp │ 0.75        │" in drawn
     assert "\x1b" not in drawn
 
 

@@ -165,7 +165,7 @@ def test_bad_tokenizer_files_are_named(files, tmp_path):
             "strange.tiktoken",
             ranks,
             UnsupportedOption,
-            "none is known for 'strange'; name it as one of cl100k",
+            "none is known for 'strange'; rename it to one of cl100k",
         ),
         ("cl100k_base.tiktoken", ranks[:-20], UnreadableSource, r"cl100k_base\.tiktoken: .*restore"),
         ("r50k_base.tiktoken", ranks, UnreadableSource, "ranks end below 50,258; restore"),

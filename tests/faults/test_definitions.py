@@ -29,10 +29,10 @@ DEFINITIONS = {
     "a negative id": (small(model={"vocab": {"a": 0, "b": -1}}), "the id of 'b' is -1"),
     "half an id": (small(model={"vocab": {"a": 0, "b": 1.5}}), "the id of 'b' is 1.5"),
     "true as an id": (small(model={"vocab": {"a": 0, "b": True}}), "the id of 'b' is True"),
-    "one id for two": (small(model={"vocab": {"a": 0, "b": 0, "[UNK]": 1}}), "two tokens of its vocabulary have one id"),
+    "one id for two": (small(model={"vocab": {"a": 0, "b": 0, "[UNK]": 1}}), "two tokens of its vocabulary have the same id"),
     "a large added token": (small(added_tokens=[{**ADDED, "id": 4_000_000_000, "content": "<s>"}]), "the id of '<s>' is 4000000000"),
     "a long token": (small(model={"vocab": {"a": 0, "x" * 100_000: 1}}), "a token has 100,000 characters"),
-    "a name twice": ('{"model": {"vocab": {"a": 0, "a": 4000000000}}}', "says one name twice"),
+    "a name twice": ('{"model": {"vocab": {"a": 0, "a": 4000000000}}}', "has a duplicate key"),
     "nested deeply": ('{"model": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
     "nested": (small(normalizer=json.loads('{"type": "Sequence", "normalizers": [' * 200 + "]}" * 200)), "not a tokenizer.json"),
     "no object": ("[]", "the file is list, not an object"),
@@ -78,13 +78,13 @@ def test_ranks(tmp_path, monkeypatch):
     assert read(["YWI= 256"]).encode("abc").tolist() == [256, 99]
     long = base64.b64encode(b"x" * 70_000).decode()
     for last, message in (
-        (["YWI= 4000000000"], "line 257 has the rank 4000000000, and ranks end below 259"),
+        (["YWI= 4000000000"], "line 257 has the rank 4000000000, not below 259"),
         (["YWI= 2000000"], "line 257 has the rank 2000000"),
         (["YWI= -1"], "line 257 is not a token"),
         (["YWI= 1_0"], "line 257 is not a token"),
         (["YWI= ٣"], "line 257 is not a token"),
         (["YWI= 1.5"], "line 257 is not a token"),
-        (["YWI= 255"], "two tokens have one rank"),
+        (["YWI= 255"], "two tokens have the same rank"),
         (["YWI= 257"], "the rank 257 is that of a special token"),
         (["YQ== 256"], "line 257 repeats a token"),
         ([f"{long} 256"], "line 257 has a token of 70,000 bytes"),

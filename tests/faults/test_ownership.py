@@ -199,7 +199,7 @@ def test_learn_replaces_the_training_of_another_corpus_with_the_run(made, tmp_pa
     folder, _ = made
     shutil.copytree(folder / "run", tmp_path / "run")
     (tmp_path / "b.txt").write_text("x y x z y x\n" * 4)
-    with pytest.raises(at.AttomatonError, match="holds a run already"):
+    with pytest.raises(at.AttomatonError, match="already holds a run"):
         at.learn(tmp_path / "b.txt", window=4, out=tmp_path / "run")
     assert (tmp_path / "run" / "training").exists()
     at.learn(tmp_path / "b.txt", window=4, out=tmp_path / "run", overwrite=True)
@@ -260,7 +260,7 @@ def test_a_damaged_run_with_a_training_is_not_replaced_unasked(made, tmp_path):
     folder, auto = made
     shutil.copytree(folder / "run", tmp_path / "run")
     (tmp_path / "run" / "edges-00000.parquet").unlink()
-    with pytest.raises(at.AttomatonError, match="holds a run already"):
+    with pytest.raises(at.AttomatonError, match="already holds a run"):
         auto.save(tmp_path / "run")
     assert (tmp_path / "run" / "training" / "trace.safetensors").exists()
 

@@ -168,7 +168,7 @@ def test_standard_input_is_read_in_every_format(folder, monkeypatch):
 def test_json_on_standard_input_is_not_taken_for_text(folder, monkeypatch):
     from_stdin(monkeypatch, (folder / "a.jsonl").read_bytes())
     with pytest.raises(
-        at.AttomatonError, match="standard input begins with JSON; read it as such with format"
+        at.AttomatonError, match="standard input begins with JSON; read it as JSON with format"
     ):
         at.learn("-")
     from_stdin(monkeypatch, (folder / "a.csv").read_bytes())

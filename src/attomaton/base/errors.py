@@ -164,7 +164,7 @@ class MismatchedParts(AttomatonError, ValueError):
     >>> at.Automaton(one.components, one.hard, other.soft)
     Traceback (most recent call last):
         ...
-    attomaton.base.errors.MismatchedParts: the SoftSolution given is not one of these components; give
+    attomaton.base.errors.MismatchedParts: the given SoftSolution does not belong to these components; give
     Automaton(components, hard, soft), both solved from the same components
     """
 

@@ -405,7 +405,7 @@ def _remove_left(name: str, beside: Path, target: Path) -> None:
 def _describe(owner: dict[str, Any]) -> str:
     minutes = (time.time() - float(owner.get("since", 0.0))) / 60
     age = f"{minutes:.0f} minutes" if minutes >= 2 else f"{60 * minutes:.0f} seconds"
-    return f"process {owner.get('pid')} on {owner.get('host')}, since {age} ago"
+    return f"process {owner.get('pid')} on {owner.get('host')} (for {age})"
 
 
 def _in_the_way(path: Path) -> UnwritablePlace:

@@ -93,9 +93,7 @@ class LuceProblem:
         for name in ("alternative", "winner", "component"):
             check_ids(numbers[name], len(numbers["component"]), name)
         if (count < 0).any() or float(count.sum()) > MOST_COUNTED:
-            raise MismatchedParts(
-                f"counts of choices must be at least 0, and sum to at most {MOST_COUNTED:,}"
-            )
+            raise MismatchedParts(f"counts of choices must be ≥ 0, and sum to at most {MOST_COUNTED:,}")
         times = np.exp(np.clip(odds, -1.0, MOST_ODDS))
         whole = np.abs(times - np.rint(times)) <= 1e-12 * times
         if not (whole.all() and (odds <= MOST_ODDS).all() and (times > 0.5).all()):
