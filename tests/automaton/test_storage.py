@@ -62,7 +62,7 @@ def test_a_damaged_manifest_is_refused(run):
     with pytest.raises(CorruptRun, match="format 99"):
         at.Automaton.load(run)
     (run / "manifest.json").write_text("[]")
-    with pytest.raises(CorruptRun, match="holds no manifest"):
+    with pytest.raises(CorruptRun, match="is not a manifest"):
         at.Automaton.load(run)
     ours = {"format": 2, "kind": "run"}
     (run / "manifest.json").write_text(json.dumps({**ours, "files": {}}))

@@ -186,7 +186,7 @@ def test_the_constructor_of_edges_checks_what_it_is_given():
         replace(edges, rows=rows.take([0, 0, 1]))
     with pytest.raises(MismatchedParts, match="winner in the edge table is 1 in row 2, not in 0 … 0"):
         replace(edges, n_tokens=1, rows=rows.set_column(0, "query", pa.array([0, 0, 0], pa.int32())))
-    with pytest.raises(MismatchedParts, match="other columns than it should; they are query: int32"):
+    with pytest.raises(MismatchedParts, match="the wrong columns; expected query: int32"):
         replace(edges, rows=rows.drop_columns(["support"]))
     with pytest.raises(MismatchedParts, match="a token beats itself"):
         replace(edges, rows=rows.set_column(2, "loser", pa.array([0, 0, 0], pa.int32())))
@@ -234,7 +234,7 @@ def test_a_solver_of_ones_own_must_return_as_many_numbers_as_were_asked_for():
         ({"group": [0, 0, 1]}, "joins two groups"),
         ({"group": [0, 0, 2**62]}, "numbered 0, 1, 2"),
         ({"sizes": [1, 0, 1]}, "has no tokens"),
-        ({"sizes": [1, 1]}, "must be equally long"),
+        ({"sizes": [1, 1]}, "must have equal lengths"),
     ],
 )
 def test_order_problems_are_checked(changed, match):
@@ -252,7 +252,7 @@ def test_order_problems_are_checked(changed, match):
         ({"component": [0, 1]}, "alternatives of two components"),
         ({"component": [0, 2**62]}, "component is 4611686018427387904"),
         ({"count": [1.0, np.nan]}, "count holds nan"),
-        ({"alternative": [0, 1, 0, 0]}, "does not hold its winner"),
+        ({"alternative": [0, 1, 0, 0]}, "lacks its winner"),
     ],
 )
 def test_luce_problems_are_checked(changed, match):
@@ -271,12 +271,12 @@ def test_pieces_of_text_are_checked():
         Piece(ids, np.array([0, 2**40, 4]), 0, 3)
     with pytest.raises(InvalidSamples, match="the head of a piece is -1"):
         Piece(ids, documents, -1, 3)
-    with pytest.raises(MismatchedParts, match="one truth value for each of 3 tokens"):
+    with pytest.raises(MismatchedParts, match="one boolean for each of the 3 tokens"):
         link_repeats(piece, 2, np.ones(2, bool))
     kept = np.ones(3, bool)
     links = link_repeats(piece, 2, kept)
     short = Links(links.before[:1], links.after[:1], links.realisable, links.unrealisable)
-    with pytest.raises(MismatchedParts, match="must be equally long"):
+    with pytest.raises(MismatchedParts, match="must have equal lengths"):
         list(window_edges(piece, short, window=2, kept=kept, max_keys=10))
     fewer = Links(links.before, links.after, 0 * links.realisable, links.unrealisable)
     assert len(list(window_edges(piece, fewer, window=2, kept=kept, max_keys=10))) == 1  # it went on for ever

@@ -15,7 +15,7 @@ def call(*words):
 
 @pytest.mark.parametrize("corpus", [[], [[]], [[0]], [[3], [1]], np.array([], int)])
 def test_a_corpus_without_a_sample_is_refused(corpus):
-    with pytest.raises(UnreadableSource, match="has two tokens, and a sample needs a context and a label"):
+    with pytest.raises(UnreadableSource, match="has two tokens, but a sample needs a context and a label"):
         at.learn(corpus)
 
 

@@ -99,7 +99,7 @@ class QueryOrder:
         self._below = graph.below - graph.first
 
     def search(self, top: int) -> tuple[Bool, Integers]:
-        """The components reached from ``top``, and the predecessor of each on a shortest path; local numbers."""
+        """The components reached from ``top``, and their predecessors on shortest paths; local numbers."""
         reached, before = np.zeros(self._size, bool), np.full(self._size, -1, np.int64)
         front = np.array([self.local(top)])
         while len(front):  # breadth first; if several lead to one, the first in the table

@@ -347,7 +347,7 @@ def test_the_norm_is_a_choice_of_solve_graph_svm():
         ),
         ({"solver": InteriorPoint()}, "give norm='nuclear' with it"),
         ({"norm": "nuclear", "rtol": 0.0}, "rtol"),
-        ({"norm": "nuclear", "threads": 1}, "leave them out for the nuclear norm"),
+        ({"norm": "nuclear", "threads": 1}, "leave them out for 'nuclear'"),
     ],
 )
 def test_a_norm_with_what_does_not_fit_it_is_refused(options, said):
