@@ -161,7 +161,7 @@ def test_the_constructor_of_samples_checks_what_it_is_given():
     assert at.Samples([0, 1], [0], [2], [1], 2).values.dtype == np.int32
     with pytest.raises(TokenOutOfRange, match=r"token 7 at the label of sample 0 is not in 0 … 2"):
         replace(good, labels=np.array([7, 1], np.int32))
-    with pytest.raises(TokenOutOfRange, match="token -1 at place 0 of values"):
+    with pytest.raises(TokenOutOfRange, match="token -1 at index 0 of values"):
         replace(good, values=np.array([-1, 0, 0, 0, 0]))
     with pytest.raises(InvalidSamples, match=r"the context of sample 1 is values\[3:99\], and there are 5"):
         replace(good, stops=np.array([3, 99]))
@@ -221,7 +221,7 @@ def test_a_solver_of_ones_own_must_return_as_many_numbers_as_were_asked_for():
             return np.zeros(1), np.zeros(1)
 
     components = components_of(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1]))
-    with pytest.raises(MismatchedParts, match=r"positions has shape \(1,\) where \(3\) is needed"):
+    with pytest.raises(MismatchedParts, match=r"positions has shape \(1,\), not \(3\)"):
         at.solve_graph_svm(components, solver=Short())
 
 
@@ -287,7 +287,7 @@ def test_edges_that_lead_nowhere_are_said():
     one = components_of(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1], n_tokens=4))
     other = at.extract_edges(at.Samples.from_lists([[0, 3, 2], [3, 0, 2]], [0, 3], n_tokens=4))
     mixed = replace(one, edges=other)
-    with pytest.raises(MismatchedParts, match="no node"):
+    with pytest.raises(MismatchedParts, match="not a node"):
         measure_robustness(mixed)
 
 

@@ -129,7 +129,7 @@ class FullFile(io.BytesIO):
 
 
 def test_a_full_temporary_folder_is_not_called_unreadable_input(monkeypatch):
-    told = r"the temporary folder, .* \(TMPDIR says where\), cannot be written: No space left on device; free"
+    told = r"the temporary folder \(TMPDIR\), .*, cannot be written: No space left on device; free"
     for make in (lambda **_: FullFile(), lambda **_: FullFile().write(b"")):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"to be or not to be")))
         monkeypatch.setattr("attomaton.corpora.readers.files.tempfile.TemporaryFile", make)

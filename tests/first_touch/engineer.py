@@ -214,7 +214,7 @@ def go_wrong(hour, texts):
         (lambda: at.learn(folder / "headless.csv"), "if the file has no header, add one"),
         (lambda: at.learn(folder / "empty.csv"), "is empty"),
         (lambda: at.learn(folder / "latin.csv"), "is not UTF-8 text"),
-        (lambda: at.learn(folder / "run"), "is the folder of a run"),
+        (lambda: at.learn(folder / "run"), "is a run folder"),
         (lambda: at.learn(texts[0]), "if this is the text itself"),
         (lambda: at.learn(texts[0].split()), "a list in a list"),
         (lambda: at.learn(["visits.csv", "german.csv"]), "pathlib.Path"),

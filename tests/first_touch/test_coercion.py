@@ -147,7 +147,7 @@ def test_diff_takes_runs_and_corpora(tmp_path):
 def test_a_run_is_no_corpus(tmp_path):
     at.learn(TEXTS, out=tmp_path / "run")
     for read in (at.learn, at.read_corpus):
-        with pytest.raises(at.AttomatonError, match="is the folder of a run"):
+        with pytest.raises(at.AttomatonError, match="is a run folder"):
             read(tmp_path / "run")
 
 

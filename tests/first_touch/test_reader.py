@@ -184,7 +184,7 @@ def test_a_column_of_what_has_none_is_refused(folder):
 
 def test_a_log_of_any_name_is_read_as_it_is_said_to_be(folder):
     (folder / "a.log").rename(folder / "access.log.1")
-    with pytest.raises(at.AttomatonError, match="give the file's format"):
+    with pytest.raises(at.AttomatonError, match="give its format"):
         at.learn(folder / "access.log.1")
     read = at.read_corpus(folder / "access.log.1", reading=Reading(format="txt", documents="line"))
     assert same(read, at.read_corpus(TEXTS))
