@@ -65,9 +65,9 @@ def test_options_that_do_not_exist_are_refused(tmp_path):
 
 def test_parts_that_do_not_belong_together_are_refused():
     one, other = at.learn([0, 1, 0, 1, 2, 0], window=3), at.learn([0, 1, 0, 1, 0, 0], window=3)
-    with pytest.raises(MismatchedParts, match="HardSolution given is not one of these components"):
+    with pytest.raises(MismatchedParts, match="HardSolution does not belong to these components"):
         at.Automaton(one.components, one.soft, one.hard)
-    with pytest.raises(MismatchedParts, match="HardSolution given is not one of these components"):
+    with pytest.raises(MismatchedParts, match="HardSolution does not belong to these components"):
         at.Automaton(one.components, other.hard, other.soft)
     embedded = at.solve_graph_svm(one.components, embeddings=np.eye(3))
     with pytest.raises(MismatchedParts, match="with embeddings; give both or neither"):

@@ -62,14 +62,14 @@ def test_a_damaged_manifest_is_refused(run):
     with pytest.raises(CorruptRun, match="format 99"):
         at.Automaton.load(run)
     (run / "manifest.json").write_text("[]")
-    with pytest.raises(CorruptRun, match="holds no manifest"):
+    with pytest.raises(CorruptRun, match="is not a manifest"):
         at.Automaton.load(run)
     ours = {"format": 2, "kind": "run"}
     (run / "manifest.json").write_text(json.dumps({**ours, "files": {}}))
     with pytest.raises(CorruptRun, match="was altered after it was written"):
         at.Automaton.load(run)
     (run / "manifest.json").write_text(json.dumps(seal({**ours, "files": []})))
-    with pytest.raises(CorruptRun, match="lists its files wrongly"):
+    with pytest.raises(CorruptRun, match="has an invalid list of files"):
         at.Automaton.load(run)
     (run / "manifest.json").write_text(json.dumps(seal({**ours, "files": {"../text.txt": {"sha256": ""}}})))
     with pytest.raises(CorruptRun, match="not in the folder; do not trust"):
@@ -108,9 +108,9 @@ def test_a_write_that_is_cut_short_leaves_the_old_run(run, text, monkeypatch):
 
 def test_a_run_is_replaced_only_if_that_is_asked_for(run, text):
     before = (run / "manifest.json").read_bytes()
-    with pytest.raises(UnwritablePlace, match=r"holds a run already; .* --overwrite"):
+    with pytest.raises(UnwritablePlace, match=r"already holds a run; .* --overwrite"):
         at.learn(text, window=2, out=run)
-    with pytest.raises(UnwritablePlace, match="holds a run already"):
+    with pytest.raises(UnwritablePlace, match="already holds a run"):
         at.learn(text, window=2).save(run)
     assert (run / "manifest.json").read_bytes() == before
     at.learn(text, window=2).save(run, overwrite=True)
@@ -152,7 +152,7 @@ def test_a_file_in_the_way_is_named(text):
 
 def test_a_foreign_run_is_refused(tmp_path):
     write_run(Path(tmp_path), Run(tables={}, arrays={}, records={}, manifest={}))
-    with pytest.raises(CorruptRun, match="holds no whole automaton"):
+    with pytest.raises(CorruptRun, match="does not hold a complete automaton"):
         at.Automaton.load(tmp_path)
 
 

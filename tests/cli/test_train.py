@@ -103,7 +103,7 @@ def test_an_altered_checkpoint_is_refused_in_one_line(folder):
     file.write_bytes(file.read_bytes()[:-9])
     result = attomaton("train", "story.txt", "--out", "bad", "--steps", 5, "--resume", cwd=folder)
     assert result.returncode == 2
-    assert "was cut short or altered" in result.stderr
+    assert "is truncated or altered" in result.stderr
     assert "Traceback" not in result.stderr
 
 

@@ -57,7 +57,7 @@ def test_n_tokens_defaults_to_the_largest_id():
         (lambda: at.Samples.from_lists([[0, 7]], [0], n_tokens=3), TokenOutOfRange, "token 7 at position 1 of the context of sample 0 .*raise n_tokens"),
         (lambda: at.Samples.from_lists([[0], [0, 1, -1]], [0, 1]), TokenOutOfRange, "token -1 at position 2 of the context of sample 1"),
         (lambda: at.Samples.from_lists([[0]], [9], n_tokens=3), TokenOutOfRange, "token 9 at the label of sample 0"),
-        (lambda: at.Samples.from_arrays([0.5], [0, 1], [0]), InvalidSamples, "values must be one-dimensional and of integers, got float64"),
+        (lambda: at.Samples.from_arrays([0.5], [0, 1], [0]), InvalidSamples, "values must be a one-dimensional array of integers, got float64"),
         (lambda: at.Samples.from_arrays([0, 1], [0, 2, 1], [0, 0]), InvalidSamples, "offsets must run from 0 to 2"),
         (lambda: at.Samples.from_arrays([0, 1], [0, 3, 2], [0, 0]), InvalidSamples, "sample 1 ends before it starts"),
         (lambda: at.Samples.from_windows([0, 1], window=0), InvalidSamples, "give an integer >= 1"),

@@ -165,12 +165,12 @@ def test_bad_tokenizer_files_are_named(files, tmp_path):
             "strange.tiktoken",
             ranks,
             UnsupportedOption,
-            "none is known for 'strange'; name it as one of cl100k",
+            "none is known for 'strange'; rename it to one of cl100k",
         ),
         ("cl100k_base.tiktoken", ranks[:-20], UnreadableSource, r"cl100k_base\.tiktoken: .*restore"),
-        ("r50k_base.tiktoken", ranks, UnreadableSource, "ranks end below 50,258; restore"),
+        ("r50k_base.tiktoken", ranks, UnreadableSource, "not below 50,258; restore"),
         ("o200k_base.tiktoken", "x y z\n", UnreadableSource, "line 1 is not a token in base64 and its rank"),
-        ("p50k_base.tiktoken", "IQ== 0\n", UnreadableSource, "do not hold every single byte"),
+        ("p50k_base.tiktoken", "IQ== 0\n", UnreadableSource, "not every single byte has a rank"),
     ):
         if content is not None:
             (tmp_path / name).write_text(content)

@@ -56,7 +56,7 @@ def test_a_folder_of_shards(tmp_path):
 
 
 def test_samples_need_memory():
-    with pytest.raises(UnsupportedOption, match="not ready-made samples; choose memory"):
+    with pytest.raises(UnsupportedOption, match="not Samples; choose memory"):
         at.learn(samples_of([[0, 1, 0]], 2, 3), engine="duckdb")
 
 

@@ -39,7 +39,7 @@ def test_so_do_shards_and_tokenised_folders(call, tmp_path):
     for folder in ("shards", "tokens"):
         told = {words_of(CALLS[call], tmp_path / folder, engine) for engine in ENGINES}
         assert told == {
-            f"no document of {folder} (3 in all) has two tokens, and a sample needs a context and a label; "
+            f"no document of {folder} (3 in total) has two tokens, but a sample needs a context and a label; "
             "give longer documents, or read them with another tokenizer"
         }
 
@@ -61,6 +61,6 @@ def test_one_sample_anywhere_is_enough(tmp_path):
 
 
 def test_tokens_are_not_made_of_nothing(tmp_path):
-    with pytest.raises(UnreadableSource, match="no tokens at all"):
+    with pytest.raises(UnreadableSource, match="has no tokens"):
         at.tokenize_corpus([[], []], tmp_path / "tokens")
     assert not (tmp_path / "tokens").exists()

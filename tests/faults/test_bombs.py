@@ -67,7 +67,7 @@ NPY = [
     ("{'descr': '<i4', 'fortran_order': False, 'shape': (5, -10), }", "has the shape"),
     ("{'descr': '<m8[s]', 'fortran_order': False, 'shape': (25,), }", "not integers"),
     ("{'descr': ('<i4', (5,)), 'fortran_order': False, 'shape': (10,), }", "not integers"),
-    ("[" * 3000, "has no header of an array"),
+    ("[" * 3000, "has no valid array header"),
 ]  # fmt: skip
 
 

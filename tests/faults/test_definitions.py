@@ -29,15 +29,15 @@ DEFINITIONS = {
     "a negative id": (small(model={"vocab": {"a": 0, "b": -1}}), "the id of 'b' is -1"),
     "half an id": (small(model={"vocab": {"a": 0, "b": 1.5}}), "the id of 'b' is 1.5"),
     "true as an id": (small(model={"vocab": {"a": 0, "b": True}}), "the id of 'b' is True"),
-    "one id for two": (small(model={"vocab": {"a": 0, "b": 0, "[UNK]": 1}}), "two tokens of its vocabulary have one id"),
+    "one id for two": (small(model={"vocab": {"a": 0, "b": 0, "[UNK]": 1}}), "two tokens of its vocabulary have the same id"),
     "a large added token": (small(added_tokens=[{**ADDED, "id": 4_000_000_000, "content": "<s>"}]), "the id of '<s>' is 4000000000"),
     "a long token": (small(model={"vocab": {"a": 0, "x" * 100_000: 1}}), "a token has 100,000 characters"),
-    "a name twice": ('{"model": {"vocab": {"a": 0, "a": 4000000000}}}', "says one name twice"),
+    "a name twice": ('{"model": {"vocab": {"a": 0, "a": 4000000000}}}', "has a duplicate key"),
     "nested deeply": ('{"model": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
     "nested": (small(normalizer=json.loads('{"type": "Sequence", "normalizers": [' * 200 + "]}" * 200)), "not a tokenizer.json"),
     "no object": ("[]", "the file is list, not an object"),
     "long words": (small(model={"type": "WordPiece", "continuing_subword_prefix": "##", "max_input_chars_per_word": 10**12}), "max_input_chars_per_word is 1000000000000"),
-    "replacing": (small(normalizer={"type": "Sequence", "normalizers": [{"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 20}] * 9}), "may grow more than 64-fold"),
+    "replacing": (small(normalizer={"type": "Sequence", "normalizers": [{"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 20}] * 9}), "may lengthen a text more than 64-fold"),
     "a broken map": (small(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}), "not a tokenizer.json"),
 }  # fmt: skip
 
@@ -58,7 +58,7 @@ def test_a_tokenizer_without_its_unknown_token(tmp_path):
     (tmp_path / "t.json").write_text(small(model={"vocab": {"a": 0, "b": 1}}))
     vocabulary = at.Vocabulary.fixed(str(tmp_path / "t.json"))
     assert vocabulary.encode("a b a").tolist() == [0, 1, 0]
-    with pytest.raises(UnreadableSource, match=r"no ids for a part of the text \(.*UNK"):
+    with pytest.raises(UnreadableSource, match=r"no ids for part of the text \(.*UNK"):
         vocabulary.encode("a strange word")
     (tmp_path / "a.txt").write_text("a strange word")
     done = cli("learn", tmp_path / "a.txt", "--tokenizer", tmp_path / "t.json")
@@ -78,13 +78,13 @@ def test_ranks(tmp_path, monkeypatch):
     assert read(["YWI= 256"]).encode("abc").tolist() == [256, 99]
     long = base64.b64encode(b"x" * 70_000).decode()
     for last, message in (
-        (["YWI= 4000000000"], "line 257 has the rank 4000000000, and ranks end below 259"),
+        (["YWI= 4000000000"], "line 257 has the rank 4000000000, not below 259"),
         (["YWI= 2000000"], "line 257 has the rank 2000000"),
         (["YWI= -1"], "line 257 is not a token"),
         (["YWI= 1_0"], "line 257 is not a token"),
         (["YWI= ٣"], "line 257 is not a token"),
         (["YWI= 1.5"], "line 257 is not a token"),
-        (["YWI= 255"], "two tokens have one rank"),
+        (["YWI= 255"], "two tokens have the same rank"),
         (["YWI= 257"], "the rank 257 is that of a special token"),
         (["YQ== 256"], "line 257 repeats a token"),
         ([f"{long} 256"], "line 257 has a token of 70,000 bytes"),

@@ -300,7 +300,7 @@ class TestPartsOfAnotherJob:
 
         def meanwhile(stage, done, total):
             if not refused:
-                with pytest.raises(UnwritablePlace, match="another run works in") as error:
+                with pytest.raises(UnwritablePlace, match="another run is working in") as error:
                     on_duckdb(shards, tmp_path / "work").edges()
                 refused.append(error)
 

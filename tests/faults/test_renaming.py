@@ -21,7 +21,7 @@ def autos():
 
 def test_a_run_is_replaced_by_three_renames(old_system, autos, tmp_path):
     autos[0].save(tmp_path / "run")
-    with pytest.raises(at.AttomatonError, match="holds a run already"):
+    with pytest.raises(at.AttomatonError, match="already holds a run"):
         autos[1].save(tmp_path / "run")
     autos[1].save(tmp_path / "run", overwrite=True)
     assert at.Automaton.load(tmp_path / "run").coverage.to_dict() == autos[1].coverage.to_dict()

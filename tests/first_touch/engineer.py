@@ -210,11 +210,11 @@ def go_wrong(hour, texts):
         ),
         (lambda: at.learn(folder / "visits.jsonl"), "name the field with column"),
         (lambda: at.learn(folder / "structured.log"), "begins with JSON"),
-        (lambda: at.learn(folder / "visits.log.1"), "say what it is with format"),
-        (lambda: at.learn(folder / "headless.csv"), "begin the file with a row of names"),
+        (lambda: at.learn(folder / "visits.log.1"), "give its format"),
+        (lambda: at.learn(folder / "headless.csv"), "if the file has no header, add one"),
         (lambda: at.learn(folder / "empty.csv"), "is empty"),
         (lambda: at.learn(folder / "latin.csv"), "is not UTF-8 text"),
-        (lambda: at.learn(folder / "run"), "is the folder of a run"),
+        (lambda: at.learn(folder / "run"), "is a run folder"),
         (lambda: at.learn(texts[0]), "if this is the text itself"),
         (lambda: at.learn(texts[0].split()), "a list in a list"),
         (lambda: at.learn(["visits.csv", "german.csv"]), "pathlib.Path"),
@@ -226,7 +226,7 @@ def go_wrong(hour, texts):
         hour.refused(says, call, says)
     assert "name the field with column" in hour.run("train", "visits.jsonl", "--out", "no", code=2)
     assert "begins with JSON" in hour.run("learn", "-", given=(folder / "visits.jsonl").read_bytes(), code=2)
-    assert "it is packed" in hour.run("learn", "-", given=(folder / "visits.csv.gz").read_bytes(), code=2)
+    assert "it is compressed" in hour.run("learn", "-", given=(folder / "visits.csv.gz").read_bytes(), code=2)
     assert "too few tokens" in hour.run("learn", "-", given=b"", code=2)
 
 

@@ -15,7 +15,7 @@ def call(*words):
 
 @pytest.mark.parametrize("corpus", [[], [[]], [[0]], [[3], [1]], np.array([], int)])
 def test_a_corpus_without_a_sample_is_refused(corpus):
-    with pytest.raises(UnreadableSource, match="has two tokens, and a sample needs a context and a label"):
+    with pytest.raises(UnreadableSource, match="has two tokens, but a sample needs a context and a label"):
         at.learn(corpus)
 
 
@@ -66,5 +66,5 @@ def test_learn_says_that_a_training_would_be_replaced_too(tmp_path):
     path.write_text("the cat saw the dog and the cat saw the bird and the dog")
     call("train", path, "--window", 6, "--steps", 2, "--out", tmp_path / "run", "--quiet")
     call("learn", path, "--window", 6, "--out", tmp_path / "run", "--quiet")
-    with pytest.raises(UnwritablePlace, match="with a training in it, which would be removed, too"):
+    with pytest.raises(UnwritablePlace, match="with a training run in it, which would be removed too"):
         call("learn", path, "--window", 6, "--out", tmp_path / "run")

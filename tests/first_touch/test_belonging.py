@@ -50,7 +50,7 @@ def test_a_mixed_folder_is_refused(story, run, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert train(story, tmp_path / "other").exit_code == 0
     shutil.copytree(tmp_path / "other" / "training", run / "training")
-    with pytest.raises(MismatchedParts, match="keep the training in a folder of its own"):
+    with pytest.raises(MismatchedParts, match="keep the training in a separate folder"):
         call(command[0], run, *command[1:])
     assert not (tmp_path / "page.html").exists()
 

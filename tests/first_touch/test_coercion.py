@@ -53,7 +53,7 @@ def test_a_number_is_a_step_size():
     [
         (lambda: at.AttentionModel(embeddings="random"), "embeddings is 'random'; give a table"),
         (lambda: at.AttentionModel(embeddings=np.ones(3)), r"embeddings is of shape \(3,\); give a table"),
-        (lambda: at.AttentionModel(embeddings=[["a", "b"]]), "embeddings are no table of numbers"),
+        (lambda: at.AttentionModel(embeddings=[["a", "b"]]), "embeddings are not a table of numbers"),
         (lambda: at.AttentionModel(embeddings=np.full((2, 2), np.nan)), "token 0 is not finite"),
         (lambda: at.AttentionModel(embeddings=Orthonormal), "give a table with one row per token"),
         (lambda: at.AttentionModel(loss="hinge"), "loss is 'hinge'; give one of 'log', 'squared', 'corr"),
@@ -115,9 +115,9 @@ def test_score_reads_a_file_in_the_vocabulary_of_the_automaton(tmp_path):
     assert loaded.score(path, reading=at.Reading(column="say"), epsilon=0.1) == expected
     with pytest.raises(at.AttomatonError, match="leave tokenizer out"):
         automaton.score(new, tokenizer="character")
-    with pytest.raises(at.AttomatonError, match="split by the tokenizer character"):
+    with pytest.raises(at.AttomatonError, match="use the tokenizer character"):
         automaton.score(at.read_corpus(new, tokenizer="character"))
-    with pytest.raises(at.AttomatonError, match="what was learned from are token ids"):
+    with pytest.raises(at.AttomatonError, match="the automaton was learned from token ids"):
         at.learn([0, 1, 0, 2, 0, 1]).score(new)
     with pytest.raises(at.AttomatonError, match="no sample has its label in the context"):
         automaton.score(["one two three"])
@@ -147,7 +147,7 @@ def test_diff_takes_runs_and_corpora(tmp_path):
 def test_a_run_is_no_corpus(tmp_path):
     at.learn(TEXTS, out=tmp_path / "run")
     for read in (at.learn, at.read_corpus):
-        with pytest.raises(at.AttomatonError, match="is the folder of a run"):
+        with pytest.raises(at.AttomatonError, match="is a run folder"):
             read(tmp_path / "run")
 
 

@@ -168,7 +168,7 @@ def test_standard_input_is_read_in_every_format(folder, monkeypatch):
 def test_json_on_standard_input_is_not_taken_for_text(folder, monkeypatch):
     from_stdin(monkeypatch, (folder / "a.jsonl").read_bytes())
     with pytest.raises(
-        at.AttomatonError, match="standard input begins with JSON; read it as such with format"
+        at.AttomatonError, match="standard input begins with JSON; read it as JSON with format"
     ):
         at.learn("-")
     from_stdin(monkeypatch, (folder / "a.csv").read_bytes())
@@ -184,7 +184,7 @@ def test_a_column_of_what_has_none_is_refused(folder):
 
 def test_a_log_of_any_name_is_read_as_it_is_said_to_be(folder):
     (folder / "a.log").rename(folder / "access.log.1")
-    with pytest.raises(at.AttomatonError, match="say what it is with format"):
+    with pytest.raises(at.AttomatonError, match="give its format"):
         at.learn(folder / "access.log.1")
     read = at.read_corpus(folder / "access.log.1", reading=Reading(format="txt", documents="line"))
     assert same(read, at.read_corpus(TEXTS))

@@ -88,7 +88,7 @@ def test_single_tokens_have_no_row_and_merged_components_are_refused():
     assert measure_robustness(components).rows.num_rows == 0
     assert components.hangs_on(0).num_rows == 0
     merged = merge_components(components, np.zeros(len(components), np.int64))
-    with pytest.raises(MismatchedParts, match="component 0 is not held together by edges"):
+    with pytest.raises(MismatchedParts, match="component 0 is held together not by edges"):
         merged.hangs_on(0)
 
 

@@ -1,8 +1,8 @@
-"""What knows nothing of the theory: errors, options, progress, tables, files, places behind URLs, kernels."""
+"""Parts that do not depend on the theory: errors, options, progress, tables, files, URLs, kernels."""
 
 from attomaton.base import startup as _startup  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
-# Startup comes before any other module is looked for.
+# Startup comes before any other module is imported.
 # isort: split
 from typing import TYPE_CHECKING
 

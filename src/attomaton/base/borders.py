@@ -1,9 +1,8 @@
-"""The border between what is given and what compiled code trusts.
+"""Bounds checks between user input and compiled code.
 
-Compiled loops do not look whether an index is inside its array. So every array that indexes another is
-checked once, here, when a public value is made from what a file or a user gave: its type, its length and its
-range, in a few passes of numpy. What our own code has made of checked values is not checked again
-(:func:`trusted`).
+Compiled loops do not check bounds. So every array that indexes another is checked once, here, when a public
+value is made from a file or from user input: its type, its length and its range, in a few passes of numpy.
+Values that our own code derives from checked ones are not checked again (:func:`trusted`).
 """
 
 from collections.abc import Mapping
@@ -21,14 +20,14 @@ from attomaton.base.tables import Float64, Int32, Int64, Integers, column
 Value = TypeVar("Value")
 Refusal = type[AttomatonError]
 
-MEND = "give what attomaton itself made, or mend it"
+MEND = "pass a value that attomaton made, or correct this one"
 
 MOST_COUNTED = 1 << 53
-"""Counts add up to no more than this: beyond it floating point cannot count, and sums of integers wrap."""
+"""Largest sum of counts: beyond it float64 cannot represent every integer, and integer sums may wrap."""
 
 
 def trusted(kind: type[Value], **fields: Any) -> Value:
-    """A value of a frozen dataclass whose fields our own code made of checked ones, not checked again."""
+    """A frozen dataclass with fields that our own code derived from checked values; not checked again."""
     value = object.__new__(kind)
     for name, field in fields.items():
         object.__setattr__(value, name, field)
@@ -36,7 +35,7 @@ def trusted(kind: type[Value], **fields: Any) -> Value:
 
 
 def keep_checked(value: object, **fields: Any) -> None:
-    """Put the fields of a frozen dataclass in the form that its checks brought them to."""
+    """Set the fields of a frozen dataclass to their checked and converted values."""
     for name, field in fields.items():
         object.__setattr__(value, name, field)
 
@@ -45,22 +44,22 @@ def check_size(size: object, most: int, what: str, *, error: Refusal = Mismatche
     """A whole number from 0 to ``most``."""
     number = index(size) if isinstance(size, SupportsIndex) and not isinstance(size, bool) else most + 1
     if not 0 <= number <= most:
-        raise error(f"{what} is {show(size)}; it is a whole number from 0 to {most:,}: {MEND}")
+        raise error(f"{what} is {show(size)}, not a whole number from 0 to {most:,}; {MEND}")
     return number
 
 
 def check_int32(values: object, what: str, *, error: Refusal = MismatchedParts) -> Int32:
-    """Whole numbers in one row, as 32-bit integers; a copy only where they have another type."""
+    """A one-dimensional array of whole numbers as int32; copied only if it has another type."""
     return _check_integers(values, np.dtype(np.int32), what, error)
 
 
 def check_int64(values: object, what: str, *, error: Refusal = MismatchedParts) -> Int64:
-    """Whole numbers in one row, as 64-bit integers; a copy only where they have another type."""
+    """A one-dimensional array of whole numbers as int64; copied only if it has another type."""
     return _check_integers(values, np.dtype(np.int64), what, error)
 
 
 def check_floats(values: object, shape: tuple[int | None, ...], what: str, *, finite: bool = True) -> Float64:
-    """Numbers of this shape (None means any length), as 64-bit floats, all finite unless they need not be."""
+    """An array of this shape (None means any length) as float64, all finite unless ``finite`` is false."""
     try:
         numbers = np.asarray(values, np.float64)
     except (TypeError, ValueError) as problem:
@@ -68,7 +67,7 @@ def check_floats(values: object, shape: tuple[int | None, ...], what: str, *, fi
     sizes = zip(shape, numbers.shape, strict=False)
     if numbers.ndim != len(shape) or any(size not in (None, actual) for size, actual in sizes):
         needed = ", ".join("any" if size is None else str(size) for size in shape)
-        raise MismatchedParts(f"{what} has shape {numbers.shape} where ({needed}) is needed; {MEND}")
+        raise MismatchedParts(f"{what} has shape {numbers.shape}, not ({needed}); {MEND}")
     if finite and not np.isfinite(numbers).all():
         first = tuple(np.argwhere(~np.isfinite(numbers))[0].tolist())
         raise MismatchedParts(f"{what} holds {numbers[first]} at {first}; {MEND}")
@@ -76,7 +75,7 @@ def check_floats(values: object, shape: tuple[int | None, ...], what: str, *, fi
 
 
 def check_ids(ids: Integers, size: int, what: str, *, error: Refusal = MismatchedParts) -> None:
-    """Every id is in 0 … size − 1."""
+    """Check that every id is in 0 … size − 1."""
     if not len(ids) or (int(ids.min()) >= 0 and int(ids.max()) < size):
         return
     outside = np.flatnonzero((ids < 0) | (ids >= size))
@@ -87,7 +86,7 @@ def check_ids(ids: Integers, size: int, what: str, *, error: Refusal = Mismatche
 
 
 def check_counts(counts: Integers, least: int, what: str) -> None:
-    """Counts are at least ``least`` each, and no more than 2⁵³ together."""
+    """Check that each count is at least ``least`` and their sum at most 2⁵³."""
     if not len(counts):
         return
     if int(counts.min()) < least:
@@ -98,45 +97,45 @@ def check_counts(counts: Integers, least: int, what: str) -> None:
 
 
 def check_rising(keys: Integers, what: str, *, strictly: bool = True) -> None:
-    """Keys rise from row to row; not ``strictly``: they do not fall."""
+    """Check that keys increase from row to row; without ``strictly``, that they do not decrease."""
     wrong = keys[1:] <= keys[:-1] if strictly else keys[1:] < keys[:-1]
     if wrong.any():
         row = int(np.argmax(wrong)) + 1
-        raise MismatchedParts(f"{what} must be sorted{', each once' * strictly}: row {row} is not; {MEND}")
+        raise MismatchedParts(f"{what} must be sorted{', no repeats' * strictly}: row {row} is not; {MEND}")
 
 
 def check_offsets(offsets: Int64, n_values: int, what: str, *, error: Refusal = MismatchedParts) -> None:
-    """Offsets of runs: they begin at 0, do not fall, and end at ``n_values``."""
+    """Check that offsets begin at 0, do not decrease, and end at ``n_values``."""
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != n_values or (offsets[1:] < offsets[:-1]).any():
-        raise error(f"{what} must rise from 0 to {n_values}, the number of values they divide; {MEND}")
+        raise error(f"{what} must increase from 0 to {n_values}, the number of values; {MEND}")
 
 
 def check_kind(value: object, kind: type[object], what: str) -> None:
-    """Check that a value is of this class, so that a wrong one is named here and not somewhere later."""
+    """Check that a value is of this class, so that a wrong one is reported here and not later."""
     if not isinstance(value, kind):
         raise MismatchedParts(f"{what} is of type {type(value).__name__}; give a {kind.__name__}")
 
 
 def check_lengths(what: str, **arrays: Any) -> None:
-    """Arrays that belong together are equally long."""
+    """Check that arrays that belong together have equal lengths."""
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{length} of {name}" for name, length in lengths.items())
-        raise MismatchedParts(f"{what} must be equally long, and are {listed}; {MEND}")
+        raise MismatchedParts(f"{what} must have equal lengths, but have {listed}; {MEND}")
 
 
 def check_table(table: object, schema: pa.Schema, what: str) -> None:
-    """An Arrow table of these columns, without nulls, sound by Arrow's own full check."""
+    """Check that a table has these columns, has no nulls and passes Arrow's own full validation."""
     if not isinstance(table, pa.Table):
         raise MismatchedParts(f"{what} is of type {type(table).__name__}; give a pyarrow.Table")
     columns = {field.name: field.type for field in cast("Any", schema)}
     if columns != {field.name: field.type for field in cast("Any", table.schema)}:
         listed = ", ".join(f"{name}: {kind}" for name, kind in columns.items())
-        raise MismatchedParts(f"{what} has other columns than it should; they are {listed}: {MEND}")
+        raise MismatchedParts(f"{what} has the wrong columns; expected {listed}: {MEND}")
     try:
         table.validate(full=True)
     except pa.ArrowInvalid as problem:
-        raise MismatchedParts(f"{what} is not sound ({problem}); {MEND}") from problem
+        raise MismatchedParts(f"{what} is not valid ({problem}); {MEND}") from problem
     chunks: Any = table
     for name, kind in columns.items():
         nulls = chunks.column(name).null_count
@@ -147,7 +146,7 @@ def check_table(table: object, schema: pa.Schema, what: str) -> None:
 
 
 def check_ids_of(table: pa.Table, sizes: Mapping[str, int], what: str) -> None:
-    """The ids in these columns of a table are in 0 … size − 1."""
+    """Check that the ids in these columns of a table are in 0 … size − 1."""
     for name, size in sizes.items():
         check_ids(column(table, name), size, f"{name} in {what}")
 
@@ -156,15 +155,15 @@ def _check_integers(values: object, kind: np.dtype[Any], what: str, error: Refus
     try:
         numbers = np.asarray(values)
     except ValueError as problem:  # ragged
-        raise error(f"{what} is no list of whole numbers ({problem}); {MEND}") from problem
+        raise error(f"{what} is not a list of whole numbers ({problem}); {MEND}") from problem
     if numbers.ndim != 1 or (len(numbers) and numbers.dtype.kind not in "iu"):
         raise error(
-            f"{what} must be one row of whole numbers, and is {numbers.dtype} of shape {numbers.shape}; "
+            f"{what} must be one row of whole numbers, not {numbers.dtype} of shape {numbers.shape}; "
             "convert it first"
         )
     if numbers.dtype == kind:
         return numbers
     limits = np.iinfo(kind)
     if len(numbers) and not (limits.min <= int(numbers.min()) and int(numbers.max()) <= limits.max):
-        raise error(f"{what} holds numbers that are no {kind}; {MEND}")
+        raise error(f"{what} holds numbers that do not fit {kind}; {MEND}")
     return numbers.astype(kind)

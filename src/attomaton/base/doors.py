@@ -1,7 +1,7 @@
-"""Doors: the ``__init__`` of a room names what is public in it, and each name is loaded on demand.
+"""Lazy imports: the ``__init__`` of a room lists its public names, and each is loaded on demand.
 
-The names are imported once, for type checkers; :func:`open_door` reads these imports and carries them out
-when a name is first used, so that ``import attomaton`` loads neither PyTorch nor DuckDB nor SciPy.
+The names are imported once, for type checkers; :func:`open_door` reads these imports and executes each one
+when its name is first used, so that ``import attomaton`` does not load PyTorch, DuckDB or SciPy.
 """
 
 import ast

@@ -1,8 +1,8 @@
-"""The house style for whoever draws: figures of reports, and the ``plot`` methods of values.
+"""The house style of all figures: those of reports, and the ``plot`` methods of values.
 
-matplotlib is loaded when something is drawn. The style is ``report/paper.mplstyle``, which others can use by
-name: ``matplotlib.pyplot.style.use("attomaton.report.paper")``. A plot gives its colours by their values: a
-colour by number is looked up when a figure is shown, after the style has ended.
+matplotlib is loaded when something is drawn. The style is ``report/paper.mplstyle``; other code can use it by
+name: ``matplotlib.pyplot.style.use("attomaton.report.paper")``. Plots give colours by value, because
+matplotlib looks up numbered colours only when a figure is shown, after the style has ended.
 """
 
 from collections.abc import Generator, Sequence
@@ -19,18 +19,18 @@ TWO_COLUMNS = 7.0
 """Inches of a figure as wide as one column, or two."""
 
 FONT_SIZE, TITLE_SIZE = 6.5, 7.0  # points of the style's text, and of captions
-MARGIN = 0.16  # inches that a caption keeps from the edges, both together
+MARGIN = 0.16  # inches between a caption and the edges, both sides together
 HEIGHT = 1.35
 """Inches of one row of panels."""
 
 GREY = "0.55"
 LIGHT = "0.93"
-"""Colours of what is beside the point, and of what is left out."""
+"""Colours of background elements, and of missing ones."""
 
 
 @contextmanager
 def paper_style() -> Generator[None]:
-    """The style, and nothing of what the session has set, for as long as a figure is drawn and saved.
+    """Draw and save figures in the house style alone, ignoring the session's settings.
 
     Examples
     --------
@@ -52,10 +52,10 @@ def paper_style() -> Generator[None]:
 def house_axes(
     ax: Any = None, *, height: float, width: float = ONE_COLUMN, n: int = 1, across: bool = False
 ) -> Generator[Any]:
-    """Axes to draw on, in the house style as long as they are drawn on: those given, or ``n`` new ones.
+    """Axes to draw on in the house style: the given ones, or ``n`` new ones.
 
-    New axes stand one below the other, or ``across`` the figure. They belong to pyplot, so that a notebook
-    shows them and ``pyplot.show()`` does; sizes are in inches.
+    New axes are stacked vertically, or placed ``across`` the figure. They belong to pyplot, so that notebooks
+    and ``pyplot.show()`` show them; sizes are in inches.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def house_axes(
 
 
 def colour_map(colours: Sequence[str]) -> Any:
-    """A map from numbers to colours that goes evenly through these."""
+    """A colour map that interpolates evenly between these colours."""
     with loading_matplotlib():
         from matplotlib.colors import LinearSegmentedColormap
     maps: Any = LinearSegmentedColormap
@@ -84,19 +84,19 @@ def colour_map(colours: Sequence[str]) -> Any:
 
 @contextmanager
 def loading_matplotlib() -> Generator[None]:
-    """Say what is missing, or wrong, where matplotlib cannot be loaded."""
+    """Explain what is missing or wrong if matplotlib cannot be loaded."""
     try:
         with needing("a figure"):
             yield
     except UnicodeDecodeError as error:
         raise UnreadableSource(
             f"matplotlib cannot read its file matplotlibrc, here or in its own folder ({error.reason}); "
-            f"mend it, or move it away"
+            f"correct it, or move it"
         ) from error
 
 
 def wrap_caption(caption: str, *, width: float = ONE_COLUMN) -> list[str]:
-    """The caption in lines that fit the width.
+    """The caption, broken into lines that fit the width.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def wrap_caption(caption: str, *, width: float = ONE_COLUMN) -> list[str]:
 
 
 def drawable(text: str, most: int) -> str:
-    """A token as a figure can hold it: hidden signs and those the font lacks by number, cut if long.
+    """A token as a figure can show it: long ones cut, hidden characters and those the font lacks as numbers.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def drawable(text: str, most: int) -> str:
 
 
 def measure_text(text: str, size: float = FONT_SIZE) -> float:
-    """Inches that a text takes, in points of the style's font."""
+    """The width of a text in inches, at ``size`` points of the style's font."""
     font = _font()
     font.set_size(size, 720)
     font.set_text(text)

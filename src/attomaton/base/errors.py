@@ -1,7 +1,7 @@
 """The errors attomaton raises on purpose.
 
-Each says what is wrong, where, and what to do. Each is also the builtin error that fits it, so that code
-which knows nothing of attomaton can still catch it.
+Each says what is wrong, where, and what to do. Each is also a subclass of the matching builtin error, so that
+code that does not know attomaton can still catch it.
 """
 
 from collections.abc import Generator
@@ -23,7 +23,7 @@ PACKAGES = {
     "trackio": ("trackio", "trackio"),
     "wandb": ("wandb", "wandb"),
 }
-"""Modules that a plain install leaves out → what sentences call them, and the extra that brings them."""
+"""Modules that a plain install leaves out → their name in messages, and the extra that installs them."""
 
 
 class AttomatonError(Exception):
@@ -77,12 +77,12 @@ class TokenOutOfRange(InvalidSamples):
     Traceback (most recent call last):
         ...
     attomaton.base.errors.TokenOutOfRange: token 5 at position 1 of the context of sample 0 is not in 0 … 3
-    (1 such ids); raise n_tokens, or mend the ids
+    (1 such ids); raise n_tokens, or correct the ids
     """
 
 
 class UnknownToken(AttomatonError, LookupError):
-    """A token is not in the vocabulary, or a query or token is not in the tables asked.
+    """A token is not in the vocabulary, or a query or token is not in the tables looked up.
 
     Examples
     --------
@@ -92,12 +92,12 @@ class UnknownToken(AttomatonError, LookupError):
     Traceback (most recent call last):
         ...
     attomaton.base.errors.UnknownToken: not among the 3 tokens of the vocabulary: 'tulip'; leave that out,
-    mind case and punctuation, or learn from a corpus that has it
+    check case and punctuation, or learn from a corpus that has it
     """
 
 
 class UnreadableSource(AttomatonError, OSError):
-    """A corpus cannot be read as it was asked to be.
+    """A corpus cannot be read in the requested way.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class UnreadableSource(AttomatonError, OSError):
 
 
 class UnreadableModel(UnreadableSource):
-    """A trained model cannot be read: a file is damaged, or says what is not supported.
+    """A trained model cannot be read: a file is damaged, or its content is not supported.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class UncertifiedSolution(AttomatonError, ArithmeticError):
 
 
 class MismatchedParts(AttomatonError, ValueError):
-    """Tables that were not made from one another are used together.
+    """Tables that do not belong together are combined.
 
     Examples
     --------
@@ -164,13 +164,13 @@ class MismatchedParts(AttomatonError, ValueError):
     >>> at.Automaton(one.components, one.hard, other.soft)
     Traceback (most recent call last):
         ...
-    attomaton.base.errors.MismatchedParts: the SoftSolution given is not one of these components; give
+    attomaton.base.errors.MismatchedParts: the given SoftSolution does not belong to these components; give
     Automaton(components, hard, soft), both solved from the same components
     """
 
 
 class UnwritablePlace(AttomatonError, OSError):
-    """A file or folder cannot be written where it was asked for.
+    """A file or folder cannot be written at the given path.
 
     Examples
     --------
@@ -193,7 +193,7 @@ class CorruptRun(AttomatonError, OSError):
     ...     at.Automaton.load(folder)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    attomaton.base.errors.CorruptRun: ... has no manifest.json: there is no run, or it was cut short; ...
+    attomaton.base.errors.CorruptRun: ... has no manifest.json: there is no run, or it is incomplete; ...
     """
 
 
@@ -212,7 +212,7 @@ class UnsupportedOption(AttomatonError, ValueError):
 
 
 class MissingExtra(AttomatonError, ImportError):
-    """Something was asked for that needs a package which a plain install of attomaton leaves out.
+    """A feature needs a package that a plain install of attomaton leaves out.
 
     Examples
     --------
@@ -226,7 +226,7 @@ class MissingExtra(AttomatonError, ImportError):
 
 @contextmanager
 def needing(what: str) -> Generator[None]:
-    """Say which extra brings a package that ``what`` needs and that is not installed."""
+    """If ``what`` needs a package that is not installed, say which extra installs it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -238,7 +238,7 @@ def needing(what: str) -> Generator[None]:
 
 
 class UndeterminedChoice(AttomatonError, ValueError):
-    """The choices seen do not say which of these items would be chosen.
+    """The observed choices do not determine which of these items would be chosen.
 
     Examples
     --------
@@ -253,15 +253,15 @@ class UndeterminedChoice(AttomatonError, ValueError):
 
 
 class NothingRealisable(UserWarning):
-    """No sample has its label in its context, so that attention alone cannot predict any of them.
+    """No sample has its label in its context, so attention alone cannot predict any of them.
 
     Examples
     --------
     >>> import warnings, attomaton as at
-    >>> with warnings.catch_warnings(record=True) as told:
+    >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     auto = at.learn([0, 1, 2, 3, 4, 5])
-    >>> told[0].category.__name__, auto.coverage.realisable
+    >>> caught[0].category.__name__, auto.coverage.realisable
     ('NothingRealisable', 0.0)
     """
 
@@ -282,10 +282,10 @@ class SkippedDocuments(UserWarning):
     >>> lines = '{"text": "to be or to be"}\n{"title": "no text"}'
     >>> with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
     ...     print(lines, file=file, flush=True)
-    ...     with warnings.catch_warnings(record=True) as told:
+    ...     with warnings.catch_warnings(record=True) as caught:
     ...         warnings.simplefilter("always")
     ...         auto = at.learn(file.name, reading=at.corpora.readers.Reading(skip_bad=True))
-    >>> told[0].message.count, auto.samples.skipped.count
+    >>> caught[0].message.count, auto.samples.skipped.count
     (1, 1)
     """
 
@@ -296,23 +296,23 @@ class SkippedDocuments(UserWarning):
 
 
 class StepBeyondEdge(UserWarning):
-    """The step size of a training run is beyond the edge of stability, so that it will not settle.
+    """The step size of a training run is beyond the edge of stability, so the run will not converge.
 
     Examples
     --------
     >>> import warnings, attomaton as at
     >>> samples = at.Samples.from_lists([[0, 1, 2]] * 5, [0, 0, 0, 1, 1])
     >>> model = at.AttentionModel(at.training.models.embeddings.Orthonormal())
-    >>> with warnings.catch_warnings(record=True) as told:
+    >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     trace = at.train(samples, model, at.GradientDescent(5.0), steps=1)
-    >>> told[0].category.__name__
+    >>> caught[0].category.__name__
     'StepBeyondEdge'
     """
 
 
 class SameWeights(UserWarning):
-    """Two steps of a course are the same to the last digit, as where a download serves one checkpoint twice.
+    """Two steps of a course have identical weights, as when a download serves one checkpoint twice.
 
     Examples
     --------
@@ -321,9 +321,9 @@ class SameWeights(UserWarning):
     >>> from attomaton.heads.arrays import from_arrays
     >>> ones, documents = np.ones((1, 1, 2, 2)), np.random.default_rng(0).integers(0, 3, (24, 9))
     >>> model = from_arrays(np.eye(3, 2), ones, ones, ones, ones)
-    >>> with warnings.catch_warnings(record=True) as told:
+    >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     course = audit_course([model, model], documents, steps=(0, 1), how=Audit(window=4, length=4))
-    >>> told[0].category.__name__
+    >>> caught[0].category.__name__
     'SameWeights'
     """

@@ -1,7 +1,7 @@
-"""Values that are tables: Arrow inside, pandas or Polars where a user asks for it, with tokens as text.
+"""Values that are tables: Arrow inside, pandas or Polars on request, with tokens as text.
 
-One class serves all of them. A value says which Arrow table it is; columns of token ids are known by their
-names, so that every table calls them alike.
+One class serves all of them. Each value provides its Arrow table; columns of token ids are recognised by
+their names, which are the same in every table.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _arrow: Any = pa
 
 
 class Worded(Protocol):
-    """What names tokens: a vocabulary.
+    """Anything that names tokens, such as a vocabulary.
 
     Examples
     --------
@@ -33,7 +33,7 @@ class Worded(Protocol):
 
     @property
     def tokens(self) -> Sequence[str]:
-        """Token ``i`` at place ``i``."""
+        """Token ``i`` at index ``i``."""
         ...
 
 
@@ -45,7 +45,7 @@ class Tabular(Printed):
     >>> import attomaton as at
     >>> auto = at.learn(["to be or not to be", "to be is to do"])
     >>> edges = auto.components.edges
-    >>> edges.table().column_names, edges.to_pandas().shape  # edges.to_polars() alike
+    >>> edges.table().column_names, edges.to_pandas().shape  # edges.to_polars() works alike
     (['query', 'winner', 'loser', 'support'], (8, 4))
     >>> print(edges.to_pandas(auto.vocabulary).head(2).to_string(index=False))
     query winner loser  support
@@ -57,20 +57,20 @@ class Tabular(Printed):
         raise NotImplementedError
 
     def _words(self) -> Worded | None:
-        """What names the tokens, if the value itself knows it."""
+        """The vocabulary, if the value itself has one."""
         return None
 
     def table(self, vocabulary: Worded | None = None) -> pa.Table:
-        """The table in Arrow, its tokens as text where ``vocabulary`` (or the value itself) names them."""
+        """The Arrow table, with tokens as text if ``vocabulary`` (or the value itself) names them."""
         words = self._words() if vocabulary is None else vocabulary
         return self._table() if words is None else name_tokens(self._table(), words.tokens)
 
     def to_pandas(self, vocabulary: Worded | None = None) -> Any:
-        """The table as a pandas DataFrame, its tokens as text where ``vocabulary`` names them."""
+        """The table as a pandas DataFrame, with tokens as text if ``vocabulary`` names them."""
         return to_pandas(self.table(vocabulary))
 
     def to_polars(self, vocabulary: Worded | None = None) -> Any:
-        """The table as a Polars DataFrame, its tokens as text where ``vocabulary`` names them."""
+        """The table as a Polars DataFrame, with tokens as text if ``vocabulary`` names them."""
         return to_polars(self.table(vocabulary))
 
     def _blocks(self) -> list[Block]:
@@ -78,7 +78,7 @@ class Tabular(Printed):
 
 
 def first_rows(table: pa.Table, words: Worded | None = None, *, n_rows: int | None = None) -> list[Block]:
-    """The first rows of a table, and how many more there are, of ``n_rows`` if only some were given."""
+    """The first rows of a table, and how many more there are; ``n_rows`` if the table itself is cut."""
     first: Any = table.slice(0, SHOWN)
     first = first if words is None else name_tokens(first, words.tokens)
     rest = (table.num_rows if n_rows is None else n_rows) - SHOWN
@@ -88,7 +88,7 @@ def first_rows(table: pa.Table, words: Worded | None = None, *, n_rows: int | No
 
 
 def name_tokens(table: pa.Table, tokens: Sequence[str]) -> pa.Table:
-    """The table with tokens as text where a column holds their ids; its other columns stay as they are."""
+    """The table with token ids replaced by text; other columns are unchanged."""
     words = _arrow.array(tokens, pa.large_string())
     named: Any = table
     for number, name in enumerate(table.column_names):
@@ -110,8 +110,8 @@ def _look_up(ids: Any, words: Any, name: str) -> Any:
     numbers = ids.to_numpy(zero_copy_only=False)
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(words):
         raise MismatchedParts(
-            f"the column {name} holds the id {int(numbers.max())} and the vocabulary {len(words):,} tokens; "
-            "give the vocabulary of the same corpus"
+            f"the column {name} holds the id {int(numbers.max())}, but the vocabulary has {len(words):,} "
+            "tokens; give the vocabulary of the same corpus"
         )
     return words.take(_arrow.array(numbers))
 

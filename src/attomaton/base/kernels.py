@@ -1,18 +1,18 @@
-"""The one way to compile: numba, where compiling pays, with its own cache on disk.
+"""Compilation with numba, only where it pays, with a cache on disk.
 
 A decorated function stays an ordinary function of numbers and arrays. Each kernel counts the work of its
-calls so far, in entries of arrays. Python runs the function as long as that work is less than what compiled
-code costs: little if an earlier program left it on disk, much if it must be compiled. So a small problem is
-answered at once, a large problem is compiled before it begins, and no program waits much longer than twice
-the best choice. Where the work is more than it looked, Python gives up and the kernel begins again,
-compiled.
+calls so far, in array entries. Python runs the function as long as that work is less than the cost of
+getting compiled code: little if an earlier program left it on disk, much if it must be compiled. So a small
+problem is solved at once, a large one is compiled before it begins, and no program takes much more than
+twice the time of the best choice. If the work turns out larger than estimated, Python stops and the kernel
+starts over, compiled.
 
 Both ways give the same numbers, bit for bit: kernels use ``math`` and plain loops where numpy and numba
-would round differently. Only products of matrices (the flow of embedded tokens) and kernels with a form of
-their own for numpy may differ in the last digits.
+would round differently. Only matrix products (the flow of embedded tokens) and kernels with a separate
+numpy version may differ in the last digits.
 
-numba compiles one function at a time and holds Python's lock, so only other programs can compile side by side
-(:func:`start_helpers`). They leave their code on disk, where this program finds it.
+numba compiles one function at a time and holds the GIL, so only other processes can compile in parallel
+(:func:`start_helpers`). They leave their code on disk, where this process finds it.
 """
 
 import math
@@ -35,30 +35,30 @@ Work = Callable[..., float]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 LOAD_WORK = 100_000
-"""Entries that Python looks at while compiled code is read from disk: one or two tenths of a second."""
+"""Entries that Python processes in the time it takes to read compiled code from disk: 0.1 to 0.2 s."""
 
 WORK_FOR_BYTE = 200
-"""Entries that Python looks at in about the time in which one byte of Python's own code is compiled."""
+"""Entries that Python processes in about the time it takes to compile one byte of bytecode."""
 
-SECONDS_FOR_BYTE = 1e-3  # how long compiling one byte takes, for what users are told
-PATIENCE = 0.4  # share of that time for which Python itself works on a kernel before it gives up
-SOON = 0.3  # seconds of computing after which Python looks whether a kernel that it runs is on disk, compiled
-LONG = 2.0  # seconds of compiling that a user is told of
+SECONDS_FOR_BYTE = 1e-3  # estimated time to compile one byte, for messages to users
+PATIENCE = 0.4  # fraction of that time for which Python runs a kernel before it gives up
+SOON = 0.3  # seconds after which Python checks whether the kernel it runs is on disk, compiled
+LONG = 2.0  # seconds of compiling from which users are informed
 
 
 class TooLong(Exception):
-    """Python has run a kernel for so long that compiling it would have been quicker."""
+    """Python has run a kernel for longer than compiling it would have taken."""
 
 
 class _Running(threading.local):
-    """What this thread runs in Python: inside a kernel, Python also runs all that the kernel calls."""
+    """What this thread runs in Python: inside a plain kernel, everything it calls runs in Python too."""
 
     plain = False
-    until = math.inf  # when to ask ``ask`` whether to go on
+    until = math.inf  # when to call ``ask`` to decide whether to continue
     ask: Callable[[], float] = staticmethod(lambda: math.inf)
 
     def go_on(self) -> None:
-        """Ask, when it is time, whether Python goes on; ``TooLong`` ends it."""
+        """Check, when it is time, whether Python continues; raise ``TooLong`` if not."""
         if thread_time() > self.until:
             self.until = thread_time() + self.ask()
 
@@ -67,7 +67,7 @@ _running = _Running()
 
 
 class Inner:
-    """A function that compiled code and plain kernels call, and nobody else."""
+    """A function that only compiled code and plain kernels call."""
 
     _options: ClassVar[dict[str, bool]] = {"no_cpython_wrapper": True}
 
@@ -82,12 +82,12 @@ class Inner:
 
     @cached_property
     def code(self) -> Any:
-        """numba's dispatcher of this function, made on demand."""
+        """numba's dispatcher for this function, made on demand."""
         return dispatcher_of(self.plain, **self._options)
 
     @property
     def _numba_type_(self) -> Any:
-        """What numba takes this object for where compiled code names it."""
+        """The numba type of this object in compiled code."""
         import numba
 
         types: Any = numba.types
@@ -95,7 +95,7 @@ class Inner:
 
 
 class Kernel(Inner):
-    """A function that Python calls: in Python as long as the work is small, compiled from then on."""
+    """A function that Python calls: interpreted while the work is small, compiled from then on."""
 
     _options: ClassVar[dict[str, bool]] = {}
 
@@ -110,14 +110,14 @@ class Kernel(Inner):
         self._is_on_disk: bool | None = None
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run the function, in the way that pays."""
+        """Run the function, interpreted or compiled, whichever pays."""
         if _running.plain:
             return super().__call__(*arguments)
         if not self._is_loaded and self._stays_plain(arguments):
             before = None if self._work is announced else copy_arrays(arguments)
             try:
                 return self._run_plain(arguments)
-            except TooLong:  # the work is more than it looked: begin again
+            except TooLong:  # more work than estimated: start over
                 restore_arrays(arguments, before)
         if not self._is_loaded:
             if not has_kept(self.code):
@@ -128,7 +128,7 @@ class Kernel(Inner):
         return self.code(*arguments)
 
     def _run_plain(self, arguments: tuple[Any, ...]) -> Any:
-        """Run the function in Python, and all that it calls; ``TooLong`` if that does not pay."""
+        """Run the function and everything it calls in Python; raise ``TooLong`` if that does not pay."""
 
         def ask() -> float:
             if is_switched("off"):
@@ -148,7 +148,7 @@ class Kernel(Inner):
 
     @cached_property
     def n_bytes(self) -> int:
-        """How much there is to compile: the bytes of Python's code of this function and of all it calls."""
+        """How much there is to compile: the bytes of bytecode of this function and of everything it calls."""
         functions: set[Inner] = set()
         waiting: list[Inner] = [self]
         while waiting:
@@ -160,7 +160,7 @@ class Kernel(Inner):
         return sum(len(function.plain.__code__.co_code) for function in functions)
 
     def expect(self, work: float) -> None:
-        """Count work that the next calls will share between them."""
+        """Count work that the next calls will share."""
         self._asked += work
 
     def _stays_plain(self, arguments: tuple[Any, ...]) -> bool:
@@ -174,7 +174,7 @@ class Kernel(Inner):
         return self._asked <= WORK_FOR_BYTE * self.n_bytes and not self._finds_code()
 
     def _finds_code(self) -> bool:
-        """Whether an earlier program left compiled code; it is looked for once."""
+        """Whether an earlier program left compiled code; checked once."""
         if self._is_on_disk is None:
             self._is_on_disk = bool(is_kept(self))
         return self._is_on_disk
@@ -187,12 +187,12 @@ def compiled(*, work: Work, instead: Callable[..., Any] | None = None) -> Callab
 def compiled(
     function: Any = None, *, work: Work | None = None, instead: Callable[..., Any] | None = None
 ) -> Any:
-    """The function, compiled as soon as that pays, and kept on disk for the next program where possible.
+    """The function, compiled as soon as that pays, and cached on disk for the next program if possible.
 
-    ``work(*arguments)`` estimates how many entries of arrays a call looks at; by default, every entry of
-    its arguments once. Compiled code runs without Python's lock, so threads may call it side by side.
-    ``instead`` is what Python runs where it does not compile, if not the function itself: the same in
-    numpy, up to rounding.
+    ``work(*arguments)`` estimates how many array entries a call processes; by default, every entry of
+    its arguments once. Compiled code releases the GIL, so threads may call it in parallel.
+    ``instead`` is what Python runs where it does not compile, if not the function itself: the same
+    computation in numpy, up to rounding.
     """
     if function is None:
         return partial(Kernel, work=work, instead=instead)
@@ -202,34 +202,34 @@ def compiled(
 def compiled_within(function: Function) -> Function:
     """The same for a function that only decorated functions call.
 
-    The code that would unpack Python's objects is left out, which for functions of a dozen arrays is much of
-    what there is to compile.
+    The code that unpacks Python objects is left out; for a function of a dozen arrays it is a large part of
+    the code to compile.
     """
     kernel: Any = Inner(function)
     return kernel
 
 
 def expect_work(kernel: Callable[..., Any], work: float) -> None:
-    """Say how many entries the next calls of a kernel will look at, before they are shared between threads.
+    """Announce how many entries the next calls of a kernel will process, before threads share them.
 
-    Otherwise the first threads would begin a large problem in Python, since their own share of it is small.
+    Otherwise the first threads would start a large problem in Python, since their own share of it is small.
     """
     if isinstance(kernel, Kernel):
         kernel.expect(work)
 
 
 def announced(*_: Any) -> float:
-    """The ``work`` of a kernel whose caller says with ``expect_work`` what all calls together will do.
+    """The ``work`` of a kernel whose caller announces the work of all calls with ``expect_work``.
 
-    Such calls share arrays between threads, so the kernel must give the same if it is begun again.
+    Such calls share arrays between threads, so the kernel must give the same result if it is restarted.
     """
     return 0.0
 
 
 def is_kept(kernel: Callable[..., Any]) -> bool | None:
-    """Whether this program or an earlier one compiled the kernel and kept the code on disk.
+    """Whether this program or an earlier one compiled the kernel and cached the code on disk.
 
-    None where nothing is kept: there is no place to write to, or compiling is switched off.
+    None where nothing is cached: no folder is writable, or compiling is switched off.
     """
     return has_kept(kernel.code) if isinstance(kernel, Kernel) and not is_switched("off") else None
 
@@ -242,7 +242,7 @@ def copy_arrays(arguments: Any) -> Any:
 
 
 def restore_arrays(arguments: Any, before: Any) -> None:
-    """Put back into arrays what :func:`copy_arrays` copied."""
+    """Restore the contents of arrays from the copies of :func:`copy_arrays`."""
     if isinstance(before, tuple):
         for argument, old in zip(arguments, cast("tuple[Any, ...]", before), strict=True):
             restore_arrays(argument, old)
@@ -251,9 +251,9 @@ def restore_arrays(arguments: Any, before: Any) -> None:
 
 
 def is_switched(way: str) -> bool:
-    """Whether the environment says that compiling is always "on" or "off" (``ATTOMATON_COMPILE``).
+    """Whether the environment switches compiling ``way``: "on" or "off" (``ATTOMATON_COMPILE``).
 
-    ``NUMBA_DISABLE_JIT=1`` switches it off, too.
+    ``NUMBA_DISABLE_JIT=1`` also switches it off.
     """
     if way == "off" and os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return True
@@ -261,7 +261,7 @@ def is_switched(way: str) -> bool:
 
 
 def count_entries(*arguments: Any) -> float:
-    """The entries of all arrays among the arguments and in tuples of them."""
+    """The number of entries in all arrays among the arguments, including those in tuples."""
     total = 0.0
     for value in arguments:
         if isinstance(value, np.ndarray):
@@ -272,21 +272,21 @@ def count_entries(*arguments: Any) -> float:
 
 
 def dispatcher_of(function: Callable[..., Any], **options: bool) -> Any:
-    """numba's dispatcher of a function: it compiles at the first call, or reads what an earlier program kept.
+    """numba's dispatcher for a function: it compiles at the first call, or reads an earlier program's code.
 
-    It runs without Python's lock, so threads may call it side by side.
+    It releases the GIL, so threads may call it in parallel.
     """
     import numba
 
     njit: Any = numba.njit
-    options |= {"nogil": True, "no_cfunc_wrapper": True}  # C does not call any of it
+    options |= {"nogil": True, "no_cfunc_wrapper": True}  # C calls none of it
     try:
         with _own_cache():
             return njit(function, cache=True, **options)
     except RuntimeError:  # numba finds no folder that it can write
         warnings.warn(
-            "compiled code cannot be kept on disk, so every program compiles anew; set NUMBA_CACHE_DIR to a "
-            "folder that can be written (`attomaton doctor` says where it was looked for)",
+            "compiled code cannot be cached on disk, so every program compiles again; set NUMBA_CACHE_DIR to "
+            "a writable folder (`attomaton doctor` lists the folders that were tried)",
             stacklevel=1,
         )
         return njit(function, **options)
@@ -294,9 +294,9 @@ def dispatcher_of(function: Callable[..., Any], **options: bool) -> Any:
 
 @contextmanager
 def _own_cache() -> Generator[None]:
-    """Only the environment may say where the cache is: what is in it will run.
+    """Let only the environment set the cache folder: the code in it will run.
 
-    By itself numba also asks a file ``.numba_config.yaml`` in the working directory.
+    By default numba also reads a file ``.numba_config.yaml`` in the working directory.
     """
     import numba.core.config
 
@@ -313,7 +313,7 @@ def _own_cache() -> Generator[None]:
 
 
 def has_kept(dispatcher: Any) -> bool | None:
-    """Whether an earlier program kept code of this function as it is now; None if none can be kept."""
+    """Whether an earlier program cached this version of the function; None if nothing can be cached."""
     folder = dispatcher.stats.cache_path
     if folder is None:
         return None
@@ -334,9 +334,9 @@ _state, _lock = _CompileState(), threading.Lock()
 
 
 def start_helpers(chains: Sequence[Sequence[str]]) -> None:
-    """Start a program for each chain of exercises of :mod:`attomaton.cli.warming`, and go on.
+    """Start a process for each chain of exercises of :mod:`attomaton.cli.warming`, without waiting.
 
-    Without Python's own program nothing is started. What a helper does not finish is compiled here.
+    Nothing is started if the Python executable is unknown. This process compiles what helpers do not finish.
     """
     with _lock:
         if _state.helpers or not sys.executable:
@@ -347,23 +347,23 @@ def start_helpers(chains: Sequence[Sequence[str]]) -> None:
             streams: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
             try:
                 _state.helpers.append(subprocess.Popen(command, env=environment, **streams))  # noqa: S603  our names
-            except OSError:  # no more processes: this program compiles by itself
+            except OSError:  # no more processes: this one compiles by itself
                 return
 
 
 def wait_for_helpers() -> bool:
-    """Wait until all programs that compile ahead have ended; whether all of them did their work."""
+    """Wait for all helper processes; return whether all of them succeeded."""
     with _lock:
         helpers = list(_state.helpers)
         if helpers:
-            _tell_once(f"compiling once for this machine, in {len(helpers)} programs side by side")
+            _tell_once(f"compiling once for this machine, in {len(helpers)} processes")
         ended = [helper.wait() for helper in helpers]
         _state.helpers.clear()
     return not any(ended)
 
 
 def announce_compiling(seconds: float) -> None:
-    """Tell the user, once, that compiling takes a while."""
+    """Inform the user, once, that compiling takes a while."""
     if seconds >= LONG:
         _tell_once(f"compiling once for this machine, about {max(5, round(seconds, -1)):.0f} s")
 
@@ -372,7 +372,7 @@ def _tell_once(text: str) -> None:
     if _state.told:
         return
     _state.told = True
-    advice = f"{text}; `attomaton doctor --compile` does it ahead"
+    advice = f"{text}; `attomaton doctor --compile` does it in advance"
     if _state.tell is not None:
         _state.tell(advice)
     elif "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty()):
@@ -381,7 +381,7 @@ def _tell_once(text: str) -> None:
 
 @contextmanager
 def told_by(tell: Callable[[str], object]) -> Generator[None]:
-    """Inside, ``tell`` is called with what users should know about compiling."""
+    """Within this context, pass messages to users about compiling to ``tell``."""
     before, _state.tell = _state.tell, tell
     try:
         yield
@@ -391,9 +391,9 @@ def told_by(tell: Callable[[str], object]) -> Generator[None]:
 
 @compiled_within
 def copy_into(target: Any, begin: int, values: Any) -> None:
-    """``target[begin : begin + len(values)] = values``, without the words for shapes that do not fit.
+    """``target[begin : begin + len(values)] = values``, without the error message for mismatched shapes.
 
-    Those words alone take seconds to compile.
+    That message alone takes seconds to compile.
     """
     for place in range(len(values)):
         target[begin + place] = values[place]
@@ -401,7 +401,7 @@ def copy_into(target: Any, begin: int, values: Any) -> None:
 
 @compiled
 def add_precisely(total: Any, lost: Any, place: int, value: float) -> None:
-    """Add ``value`` to the sum ``total[place]`` and what rounding loses to ``lost[place]`` (Neumaier's sum).
+    """Add ``value`` to ``total[place]`` and its rounding error to ``lost[place]`` (Neumaier summation).
 
     The error of such a sum does not grow with the number of terms.
     """

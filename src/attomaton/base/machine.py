@@ -1,4 +1,4 @@
-"""What the machine gives to this process: processors and memory, asked in one way on every system."""
+"""Processors and memory available to this process, queried in the same way on every system."""
 
 import os
 import re
@@ -16,13 +16,13 @@ Answer = TypeVar("Answer")
 CGROUP_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 ASSUMED = 4_000_000_000
-"""Bytes of memory that a machine is taken to have where the system does not say (Windows)."""
+"""Bytes of memory to assume where the system does not report them (Windows)."""
 
 
 def count_processors() -> int:
     """How many processors this process may run on.
 
-    Where the system does not say (macOS, Windows), these are all that the machine has.
+    Where the system does not report this (macOS, Windows), all processors of the machine count.
     """
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -32,10 +32,10 @@ def count_processors() -> int:
 def share_out(
     work: Callable[[Share], Answer], shares: Sequence[Share], threads: int | None = None
 ) -> list[Answer]:
-    """Do ``work`` on every share, on a number of threads or on all processors; answers keep the order.
+    """Do ``work`` on every share, with this many threads or one per processor; results keep the order.
 
-    This pays where compiled code does the work, which holds no lock. A single share, and a single thread,
-    are left to the thread that asks.
+    This pays where compiled code does the work, since it releases the GIL. A single share or a single thread
+    runs in the calling thread.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def share_out(
 
 
 def total_memory() -> int | None:
-    """The bytes of memory that the machine has; None where the system does not say."""
+    """The memory of the machine in bytes; None where the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -65,7 +65,7 @@ def available_memory() -> int:
 
 
 def read_cgroup_limit() -> int | None:
-    """The smallest limit that a cgroup sets, in bytes; None without one."""
+    """The smallest limit that a cgroup sets, in bytes; None if there is none."""
     limits: list[int] = []
     for name in CGROUP_FILES:
         with suppress(OSError):
@@ -74,15 +74,15 @@ def read_cgroup_limit() -> int | None:
     return min(limits, default=None)
 
 
-SHARE = 0.6  # of the machine's memory, unless told otherwise
-SMALLEST = 256_000_000  # less than this is of no use: the engine itself and one piece of the corpus must fit
+SHARE = 0.6  # of the machine's memory, by default
+SMALLEST = 256_000_000  # less than this is useless: the engine itself and one piece of the corpus must fit
 _UNITS = {"": 1, "B": 1}
 for power, letter in enumerate("KMGT", 1):
     _UNITS.update({letter: 1000**power, f"{letter}B": 1000**power, f"{letter}IB": 1024**power})
 
 
 def parse_memory(memory: str | int | None) -> int:
-    """Bytes from "2GB", "2g", "512MiB" or a number; by default 60 % of what machine or cgroup allows."""
+    """Bytes from "2GB", "2g", "512MiB" or a number; by default 60 % of the limit of machine or cgroup."""
     if memory is None:
         return max(int(SHARE * available_memory()), SMALLEST)
     size = _read_size(memory) if isinstance(memory, str) else whole_number(memory, "memory")
@@ -93,7 +93,7 @@ def parse_memory(memory: str | int | None) -> int:
 
 
 def _read_size(memory: str) -> float:
-    """The bytes that a text such as 2GB says, perhaps infinitely many."""
+    """The bytes that a text such as 2GB stands for; may be infinite."""
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", memory)
     if match is None or match[2].upper() not in _UNITS:
         raise UnsupportedOption(f"memory is {show(memory)}; give a size such as 2GB or 512MiB")

@@ -1,6 +1,6 @@
-"""Numbers and paths that users give: what each may be is said here, to Python and the shell alike.
+"""Validation of numbers and paths that users give, in Python and in the shell alike.
 
-They are checked before any work and before anything is written, so that a wrong one costs nothing.
+They are checked before any work and before anything is written, so that a wrong value costs nothing.
 """
 
 import math
@@ -18,23 +18,23 @@ from attomaton.base.errors import UnsupportedOption
 if TYPE_CHECKING:
     import numpy as np
 
-LARGEST = 2**63 - 1  # no whole number may be above this: compiled code and files hold 64 bits
+LARGEST = 2**63 - 1  # the largest whole number accepted: compiled code and files hold 64 bits
 MOST_THREADS = 1024
-"""Threads or processes: more than any machine has processors for, and few enough to be started."""
+"""Most threads or processes: more than any machine has processors, and few enough to start."""
 
-MOST_STEPS = 10**12  # steps of training, one by one: at a million a second, eleven days
+MOST_STEPS = 10**12  # steps of training: at a million per second, eleven days
 MOST_TRIALS = 1_000_000
-"""Trials of an experiment: each draws a corpus of its own."""
+"""Most trials of an experiment: each draws a corpus of its own."""
 
-SHOWN = 60  # characters of a wrong value that an error repeats
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a drive of Windows
+SHOWN = 60  # characters of a wrong value that an error message repeats
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a Windows drive
 
 
 def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGEST) -> int:
     """The value as an int, if it is a whole number from ``least`` to ``most``; the error calls it ``name``.
 
-    Integers of Python and numpy are whole numbers, and so are floats without a fraction such as ``1e6``.
-    Truth values, text, fractions and what is not finite are not.
+    Python and numpy integers are whole numbers, and so are floats without a fractional part such as ``1e6``.
+    Booleans, text, fractions and non-finite values are not.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGES
 
 
 def check_threads(threads: int | None) -> int | None:
-    """How many threads a user wants, if that can be; None means as many as there are processors."""
+    """A valid number of threads; None means one per processor."""
     return None if threads is None else whole_number(threads, "threads", least=1, most=MOST_THREADS)
 
 
@@ -70,8 +70,8 @@ def real_number(
 ) -> float:
     """The value as a float, if it is a finite number within the limits; the error calls it ``name``.
 
-    Any real number of Python or numpy will do, but no truth value and no text. The number may reach ``least``
-    and ``most``, but not ``above`` and ``below``.
+    Any real number of Python or numpy is accepted, but not a boolean or text. ``least`` and ``most`` are
+    inclusive bounds, ``above`` and ``below`` exclusive ones.
 
     Examples
     --------
@@ -101,14 +101,14 @@ def share(value: object, name: str) -> float:
     """The value as a float, if it is above 0 and at most 1."""
     number = _real(_scalar(value))
     if number is None or not 0 < number <= 1:
-        raise UnsupportedOption(f"{name} is {show(value)}; give a share above 0 and at most 1")
+        raise UnsupportedOption(f"{name} is {show(value)}; give a fraction above 0 and at most 1")
     return number
 
 
 def given_path(value: object, name: str) -> Path:
-    """The value as a path, if it names a place.
+    """The value as a path, if it is one.
 
-    An empty path would be the working directory, which nobody means by saying nothing.
+    An empty path is refused: it would mean the working directory, which is rarely intended.
     """
     text = check_path(value, name)
     check_text(text, name)
@@ -119,7 +119,7 @@ def given_path(value: object, name: str) -> Path:
     except OSError as error:
         if error.errno == ELOOP:
             raise UnsupportedOption(
-                f"{name} is {show(text)}, a link that leads back to itself; mend the link"
+                f"{name} is {show(text)}, a link that points to itself; correct the link"
             ) from error
     return Path(text)
 
@@ -127,14 +127,14 @@ def given_path(value: object, name: str) -> Path:
 def check_path(value: Any, name: str) -> str:
     """A path as text, which may be in any encoding but not empty."""
     text = cast("object", fspath(value) if hasattr(value, "__fspath__") else value)
-    if not isinstance(text, str) or not text.strip() or "\0" in text:  # no path, or one in bytes
+    if not isinstance(text, str) or not text.strip() or "\0" in text:  # not a path, or one in bytes
         shown = show(value)
-        raise UnsupportedOption(f"{name} is {shown}; give a path, and '.' if the working directory is meant")
+        raise UnsupportedOption(f"{name} is {shown}; give a path, or '.' for the working directory")
     return text
 
 
 def check_text(text: str, name: str) -> str:
-    """The text, if it can be written as UTF-8; the shell lets other bytes through."""
+    """The text, if it can be encoded as UTF-8; the shell passes other bytes through."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -145,7 +145,7 @@ def check_text(text: str, name: str) -> str:
 
 
 def make_rng(seed: object) -> "np.random.Generator":
-    """What draws: a generator as it is, a seed as the generator of it, None as one that nobody has seen.
+    """A random generator: a generator unchanged, one made from a seed, or a fresh one for None.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def make_rng(seed: object) -> "np.random.Generator":
 def named_part(
     value: object, name: str, parts: Mapping[str, Callable[[], Any]], methods: Sequence[str]
 ) -> Any:
-    """The part of this name, or the value itself if it has the methods of such a part."""
+    """The part with this name, or the value itself if it has the methods of such a part."""
     if isinstance(value, str) and value.lower().replace("_", "-") in parts:
         return parts[value.lower().replace("_", "-")]()
     able = all(callable(getattr(value, method, None)) for method in methods)
@@ -176,7 +176,7 @@ def named_part(
 
 
 def settle(owner: object, **values: object) -> None:
-    """Put checked values into the fields of a frozen dataclass, from its ``__post_init__``.
+    """Set the fields of a frozen dataclass to checked values, from its ``__post_init__``.
 
     Examples
     --------
@@ -195,7 +195,7 @@ def settle(owner: object, **values: object) -> None:
 
 
 def show(value: object) -> str:
-    """The value as an error repeats it: on one line, and not longer than a few words."""
+    """The value as an error message shows it: on one line, at most a few words."""
     if isinstance(value, int) and value.bit_length() > 8 * SHOWN:
         return f"a whole number of about {round(value.bit_length() * math.log10(2)):,} digits"
     number = isinstance(value, Real)
@@ -205,7 +205,7 @@ def show(value: object) -> str:
 
 
 def _scalar(value: object) -> object:
-    """What an array without axes holds; anything else as it is."""
+    """The value of a zero-dimensional array; anything else unchanged."""
     import numpy as np
 
     if isinstance(value, np.ndarray):

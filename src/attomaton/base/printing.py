@@ -1,12 +1,12 @@
-"""How results show themselves: as plain text, in a terminal, and as HTML in a notebook.
+"""How results are displayed: as plain text, in a terminal, and as HTML in a notebook.
 
-A result says once what it shows, as a list of blocks: a text is a line, a :class:`Grid` a table, and there
-are few others. ``str(result)`` draws them as text of a fixed width, the command line to the width of its
+A result defines its display once, as a list of blocks: a string is a line, a :class:`Grid` a table, and there
+are a few others. ``str(result)`` draws them as text of a fixed width, the command line at the width of the
 terminal, a notebook as HTML.
 
-The HTML is text with inline style: no script, no style sheet, no ids, so that what a notebook's sanitiser
-strips is never needed. Colours are the reader's own or translucent, for light and dark themes alike. Whatever
-a block holds is escaped, hidden characters are written out, and long texts and tables are cut with a count.
+The HTML uses only inline styles: no scripts, no style sheets, no ids, so it survives a notebook's sanitiser.
+Colours are inherited or translucent, for light and dark themes alike. All content is escaped, hidden
+characters are written out, and long texts and tables are cut with a count.
 """
 
 import json
@@ -17,19 +17,19 @@ from html import escape
 from io import StringIO
 from typing import Any
 
-SHOWN = 8  # rows of a table that are shown
-TOKEN_LENGTH, TEXT_LENGTH = 40, 600  # characters of a token, and of any other text, that are shown
+SHOWN = 8  # rows shown of a table
+TOKEN_LENGTH, TEXT_LENGTH = 40, 600  # characters shown of a token, and of any other text
 LONGEST_WORD, KEPT, LONGEST_CELL = 4096, 200, 20_000
-"""Characters of a word that a terminal shows whole (no path is longer), what it shows of a longer one, and
-the most of any text."""
+"""Longest word that a terminal shows in full (no path is longer), characters shown of a longer one, and
+the most characters of any text."""
 
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
-"""Colours that readers with any kind of colour vision tell apart (Okabe and Ito)."""
+"""Colours that readers with any kind of colour vision can distinguish (Okabe and Ito)."""
 
 _HIDDEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f"  # control characters: what terminals obey, and XML cannot hold
-    "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # line and paragraph ends, marks that turn the direction
-    "\ufeff\ufffe\uffff\ud800-\udfff]"  # byte order mark, no characters, halves of characters
+    "[\x00-\x1f\x7f-\x9f"  # control characters: terminals act on them, and XML cannot hold them
+    "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # line and paragraph ends, direction marks
+    "\ufeff\ufffe\uffff\ud800-\udfff]"  # byte order mark, non-characters, lone surrogates
 )
 _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 
@@ -40,16 +40,16 @@ def show_hidden(text: str) -> str:
 
 
 def shorten(text: str, most: int = TOKEN_LENGTH) -> str:
-    """The text without hidden characters, its first part and its length if it is long."""
+    """The text without hidden characters; if it is long, its beginning and its length."""
     return (
         show_hidden(text) if len(text) <= most else f"{show_hidden(text[:most])}… ({len(text):,} characters)"
     )
 
 
 def cut_long(text: str) -> str:
-    """The text, shortened: words that no line holds are cut, with their length, and so is a long text.
+    """The text, shortened: words too long for a line, and long texts, are cut and their length is added.
 
-    A token may have millions of characters, and a terminal's table wraps each of them.
+    A token may have millions of characters, and a table in a terminal would wrap all of them.
     """
     if len(text) <= LONGEST_WORD:
         return text
@@ -57,15 +57,15 @@ def cut_long(text: str) -> str:
     return cut if len(cut) <= LONGEST_CELL else shorten(cut, LONGEST_CELL)
 
 
-WIDTH = 100  # signs of a line that a drawn table fills at most
-FULL_BAR = 20  # signs of a full bar in plain text
-MOST_ROWS = 200  # rows of a table that a notebook shows
-UNBROKEN = 18  # characters of a cell that stand in one line of a notebook
+WIDTH = 100  # most characters per line of a drawn table
+FULL_BAR = 20  # characters of a full bar in plain text
+MOST_ROWS = 200  # most rows of a table in a notebook
+UNBROKEN = 18  # characters of a cell that a notebook does not break
 
 
 @dataclass(frozen=True)
 class Signal:
-    """A line or a cell that is good news, bad news or neither (None): a notebook colours its edge."""
+    """A line or cell that is good news, bad news or neither (None): a notebook colours its edge."""
 
     text: str
     good: bool | None = None
@@ -76,7 +76,7 @@ class Signal:
 
 @dataclass(frozen=True)
 class Bar:
-    """A cell with a number that is a share between 0 and 1: a notebook draws it, too."""
+    """A cell with a fraction between 0 and 1: a notebook also draws it as a bar."""
 
     share: float
     text: str
@@ -87,7 +87,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: its title, the names of its columns (all empty: none are shown), and the rows."""
+    """A table: its title, column names (not shown if all are empty), and rows."""
 
     title: str
     headers: Sequence[str]
@@ -96,7 +96,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Listing:
-    """A table without a frame: the column ``item`` stands at the left, all others at the right."""
+    """A table without a frame: the column ``item`` is left-aligned, all others right-aligned."""
 
     headers: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -115,7 +115,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Bars:
-    """Names with a bar each; names that are not shown but as wide may be given as ``width``."""
+    """Names with a bar each; ``width`` reserves room for names that are not shown here."""
 
     rows: Sequence[tuple[str, Bar]]
     width: int = 0
@@ -130,7 +130,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Chip:
-    """A token among others: ``weight`` between 0 and 1 shades it, ``note`` stands below it."""
+    """A token in a row: ``weight`` between 0 and 1 shades it, ``note`` is printed below it."""
 
     text: str
     weight: float = 0.0
@@ -139,7 +139,7 @@ class Chip:
 
 @dataclass(frozen=True)
 class Chips:
-    """Tokens in a row, after what is said ``before``: those with weight in brackets, or shaded."""
+    """Tokens in a row, after the text ``before``: those with weight are in brackets, or shaded."""
 
     chips: Sequence[Chip]
     before: str = ""
@@ -150,11 +150,11 @@ class Chips:
 
 
 Block = str | Signal | Grid | Listing | Bars | Chips
-"""What a result shows: a line, a table, bars, or tokens in a row."""
+"""One block of a result: a line, a table, bars, or tokens in a row."""
 
 
 class Printed:
-    """A result that says what it shows in its ``_blocks``, for ``print``, the command line and notebooks.
+    """A result whose ``_blocks`` define its display for ``print``, the command line and notebooks.
 
     Examples
     --------
@@ -163,12 +163,12 @@ class Printed:
     ...         return ["Two tokens:", Grid("", ["token", "probability"], [("lamp", 0.75), ("sea", 0.25)])]
     >>> print(Pair())
     Two tokens:
-    ┏━━━━━━━┳━━━━━━━━┓
+    ┏━━━━━━━┳━━━━━━━━━━━━━┓
     ┃ token ┃ probability ┃
-    ┡━━━━━━━╇━━━━━━━━┩
-    │ lamp  │ 0.75   │
-    │ sea   │ 0.25   │
-    └───────┴────────┘
+    ┡━━━━━━━╇━━━━━━━━━━━━━┩
+    │ lamp  │ 0.75        │
+    │ sea   │ 0.25        │
+    └───────┴─────────────┘
     """
 
     def _blocks(self) -> list[Block]:
@@ -182,12 +182,12 @@ class Printed:
 
 
 def blocks_of(value: Printed) -> list[Block]:
-    """What a result shows, for somebody else to draw."""
+    """The blocks of a result, for other code to draw."""
     return value._blocks()  # pyright: ignore[reportPrivateUsage]
 
 
 def draw_text(blocks: Sequence[Block], *, width: int = WIDTH) -> str:
-    """The blocks as text; tables are at most so wide, and their cells are broken where they must be."""
+    """The blocks as text; tables have at most ``width`` characters, and cells are wrapped if necessary."""
     lines: list[str] = []
     for block in blocks:
         lines += _draw(block, width) if isinstance(block, Grid) else map(clean, lines_of(block))
@@ -195,7 +195,7 @@ def draw_text(blocks: Sequence[Block], *, width: int = WIDTH) -> str:
 
 
 def lines_of(block: str | Signal | Listing | Bars | Chips) -> list[str]:
-    """The lines of a block that is no table."""
+    """The lines of a block that is not a table."""
     return [block] if isinstance(block, str) else str(block).split("\n")
 
 
@@ -205,7 +205,7 @@ def clean(text: str) -> str:
 
 
 def draw_table(grid: Grid, show: Callable[[str], Any]) -> Any:
-    """The table of a grid, for a console of rich; ``show`` makes what stands in a cell of its text."""
+    """The grid as a table for a rich console; ``show`` turns text into the content of a cell."""
     from rich.table import Table
 
     table = Table(show_header=any(grid.headers))
@@ -279,7 +279,7 @@ def _markup(block: Block) -> str:
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """The first rows of a table, and how many more there are; columns of numbers stand at the right."""
+    """The first rows of a table, and how many more there are; columns of numbers are right-aligned."""
     shown, named = rows[:MOST_ROWS], any(headers)
     styles: list[str] = []
     for at in range(len(headers)):
@@ -299,7 +299,7 @@ def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def _table_cell(cell: object, style: str) -> str:
-    """A cell of a table; a short one is not broken."""
+    """A cell of a table; a short one is not wrapped."""
     wrapping = ";white-space:nowrap" if len(str(cell)) <= UNBROKEN else ""
     return f'<td style="{style}{wrapping}">{_cell(cell)}</td>'
 
@@ -324,5 +324,5 @@ def _chip(chip: Chip) -> str:
 
 
 def _text(text: str) -> str:
-    """Text as HTML; words from right to left do not turn the order of what is around them."""
+    """Text as HTML; right-to-left words do not reorder the text around them."""
     return _TURNING.sub(r"<bdi>\g<0></bdi>", escape(shorten(text, TEXT_LENGTH)))

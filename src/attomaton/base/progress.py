@@ -1,7 +1,7 @@
-"""How work tells how far it is, and to whom.
+"""Progress reports.
 
-What has several stages takes a :data:`Progress`. What has only one takes an :data:`Advance`, and what cannot
-tell how much there is to do, a callable for the name of the stage.
+Work with several stages takes a :data:`Progress`. Work with only one takes an :data:`Advance`, and work of
+unknown length takes a callable for the name of the stage.
 """
 
 import sys
@@ -9,14 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 Progress = Callable[[str, int, int], object]
-"""Called with a stage, how much of it is done and how much there is; with 0 and 0 as the stage begins."""
+"""Called with a stage, the amount done and the total; with 0 and 0 as the stage begins."""
 
 Advance = Callable[[int, int], object]
-"""Called with how much is done and how much there is."""
+"""Called with the amount done and the total."""
 
 
 def silent(*_: object) -> None:
-    """Tell nobody, in whatever form."""
+    """Report nothing, whatever the arguments."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Stages:
     begin : callable
         Called with the name of a stage as it begins.
     advance : callable
-        Called with how much of it is done and how much there is.
+        Called with the amount done and the total.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Stages:
     advance: Advance = silent
 
     def __call__(self, stage: str, done: int = 0, total: int = 0) -> None:
-        """Say that a stage begins, or how much of it is done."""
+        """Report that a stage begins, or how much of it is done."""
         if total:
             self.advance(done, total)
         else:
@@ -50,7 +50,7 @@ class Stages:
 
 
 def as_stages(progress: bool | Callable[[str], object]) -> Stages:
-    """What a user may give: whether to name stages on stderr, or what to call, perhaps with ``advance``."""
+    """A user's ``progress`` as stages: whether to print them to stderr, or a callable (with ``advance``)."""
     if not callable(progress):
         return Stages(lambda stage: sys.stderr.write(f"{stage}\n")) if progress else Stages()
     return Stages(progress, getattr(progress, "advance", silent))

@@ -1,12 +1,12 @@
 """Arrays of rows of unequal length: all entries in one array, one row after the other.
 
-Rows are told apart in one of two ways. *Offsets* say where rows begin and end: row i holds the entries
+Rows are delimited in one of two ways. *Offsets* say where rows begin and end: row i holds the entries
 ``offsets[i]`` to ``offsets[i + 1] − 1``, and ``starts`` are the offsets without the last. An *index* holds
-the number of the row that each entry is of; then rows may be empty, and entries may stand in any order.
+the row number of each entry; then rows may be empty, and entries may be in any order.
 
-Numpy adds up in two orders. :func:`sum_at`, :func:`shares_of` and :func:`softmax` add one entry after the
-other; :func:`softmax_runs` and :func:`log_sums` add as ``np.add.reduceat`` does. The last digit may differ,
-and files of runs hold numbers of both kinds, so both stay. Compiled code (``soft/solvers/newton`` and
+Numpy sums in two orders. :func:`sum_at`, :func:`shares_of` and :func:`softmax` add entries one by one;
+:func:`softmax_runs` and :func:`log_sums` add as ``np.add.reduceat`` does. The last digit may differ, and
+saved runs hold numbers of both kinds, so both stay. Compiled code (``soft/solvers/newton`` and
 ``trajectory/flow/embedded``) and PyTorch (``models``) cannot call these functions and have a softmax of their
 own.
 """
@@ -28,7 +28,7 @@ def offsets_of(lengths: Integers) -> Int64:
 
 
 def rows_of(offsets: Int64) -> Int64:
-    """The number of the row that each entry is of, shape (n_entries,): the index of these offsets."""
+    """The row number of each entry, shape (n_entries,): the index of these offsets."""
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
 
@@ -78,7 +78,7 @@ def sum_at(index: Integers, values: Float64, size: int) -> Float64:
 
 
 def largest_of(index: Integers, values: Float64, size: int, *, least: float = -np.inf) -> Float64:
-    """The largest of ``values`` at each index 0 … size − 1, and no less than ``least``, shape (size,).
+    """The largest of ``values`` at each index 0 … size − 1, but at least ``least``, shape (size,).
 
     Examples
     --------
@@ -93,7 +93,7 @@ def largest_of(index: Integers, values: Float64, size: int, *, least: float = -n
 def means_at(index: Integers, values: Float64) -> Float64:
     """The mean of ``values`` at each index: (n_entries,) → (n_rows,), or (n_entries, n) → (n_rows, n).
 
-    Rows are those up to the last that occurs. The mean of an empty one is 0.
+    There is a row for each index up to the largest that occurs. The mean of an empty row is 0.
     """
     counts = np.maximum(np.bincount(index), 1)
     sums = np.zeros((len(counts), *values.shape[1:]))
@@ -102,12 +102,12 @@ def means_at(index: Integers, values: Float64) -> Float64:
 
 
 def centre(index: Integers, values: Float64) -> Float64:
-    """Values less their mean at each index, of the same shape: (n_entries,) or (n_entries, n_columns)."""
+    """Values minus their mean at each index, same shape: (n_entries,) or (n_entries, n_columns)."""
     return values - means_at(index, values)[index]
 
 
 def odds_of(index: Integers, logits: Float64, size: int) -> Float64:
-    """e^{logit} of each entry over the largest at its index, shape (n_entries,): none is above 1.
+    """e^{logit} of each entry divided by the largest at its index, shape (n_entries,): none is above 1.
 
     Each index that occurs must have a finite logit; others may be −∞.
     """
@@ -115,7 +115,7 @@ def odds_of(index: Integers, logits: Float64, size: int) -> Float64:
 
 
 def shares_of(index: Integers, values: Float64, size: int) -> Float64:
-    """Each entry over the sum at its index, shape (n_entries,)."""
+    """Each entry divided by the sum at its index, shape (n_entries,)."""
     return values / sum_at(index, values, size)[index]
 
 

@@ -1,8 +1,8 @@
-"""Paths behind URLs: object stores and whatever else fsspec reaches, read and written with patience.
+"""Files at URLs: object stores and whatever else fsspec reaches, read and written with retries.
 
-Every store has errors of its own, and fsspec passes many of them on. They are told apart by what they say:
-the status of the server, the number of the operating system, the library that raised them. Faults that pass
-are waited for, the others are named at once.
+Every store has errors of its own, and fsspec passes many of them on. They are classified by the HTTP status,
+the errno of the operating system, and the library that raised them. Transient errors are retried, the others
+are reported at once.
 """
 
 import errno
@@ -32,35 +32,35 @@ PASSING = frozenset(
     )
     if hasattr(errno, name)
 )  # fmt: skip
-"""Numbers of the operating system, as stores give them too, behind which a second try may go well."""
+"""Error numbers of the operating system, also used by stores, for which a retry may succeed."""
 
 STAYING = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
-"""Errors that stay, whether or not they have a number."""
+"""Errors that are permanent, whether or not they have a number."""
 
 LIBRARIES = frozenset(["aiobotocore", "aiohttp", "azure", "botocore", "fsspec", "gcsfs", "google", "http",
                        "huggingface_hub", "httpx", "requests", "s3fs", "urllib3"])  # fmt: skip
-"""Whose errors come from a store or the way to it; those of all others are mistakes in a program."""
+"""Libraries whose errors come from a store or the network; errors of all others are bugs."""
 
 CREDENTIALS = (
     "for s3:// set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; for gs:// set "
-    "GOOGLE_APPLICATION_CREDENTIALS; for what is open to all, FSSPEC_S3_ANON=true or FSSPEC_GS_TOKEN=anon"
+    "GOOGLE_APPLICATION_CREDENTIALS; for public data, FSSPEC_S3_ANON=true or FSSPEC_GS_TOKEN=anon"
 )
 
 
 class NothingThere(errors.UnreadableSource, FileNotFoundError):
-    """There is no file behind a URL."""
+    """There is no file at a URL."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How often something is tried, and how long to wait between: twice as long each time, up to a limit."""
+    """The number of attempts, and how long to wait between them: twice as long each time, up to a limit."""
 
     tries: int = 8
     first_pause: float = 0.25
     longest_pause: float = 8.0
 
     def pauses(self, spread: float = 0.5) -> Iterator[float]:
-        """Seconds before the second try, the third …; ``spread`` keeps many readers from knocking at once."""
+        """Seconds before the second attempt, the third …; ``spread`` keeps readers from retrying in step."""
         for number in range(self.tries - 1):
             pause = min(self.first_pause * 2**number, self.longest_pause)
             yield pause * (1 + spread * random.random())  # noqa: S311  not a secret
@@ -70,7 +70,7 @@ PATIENCE = Patience()
 
 
 def persist(deed: Callable[[], T], url: str, *, writing: bool = False) -> T:
-    """What a deed returns, which is done again as long as it fails for the moment and patience lasts."""
+    """Call ``deed`` and return its result; retry transient errors as :data:`PATIENCE` allows."""
     pauses = PATIENCE.pauses()
     while True:
         try:
@@ -79,7 +79,7 @@ def persist(deed: Callable[[], T], url: str, *, writing: bool = False) -> T:
             raise
         except Exception as error:
             if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in LIBRARIES:
-                raise  # a mistake in a program
+                raise  # a bug
             pause = next(pauses, None) if passes(error) else None
             if pause is None:
                 raise explain(error, url, writing=writing) from error
@@ -87,7 +87,7 @@ def persist(deed: Callable[[], T], url: str, *, writing: bool = False) -> T:
 
 
 def passes(error: BaseException) -> bool:
-    """Whether a fault may be gone at the next try."""
+    """Whether an error is transient."""
     if isinstance(error, ConnectionError | TimeoutError):
         return True
     if _lacks_credentials(error) or _expired(error):
@@ -107,7 +107,7 @@ def explain(error: BaseException, url: str, *, writing: bool = False) -> errors.
     what = f"{url} cannot be {'written' if writing else 'read'}"
     if isinstance(error, FileNotFoundError):
         if writing:
-            return kind(f"{what}: there is no such bucket or folder ({reason}); make it, or check the URL")
+            return kind(f"{what}: there is no such bucket or folder ({reason}); create it, or check the URL")
         return NothingThere(f"{what}: there is no such file, folder or bucket; check the URL")
     if _lacks_credentials(error):
         return kind(f"{what}: no credentials were found ({reason}); {CREDENTIALS}")
@@ -115,20 +115,20 @@ def explain(error: BaseException, url: str, *, writing: bool = False) -> errors.
         return replaced(url)
     if isinstance(error, PermissionError) or _status(error) in (401, 403):
         return kind(
-            f"{what}: access is denied ({reason}); check which account is used, and what it may do there"
+            f"{what}: access is denied ({reason}); check which account is used, and its permissions there"
         )
     if passes(error):
         return kind(
-            f"{what}: the store failed {PATIENCE.tries} times, at last with {type(error).__name__} "
+            f"{what}: the store failed {PATIENCE.tries} times, the last time with {type(error).__name__} "
             f"({reason}); try again later, and check the network and the URL"
         )
-    return kind(f"{what}: {type(error).__name__} ({reason}); check the URL and the access")
+    return kind(f"{what}: {type(error).__name__} ({reason}); check the URL and access rights")
 
 
 def replaced(url: str) -> errors.UnreadableSource:
-    """The error for an object that is another than it was a moment ago."""
+    """The error for an object that was replaced while it was read."""
     return errors.UnreadableSource(
-        f"{url} was replaced while it was read; wait until it is written, and run it again"
+        f"{url} was replaced while it was read; wait until it is complete, and run this again"
     )
 
 
@@ -138,15 +138,15 @@ def _lacks_credentials(error: BaseException) -> bool:
 
 
 def _expired(error: BaseException) -> bool:
-    """Whether a range was asked of an object that has been replaced since it was opened."""
+    """Whether a range was requested of an object that has been replaced since it was opened."""
     return type(error).__name__ == "FileExpired"
 
 
 def _status(error: BaseException) -> int | None:
-    """The HTTP status that an error carries, if it does."""
+    """The HTTP status of an error, if it has one."""
     for cause in (error, error.__cause__):
         response = getattr(cause, "response", None)
-        if isinstance(response, dict):  # of S3, also behind an error that was translated
+        if isinstance(response, dict):  # from S3, also behind a translated error
             return cast("dict[str, Any]", response).get("ResponseMetadata", {}).get("HTTPStatusCode")
     status: Any = getattr(error, "status", None) or getattr(error, "code", None)
     return int(status) if isinstance(status, int | str) and str(status).isdecimal() else None
@@ -162,15 +162,15 @@ class RangeReader(io.RawIOBase):
         self.file, self.name, self.size = file, name, size
 
     def read_range(self, length: int) -> bytes:
-        """So many bytes from ``position`` on; -1 for all, of a file whose size is not known."""
+        """``length`` bytes from ``position`` on; -1 for all bytes of a file of unknown size."""
         raise NotImplementedError
 
     def readable(self) -> bool:
-        """It is."""
+        """Whether the file can be read: always."""
         return True
 
     def seekable(self) -> bool:
-        """It is, if its size is known."""
+        """Whether the file can be sought: only if its size is known."""
         return self.size is not None
 
     def tell(self) -> int:
@@ -178,15 +178,15 @@ class RangeReader(io.RawIOBase):
         return self.position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go to a position, from the beginning, from here, or from the end."""
+        """Go to a position, relative to the beginning, the current position, or the end."""
         if self.size is None:
-            raise io.UnsupportedOperation(f"{self.name} can only be read from its beginning to its end")
+            raise io.UnsupportedOperation(f"{self.name} can only be read sequentially")
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self.position, io.SEEK_END: self.size}[whence]
         self.position = max(0, start + offset)
         return self.position
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """The next bytes, fewer at the end of the file; all of the rest by default."""
+        """The next bytes, fewer at the end of the file; the whole rest by default."""
         length = -1 if size is None else size
         if self.size is not None:
             rest = max(0, self.size - self.position)
@@ -196,24 +196,24 @@ class RangeReader(io.RawIOBase):
         return blob
 
     def readall(self) -> bytes:
-        """All of the rest, by one request."""
+        """The whole rest, in one request."""
         return self.read()
 
     def readinto(self, buffer: Any, /) -> int:
-        """Fill a buffer with the next bytes; how many there were."""
+        """Fill a buffer with the next bytes; return how many there were."""
         blob = self.read(len(buffer))
         buffer[: len(blob)] = blob
         return len(blob)
 
     def close(self) -> None:
-        """Close the file below, too, if it could be opened."""
+        """Close the underlying file, too, if it was opened."""
         if self.file is not None:
             self.file.close()
         super().close()
 
 
 class RemoteFile(RangeReader):
-    """The bytes of a file behind a URL, which must have the ``tag`` that a listing gave."""
+    """The bytes of a file at a URL, which must have the ``tag`` that a listing gave."""
 
     def __init__(self, system: Any, path: str, url: str, tag: str | None) -> None:
         def open_file() -> Any:
@@ -228,7 +228,7 @@ class RemoteFile(RangeReader):
         super().__init__(file, url, getattr(file, "size", None))
 
     def read_range(self, length: int) -> bytes:
-        """The bytes, asked again as long as the store fails for the moment."""
+        """The bytes; transient errors of the store are retried."""
         if self.size is None:
             return self.file.read(length)
 
@@ -236,19 +236,19 @@ class RemoteFile(RangeReader):
             self.file.seek(self.position)
             blob: bytes = self.file.read(length)
             if len(blob) != length:
-                raise ConnectionError(f"{len(blob):,} of {length:,} bytes came")
+                raise ConnectionError(f"{len(blob):,} of {length:,} bytes arrived")
             return blob
 
         return persist(fetch, self.name)
 
 
 def tag_of(details: dict[str, Any]) -> str | None:
-    """What a store calls the content of an object: another content, another tag. None if it does not say."""
+    """The tag that a store gives the content of an object, which changes with it; None if there is none."""
     tag = details.get("ETag") or details.get("etag")
     return str(tag).strip('"') if tag else None
 
 
-AHEAD = 1 << 20  # bytes that are read at once where a file is read from one end to the other
+AHEAD = 1 << 20  # bytes read at once where a file is read sequentially
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::[A-Za-z][A-Za-z0-9+.-]+)*://")  # one letter is a drive
 _SHARED = ("s3://", "s3a://", "gs://", "gcs://")
 _WEB = frozenset(["http", "https"])
@@ -260,11 +260,11 @@ _STORES = {
     "abfs": ("the library adlfs", "adlfs"),
     "az": ("the library adlfs", "adlfs"),
 }
-"""Beginning of a URL → what fsspec needs for it, and how that is installed."""
+"""Scheme of a URL → the library that fsspec needs for it, and how to install it."""
 
 
 class Stat(NamedTuple):
-    """What a store says of a file: its size, and a tag that changes with its content where it gives one.
+    """What a store reports about a file: its size, and a tag that changes with its content, if there is one.
 
     Examples
     --------
@@ -278,17 +278,17 @@ class Stat(NamedTuple):
 
 @dataclass(frozen=True, order=True)
 class RemotePath:
-    """A file or folder behind a URL that fsspec opens.
+    """A file or folder at a URL that fsspec opens.
 
-    Every method tries again what fails for the moment; what is not there is an error that is also a
+    Every method retries transient errors; a missing file raises an error that is also a
     ``FileNotFoundError``.
 
     Attributes
     ----------
     url : str
-        Where it is, such as ``s3://bucket/folder``.
+        The URL, such as ``s3://bucket/folder``.
     told : Stat, optional
-        What a listing said of it.
+        What a listing reported about it.
 
     Examples
     --------
@@ -329,12 +329,12 @@ class RemotePath:
 
     @property
     def suffix(self) -> str:
-        """The ending of the name."""
+        """The suffix of the name."""
         return PurePosixPath(self.name).suffix
 
     @property
     def is_web(self) -> bool:
-        """Whether it is a page of a web server, which has no folders."""
+        """Whether it is on a web server, which has no folders."""
         return self.url.partition("://")[0].lower() in _WEB
 
     def system(self) -> tuple[Any, str]:
@@ -342,10 +342,10 @@ class RemotePath:
         return open_system(self.url)
 
     def open(self, mode: str = "rb", ahead: int = AHEAD) -> BinaryIO:
-        """The file, for reading; it can be sought, and ``ahead`` bytes are read at once, or more."""
+        """Open the file for reading, with seeking; at least ``ahead`` bytes are read at once."""
         if mode != "rb":
             raise errors.UnsupportedOption(
-                f"{self.url} is opened for {mode!r}; files behind URLs are read as 'rb'"
+                f"mode {mode!r} is not supported for {self.url}; open files at URLs with 'rb'"
             )
         system, path = self.system()
         tag = None if self.told is None else self.told.tag
@@ -357,7 +357,7 @@ class RemotePath:
             return file.read()
 
     def stat(self) -> Stat:
-        """Size and tag, asked now."""
+        """Current size and tag."""
         system, path = self.system()
         details = persist(lambda: system.info(path), self.url)
         if details.get("type") == "directory":
@@ -383,7 +383,7 @@ class RemotePath:
             return False
 
     def glob(self, pattern: str) -> Iterator["RemotePath"]:
-        """The files of this folder, not of those below it, whose names fit a pattern; sizes are told."""
+        """The files directly in this folder whose names match a pattern, with their sizes."""
         system, path = self.system()
         listing: list[dict[str, Any]] = persist(lambda: system.ls(path, detail=True), self.url)
         for details in listing:
@@ -402,7 +402,7 @@ class RemotePath:
         return sorted(below.relative_to(path).as_posix() for below in paths)
 
     def identify(self) -> str:
-        """A digest of the content: by its size and the tag that the store gave it, or else by all bytes."""
+        """A digest of the content: of its size and the store's tag, or else of all bytes."""
         stat = self.stat() if self.told is None else self.told
         if stat.tag is not None:
             return hashlib.sha256(f"{stat.tag} {stat.st_size}".encode()).hexdigest()
@@ -410,17 +410,17 @@ class RemotePath:
             return hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
 
     def write_bytes(self, blob: bytes) -> None:
-        """Put a whole object there, in place of what there was."""
+        """Write the object as a whole, replacing any earlier one."""
         system, path = self.system()
         persist(lambda: _put(system, path, blob), self.url, writing=True)
 
     def upload(self, file: Path) -> None:
-        """Put a whole local file there, in place of what there was."""
+        """Upload a whole local file, replacing any earlier object."""
         system, path = self.system()
         persist(lambda: _put(system, path, file), self.url, writing=True)
 
     def unlink(self) -> None:
-        """Remove a file; one that is gone already is none to remove."""
+        """Remove a file, if it exists."""
         system, path = self.system()
 
         def remove() -> None:
@@ -432,11 +432,11 @@ class RemotePath:
         persist(remove, self.url, writing=True)
 
 
-Place = Path | RemotePath  # where a file or folder is: on this machine, or behind a URL
+Place = Path | RemotePath  # the path of a file or folder on this machine, or at a URL
 
 
 def as_place(path: "str | PathLike[str] | RemotePath") -> Place:
-    """A URL as a :class:`RemotePath`, all else as a path."""
+    """A URL as a :class:`RemotePath`, anything else as a path."""
     if isinstance(path, RemotePath):
         return path
     text = fspath(path)
@@ -449,18 +449,18 @@ def is_url(source: str) -> bool:
 
 
 def refuse_url(place: object, what: str) -> None:
-    """Refuse a URL where only a folder of this machine will do."""
+    """Refuse a URL where only a folder on this machine works."""
     text = str(place)
-    collapsed = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:(?=/)", text)  # of two slashes a Path keeps one
+    collapsed = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:(?=/)", text)  # a Path keeps one of two slashes
     if isinstance(place, RemotePath) or is_url(text) or (collapsed and not Path(collapsed[0]).exists()):
         raise errors.UnsupportedOption(
-            f"{what} is {text!r}, a URL; it must be on a disk of this machine: parts are renamed, locked and "
-            "mapped there, which object stores cannot do"
+            f"{what} is {text!r}, a URL; give a folder on a disk of this machine: files are renamed, locked "
+            "and memory-mapped there, which object stores cannot do"
         )
 
 
 def open_system(url: str) -> tuple[Any, str]:
-    """The file system of a URL and the path in it; no listing is kept, so that what is new is seen."""
+    """The file system of a URL and the path in it; listings are not cached, so that new files are seen."""
     scheme = url.partition("://")[0].rpartition("::")[2].lower()
     if scheme not in _STORES:
         with errors.needing("a URL"):
@@ -476,24 +476,24 @@ def open_system(url: str) -> tuple[Any, str]:
         system, path = core.url_to_fs(url, **options)
     except ImportError as error:
         library, install = _STORES.get(scheme, (f"another library ({error})", "it"))
-        cause = error.__cause__ or error  # fsspec puts a sentence of its own before it
+        cause = error.__cause__ or error  # fsspec adds a sentence of its own before it
         absent = str(getattr(cause, "name", None)).partition(".")[0]
         if scheme in _STORES and absent not in ("fsspec", library.split()[-1]):
             raise errors.MissingExtra(
-                f"{url} needs {library}, which is installed but cannot be imported: {cause}; mend that, or "
-                f"install it again: pip install --force-reinstall {install}"
+                f"{url} needs {library}, which is installed but cannot be imported: {cause}; fix that, or "
+                f"reinstall it: pip install --force-reinstall {install}"
             ) from error
         raise errors.MissingExtra(f"{url} needs {library}: pip install {install}") from error
     except ValueError as error:
         raise errors.UnreadableSource(
-            f"{url} cannot be opened: {error}; give a path or a known URL"
+            f"{url} cannot be opened: {error}; give a path or a supported URL"
         ) from error
     return system, str(path)
 
 
 @lru_cache(maxsize=16)
 def _shared_system(scheme: str, _options_as_text: str, _process: int) -> Any:
-    """The file system of a large store, one for all threads: fsspec would make each its own connections."""
+    """The file system of a large store, shared by all threads: fsspec would open connections for each."""
     import fsspec
 
     spec: Any = fsspec
@@ -504,7 +504,7 @@ def _shared_system(scheme: str, _options_as_text: str, _process: int) -> Any:
 
 
 def _options(scheme: str) -> dict[str, Any]:
-    """Options of a store: folders are made as they are needed, and tries are counted by us alone."""
+    """Options of a store: folders are created as needed, and only we count attempts."""
     if scheme in ("file", "local"):
         return {"auto_mkdir": True}
     if scheme not in ("s3", "s3a"):
@@ -518,7 +518,7 @@ def _options(scheme: str) -> dict[str, Any]:
 
 
 def _put(system: Any, path: str, content: bytes | Path) -> None:
-    """Write an object, and see that it is there in full length."""
+    """Write an object and check its length."""
     if isinstance(content, Path):
         system.put_file(str(content), path)
         size = content.stat().st_size
@@ -527,7 +527,7 @@ def _put(system: Any, path: str, content: bytes | Path) -> None:
         size = len(content)
     stored = system.info(path).get("size")
     if stored != size:
-        raise ConnectionError(f"{stored} of {size:,} bytes are there")
+        raise ConnectionError(f"{stored} of {size:,} bytes are stored")
 
 
 __all__ = ["Place", "RemotePath", "as_place", "is_url", "refuse_url"]

@@ -1,4 +1,4 @@
-"""What every solver returns: scores by query and token, with the proof of how good they are."""
+"""What every solver returns: scores by query and token, with a certificate of their accuracy."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -37,7 +37,7 @@ class Status(Enum):
 
 
 class Certificate(Protocol):
-    """A proof of quality that attomaton derives from the answer itself, never from a solver's word.
+    """A proof of accuracy that attomaton derives from the answer itself, never from a solver's claim.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Solution(Tabular):
         The weight matrix W with scores E W Eᵀ. For orthonormal embeddings E is the identity and W the sparse
         score matrix itself: rows are key tokens, columns queries.
     certificate : Certificate
-        How good the answer provably is.
+        The proven accuracy of the answer.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class Solution(Tabular):
     certificate: Certificate
 
     def __getattr__(self, name: str) -> Any:
-        """Weights that are the scores themselves are made when they are first looked at."""
+        """Sparse weights, which equal the scores, are built on first access."""
         if name != "weights" or "components" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         keep_checked(self, weights=sparse_weights(self.scores, self.components.edges.n_tokens))
@@ -118,15 +118,15 @@ class Solution(Tabular):
 
 
 def check_scores(scores: pa.Table, nodes: pa.Table, what: str) -> None:
-    """Scores are finite, one for each row of (query, token) in ``nodes``, in the same order."""
+    """Check that scores are finite, one for each row of (query, token) in ``nodes``, in the same order."""
     check_table(scores, SCORE_SCHEMA, what)
     if not scores.select(["query", "token"]).equals(nodes.select(["query", "token"])):
-        raise MismatchedParts(f"{what} has other rows than the components it is of; {MEND}")
+        raise MismatchedParts(f"{what} does not have the rows of its components; {MEND}")
     check_floats(column(scores, "score"), (None,), what)
 
 
 def check_weights(weights: object, n_tokens: int, what: str) -> None:
-    """Weights are a square array of finite numbers, or a sound sparse one of one row for each token."""
+    """Check that weights are a square array of finite numbers, or a valid sparse one with a row per token."""
     from scipy.sparse import csc_array  # takes long to import, so only when needed
 
     if not isinstance(weights, csc_array):
@@ -136,13 +136,13 @@ def check_weights(weights: object, n_tokens: int, what: str) -> None:
     try:
         weights.check_format(full_check=True)
     except ValueError as error:
-        raise MismatchedParts(f"{what} is no sound sparse array ({error}); {MEND}") from error
+        raise MismatchedParts(f"{what} is not a valid sparse array ({error}); {MEND}") from error
     if weights.shape != (n_tokens, n_tokens):
         raise MismatchedParts(f"{what} has shape {weights.shape}, not {(n_tokens, n_tokens)}; {MEND}")
 
 
 def score_table(nodes: pa.Table, scores: Float64) -> pa.Table:
-    """The table of scores for rows of (query, token) and a score each."""
+    """The table of scores, from rows of (query, token) and one score per row."""
     columns = {"query": column(nodes, "query"), "token": column(nodes, "token"), "score": scores}
     return make_table(SCORE_SCHEMA, columns)
 
@@ -167,7 +167,7 @@ def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
         table = np.asarray(embeddings, np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidEmbeddings(
-            f"embeddings are no table of numbers ({error}); give one row per token"
+            f"embeddings are not a table of numbers ({error}); give one row per token"
         ) from error
     if table.ndim != 2 or len(table) != n_tokens:
         raise InvalidEmbeddings(
@@ -175,24 +175,24 @@ def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
         )
     if not np.isfinite(table).all():
         token = int(np.flatnonzero(~np.isfinite(table).all(axis=1))[0])
-        raise InvalidEmbeddings(f"the embedding of token {token} is not finite; mend or drop that row")
+        raise InvalidEmbeddings(f"the embedding of token {token} is not finite; correct or drop that row")
     largest = float(np.abs(table).max(initial=0.0))
     if largest and not 1 / LARGEST < largest < LARGEST:
-        raise InvalidEmbeddings(f"embeddings reach {largest:.1e}; scale them to numbers of a common size")
+        raise InvalidEmbeddings(f"embeddings reach {largest:.1e}; scale them to numbers of ordinary size")
     return table
 
 
 def is_orthonormal(embeddings: Float64) -> bool:
-    """Whether these are the embeddings that None stands for, so that queries can be solved one by one.
+    """Whether these are the default embeddings (those of None), so that queries can be solved one by one.
 
-    Those are the rows of the identity. Other orthonormal rows do not count: W would have other coordinates.
+    These are the rows of the identity. Other orthonormal rows do not count: W would have other coordinates.
     """
     n_tokens, dim = embeddings.shape
     return n_tokens == dim and np.array_equal(embeddings, np.eye(dim))
 
 
 def scale_rows(embeddings: Float64) -> tuple[Float64, float]:
-    """The embeddings with rows of length about 1, and the factor: solvers work best there.
+    """The embeddings scaled to rows of length about 1, where solvers work best, and the factor.
 
     W for E is W for E/c divided by c²; scores are the same. The factor is a power of two, so that no digit of
     any row is lost.

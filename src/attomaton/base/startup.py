@@ -1,6 +1,6 @@
-"""The first thing that runs: ``python -m attomaton`` is not to find its modules in the working directory.
+"""Runs first: keeps ``python -m attomaton`` from importing modules from the working directory.
 
-``python -m`` looks there before anywhere else, so that a ``pickle.py`` beside a corpus would run. The command
+``python -m`` looks there before anywhere else, so a ``pickle.py`` next to a corpus would run. The command
 ``attomaton`` does not look there, and ``python -P -m attomaton`` never does; without ``-P`` Python itself has
 loaded some modules before this one.
 """
@@ -10,9 +10,9 @@ import sys
 
 
 def leave_working_directory() -> None:
-    """Take the working directory off ``sys.path`` if ``python -m attomaton`` has put it there.
+    """Remove the working directory from ``sys.path`` if ``python -m attomaton`` has put it there.
 
-    Programs that import attomaton keep their path, and so does a source tree that is run from inside.
+    Programs that import attomaton keep their path, and so does a source tree run from its own folder.
     """
     arguments = list(getattr(sys, "argv", []))
     named = sys.orig_argv[-len(arguments)] if 0 < len(arguments) <= len(sys.orig_argv) else ""

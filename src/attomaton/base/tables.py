@@ -1,7 +1,7 @@
 """Arrow tables as typed numpy columns, and back.
 
-Every table of the project is an Arrow table with non-null columns; this is the one place that crosses the
-border between the two. Arrow's functions are typed as Any here, because its stubs leave them partly unknown.
+Every table of the project is an Arrow table with non-null columns; only this module converts between the
+two. Arrow's functions are typed as Any here, because its stubs leave them partly unknown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ _arrow: Any = pa
 
 
 def make_table(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
-    """An Arrow table of ``schema`` from numpy columns of equal length (no copy where types agree).
+    """An Arrow table of ``schema`` from numpy columns of equal length (no copy if types agree).
 
     A list column is given as ``(offsets, values)``.
     """
@@ -34,7 +34,7 @@ def make_table(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
 
 
 def table_of(columns: Mapping[str, Any]) -> pa.Table:
-    """An Arrow table of columns whose types are what they hold.
+    """An Arrow table whose column types are inferred from the values.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def table_of(columns: Mapping[str, Any]) -> pa.Table:
 
 
 def column(table: pa.Table, name: str) -> NDArray[Any]:
-    """One numeric column as a numpy array (no copy where the table is in one piece)."""
+    """One numeric column as a numpy array (no copy if the table is in one chunk)."""
     chunks: Any = table.column(name)
     return _numbers(chunks.chunk(0) if chunks.num_chunks == 1 else _join(chunks))
 
@@ -58,7 +58,7 @@ def ragged_column(table: pa.Table, name: str) -> tuple[Int64, NDArray[Any]]:
 
 
 def empty_table(schema: Any) -> pa.Table:
-    """A table of this schema without a row. Arrow's own way would import pandas first: 0.5 s."""
+    """A table of this schema without rows. Arrow's own function would import pandas first: 0.5 s."""
     return _arrow.table([_arrow.nulls(0, field.type) for field in schema], schema=schema)
 
 
@@ -77,13 +77,13 @@ def take_rows(table: pa.Table, rows: Int64) -> pa.Table:
 def number_strings(words: Sequence[str]) -> tuple[tuple[str, ...], Int32]:
     """The distinct strings in order of first appearance, and the number of each word among them."""
     distinct = tuple(dict.fromkeys(words))
-    "".join(distinct).encode()  # a half of a surrogate pair is no text, and refused here
+    "".join(distinct).encode()  # a lone surrogate is not text, and is refused here
     number = {word: place for place, word in enumerate(distinct)}
     return distinct, np.fromiter(map(number.__getitem__, words), np.int32, len(words))
 
 
 def sum_equal_rows(offsets: Int64, words: Int32, count: Int64) -> tuple[Int64, Int32, Int64]:
-    """Ragged rows of non-negative integers with a count each → the distinct rows, sorted, with summed counts.
+    """Ragged rows of non-negative integers with counts → the distinct rows, sorted, with summed counts.
 
     Rows become big-endian byte strings, which Arrow groups and sorts exactly as the integers would.
     """
@@ -101,7 +101,7 @@ def rows_to_bytes(offsets: Int64, words: Int32) -> Any:
 
 
 def bytes_to_rows(strings: Any) -> tuple[Int64, Int32]:
-    """What :func:`rows_to_bytes` was made from: ``(offsets, words)``."""
+    """The inverse of :func:`rows_to_bytes`: ``(offsets, words)``."""
     rows = _join(strings)
     borders: Int64 = np.frombuffer(rows.buffers()[1] or bytes(8), np.int64)[
         rows.offset : rows.offset + len(rows) + 1
@@ -117,34 +117,34 @@ def write_parquet(table: pa.Table, path: str | PathLike[str]) -> None:
 
 
 def exact_file(path: str | PathLike[str], mode: str = "rb") -> Any:
-    """A file of exactly this name, opened for Arrow, which by itself takes ``s3:/x`` for an address."""
+    """A file of exactly this name, opened for Arrow, which would otherwise treat ``s3:/x`` as a URL."""
     return _arrow.OSFile(fsencode(path), mode)
 
 
 def read_parquet(blob: bytes) -> pa.Table:
     """Read the bytes of a Parquet file.
 
-    Without threads: Arrow's may outlive the reading and abort the interpreter at exit.
+    Without threads: Arrow's may outlive the call and abort the interpreter at exit.
     """
     return arrow_parquet().ParquetFile(_arrow.BufferReader(blob), pre_buffer=False).read(use_threads=False)
 
 
 def arrow_parquet() -> Any:
-    """Arrow's Parquet module, loaded when a file is touched: it is a tenth of the start-up time."""
+    """Arrow's Parquet module, loaded on demand: it is a tenth of the start-up time."""
     import pyarrow.parquet
 
     return pyarrow.parquet
 
 
 def arrow_compute() -> Any:
-    """Arrow's functions on columns, loaded when they are used."""
+    """Arrow's functions on columns, loaded on demand."""
     import pyarrow.compute
 
     return pyarrow.compute
 
 
 def _join(chunked: Any) -> Any:
-    """The pieces of a column as one array; empty ones are left out, whose offsets nobody checks."""
+    """The chunks of a column as one array; empty ones, whose offsets are never checked, are left out."""
     filled = [chunk for chunk in chunked.chunks if len(chunk)]
     if len(filled) == 1:  # Arrow would copy it
         return filled[0]
@@ -161,7 +161,7 @@ def _array(values: Any, kind: Any) -> Any:
 
 
 _NUMPY = {"int32": np.dtype(np.int32), "int64": np.dtype(np.int64), "double": np.dtype(np.float64)}
-"""Types by Arrow's name whose arrays change hands here. Arrow's own way would import pandas first: 0.5 s."""
+"""Types, by Arrow's name, that are converted here. Arrow's own function would import pandas first: 0.5 s."""
 
 
 def _flat_array(values: Any, kind: Any) -> Any:
@@ -175,7 +175,7 @@ def _flat_array(values: Any, kind: Any) -> Any:
 
 
 def _numbers(array: Any) -> NDArray[Any]:
-    """An Arrow array of numbers as one of numpy that cannot be written, not copied."""
+    """An Arrow array of numbers as a read-only numpy array, not copied."""
     kind = _NUMPY.get(str(array.type))
     if kind is None or array.null_count or not len(array):
         return array.to_numpy(zero_copy_only=False)
@@ -185,7 +185,7 @@ def _numbers(array: Any) -> NDArray[Any]:
 
 
 def to_pandas(table: pa.Table) -> Any:
-    """The table as a pandas DataFrame, which the extra ``frames`` brings."""
+    """The table as a pandas DataFrame, which the extra ``frames`` installs."""
     with needing("to_pandas"):
         import pandas as pd  # noqa: F401  # pyright: ignore
     frame: Any = table
@@ -193,7 +193,7 @@ def to_pandas(table: pa.Table) -> Any:
 
 
 def to_polars(table: pa.Table) -> Any:
-    """The table as a Polars DataFrame, which the extra ``frames`` brings."""
+    """The table as a Polars DataFrame, which the extra ``frames`` installs."""
     with needing("to_polars"):
         import polars as pl  # pyright: ignore
     frames: Any = pl

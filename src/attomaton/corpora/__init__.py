@@ -1,4 +1,4 @@
-"""From text, token ids and arrays to samples."""
+"""Samples from text, token ids and arrays."""
 
 from typing import TYPE_CHECKING
 

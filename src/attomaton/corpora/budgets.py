@@ -1,8 +1,8 @@
-"""How much a file of input may ask for, and why so much.
+"""Limits on the memory and time that an input file may claim, and the reasons for them.
 
-A file is written by somebody else. What it says of itself (a count, a length, an id) is never the reason to
-take memory or time beyond these numbers; where it asks for more, the error says what, where and what to do.
-None of them is reached by data that is in use: where a real file comes near, the reason says which.
+Input files are not trusted. What a file declares (a count, a length, an id) never makes attomaton use more
+memory or time than these limits; beyond them, the error says what, where and what to do. No data in practical
+use reaches them; where a real file comes close, the comment says which.
 """
 
 import os
@@ -16,55 +16,55 @@ from attomaton.base.printing import shorten
 from attomaton.corpora.samples import MAX_TOKENS
 
 VOCABULARY = MAX_TOKENS
-"""Ids of a vocabulary: 2,097,152, eight times the 256 k that the largest tokenizers have. Names are made for
-every id up to the largest, so an id is bounded like a count; three ids must also fit into one 63-bit key."""
+"""Ids of a vocabulary: 2,097,152, eight times the 256 k of the largest tokenizers. Every id up to the largest
+gets a name, so ids are bounded like counts; three ids must also fit into one 63-bit key."""
 
 
 def ids_most(n_tokens: int) -> int:
-    """The largest vocabulary, gaps included, of this number of tokens: each id gets a name, used or not."""
+    """The largest vocabulary, gaps included, for this number of tokens: each id gets a name, used or not."""
     return min(VOCABULARY, 4 * n_tokens + (1 << 16))
 
 
 TOKEN_TEXT = 1 << 16
-"""Characters of one token of a tokenizer file. The longest in use are runs of some hundred blanks."""
+"""Characters of one token of a tokenizer file. The longest in use are runs of a few hundred spaces."""
 
 TOKENIZER_BYTES = 1 << 26
-"""Bytes of a tokenizer file: 64 MB. The largest in use, of 256 k tokens, has half of it."""
+"""Bytes of a tokenizer file: 64 MB. The largest in use, with 256 k tokens, has half of that."""
 
 UNPACKED = 1 << 28
-"""Bytes that rows of a table may unpack to at once, as its file declares them: 256 MB, or four of the longest
-documents that are asked for. Arrow holds about three times as much while it decodes."""
+"""Declared bytes that the rows of a table may unpack to at once: 256 MB, or four documents of the greatest
+length allowed. Arrow holds about three times as much while it decodes."""
 
-UNPACKED_RATIO = 16  # how many times its size a row may unpack to: texts in use pack three- to tenfold
+UNPACKED_RATIO = 16  # how many times its size a row may unpack to: real text compresses three- to tenfold
 FILE_RATIO = 1000
-"""What a whole file unpacks to, for each of its bytes. Gzip does no more; texts in use reach 10, logs 100."""
+"""Largest expansion of a whole file. Gzip reaches no more; real text reaches 10, logs 100."""
 
-FILE_SLACK = 1 << 26  # bytes that any file may unpack to, however small it is: 64 MB, as long as a document
+FILE_SLACK = 1 << 26  # bytes that any file may unpack to, however small: 64 MB, like the longest document
 DOCUMENT_SLACK = 1 << 20
-"""Documents that any file may hold, however small it is; beyond, ``FILE_RATIO`` for each of its bytes."""
+"""Documents that any file may hold, however small; beyond that, ``FILE_RATIO`` per byte."""
 
-FOOTER = 1 << 26  # bytes of one text of a Parquet file's footer: 64 MB
-CONTAINER = 100_000  # entries of one list of a Parquet file's footer: columns, row groups, pairs of metadata
+FOOTER = 1 << 26  # bytes of one string in a Parquet footer: 64 MB
+CONTAINER = 100_000  # entries of one list in a Parquet footer: columns, row groups, metadata pairs
 JSON_VALUES = 1 << 22
-"""Values of one line of JSON: four million, which take about half a gigabyte as Python's objects."""
+"""Values in one line of JSON: four million, which take about half a gigabyte as Python objects."""
 
-PIECE_ROWS = 1 << 16  # rows of a table that are looked at together
-SHOWN = 80  # characters of a name that an error repeats
+PIECE_ROWS = 1 << 16  # rows of a table processed together
+SHOWN = 80  # characters of a name that an error message shows
 
 
 def unpacked_most(stored: int, max_bytes: int) -> int:
-    """Bytes that one row of a table may unpack to, given the bytes its file is stored in."""
+    """Bytes that one row of a table may unpack to, given the size of its file."""
     return max(UNPACKED, 4 * max_bytes, UNPACKED_RATIO * stored)
 
 
 def shown(text: str) -> str:
-    """A name from a file, as an error may repeat it: without hidden characters, cut if long."""
+    """A name from a file, as error messages show it: without hidden characters, cut if long."""
     return shorten(text, SHOWN)
 
 
 @dataclass
 class Allowance:
-    """What a file has unpacked to so far, compared with its size on disk if that is known."""
+    """The unpacked size of a file so far, compared with its size on disk if that is known."""
 
     source: str
     stored: int | None
@@ -72,7 +72,7 @@ class Allowance:
     documents: int = 0
 
     def spend(self, *, n_bytes: int, documents: int) -> None:
-        """Count what was unpacked; an error if it is too much for the file's size."""
+        """Count unpacked bytes and documents; raise an error if they are too many for the file's size."""
         if self.stored is None:
             return
         self.n_bytes += n_bytes
@@ -82,8 +82,8 @@ class Allowance:
             large = self.n_bytes > most_bytes
             what = f"unpacks to more than {most_bytes:,}" if large else f"has more than {most:,} documents"
             raise UnreadableSource(
-                f"{self.source} has {self.stored:,} bytes and {what}: it repeats one thing without end, or "
-                "is damaged; leave out what is repeated, or store it unpacked"
+                f"{self.source} has {self.stored:,} bytes and {what}: it is extremely repetitive, or "
+                "damaged; remove the repetition, or store it uncompressed"
             )
 
 
@@ -94,13 +94,13 @@ KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-"""What a place may be that is neither a file nor a folder."""
+"""Names of paths that are neither a file nor a folder."""
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a regular file for reading, at once: what is none is an error, and never waited for."""
+    """Open a regular file for reading, without blocking; anything else is an error."""
     place = Path(path)
-    refuse_irregular(place, place.stat().st_mode)  # before it is opened, which some devices notice
+    refuse_irregular(place, place.stat().st_mode)  # before opening it, which affects some devices
     number = os.open(place, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         refuse_irregular(place, os.fstat(number).st_mode)
@@ -115,6 +115,6 @@ def refuse_irregular(place: str | os.PathLike[str], mode: int) -> None:
     kind = KINDS.get(stat.S_IFMT(mode))
     if kind is not None:
         raise UnreadableSource(
-            f"{place} is {kind}, not a regular file; to read what it gives, save it to a file, or send it to "
+            f"{place} is {kind}, not a regular file; save its content to a file, or send it to "
             f"standard input and give {STANDARD_INPUT!r} as the corpus"
         )

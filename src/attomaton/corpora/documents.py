@@ -1,4 +1,4 @@
-"""A tokenised corpus in memory: whole documents, and stretches of them whose contexts stay whole."""
+"""A tokenised corpus in memory: whole documents, and pieces of them with complete contexts."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -29,17 +29,17 @@ class Documents:
     ids : int32 array, shape (n_values,)
         All documents, one after the other.
     offsets : int64 array, shape (n_documents + 1,)
-        Where each begins, and the end.
+        Where each document begins, and the end of the last.
     vocabulary : Vocabulary, optional
-        None for a corpus of ids whose tokenizer is not known.
+        None for a corpus of ids whose tokenizer is unknown.
     skipped : Skipped
-        What could not be read.
+        Documents that could not be read.
 
     Examples
     --------
     >>> import attomaton as at
     >>> documents = at.read_corpus(["to be", "or not to be"])
-    >>> list(documents.windows(window=2))[:2]  # no context crosses the border of a document
+    >>> list(documents.windows(window=2))[:2]  # no context crosses a document boundary
     [Sample(context=(0,), label=1), Sample(context=(2,), label=3)]
     """
 
@@ -49,7 +49,7 @@ class Documents:
     skipped: Skipped = NOTHING_SKIPPED
 
     def __post_init__(self) -> None:
-        """Refuse what later code must not be given; :meth:`windows` compares the ids with the vocabulary."""
+        """Check the arrays; :meth:`windows` checks the ids against the vocabulary."""
         ids = check_int32(self.ids, "ids", error=TokenOutOfRange)
         offsets = check_int64(self.offsets, "offsets", error=InvalidSamples)
         check_offsets(offsets, len(ids), "offsets of documents", error=InvalidSamples)
@@ -64,7 +64,7 @@ class Documents:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A stretch of a tokenised corpus, whose every token but the first of a document is a label.
+    """A piece of a tokenised corpus; every token except the first of each document is a label.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Piece:
     documents : int64 array, shape (n_documents + 1,)
         Offsets of the documents in ``ids``.
     head : int
-        Number of tokens at the front that continue a document of the piece before: context, but no labels.
+        Number of leading tokens repeated from the previous piece: context, but not labels.
     n_tokens : int
         Size of the vocabulary.
 
@@ -90,7 +90,7 @@ class Piece:
     n_tokens: int
 
     def __post_init__(self) -> None:
-        """Refuse what compiled code must not be given."""
+        """Check the arrays, so that compiled code can trust them."""
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens", error=InvalidSamples)
         ids = check_int32(self.ids, "ids", error=InvalidSamples)
         documents = check_int64(self.documents, "documents", error=InvalidSamples)
@@ -100,7 +100,7 @@ class Piece:
         keep_checked(self, ids=ids, documents=documents, head=head, n_tokens=size)
 
     def cut(self, size: int, window: int) -> Iterator["Piece"]:
-        """Pieces of ``size`` labels, each with as much of the text before it as its contexts reach."""
+        """Pieces of ``size`` labels, each with the preceding text that its contexts need."""
         for start in range(self.head, len(self.ids), size):
             stop = min(start + size, len(self.ids))
             inside = self.documents[(self.documents > start) & (self.documents < stop)]
@@ -111,7 +111,7 @@ class Piece:
             yield trusted(Piece, n_tokens=self.n_tokens, **own)
 
     def samples(self, window: int) -> Samples:
-        """Its labels with their contexts, one by one."""
+        """The labels with their contexts."""
         begun = np.repeat(self.documents[:-1], np.diff(self.documents))
         position = np.arange(len(self.ids), dtype=np.int64)
         stops = position[(position > begun) & (position >= self.head)]
@@ -121,7 +121,7 @@ class Piece:
 
 
 def regroup(pieces: Iterable[Piece], size: int, window: int) -> Iterator[Piece]:
-    """The same documents in pieces of about ``size`` tokens; where one is cut, contexts stay whole."""
+    """The same documents in pieces of about ``size`` tokens; contexts stay complete across cuts."""
     pending: list[Piece] = []
     for piece in pieces:
         pending.append(piece)
@@ -133,7 +133,7 @@ def regroup(pieces: Iterable[Piece], size: int, window: int) -> Iterator[Piece]:
 
 
 def _cut_evenly(pieces: list[Piece], size: int, window: int) -> Iterator[Piece]:
-    """Pieces joined, and cut into pieces of about the same size."""
+    """Join the pieces, and cut them into pieces of about equal size."""
     shifts = np.cumsum([0, *(len(piece.ids) for piece in pieces)])
     borders = [piece.documents[1:] + shift for piece, shift in zip(pieces, shifts[:-1], strict=True)]
     ids = np.concatenate([piece.ids for piece in pieces])

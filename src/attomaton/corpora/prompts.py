@@ -1,4 +1,4 @@
-"""A context as a user gives it, as token ids, with the names of its tokens."""
+"""Contexts given by users, converted to token ids, with the names of their tokens."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ Context = str | Sequence[str] | Sequence[int]
 
 @dataclass(frozen=True)
 class Names:
-    """What the tokens of one context are called.
+    """The names of the tokens of one context.
 
     Attributes
     ----------
     vocabulary : Vocabulary, optional
-        The tokens that are known; without it they are called by their ids.
+        The known tokens; without it tokens are named by their ids.
     unknown : tuple of str
-        Words of the context that the vocabulary does not have; their ids follow its own.
+        Words of the context that are not in the vocabulary; their ids follow those of the vocabulary.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class Names:
     unknown: tuple[str, ...] = ()
 
     def __call__(self, token: int) -> str:
-        """The token as text, or its id where there is no vocabulary."""
+        """The token as text, or its id if there is no vocabulary."""
         known = 0 if self.vocabulary is None else len(self.vocabulary)
         if self.unknown and token >= known:
             return self.unknown[token - known]
@@ -49,24 +49,24 @@ class Names:
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The texts by id; none where there is no vocabulary."""
+        """The texts by id; empty if there is no vocabulary."""
         return () if self.vocabulary is None else (*self.vocabulary.tokens, *self.unknown)
 
     def key(self, token: int) -> str | int:
-        """The token as text; the id itself where there is no vocabulary."""
+        """The token as text; the id itself if there is no vocabulary."""
         return token if self.vocabulary is None else self(token)
 
     def join(self, tokens: Iterable[int]) -> str:
-        """Tokens in a row as text; ids with a blank between them where there is no vocabulary."""
+        """Consecutive tokens as text; ids separated by spaces if there is no vocabulary."""
         if self.vocabulary is None:
             return " ".join(map(str, tokens))
         return self.vocabulary.join(tokens, self.unknown)
 
 
 def read_context(context: Context, n_tokens: int, vocabulary: Vocabulary | None) -> tuple[Int32, Names]:
-    """The token ids of a context, shape (length,), checked, and what its tokens are called.
+    """The checked token ids of a context, shape (length,), and the names of its tokens.
 
-    Words that the vocabulary does not have are numbered from ``n_tokens`` on.
+    Words that are not in the vocabulary are numbered from ``n_tokens`` on.
     """
     if isinstance(context, str):
         ids, unknown = _with_vocabulary(vocabulary).encode_open(check_text(context, "the context"))
@@ -79,13 +79,13 @@ def read_context(context: Context, n_tokens: int, vocabulary: Vocabulary | None)
     if n_tokens + len(unknown) > MAX_TOKENS:
         raise UnknownToken(
             f"the vocabulary has {n_tokens:,} tokens and the context {len(unknown):,} more; attomaton "
-            f"numbers up to {MAX_TOKENS:,}: leave out words that are not known"
+            f"supports at most {MAX_TOKENS:,}: leave out unknown words"
         )
     return ids, Names(vocabulary, unknown)
 
 
 def as_samples(contexts: Sequence[Int32], n_tokens: int) -> Samples:
-    """Contexts that are ids as samples, whose labels mean nothing; unknown words go from ``n_tokens`` on."""
+    """Contexts of ids as samples with meaningless labels; unknown words have ids from ``n_tokens`` on."""
     values = np.concatenate([np.empty(0, np.int32), *contexts])
     stops = np.cumsum([len(ids) for ids in contexts], dtype=np.int64)
     starts = np.concatenate([np.zeros(1, np.int64), stops])[:-1]
@@ -105,19 +105,19 @@ def _as_list(context: Any) -> list[Any]:
         return list(context)
     except TypeError as error:
         raise TokenOutOfRange(
-            f"a context is a text, or a list of tokens or of their ids; this is {type(context).__name__}"
+            f"a context is {type(context).__name__}; give a text, or a list of tokens or of their ids"
         ) from error
 
 
 def _number_tokens(tokens: list[Any], vocabulary: Vocabulary) -> tuple[Int32, tuple[str, ...]]:
-    """The ids of tokens as strings; what the tokenizer would not read as one token is refused."""
+    """The ids of tokens given as strings; a string that is not a single token is refused."""
     if not all(isinstance(token, str) for token in tokens):
-        raise UnknownToken("the context mixes tokens as text with ids; give all as the one or the other")
+        raise UnknownToken("the context mixes tokens as text with ids; give either texts or ids")
     words = [check_text(str(token), "a token of the context") for token in tokens]
     for word in dict.fromkeys(words):
         if word not in vocabulary.ids and len(vocabulary.encode_open(word)[0]) != 1:
             raise UnknownToken(
-                f"{shown(word)!r} in the list is no token of this vocabulary; give a context as one text or "
+                f"{shown(word)!r} in the list is not a single token; give a context as one text or "
                 "as a list of tokens, and many texts to predict_batch"
             )
     return vocabulary.number_open(words)
@@ -127,13 +127,15 @@ def _check_ids(context: Any, n_tokens: int) -> Int32:
     try:
         ids: Any = np.asarray(context)
     except ValueError as error:  # rows of unequal length
-        raise TokenOutOfRange("a context is one list of token ids; give many to predict_batch") from error
+        raise TokenOutOfRange(
+            "a context must be one list of token ids; pass many to predict_batch"
+        ) from error
     if not ids.size:
         return np.empty(0, np.int32)
     if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
         raise TokenOutOfRange(
-            f"a context is one list of token ids, this is {ids.dtype} of shape {ids.shape}; give integers, "
-            "and many contexts to predict_batch"
+            f"a context must be one list of token ids, not {ids.dtype} of shape {ids.shape}; give integers, "
+            "and pass several contexts to predict_batch"
         )
     outside = np.flatnonzero((ids < 0) | (ids >= n_tokens))
     if len(outside):

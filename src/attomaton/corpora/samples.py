@@ -1,4 +1,4 @@
-"""Samples: ragged contexts with a label each, checked once and then trusted.
+"""Samples: ragged contexts, each with a label, checked once and then trusted.
 
 A context is a slice of one shared array of token ids, so that overlapping windows over a text cost two
 offsets per sample and no copy of the text.
@@ -24,13 +24,13 @@ from attomaton.base.tables import Int32, Int64, make_table
 
 SAMPLE_SCHEMA = pa.schema([("context", pa.large_list(pa.int32())), ("label", pa.int32())])
 
-WINDOW = 32  # the longest context, in tokens, where none is given
+WINDOW = 32  # the default longest context, in tokens
 TOKEN_BITS = 21  # bits of a token id inside a packed key: (query, winner, loser) fits 63 bits
 MAX_TOKENS = 1 << TOKEN_BITS  # largest vocabulary: 2,097,152 tokens
 
 
 class Sample(NamedTuple):
-    """One context and the token that followed it. The query is the last context token.
+    """One context and the token that follows it. The query is the last context token.
 
     Examples
     --------
@@ -45,14 +45,14 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class Skipped:
-    """How many documents were skipped, and why the first of them was.
+    """How many documents were skipped, and why the first was.
 
     Attributes
     ----------
     count : int
         How many.
     first : str or None
-        What was wrong with the first.
+        The error of the first.
 
     Examples
     --------
@@ -81,12 +81,12 @@ class Samples(Tabular):
     """Contexts and labels, ragged: context ``i`` is ``values[starts[i]:stops[i]]``.
 
     Build one with :meth:`from_lists`, :meth:`from_arrays` or :meth:`from_windows`. They and the constructor
-    check what they are given, so that compiled code need not.
+    check their input, so that compiled code need not.
 
     Attributes
     ----------
     values : int32 array, shape (n_values,)
-        Token ids that the contexts point into.
+        Token ids; contexts are slices of this array.
     starts, stops : int64 arrays, shape (n_samples,)
         Where each context begins and ends in ``values``.
     labels : int32 array, shape (n_samples,)
@@ -94,7 +94,7 @@ class Samples(Tabular):
     n_tokens : int
         Size of the vocabulary; every id is in ``0 … n_tokens − 1``.
     skipped : Skipped
-        Documents of their corpus that could not be read.
+        Documents of the corpus that could not be read.
 
     Examples
     --------
@@ -103,7 +103,7 @@ class Samples(Tabular):
     (2, 3, Sample(context=(1, 0, 2), label=1))
     >>> list(samples) == list(Samples.from_arrays([0, 2, 1, 0, 2], [0, 2, 5], [0, 1]))  # offsets, as in Arrow
     True
-    >>> list(samples.take(samples.lengths > 2).relabel([2, 0, 1]))  # 0 is now called 2, 1 is 0 and 2 is 1
+    >>> list(samples.take(samples.lengths > 2).relabel([2, 0, 1]))  # 0 becomes 2, 1 becomes 0 and 2 becomes 1
     [Sample(context=(0, 2, 1), label=0)]
     >>> [len(piece) for piece in samples.chunks(max_values=3)]
     [1, 1]
@@ -117,7 +117,7 @@ class Samples(Tabular):
     skipped: Skipped = NOTHING_SKIPPED
 
     def __post_init__(self) -> None:
-        """Refuse what compiled code must not be given."""
+        """Check the arrays, so that compiled code can trust them."""
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens", error=InvalidSamples)
         values, labels = _integers(self.values, "values"), _integers(self.labels, "labels")
         starts = check_int64(self.starts, "starts", error=InvalidSamples)
@@ -127,7 +127,7 @@ class Samples(Tabular):
                 f"{len(starts)} starts, {len(stops)} stops and {len(labels)} labels; give one of each for "
                 "each sample"
             )
-        _check_range(values, size, lambda at: f"place {at} of values")
+        _check_range(values, size, lambda at: f"index {at} of values")
         _check_range(labels, size, lambda at: f"the label of sample {at}")
         _check_contexts(starts, stops, len(values))
         ids = {"values": values.astype(np.int32, copy=False), "labels": labels.astype(np.int32, copy=False)}
@@ -137,9 +137,9 @@ class Samples(Tabular):
     def from_lists(
         cls, contexts: Sequence[Sequence[int]], labels: Sequence[int], *, n_tokens: int | None = None
     ) -> Self:
-        """Samples from nested lists of token ids; the last one of each context is the query.
+        """Samples from nested lists of token ids; the last token of each context is the query.
 
-        ``n_tokens``, the size of the vocabulary, is one more than the largest id if not given.
+        ``n_tokens``, the size of the vocabulary, defaults to the largest id plus one.
         """
         try:
             if len(contexts) != len(labels):
@@ -161,7 +161,7 @@ class Samples(Tabular):
     ) -> Self:
         """Samples from Arrow-style ragged arrays: context ``i`` is ``values[offsets[i]:offsets[i + 1]]``.
 
-        There is one label for each context; ``n_tokens`` is one more than the largest id if not given.
+        There is one label for each context; ``n_tokens`` defaults to the largest id plus one.
         """
         ids, borders = _integers(values, "values"), _integers(offsets, "offsets")
         targets = _integers(labels, "labels")
@@ -188,11 +188,11 @@ class Samples(Tabular):
     def from_windows(
         cls, ids: ArrayLike, *, window: int, documents: ArrayLike | None = None, n_tokens: int | None = None
     ) -> Self:
-        """Every token of a stream as a label, with up to ``window`` tokens before it as its context.
+        """Every token of a stream as a label, with up to ``window`` preceding tokens as its context.
 
         In each document, context = ``ids[max(start, i − window):i]`` and label = ``ids[i]``; a context
-        never crosses a document border, and the first token of a document is no label. ``documents`` are
-        the offsets of the documents in ``ids``; without them there is one.
+        never crosses a document boundary, and the first token of a document is not a label. ``documents``
+        are the offsets of the documents in ``ids``; by default there is one document.
 
         Examples
         --------
@@ -216,7 +216,7 @@ class Samples(Tabular):
         return f"Samples({len(self):,} samples, {self.n_tokens:,} tokens)"
 
     def _table(self) -> pa.Table:
-        """Columns context (list of int32) and label (int32), a row for each sample."""
+        """Columns context (list of int32) and label (int32), one row per sample."""
         flat = self.values[ranges_of(self.starts, self.lengths)]
         return make_table(SAMPLE_SCHEMA, {"context": (offsets_of(self.lengths), flat), "label": self.labels})
 
@@ -260,7 +260,7 @@ class Samples(Tabular):
         return trusted(Samples, values=self.values, n_tokens=self.n_tokens, skipped=self.skipped, **chosen)
 
     def chunks(self, max_values: int) -> Iterator["Samples"]:
-        """Consecutive pieces whose contexts hold about ``max_values`` tokens in all."""
+        """Consecutive pieces whose contexts hold about ``max_values`` tokens in total."""
         max_values = whole_number(max_values, "max_values", least=1)
         ends = np.cumsum(self.lengths)
         total = int(ends[-1]) if len(ends) else 0
@@ -287,11 +287,11 @@ def _integers(array: ArrayLike, name: str) -> NDArray[np.integer[Any]]:
         return numbers.astype(np.int64)
     if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
         raise InvalidSamples(
-            f"{name} must be one-dimensional and of integers, got {numbers.dtype} of shape {numbers.shape}; "
-            "convert them first"
+            f"{name} must be a one-dimensional array of integers, got {numbers.dtype} of shape "
+            f"{numbers.shape}; convert them first"
         )
     if numbers.dtype == np.uint64 and numbers.max() > np.iinfo(np.int64).max:
-        raise InvalidSamples(f"{name} holds {numbers.max()}, which no 64-bit signed integer can; mend it")
+        raise InvalidSamples(f"{name} holds {numbers.max()}, which does not fit int64; correct it")
     return numbers.astype(np.int64, copy=False) if numbers.dtype == np.uint64 else numbers
 
 
@@ -321,8 +321,8 @@ def _check_contexts(starts: Int64, stops: Int64, n_values: int) -> None:
     outside = np.flatnonzero((starts < 0) | (stops > n_values) | (starts > stops))
     if len(outside):
         raise InvalidSamples(
-            f"the context of sample {outside[0]} is values[{starts[outside[0]]}:{stops[outside[0]]}], and "
-            f"there are {n_values} values ({len(outside)} such samples); mend starts and stops"
+            f"the context of sample {outside[0]} is values[{starts[outside[0]]}:{stops[outside[0]]}], but "
+            f"there are {n_values} values ({len(outside)} such samples); correct starts and stops"
         )
     empty = np.flatnonzero(starts == stops)
     if len(empty):
@@ -340,7 +340,7 @@ def _vocabulary_size(n_tokens: int | None, *arrays: NDArray[np.integer[Any]]) ->
         return whole_number(size, "n_tokens", most=MAX_TOKENS)
     except UnsupportedOption as error:
         raise InvalidSamples(
-            f"n_tokens is {show(size)}; attomaton takes vocabularies of 0 to {MAX_TOKENS:,} tokens: "
+            f"n_tokens is {show(size)}; attomaton supports vocabularies of 0 to {MAX_TOKENS:,} tokens: "
             "renumber the ids that occur to 0, 1, 2 …"
         ) from error
 
@@ -351,5 +351,5 @@ def _check_range(ids: NDArray[np.integer[Any]], n_tokens: int, place: Callable[[
         advice = "raise n_tokens" if ids[outside[0]] > 0 else "ids start at 0"
         raise TokenOutOfRange(
             f"token {ids[outside[0]]} at {place(int(outside[0]))} is not in 0 … {n_tokens - 1} "
-            f"({len(outside)} such ids); {advice}, or mend the ids"
+            f"({len(outside)} such ids); {advice}, or correct the ids"
         )

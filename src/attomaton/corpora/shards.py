@@ -1,7 +1,7 @@
-"""Shards: token ids on disk, in Parquet files with one document a row, and folders of them.
+"""Shards: token ids on disk, in Parquet files with one document per row, and folders of them.
 
-Any file with a column ``tokens`` of integer lists is a shard. Those that ``tokenize_corpus`` writes also
-say where each document came from, and stand in a folder with their vocabulary and a manifest, which is
+Any file with a column ``tokens`` of integer lists is a shard. Shards written by ``tokenize_corpus`` also
+record where each document came from, and share a folder with their vocabulary and a manifest, which is
 written last.
 """
 
@@ -32,14 +32,14 @@ TOKENS = "tokens"  # the column that holds a document
 
 
 def piece_of(batch: pa.RecordBatch, n_tokens: int, *, place: str = "the batch", first_row: int = 0) -> Piece:
-    """A batch's documents as arrays, checked; ``place`` and ``first_row`` say in errors where it is from."""
+    """A batch's documents as checked arrays; ``place`` and ``first_row`` locate it in error messages."""
     offsets, values = flatten_lists(batch, place=place, first_row=first_row)
     if len(values) and (int(values.min()) < 0 or int(values.max()) >= n_tokens):
         at = int(np.flatnonzero((values < 0) | (values >= n_tokens))[0])
         row = int(np.searchsorted(offsets, at, side="right")) - 1
         raise errors.TokenOutOfRange(
             f"token {values[at]} at position {at - offsets[row]} of document {first_row + row} of {place} is "
-            f"not in 0 … {n_tokens - 1}; mend the ids, or give the vocabulary they belong to"
+            f"not in 0 … {n_tokens - 1}; correct the ids, or give their vocabulary"
         )
     return trusted(Piece, ids=values, documents=offsets, head=0, n_tokens=n_tokens)
 
@@ -68,7 +68,7 @@ def flatten_lists(batch: pa.RecordBatch, *, place: str, first_row: int = 0) -> t
     if flat.null_count:
         at: int = int(offsets[0]) + flat.is_null().to_pylist().index(True)
         row = int(np.searchsorted(offsets, at, side="right")) - 1
-        raise errors.InvalidSamples(f"document {first_row + row} of {place} holds a null token; mend it")
+        raise errors.InvalidSamples(f"document {first_row + row} of {place} holds a null token; correct it")
     values: Any = flat.to_numpy()
     if values.dtype != np.int32:
         clipped = np.clip(values, -1, np.iinfo(np.int32).max)
@@ -82,9 +82,9 @@ def flatten_lists(batch: pa.RecordBatch, *, place: str, first_row: int = 0) -> t
 
 
 _arrow: Any = pa
-ROWS_AT_ONCE = 1 << 14  # rows that are read together, at most
+ROWS_AT_ONCE = 1 << 14  # most rows read together
 FOOTER = 1 << 16
-"""Bytes that are read ahead of a shard behind a URL: what Arrow reads at the end of a file at first."""
+"""Bytes read ahead of a shard at a URL: as many as Arrow first reads at the end of a file."""
 GROUP_TOKENS = 1 << 20  # number of tokens at which a row group is closed
 SHARD_SCHEMA: pa.Schema = _arrow.schema(
     [
@@ -93,15 +93,15 @@ SHARD_SCHEMA: pa.Schema = _arrow.schema(
         _arrow.field("row", _arrow.int64(), nullable=False),
     ]
 )
-"""Token ids of a document, the file it came from, and where it stood there."""
+"""Token ids of a document, its source file, and its row there."""
 IDS_SCHEMA = pa.schema([(TOKENS, pa.large_list(pa.int32()))])
-"""Token ids alone, of documents that were in memory."""
+"""Token ids alone, for documents from memory."""
 
 
 def read_batches(path: Place, size: int, groups: range | None = None) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """The record batches of a shard, or of these row groups of it, with their first row from there on.
+    """The record batches of a shard, or of some of its row groups, with the first row of each.
 
-    Each has about ``size`` tokens, or fewer rows.
+    Each has about ``size`` tokens, or fewer if rows are limited.
     """
     file = _open_shard(path)
     n_rows, n_values = _groups_of(file).sum(axis=0).tolist()
@@ -159,7 +159,7 @@ def _reading(path: Place, read: Callable[[], Any]) -> Any:
     try:
         return read()
     except errors.AttomatonError:
-        raise  # of a store
+        raise  # error of a store
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0]
         raise errors.UnreadableSource(
@@ -177,9 +177,9 @@ def shard_table(offsets: Int64, ids: Int32, rows: Int64, source: str) -> pa.Tabl
 def write_shards(
     tables: Iterator[pa.Table], path_of: Callable[[int], Path], *, shard_tokens: int
 ) -> dict[str, dict[str, Any]]:
-    """Write tables to as many shards as they need: file name → digest, size and counts.
+    """Write tables to as many shards as needed; return file name → digest, size and counts.
 
-    A shard is closed after the table that takes it to ``shard_tokens``; a document is never divided.
+    A shard is closed after the table that brings it to ``shard_tokens``; documents are never split.
     """
     ahead, counts = next(tables, None), {"documents": 0, "tokens": 0}
 
@@ -215,7 +215,7 @@ def write_shards(
     return written
 
 
-FOOTERS_AT_ONCE = 16  # footers that are read side by side where each is a request to a store
+FOOTERS_AT_ONCE = 16  # footers read in parallel if each is a request to a store
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class Shards:
     Attributes
     ----------
     paths : tuple of Path or RemotePath
-        The files, in the order in which their documents count; on this machine, or behind URLs.
+        The files, in the order of their documents; on this machine, or at URLs.
     n_tokens : int
         Size of the vocabulary.
 
@@ -241,7 +241,7 @@ class Shards:
     ...     print(len(again.cut(size=100)))  # tasks of whole row groups
     True (6,) 1
     1
-    >>> pieces  # where a document is cut, the next piece begins with the context that it needs
+    >>> pieces  # if a document is cut, the next piece begins with the context that it needs
     [[0, 1, 0], [1, 0, 2, 1, 1]]
     """
 
@@ -252,21 +252,21 @@ class Shards:
     def from_folder(
         cls, folder: str | PathLike[str] | RemotePath, *, n_tokens: int | None = None
     ) -> "Shards":
-        """Every ``.parquet`` file of a folder, by name; ``n_tokens`` is looked up in them if not given.
+        """Every ``.parquet`` file of a folder, by name; by default ``n_tokens`` is found by reading them.
 
         The folder may be a URL that fsspec opens, such as ``s3://bucket/shards``.
         """
         place = as_place(folder)
         paths: list[Any] = sorted(place.glob("*.parquet"))
         if not paths:
-            raise errors.UnreadableSource(f"{place} holds no .parquet files; give a folder of token shards")
+            raise errors.UnreadableSource(f"{place} has no .parquet files; give a folder of token shards")
         return cls.from_paths(paths, n_tokens=n_tokens)
 
     @classmethod
     def from_paths(
         cls, paths: Sequence[str | PathLike[str] | RemotePath], *, n_tokens: int | None = None
     ) -> "Shards":
-        """These files, by path or URL; ``n_tokens`` is found by reading them if not given."""
+        """These files, by path or URL; by default ``n_tokens`` is found by reading them."""
         places = tuple(map(as_place, paths))
         if n_tokens is not None:
             return cls(places, n_tokens)
@@ -279,7 +279,7 @@ class Shards:
 
     @classmethod
     def write(cls, folder: Path, ids: Int32, offsets: Int64, *, n_tokens: int) -> "Shards":
-        """Documents in memory as shards; document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
+        """Write documents in memory as shards; document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
         table = make_table(IDS_SCHEMA, {TOKENS: (offsets, ids)})
         with artifacts.explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -330,9 +330,9 @@ class Shards:
         return Cuts(self.paths, self.n_tokens, table, np.array([*starts, len(stretches)], np.int64))
 
     def pieces(self, size: int, window: int | None) -> Iterator[Piece]:
-        """All documents in pieces of about ``size`` tokens; where one is cut, contexts stay whole.
+        """All documents in pieces of about ``size`` tokens; contexts stay complete across cuts.
 
-        Without a window no document is cut, so that a piece may be as long as the longest document.
+        Without a window documents are not cut, so a piece may be as long as the longest document.
         """
         return self._batches(size) if window is None else regroup(self._batches(size), size, window)
 
@@ -344,7 +344,7 @@ class Shards:
 
 @dataclass(frozen=True, eq=False)
 class Cuts:
-    """Shards cut into tasks of whole row groups, each of which can be read by itself, anywhere.
+    """Shards cut into tasks of whole row groups; any process or machine can read a task on its own.
 
     Attributes
     ----------
@@ -376,7 +376,7 @@ class Cuts:
         return len(self.starts) - 1
 
     def pieces(self, task: int, size: int) -> Iterator[Piece]:
-        """The documents of a task, as they are read; about ``size`` tokens or fewer rows at a time."""
+        """The documents of a task, about ``size`` tokens at a time."""
         here: list[list[int]] = self.stretches[self.starts[task] : self.starts[task + 1]].tolist()
         for shard, first, stop, first_row in here:
             path = self.paths[shard]
@@ -385,9 +385,9 @@ class Cuts:
 
 
 def holds_shards(folder: Place) -> bool:
-    """Whether a folder holds Parquet files with a column ``tokens``, one document a row."""
+    """Whether a folder holds Parquet files with a column ``tokens``, one document per row."""
     if not (folder.is_dir() if isinstance(folder, RemotePath) else isdir(folder)):  # noqa: PTH112
-        return False  # isdir: a text that stands for its path may be too long for one
+        return False  # isdir: a text given in place of a path may be too long for one
     first: Any = next(iter(sorted(folder.glob("*.parquet"))), None)
     return first is not None and has_tokens(first)
 
@@ -403,11 +403,11 @@ class TokenizedCorpus:
     Attributes
     ----------
     folder : Path or RemotePath
-        Where it is; behind a URL, such as ``s3://bucket/tokens``, its shards are read from there.
+        The folder; if it is a URL, such as ``s3://bucket/tokens``, the shards are read from there.
     manifest : mapping
-        What ``manifest.json`` says: counts, inputs, files with their digests.
+        The content of ``manifest.json``: counts, inputs, files with their digests.
     vocabulary : Vocabulary, optional
-        None for a corpus of ids whose tokenizer is not known.
+        None for a corpus of ids whose tokenizer is unknown.
 
     Examples
     --------
@@ -425,22 +425,22 @@ class TokenizedCorpus:
 
     @property
     def n_tokens(self) -> int:
-        """Size of the vocabulary; every id is below."""
+        """Size of the vocabulary; every id is below it."""
         return self.manifest["n_tokens"]
 
     @property
     def n_documents(self) -> int:
-        """How many documents there are."""
+        """The number of documents."""
         return self.manifest["documents"]
 
     @property
     def length(self) -> int:
-        """How many tokens all documents have together."""
+        """The number of tokens in all documents."""
         return self.manifest["tokens"]
 
     @property
     def skipped(self) -> Skipped:
-        """What was skipped as it was read."""
+        """The documents that were skipped during reading."""
         return Skipped(**self.manifest["skipped"])
 
     @property
@@ -453,7 +453,7 @@ class TokenizedCorpus:
         return (batch for _, batch, _ in self._read())
 
     def documents(self) -> Documents:
-        """All of it in memory."""
+        """Load the whole corpus into memory."""
         ids: list[Int32] = [np.empty(0, np.int32)]
         lengths: list[Int64] = [np.empty(0, np.int64)]
         for shard, batch, row in self._read():
@@ -464,12 +464,12 @@ class TokenizedCorpus:
         return Documents(np.concatenate(ids), offsets, self.vocabulary, self.skipped)
 
     def verify(self) -> "TokenizedCorpus":
-        """The corpus itself, if every file still has the digest that the manifest gives it."""
+        """Return the corpus itself, if every file still has its digest in the manifest."""
         self._check([self.folder / name for name in self.manifest["files"]])
         return self
 
     def check_shards(self) -> list[str]:
-        """The digests of the shards, which must be those that the manifest gives them."""
+        """The digests of the shards, after comparing them with the manifest."""
         return self._check(self.shards)
 
     def _read(self) -> Iterator[tuple[Place, pa.RecordBatch, int]]:
@@ -484,21 +484,21 @@ class TokenizedCorpus:
 
 
 def is_tokenized(folder: str | PathLike[str] | RemotePath) -> bool:
-    """Whether a folder has the manifest of a tokenised corpus; one on a web server has none."""
+    """Whether a folder has the manifest of a tokenised corpus; always false for a web server."""
     place = as_place(folder)
     if isinstance(place, RemotePath) and not place.is_dir():
         return False
     path = place / artifacts.MANIFEST
     record = artifacts.read_sealed(path)
     if record is None and was_sealed(path):
-        raise errors.CorruptRun(f"{path} was altered, or is of an older format; write {folder} again")
+        raise errors.CorruptRun(f"{path} was altered, or has an older format; write {folder} again")
     return record is not None and record.get("kind") == TOKENIZED.name
 
 
 def read_tokens(folder: str | PathLike[str] | RemotePath) -> TokenizedCorpus:
-    """Read the manifest and the vocabulary of a tokenised corpus; its files must be there in full length.
+    """Read the manifest and the vocabulary of a tokenised corpus; check the existence and size of its files.
 
-    :meth:`TokenizedCorpus.verify` compares their digests too.
+    :meth:`TokenizedCorpus.verify` also checks their digests.
 
     Examples
     --------
@@ -511,8 +511,8 @@ def read_tokens(folder: str | PathLike[str] | RemotePath) -> TokenizedCorpus:
     place = as_place(folder)
     if not is_tokenized(place):
         raise errors.CorruptRun(
-            f"{place} holds no tokenised corpus, or one that was cut short; write it with "
-            f"`attomaton tokenize … --out {place}`, which goes on where it stopped"
+            f"{place} does not hold a tokenised corpus, or holds an incomplete one; write it with "
+            f"`attomaton tokenize … --out {place}`, which resumes where it stopped"
         )
     manifest = artifacts.read_manifest(place, TOKENIZED)
     try:
@@ -523,5 +523,5 @@ def read_tokens(folder: str | PathLike[str] | RemotePath) -> TokenizedCorpus:
         words = json.loads(artifacts.read_checked(place / VOCABULARY, digests[VOCABULARY]))
         vocabulary = None if words is None else Vocabulary.from_record(words)
     except (KeyError, TypeError, AttributeError, ValueError, FileNotFoundError) as error:
-        raise errors.CorruptRun(f"{place} is not whole ({error}); tokenize again") from error
+        raise errors.CorruptRun(f"{place} is incomplete ({error}); tokenize again") from error
     return TokenizedCorpus(place, manifest, vocabulary)

@@ -1,7 +1,7 @@
-"""Corpora whose answer is known before anything is computed.
+"""Corpora whose answer is known in advance.
 
 An order of blocks says which tokens must end up in one component and which component precedes which;
-:func:`corpus` writes samples that show exactly that order. The papers' random draws are here too.
+:func:`corpus` generates samples with exactly that order. The papers' random draws are also here.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from attomaton.base.options import real_number, settle, whole_number
 from attomaton.base.tables import Bool, Int64
 from attomaton.corpora.samples import MAX_TOKENS, Sample, Samples
 
-MOST_SAMPLES = 10**9  # samples that may be drawn, one by one
+MOST_SAMPLES = 10**9  # most samples to draw
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class BlockOrder:
     """Blocks of consecutive tokens and the arcs ``(above, below)`` between blocks, a DAG in index order.
 
     The query is the first token of the last block. A query is in all its own contexts, so every other block
-    precedes the last one, whether the arcs say so or not.
+    precedes the last one, even without an arc.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class BlockOrder:
     >>> order = BlockOrder(sizes=(2, 1, 1), arcs=((0, 1),))
     >>> order.n_tokens, order.query, order.block_of.tolist()
     (4, 3, [0, 0, 1, 2])
-    >>> order.precedes.astype(int).tolist()  # all blocks precede that of the query
+    >>> order.precedes.astype(int).tolist()  # all blocks precede the query's block
     [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
     """
 
@@ -48,11 +48,11 @@ class BlockOrder:
     def __post_init__(self) -> None:
         settle(self, sizes=tuple(whole_number(size, "a block size") for size in self.sizes))
         if not self.sizes or min(self.sizes) < 1:
-            raise InvalidSamples(f"block sizes are {self.sizes}; give at least one, each at least 1")
+            raise InvalidSamples(f"block sizes are {self.sizes}; give one or more sizes, each at least 1")
         wrong = [arc for arc in self.arcs if not 0 <= arc[0] < arc[1] < len(self.sizes)]
         if wrong:
             raise InvalidSamples(
-                f"arc {wrong[0]} does not lead from a block to a later one; order the blocks first"
+                f"arc {wrong[0]} does not lead from a block to a later one; sort the blocks first"
             )
 
     @property
@@ -67,12 +67,12 @@ class BlockOrder:
 
     @property
     def block_of(self) -> Int64:
-        """The block of each token, shape (n_tokens,): the components to be found."""
+        """The block of each token, shape (n_tokens,): the components to find."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     @property
     def precedes(self) -> Bool:
-        """Whether block ``a`` precedes block ``b``, shape (n_blocks, n_blocks): the order to be found."""
+        """Whether block ``a`` precedes block ``b``, shape (n_blocks, n_blocks): the order to find."""
         reach = np.zeros((len(self.sizes), len(self.sizes)), bool)
         reach[:-1, -1] = True
         for above, below in sorted(self.arcs, reverse=True):
@@ -82,7 +82,7 @@ class BlockOrder:
 
 
 class Blocks(BlockOrder):
-    """Blocks in one line: each precedes the next. ``Blocks([3, 1, 4])`` has three components.
+    """Blocks in a chain: each precedes the next. ``Blocks([3, 1, 4])`` has three components.
 
     Examples
     --------
@@ -100,14 +100,14 @@ class Blocks(BlockOrder):
 
 
 class Chain(Blocks):
-    """Single tokens in one line: token 0 precedes token 1 and so on.
+    """Single tokens in a chain: token 0 precedes token 1 and so on.
 
     Examples
     --------
     >>> import attomaton as at
     >>> samples = corpus(Chain(4), n_samples=50, rng=np.random.default_rng(0))
     >>> hard = at.solve_graph_svm(at.find_components(at.extract_edges(samples)))
-    >>> hard.scores.column("score").to_numpy().round(6).tolist()  # one apart each
+    >>> hard.scores.column("score").to_numpy().round(6).tolist()  # spaced by one
     [1.5, 0.5, -0.5, -1.5]
     """
 
@@ -116,7 +116,7 @@ class Chain(Blocks):
 
 
 class RandomBlocks(BlockOrder):
-    """Blocks of these sizes; an arc from an earlier to a later one has the probability ``density``.
+    """Blocks of these sizes; each arc from an earlier to a later block occurs with probability ``density``.
 
     Examples
     --------
@@ -135,8 +135,8 @@ class RandomBlocks(BlockOrder):
 def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Samples:
     """Samples under one query whose components and order are exactly ``order``.
 
-    The first samples drawn show every tie and every arc once; the others are random and contradict none. The
-    order is ``Blocks(…)``, ``Chain(…)``, ``RandomBlocks(…)`` or one of your own.
+    The first samples show every tie and every arc once; the others are random and contradict none of them.
+    ``order`` is ``Blocks(…)``, ``Chain(…)``, ``RandomBlocks(…)`` or one of your own.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Sa
     needed = _needed_samples(order, rng)
     if n_samples < len(needed):
         raise InvalidSamples(
-            f"{n_samples} samples cannot show every tie and arc of this order; ask for at least {len(needed)}"
+            f"{n_samples} samples cannot show every tie and arc of this order; give at least {len(needed)}"
         )
     block_of, precedes = order.block_of, order.precedes
     beside = [
@@ -167,9 +167,9 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Sa
 def draw_random(
     rng: np.random.Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4
 ) -> Samples:
-    """One random draw of "Mechanics of Next Token Prediction": distinct tokens, the label one of them.
+    """A random draw as in "Mechanics of Next Token Prediction": distinct tokens, one of them the label.
 
-    The sizes are K, n and T, by default those of the paper.
+    The sizes are K, n and T of the paper, which also gives the defaults.
 
     Examples
     --------
@@ -220,11 +220,11 @@ def draw_ordered(
     n_queries: int = 2,
     cyclic: bool = False,
 ) -> Samples:
-    """Contexts of distinct tokens under few queries, each query with an order of its own that labels follow.
+    """Contexts of distinct tokens under few queries; labels follow an order that each query has of its own.
 
-    The label is the token of the context that is first in the query's order, where the query itself is last:
+    The label is the context token that comes first in the query's order, in which the query itself is last:
     so there is no cycle, and paths are longer than those of :func:`draw_acyclic`. If ``cyclic``, labels are
-    drawn at random from their contexts instead, until some query's graph has a cycle.
+    instead drawn at random from their contexts, until some query's graph has a cycle.
 
     Examples
     --------
@@ -251,7 +251,7 @@ def draw_ordered(
         samples = Samples.from_lists(contexts, labels, n_tokens=n_tokens)
         if not cyclic or has_cycle(samples):
             return samples
-    raise InvalidSamples("10,000 draws gave no cycle; change n_samples or n_queries")
+    raise InvalidSamples("10,000 draws produced no cycle; change n_samples or n_queries")
 
 
 def has_cycle(samples: Samples) -> bool:
@@ -284,7 +284,7 @@ def _draw_until(
         if accepts(samples):
             return samples
     raise InvalidSamples(
-        f"10,000 draws of {n_samples} samples over {n_tokens} tokens gave none of the kind asked for; "
+        f"10,000 draws of {n_samples} samples over {n_tokens} tokens produced none of the requested kind; "
         "change n_samples or n_tokens"
     )
 

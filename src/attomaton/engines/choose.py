@@ -1,4 +1,4 @@
-"""Which engine runs the passes: what an engine is, and the choice by name."""
+"""Choosing the engine that runs the passes."""
 
 import tempfile
 from collections.abc import Generator
@@ -32,28 +32,28 @@ if TYPE_CHECKING:
 ENGINES = ("auto", "memory", "duckdb", "spark")
 
 Passes = Union[MemoryEngine, "DuckDBEngine", "SparkEngine"]
-"""What has ``edges()``, ``choices(components)``, ``map_queries(function, …)`` and the queries ``kept``."""
+"""Any object with ``edges()``, ``choices(components)``, ``map_queries(function, …)`` and ``kept`` queries."""
 
 
 @dataclass(frozen=True)
 class Engine:
-    """Where the passes over a corpus run, and what they may use.
+    """Where the passes over a corpus run, and with which resources.
 
     Attributes
     ----------
     name : str
-        ``"memory"``: everything in memory. ``"duckdb"``: over shards on disk, by parts of the queries, with
+        ``"memory"``: everything in memory. ``"duckdb"``: over shards on disk, in parts of the queries, with
         bounded memory. ``"spark"``: the same on local processors or a cluster. ``"auto"``: duckdb for a
-        folder of shards that should not fit in memory, otherwise memory.
+        folder of shards that is unlikely to fit in memory, otherwise memory.
     memory : str or int, optional
         Memory that the duckdb engine or a local Spark may use, such as "2GB"; the default is 60 % of the
-        machine's. One query is not divided: a very frequent one may need more.
+        machine's. A query is never split: a very frequent one may need more.
     threads : int, optional
-        How many the engine uses, and how many both solvers use; all processors if not given. With embeddings,
-        numpy's linear algebra takes as many as its own settings say.
+        Threads for the engine and both solvers; by default one per processor. With embeddings, numpy's linear
+        algebra uses its own setting.
     master : str, optional
-        Where Spark runs, such as ``"spark://host:7077"``; by default in the session that runs already, or on
-        local processors.
+        Where Spark runs, such as ``"spark://host:7077"``; by default in the active session, or on local
+        processors.
 
     Examples
     --------
@@ -79,27 +79,25 @@ class Engine:
 
     @property
     def on_disk(self) -> bool:
-        """Whether it reads shards on disk only."""
+        """Whether it only reads shards on disk."""
         return self.name in ("duckdb", "spark")
 
 
 def as_engine(engine: object, corpus: object = None) -> Engine:
-    """The engine that a user names or gives; said at once if it cannot work with this corpus or is absent."""
+    """The engine that a user names or gives; an error if it cannot read this corpus or is not installed."""
     chosen = engine if isinstance(engine, Engine) else Engine(cast("str", engine))
     if chosen.on_disk and isinstance(corpus, Samples):
-        raise UnsupportedOption(
-            f"the engine {chosen.name} reads text and shards, not ready-made samples; choose memory"
-        )
+        raise UnsupportedOption(f"the engine {chosen.name} reads text and shards, not Samples; choose memory")
     if chosen.name == "spark":
         check_spark()
     return chosen
 
 
-BYTES_PER_TOKEN = 700  # memory that the whole path takes in memory for a token of text, at window 32
+BYTES_PER_TOKEN = 700  # bytes that the in-memory engine needs per token of text, at window 32
 
 
 def _fits(corpus: Samples | Shards, memory: str | int | None) -> bool:
-    """Whether the whole path should fit in memory, judged by the size of the corpus."""
+    """Whether the whole computation should fit in memory, estimated from the size of the corpus."""
     return isinstance(corpus, Samples) or BYTES_PER_TOKEN * sum(corpus.sizes) <= parse_memory(memory)
 
 
@@ -111,21 +109,21 @@ def make_engine(
     work: Path,
     progress: Progress = silent,
 ) -> Passes:
-    """What runs the passes; ``"auto"`` is memory for what should fit there, DuckDB for larger shards.
+    """Make the engine that runs the passes; ``"auto"`` is memory if that should suffice, otherwise DuckDB.
 
     Parameters
     ----------
     engine : str or Engine
-        auto, memory, duckdb or spark, or an :class:`Engine` with what it may use.
+        auto, memory, duckdb or spark, or an :class:`Engine` with its resources.
     corpus : Samples or Shards
-        What to read.
+        The corpus to read.
     selection : Selection
-        What to keep.
+        The queries and edges to keep.
     work : Path
-        Where an engine that works on disk may make a folder of its own; see
+        Where an engine that works on disk may create its own folder; see
         :class:`~attomaton.engines.DuckDBEngine`.
     progress : callable
-        Called now and then with a stage, how much of it is done, and how much there is.
+        Called now and then with a stage, the amount done and the total.
 
     Examples
     --------
@@ -151,7 +149,7 @@ def make_engine(
 
 @dataclass(frozen=True)
 class Adder:
-    """Which engine adds up: as in :func:`~attomaton.learn`."""
+    """The engine that computes sums: as in :func:`~attomaton.learn`."""
 
     engine: Engine
     progress: Progress = silent
@@ -160,7 +158,7 @@ class Adder:
     def reading(
         self, corpus: Any, options: ReadingOptions, work: str | PathLike[str] | None
     ) -> Generator[tuple[Piece | Shards, Vocabulary | None, dict[str, Any], AddUp]]:
-        """Whole documents, their vocabulary, what a manifest says of them, and what adds up over them."""
+        """Whole documents, their vocabulary, their manifest entry, and the function that sums over them."""
         reading = as_reading(options.get("reading"))
         with (
             tempfile.TemporaryDirectory(prefix="attomaton-")

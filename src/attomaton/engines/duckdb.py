@@ -1,7 +1,7 @@
 """The DuckDB engine: corpora larger than memory on one machine, resumable by shard.
 
 The kernel turns pieces of the corpus into parts on disk, each sorted and counted; DuckDB merges them with
-bounded memory, spilling to disk where it must.
+bounded memory, spilling to disk if necessary.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -55,17 +55,17 @@ class DuckDBEngine:
     shards : Shards
         The tokenised corpus.
     work : Path
-        A folder for parts, spilled data and the answer: new, empty, or that of an earlier run; one run at a
-        time. A run with the same shards and settings takes up what an earlier one left there. Delete it when
-        the answer is loaded or copied.
+        A folder for parts, spilled data and the result: new, empty, or that of an earlier run; one run at a
+        time. A run with the same shards and settings resumes an earlier one. Delete it when the result is
+        loaded or copied.
     selection : Selection
-        What to keep.
+        The queries and edges to keep.
     memory : str or int, optional
-        About how much memory to use, such as "2GB"; 60 % of what there is if not given.
+        Approximate memory to use, such as "2GB"; by default 60 % of the available memory.
     threads : int, optional
-        How many to use; all processors if not given.
+        Number of threads; by default one per processor.
     progress : callable
-        Called now and then with a stage, how much of it is done, and how much there is.
+        Called now and then with a stage, the amount done and the total.
 
     Examples
     --------
@@ -113,7 +113,7 @@ class DuckDBEngine:
             try:
                 return open_parts(work / "edges", about)
             except CorruptRun:
-                pass  # not finished, or of something else
+                pass  # not finished, or of another corpus or settings
             task = Task("edges", settings, self.selection.reach, self._edges_of_piece)
             parts = self._workshop.run(task, self.shards)
             with self._merger() as merger:
@@ -141,15 +141,15 @@ class DuckDBEngine:
         task = Task("choices", settings, self.selection.reach, process)
         with working_in(self.work):
             parts = self._workshop.run(task, self.shards)
-            names = [path.name for paths in parts.values() for path in paths]  # with their fingerprints
+            names = [path.name for paths in parts.values() for path in paths]  # these have fingerprints
             digest = digest_record({**settings, "borders": borders.tolist(), "parts": names})
             with self._merger() as merger:
                 return merger.choices(parts, borders, digest)
 
     def sums(self, count: Counting) -> dict[str, Sums]:
-        """Add up what is counted in each piece of whole documents, by key.
+        """Sum the counts of each piece of whole documents, by key.
 
-        The parts are recorded in the work folder and taken up by a later run; the sums themselves are held in
+        The parts are recorded in the work folder, so that a later run can resume; the sums themselves stay in
         memory.
 
         Examples
@@ -174,10 +174,10 @@ class DuckDBEngine:
                 return {kind: merger.sums(parts.get(kind, [])) for kind in count.sizes}
 
     def run_parts(self, stage: Stage, weights: Sequence[int]) -> list[Record]:
-        """Run a stage on the parts 0, 1, 2 … of the queries; what it told of each, in order.
+        """Run a stage on the parts 0, 1, 2 … of the queries; return its record of each, in order.
 
-        Finished parts are recorded in the work folder and taken up by a later run. Parts whose weight, in
-        bytes of memory, is more than a thread's share are worked on one at a time.
+        Finished parts are recorded in the work folder, so that a later run can resume. Parts whose weight, in
+        bytes of memory, exceeds a thread's share run one at a time.
 
         Examples
         --------
@@ -190,7 +190,7 @@ class DuckDBEngine:
         ...     ids, offsets = np.array([0, 1], np.int32), np.array([0, 2])
         ...     shards = Shards.write(Path(folder, "shards"), ids, offsets, n_tokens=2)
         ...     engine = DuckDBEngine(shards, Path(folder, "work"), memory="1GB")
-        ...     [told["number"] for told in engine.run_parts(Count(), [1, 1, 1])]
+        ...     [record["number"] for record in engine.run_parts(Count(), [1, 1, 1])]
         [0, 1, 2]
         """
         place = self.work / stage.name
@@ -240,12 +240,12 @@ class DuckDBEngine:
 
     @property
     def _max_keys(self) -> int:
-        """Edges packed at once by one thread: with all that hangs on them about 30 bytes each."""
+        """Edges that one thread packs at once: about 30 bytes each, overhead included."""
         return min(max(self._bytes // (64 * self._threads), 1 << 20), 1 << 25)
 
     @property
     def _workshop(self) -> Workshop:
-        """Threads that take as many tokens at once as fit: a text has fewer than reach / 3 edges a token."""
+        """Threads that each process as many tokens as fit: text has fewer than reach / 3 edges per token."""
         fits = min(3 * self._max_keys // self.selection.reach, self._max_keys // 4)
         share = sum(self.shards.sizes) // self._threads + 1
         return Workshop(self.work, self._threads, max(min(fits, share), 1 << 12), self.progress)

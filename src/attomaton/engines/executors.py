@@ -1,6 +1,6 @@
-"""What Spark's executors run: the kernel on record batches, the merging of sorted rows, a function on a part.
+"""Code for Spark's executors: the kernel on record batches, the merge of sorted rows, functions of parts.
 
-Nothing here needs a Spark session; each class is a value that is sent to the executors and called there.
+Nothing here needs a Spark session; instances of each class are sent to the executors and called there.
 """
 
 import json
@@ -44,7 +44,7 @@ from attomaton.graphs.windows import Links, link_repeats, window_edges
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """Ranges of packed edges, each of which one task counts, and the part that each belongs to.
+    """Ranges of packed edges, each counted by one task, and the part to which each belongs.
 
     Slot ``i`` has the packed edges (query, winner, loser) ``keys[i] … keys[i + 1] − 1``.
     """
@@ -56,17 +56,17 @@ class Slots:
         return len(self.parts)
 
     def find(self, query: Int64, winner: Int64) -> Int64:
-        """The slot that choices of these queries with these winners go to."""
+        """The slots of choices with these queries and winners."""
         key = query.astype(np.int64) << 2 * TOKEN_BITS | winner.astype(np.int64) << TOKEN_BITS
         return np.searchsorted(self.keys, key, side="right") - 1
 
 
 def cut_slots(queries: pa.Table, borders: Int64, most: int) -> Slots:
-    """A slot for each part, and several for a part that is one query with more than ``most`` samples.
+    """A slot for each part, or several for a part that is a single query with more than ``most`` samples.
 
-    Such a query is cut by winner, and by loser where one winner alone is too much. How often each wins or
-    loses under the query is not known yet; it is guessed from how often the token is a query itself. A bad
-    guess makes tasks uneven, and nothing else.
+    Such a query is cut by winner, and by loser if a single winner is too large. How often each token wins or
+    loses under the query is not yet known; it is estimated from how often the token is a query itself. A bad
+    estimate only makes tasks uneven.
     """
     n_tokens = int(borders[-1])
     query, realisable = column(queries, "query"), column(queries, "realisable")
@@ -97,7 +97,7 @@ def _cut_query(wins: Float64, share: Float64, most: int) -> list[int]:
 
 BATCH_ROWS = 1 << 17
 TOLD = "told string"
-"""What the driver hears of a task: a few plain values as JSON. Records of parts are files beside them."""
+"""Schema of a task's report to the driver: a few plain values as JSON. Records of parts are files."""
 
 _arrow: Any = pa
 Batches = Iterable[Any]
@@ -105,7 +105,7 @@ Batches = Iterable[Any]
 
 @dataclass(frozen=True, eq=False)
 class TaskKernel:
-    """How numbers of tasks become pieces of about ``piece_tokens`` tokens; the passes are its children."""
+    """Turns task numbers into pieces of about ``piece_tokens`` tokens; base class of the passes."""
 
     cuts: Cuts
     selection: Selection
@@ -166,7 +166,7 @@ class PackChoices(TaskKernel):
 
 @dataclass(frozen=True)
 class WriteEdges:
-    """Sorted (key, count) → one Parquet file of edges; tells where its entry is."""
+    """Sorted (key, count) → one Parquet file of edges; reports the name of its entry."""
 
     folder: Path
     min_support: int
@@ -182,7 +182,7 @@ class WriteEdges:
 
 @dataclass(frozen=True)
 class WriteChoices:
-    """Sorted (key, count) → one Parquet file of choices; tells where its entry is."""
+    """Sorted (key, count) → one Parquet file of choices; reports the name of its entry."""
 
     folder: Path
 
@@ -196,7 +196,7 @@ class WriteChoices:
 
 @dataclass(frozen=True)
 class JoinFiles:
-    """Numbers → Parquet files of one part (edges or choices) joined into one; tells where its entry is."""
+    """Numbers → Parquet files of one part (edges or choices) joined into one; reports its entry's name."""
 
     files: Sequence[Sequence[Path]]
     kind: str
@@ -213,12 +213,12 @@ class JoinFiles:
 
 
 FORMS = {"edges": (EDGE_SCHEMA, EDGE_FILE), "choices": (CHOICE_SCHEMA, CHOICE_FILE)}
-"""Columns of each kind of file, and how it is written."""
+"""Columns of each kind of file, and its writing options."""
 
 
 @dataclass(frozen=True)
 class StoreRows:
-    """All rows → one Arrow file; tells its entry."""
+    """All rows → one Arrow file; reports its entry."""
 
     folder: Path
     kind: str = "rows"
@@ -232,7 +232,7 @@ class StoreRows:
 
 @dataclass(frozen=True, eq=False)
 class RunFunction:
-    """Numbers of parts → what a function makes of their rows, one Arrow file each; tells their names.
+    """Part numbers → results of a function on their rows, one Arrow file each; reports their names.
 
     ``ranges`` has the first and last query + 1 of each part; files of ``inputs`` are sorted by query.
     """
@@ -254,10 +254,10 @@ class RunFunction:
 
 @dataclass(frozen=True, eq=False)
 class RunStage:
-    """Numbers of tasks → a stage done on a part, and recorded; tells the number of the part.
+    """Task numbers → a stage run on a part, and recorded; reports the number of the part.
 
-    A part that an earlier run finished is taken up. Every attempt writes files of its own, and the record of
-    one attempt replaces that of another: both name whole files with the same bytes.
+    A part that an earlier run finished is reused. Every attempt writes its own files, and the record of one
+    attempt may replace that of another: both name complete files with the same bytes.
     """
 
     stage: Stage
@@ -276,7 +276,7 @@ class RunStage:
 
 @dataclass(frozen=True)
 class DigestFiles:
-    """Numbers of files → their digests; behind a URL, of size and tag where the store gives one."""
+    """File numbers → their digests; for a URL, of size and tag if the store provides a tag."""
 
     paths: Sequence[Place]
 
@@ -289,7 +289,7 @@ class DigestFiles:
 
 @dataclass(frozen=True)
 class JoinTies:
-    """The ties of all parts → one Arrow file; tells its name. One part is in memory at a time."""
+    """The ties of all parts → one Arrow file; reports its name. One part is in memory at a time."""
 
     ties: Ties
     folder: Path
@@ -304,19 +304,19 @@ class JoinTies:
 
 @dataclass(frozen=True)
 class StoredComponents:
-    """Components as a file of nodes, which the executors of a machine share through its page cache."""
+    """Components as a file of nodes, which the executors of a machine share through the page cache."""
 
     path: Path
     n_tokens: int
 
     def __call__(self) -> Components:
-        """Open them; the edges and the order between components stay behind."""
+        """Open them, without edges and without the order between components."""
         nothing = EdgeTable(empty_table(EDGE_SCHEMA), empty_table(QUERY_SCHEMA), self.n_tokens)
         return Components(nothing, open_arrow(self.path), empty_table(ORDER_SCHEMA))
 
 
 def store_arrow(path: Path, tables: Iterable[pa.Table]) -> dict[str, Any]:
-    """Write tables of one schema as an Arrow file, which can be mapped into memory; its name and digest."""
+    """Write tables of one schema as a memory-mappable Arrow file; return its name and digest."""
     rows = iter(tables)
     first = next(rows, empty_table(NODE_SCHEMA))
 
@@ -330,17 +330,17 @@ def store_arrow(path: Path, tables: Iterable[pa.Table]) -> dict[str, Any]:
 
 
 def open_arrow(path: Path) -> pa.Table:
-    """The table of an Arrow file, mapped into memory: only what is looked at is read."""
+    """The table of an Arrow file, memory-mapped: data are read on demand."""
     return _arrow.ipc.open_file(_arrow.memory_map(os.fsencode(path))).read_all()
 
 
 def name_attempt(kind: str, part: int) -> str:
-    """A name for a file of a part that no other attempt uses, in whatever session."""
+    """A name for a file of a part that no other attempt uses, in any session."""
     return f"{kind}-{part:05d}-{token_hex(6)}.parquet"
 
 
 def _partition() -> int:
-    """The number of the partition that is worked on here."""
+    """The number of the current partition."""
     from pyspark import TaskContext
 
     context: Any = TaskContext.get()
@@ -348,10 +348,10 @@ def _partition() -> int:
 
 
 def _noted(folder: Path, entry: dict[str, Any], number: int) -> Any:
-    """Write the entry of a file beside it; tells the name. An entry grows with its file, a name does not.
+    """Write the entry of a file next to it and report its name, which is short even if the entry is long.
 
-    Only the name makes it part of the answer: an attempt whose rows ended early may have come this far, and
-    Spark does not let the driver hear of it.
+    Only the reported name makes it part of the result: an attempt whose rows ended early may get this far,
+    but Spark then drops its report.
     """
     note = str(Path(entry["name"]).with_suffix(".json"))
     write_sealed(folder / note, entry)
@@ -359,12 +359,12 @@ def _noted(folder: Path, entry: dict[str, Any], number: int) -> Any:
 
 
 def tell(part: int, **values: Any) -> Any:
-    """What the driver hears of a part."""
+    """The report to the driver about a part."""
     return _arrow.RecordBatch.from_pydict({"told": [json.dumps({"part": part, **values})]})
 
 
 def numbers_of(batches: Batches) -> Iterator[int]:
-    """The numbers that a partition is asked for."""
+    """The numbers in the rows of a partition."""
     for batch in batches:
         yield from batch.column(0).to_pylist()
 
@@ -375,17 +375,17 @@ def filled(batches: Batches) -> Iterator[Any]:
 
 
 def batches_of(table: Any) -> Iterator[Any]:
-    """A table as batches of a size that Spark takes."""
+    """A table as batches of a size that Spark accepts."""
     return iter(table.to_batches(BATCH_ROWS))
 
 
 LISTED = "kind int, key long, high long, low long"
-"""The rows of a pass, before they are added up; ``kind`` is a number."""
+"""The rows of a pass, before summation; ``kind`` is a number."""
 
 
 @dataclass(frozen=True, eq=False)
 class ListSums:
-    """Tasks → (kind, key, high, low), added up within a piece; the tables of ``count`` are Arrow files."""
+    """Tasks → (kind, key, high, low), summed within a piece; the tables of ``count`` are Arrow files."""
 
     cuts: Cuts
     count: Counting
@@ -403,7 +403,7 @@ class ListSums:
 
 
 def share(cuts: Cuts, count: Counting, folder: Path) -> ListSums:
-    """The pass as it is sent to executors: its tables are written to files, and not sent with it."""
+    """The pass in the form sent to executors: its tables are written to files instead of being sent."""
     paths = {name: folder / f"{name}-{token_hex(6)}.arrow" for name in count.tables}
     for name, path in paths.items():
         store_arrow(path, [count.tables[name]])

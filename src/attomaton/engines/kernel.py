@@ -1,6 +1,6 @@
 """The kernel of both corpus passes: a piece of documents in, counted rows out.
 
-Every engine runs these functions and adds up what they return; nothing else of the theory happens there.
+Every engine runs these functions and adds up their results; engines contain no other part of the theory.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ def choices_of_piece(
     kept: Bool,
     threads: int | None = None,
 ) -> ChoiceTable:
-    """The counted choices of a piece; only samples that can leave a choice are unfolded."""
+    """The counted choices of a piece; only samples that can yield a choice are expanded."""
     samples = piece.samples(selection.reach)
     before = link_repeats(piece, selection.reach, kept).before
     samples = samples.take((before[samples.stops] >= samples.starts) & kept[samples.queries])
@@ -42,7 +42,7 @@ def edge_rows(keys: Int64, support: Int64) -> pa.Table:
 
 
 def query_rows(links: Links) -> pa.Table:
-    """The samples read by query, of those that have any."""
+    """The number of samples read, for each query that has any."""
     queries = np.flatnonzero(links.realisable + links.unrealisable)
     counts = {"realisable": links.realisable[queries], "unrealisable": links.unrealisable[queries]}
     return make_table(QUERY_SCHEMA, {"query": queries.astype(np.int32), **counts})

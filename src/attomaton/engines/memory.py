@@ -1,4 +1,4 @@
-"""The in-memory engine: the kernel over samples or shards, added up with numpy. The others must equal it."""
+"""The in-memory engine: the kernel over samples or shards, summed with numpy; reference for the others."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -32,11 +32,11 @@ class MemoryEngine:
     Attributes
     ----------
     corpus : Samples or Shards
-        What to read. The window of the selection is not used for samples, which have their contexts already.
+        The corpus. For samples, which already have contexts, the window of the selection is ignored.
     selection : Selection
-        What to keep.
+        The queries and edges to keep.
     threads : int, optional
-        How many to use; all processors if not given.
+        Number of threads; by default one per processor.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class MemoryEngine:
         return cut_choices(self.choices(components), borders)
 
     def sums(self, count: Counting) -> dict[str, Sums]:
-        """Add up what is counted in each piece of whole documents, by key.
+        """Sum the counts of each piece of whole documents, by key.
 
         Examples
         --------
@@ -139,7 +139,7 @@ _NOTHING: Int64 = np.empty(0, np.int64)
 
 
 def trim(samples: Samples, selection: Selection) -> Samples:
-    """The samples with no context longer than the selection's ``max_window``."""
+    """The samples, with contexts cut to the selection's ``max_window``."""
     if selection.max_window is None:
         return samples
     return replace(samples, starts=np.maximum(samples.starts, samples.stops - selection.max_window))
@@ -152,7 +152,7 @@ def kept_samples(samples: Samples, selection: Selection, kept: Bool) -> Samples:
 
 
 def count_realisable(shards: Shards, window: int, kept: Bool) -> Int64:
-    """The realisable samples of each query, shape (n_tokens,): one cheap look at the corpus."""
+    """The number of realisable samples of each query, shape (n_tokens,): one cheap pass over the corpus."""
     total = np.zeros(shards.n_tokens, np.int64)
     for piece in shards.pieces(PIECE_TOKENS, window):
         total += link_repeats(piece, window, kept).realisable

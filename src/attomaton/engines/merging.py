@@ -1,8 +1,8 @@
 """Sorted parts on disk merged by DuckDB, with bounded memory.
 
-An edge is one packed 63-bit key. Sorting keys and adding up neighbours costs DuckDB about half of what a hash
-aggregation does, and the answer comes out in order. It happens in ranges of whole queries, so that little is
-spilled and each range is a file of its own.
+An edge is one packed 63-bit key. Sorting keys and summing equal neighbours costs DuckDB about half as much as
+a hash aggregation, and the result is sorted. This is done in ranges of whole queries, so that little is
+spilled and each range is a separate file.
 """
 
 import re
@@ -58,13 +58,13 @@ BATCH_ROWS = 1 << 20
 CHOICE_ROWS = 1 << 16
 _arrow: Any = pa
 COPIES = 7
-"""How often a choice is held while a part of them is sorted here: quicker than by DuckDB, which spills."""
+"""Copies of a choice in memory while a part is sorted here, which is faster than DuckDB's spilling sort."""
 
-BYTES_PER_ROW = 128  # what DuckDB and this process together hold for a row that is being sorted, generously
+BYTES_PER_ROW = 128  # generous estimate of the memory of DuckDB and this process per row being sorted
 
 
 class MergeStopped(Exception):
-    """Another range failed, or the user interrupted; nobody sees this."""
+    """Another range failed, or the user interrupted; never shown to users."""
 
 
 class Merger:
@@ -81,7 +81,7 @@ class Merger:
 
     @cached_property
     def _plain(self) -> Path:
-        """The work folder, under a name that DuckDB takes as it stands."""
+        """The work folder, under a name that DuckDB takes literally."""
         return self._open.enter_context(plainly_named(self._work))
 
     @cached_property
@@ -117,18 +117,18 @@ class Merger:
         clear_drafts(self._work)
         full = self._duckdb.OutOfMemoryException
         if not isinstance(error, (self._duckdb.IOException, full)):
-            return  # a fault of ours: memory and disk have not run out
+            return  # a bug of ours: memory and disk have not run out
         reason = str(error).splitlines()[0]
         if isinstance(error, full) and "disk" not in reason.lower():
             raise UnsupportedOption(
-                f"the memory is too small for this corpus ({reason}); give more"
+                f"the memory limit is too small for this corpus ({reason}); raise it"
             ) from error
         raise unwritable(self._work, reason) from error
 
     def edges(
         self, parts: Mapping[str, Sequence[Path]], *, min_support: int, about: Mapping[str, Any]
     ) -> EdgeParts:
-        """Merge parts with packed keys to one sorted table: Parquet files of whole queries in ``edges``."""
+        """Merge parts with packed keys into one sorted table: Parquet files of whole queries in ``edges``."""
         place = self._work / "edges"
         queries = sum_query_parts(parts.get("queries", []))
         borders = cut_parts(queries, int(about["n_tokens"]))
@@ -148,7 +148,7 @@ class Merger:
             return finish(place, entries, {**counted, "name": QUERIES}, about)
 
     def choices(self, parts: Mapping[str, Sequence[Path]], borders: Int64, fingerprint: str) -> ChoiceParts:
-        """Merge parts with encoded choices to one sorted table: Parquet files of whole queries."""
+        """Merge parts with encoded choices into one sorted table: Parquet files of whole queries."""
         place = self._work / "choices"
         with explained(place):
             place.mkdir(parents=True, exist_ok=True)
@@ -168,7 +168,7 @@ class Merger:
         return ChoiceParts(borders, tuple(place / entry["name"] for entry in entries), tuple(entries))
 
     def sums(self, paths: Sequence[Path]) -> Sums:
-        """Add up the sums of parts, by key; what they come to is held in memory."""
+        """Add up the sums of parts, by key; the result is kept in memory."""
         if not paths:
             return merge_sums([])
         self._view(paths)
@@ -185,7 +185,7 @@ class Merger:
         borders: Int64,
         weights: Sequence[int],
     ) -> list[dict[str, Any]]:
-        """Merge each part of the queries into a file of its own; the entries of the files."""
+        """Merge each part of the queries into a separate file; return the entries of the files."""
         limits = list(pairwise(borders.tolist()))
         if paths:
             self._view(paths)
@@ -210,7 +210,7 @@ class Merger:
         return [record["entry"] for record in records]
 
     def _view(self, paths: Sequence[Path]) -> None:
-        """The view ``parts`` of these files and no others: no name of a user is read as a pattern."""
+        """Create the view ``parts`` of exactly these files: names are never interpreted as patterns."""
         listed = ", ".join(f"'{self._plain / path.name}'" for path in paths)
         parts = f"read_parquet([{listed}], hive_partitioning = false)"
         self._connection.execute(f"CREATE OR REPLACE VIEW parts AS SELECT * FROM {parts}")  # noqa: S608
@@ -238,15 +238,15 @@ class Merger:
 
 
 PLAIN = re.compile(r"([A-Z]:)?[\w/.-]+", re.ASCII)
-"""Names that mean to DuckDB, inside quotes, what they mean to the system."""
+"""Names that DuckDB takes literally inside quotes."""
 
 
 @contextmanager
 def plainly_named(folder: Path) -> Generator[Path]:
-    """The folder itself if DuckDB takes its name as it stands, or else a link to it that it does.
+    """The folder itself if DuckDB takes its name literally, otherwise a link to it with a plain name.
 
-    DuckDB reads ``*``, ``?`` and ``[`` as patterns and ``x=1`` as a column, and has no way to say that a
-    name is only a name.
+    DuckDB interprets ``*``, ``?`` and ``[`` as patterns and ``x=1`` as a column, and offers no way to
+    escape them.
     """
     place = folder.absolute()
     if PLAIN.fullmatch(place.as_posix()):
@@ -255,7 +255,7 @@ def plainly_named(folder: Path) -> Generator[Path]:
     with tempfile.TemporaryDirectory(prefix="attomaton-") as name:
         if not PLAIN.fullmatch(Path(name).as_posix()):
             raise UnsupportedOption(
-                f"DuckDB would read the names of the work folder {str(folder)!r} and of the folder for "
+                f"DuckDB would interpret the names of the work folder {str(folder)!r} and of the folder for "
                 f"temporary files {name!r} as patterns; set TMPDIR to a folder with a plain name"
             )
         link = Path(name, "work")
@@ -264,7 +264,7 @@ def plainly_named(folder: Path) -> Generator[Path]:
 
 
 def sum_query_parts(paths: Sequence[Path]) -> pa.Table:
-    """The samples read by query, over all parts."""
+    """The number of samples read by query, over all parts."""
     tables = [empty_table(QUERY_SCHEMA), *(read_parquet(path.read_bytes()) for path in paths)]
     counted = pa.concat_tables(tables)
     query, realisable, unrealisable = sum_by_key(
@@ -277,7 +277,7 @@ def sum_query_parts(paths: Sequence[Path]) -> pa.Table:
 
 
 def _weigh(queries: pa.Table, borders: Int64, n_rows: int) -> list[int]:
-    """About how many rows each part has, judged by its realisable samples."""
+    """The approximate number of rows of each part, estimated from its realisable samples."""
     realisable = column(queries, "realisable")
     part = np.searchsorted(borders, column(queries, "query"), side="right") - 1
     shares = np.bincount(part, realisable, len(borders) - 1) / max(1, int(realisable.sum()))

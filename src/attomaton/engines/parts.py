@@ -1,4 +1,4 @@
-"""What the passes return, in parts of whole queries: edges, choices, and functions of their rows."""
+"""Results of the passes in parts of whole queries: edges, choices, and functions of their rows."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -53,17 +53,17 @@ MANIFEST = "edges.json"
 QUERIES = "queries.parquet"
 FORMAT = 2
 
-SCANNED_ROWS = 1 << 20  # rows of a file that is not read whole that are in memory at a time
+SCANNED_ROWS = 1 << 20  # rows in memory at a time when a file is streamed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EdgeParts:
-    """What an engine's first pass returns. :meth:`load` makes it one :class:`EdgeTable` where that fits.
+    """Result of an engine's first pass. :meth:`load` makes it one :class:`EdgeTable` if memory suffices.
 
     Attributes
     ----------
     queries : pyarrow.Table
-        Columns query, realisable, unrealisable: the samples read, by query.
+        Columns query, realisable, unrealisable: the number of samples read, by query.
     n_tokens : int
         Size of the vocabulary.
     pieces : tuple of Path or pyarrow.Table
@@ -71,7 +71,7 @@ class EdgeParts:
     sizes : tuple of int
         Edges in each piece.
     entries : tuple of dict
-        What was told of each file when it was written; empty for pieces in memory.
+        The record of each file from when it was written; empty for pieces in memory.
 
     Examples
     --------
@@ -123,12 +123,12 @@ class EdgeParts:
         return EdgeTable(_read_piece(self.pieces[number]), self.queries_of(number), self.n_tokens)
 
     def scan(self, number: int) -> Iterator[pa.Table]:
-        """The edges of one part of the queries, some million at a time."""
+        """The edges of one part of the queries, about a million at a time."""
         piece = self.pieces[number]
         return scan_rows(piece, EDGE_SCHEMA) if isinstance(piece, Path) else iter([piece])
 
     def queries_of(self, number: int) -> pa.Table:
-        """The samples read of one part of the queries."""
+        """The number of samples read for one part of the queries."""
         return slice_queries(self.queries, *self.borders[number : number + 2].tolist())
 
     def load(self) -> EdgeTable:
@@ -138,14 +138,14 @@ class EdgeParts:
         return EdgeTable(whole, self.queries, self.n_tokens)
 
     def read(self, first: int, stop: int) -> pa.Table:
-        """The edges of the queries ``first … stop − 1``; of files only the row groups that hold some."""
+        """The edges of the queries ``first … stop − 1``; only the row groups with such edges are read."""
         low, high = np.searchsorted(self.borders, [first, stop - 1], side="right") - 1
         near = self.pieces[max(low, 0) : high + 1] if first < stop else ()
         tables = [slice_queries(_read_near(piece, first, stop), first, stop) for piece in near]
         return pa.concat_tables([empty_table(EDGE_SCHEMA), *tables]).combine_chunks()
 
     def digest(self) -> str:
-        """The SHA-256 of all rows and of the samples by query, however they are cut into parts."""
+        """The SHA-256 of all rows and of the samples by query, independent of the cut into parts."""
         whole = hashlib.sha256()
         columns = {name: hashlib.sha256() for name in EDGE_SCHEMA.names}
         for table in self:
@@ -159,14 +159,14 @@ class EdgeParts:
 
 
 def hold(edges: EdgeTable) -> EdgeParts:
-    """An edge table in memory, in its parts."""
+    """An edge table in memory, divided into its parts."""
     borders = cut_parts(edges.queries, edges.n_tokens).tolist()
     pieces = tuple(slice_queries(edges.rows, *limits) for limits in pairwise(borders))
     return EdgeParts(edges.queries, edges.n_tokens, pieces, tuple(piece.num_rows for piece in pieces))
 
 
 def write_edges(file: Path, runs: Iterable[tuple[Int64, Int64]], *, min_support: int = 1) -> dict[str, Any]:
-    """Write rising packed edges with their support to one Parquet file; its entry."""
+    """Write sorted packed edges with their support to one Parquet file; return its entry."""
 
     def rows() -> Iterator[pa.Table]:
         for keys, support in runs:
@@ -194,7 +194,7 @@ def sum_neighbours(batches: Iterator[tuple[Int64, Int64]]) -> Iterator[tuple[Int
 def finish(
     folder: Path, entries: Sequence[Mapping[str, Any]], queries: Mapping[str, Any], about: Mapping[str, Any]
 ) -> EdgeParts:
-    """Write the manifest that makes files in ``folder`` a result; each was read back when written."""
+    """Write the manifest that turns files in ``folder`` into a result; each was verified when written."""
     record = {**about, "format": FORMAT, "files": list(entries), "queries": queries}
     write_sealed(folder / MANIFEST, record)
     return _parts_of(folder, record)
@@ -203,13 +203,13 @@ def finish(
 def open_parts(
     folder: Path, about: Mapping[str, Any], check: Callable[..., object] = check_files
 ) -> EdgeParts:
-    """The result that :func:`finish` made of the same settings, every file checked.
+    """The result that :func:`finish` made with the same settings, every file checked.
 
-    ``check`` is called as :func:`~attomaton.base.artifacts.check_files` is, and may have others do the work.
+    ``check`` is called like :func:`~attomaton.base.artifacts.check_files`, and may delegate the work.
     """
     record = read_sealed(folder / MANIFEST)
     if record is None:
-        raise CorruptRun(f"{folder} holds no finished edges; run the pass again")
+        raise CorruptRun(f"{folder} does not hold finished edges; run the pass again")
     try:
         listed = {entry["name"]: entry for entry in [*record["files"], record["queries"]]}
         check(folder, listed, again=f"delete {folder} and run again")
@@ -232,18 +232,18 @@ def _parts_of(folder: Path, record: Mapping[str, Any]) -> EdgeParts:
 
 
 def count_rows(file: Path) -> int:
-    """The rows of a Parquet file, from its footer."""
+    """The number of rows of a Parquet file, from its footer."""
     return arrow_parquet().read_metadata(exact_file(file)).num_rows
 
 
 def scan_rows(file: Path, schema: pa.Schema, rows: int | None = None) -> Iterator[pa.Table]:
-    """The rows of a Parquet file, so many or fewer at a time, :data:`SCANNED_ROWS` if it is not said."""
+    """The rows of a Parquet file, at most ``rows`` at a time, by default :data:`SCANNED_ROWS`."""
     try:
         with exact_file(file) as opened, arrow_parquet().ParquetFile(opened, pre_buffer=False) as parquet:
             for batch in parquet.iter_batches(rows or SCANNED_ROWS, use_threads=False):
                 table: Any = pa.Table.from_batches([batch])
                 yield table.cast(schema)
-    except ValueError as error:  # Arrow's errors are such
+    except ValueError as error:  # as Arrow's errors are
         raise CorruptRun(f"{file} was altered ({error}); delete {file.parent} and run again") from error
 
 
@@ -253,7 +253,7 @@ def _read_piece(piece: Path | pa.Table) -> pa.Table:
     try:
         table = read_parquet(piece.read_bytes())
         check_table(table, EDGE_SCHEMA, "the edge table")
-    except ValueError as error:  # Arrow's errors and MismatchedParts are such
+    except ValueError as error:  # as Arrow's errors and MismatchedParts are
         raise CorruptRun(f"{piece} was altered ({error}); delete {piece.parent} and run again") from error
     return table
 
@@ -263,7 +263,7 @@ def _read_near(piece: Path | pa.Table, first: int, stop: int) -> pa.Table:
         return piece
     with exact_file(piece) as opened, arrow_parquet().ParquetFile(opened, pre_buffer=False) as file:
         if file.schema_arrow.names != EDGE_SCHEMA.names:
-            raise CorruptRun(f"{piece} has other columns than edges; delete {piece.parent} and run again")
+            raise CorruptRun(f"{piece} lacks the columns of edges; delete {piece.parent} and run again")
         query = file.schema_arrow.get_field_index("query")
         footers = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
         limits = {at: footer.column(query).statistics for at, footer in enumerate(footers) if footer.num_rows}
@@ -275,12 +275,12 @@ _arrow: Any = pa
 
 PLAIN = {"query": np.int32, "winner": np.int32, "count": np.int64}
 LISTS = ("tokens", "multiplicities")
-READ_ROWS = 1 << 17  # choices that are read at a time
+READ_ROWS = 1 << 17  # choices read at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChoiceParts:
-    """What an engine's second pass returns. :meth:`load` makes it one :class:`ChoiceTable` where that fits.
+    """Result of an engine's second pass. :meth:`load` makes it one :class:`ChoiceTable` if memory suffices.
 
     Attributes
     ----------
@@ -289,7 +289,7 @@ class ChoiceParts:
     pieces : tuple of Path or pyarrow.Table
         The choices of each part.
     entries : tuple of dict
-        What was told of each file when it was written; empty for pieces in memory.
+        The record of each file from when it was written; empty for pieces in memory.
 
     Examples
     --------
@@ -315,7 +315,7 @@ class ChoiceParts:
             return piece
         try:
             return read_choices(piece)
-        except ValueError as error:  # Arrow's errors are such, and what does not fit
+        except ValueError as error:  # as Arrow's errors are, and those of mismatched parts
             raise CorruptRun(f"{piece} was altered ({error}); delete {piece.parent} and run again") from error
 
     def load(self) -> ChoiceTable:
@@ -324,7 +324,7 @@ class ChoiceParts:
 
 
 def read_choices(file: Path) -> pa.Table:
-    """The choices of a file, read a piece at a time into arrays of the right length: none is held twice.
+    """The choices of a file, read piece by piece into arrays of the right length, so none is in memory twice.
 
     A frequent word of a large corpus has a hundred million members in its choice sets.
     """
@@ -345,7 +345,7 @@ def read_choices(file: Path) -> pa.Table:
 
 
 def count_values(piece: Path | pa.Table, name: str) -> int:
-    """How many values the lists of a column hold together, in a Parquet file from its footer alone."""
+    """The total number of values in the lists of a column; for a Parquet file, from its footer alone."""
     if not isinstance(piece, Path):
         return len(ragged_column(piece, name)[1])
     about = arrow_parquet().read_metadata(exact_file(piece))
@@ -373,19 +373,19 @@ def sum_choices(batches: Iterable[tuple[Any, Int64]]) -> Iterator[pa.Table]:
 
 
 def write_choices(file: Path, batches: Iterable[tuple[Any, Int64]]) -> dict[str, Any]:
-    """Write rising encoded choices with their counts to one Parquet file; its entry."""
+    """Write sorted encoded choices with their counts to one Parquet file; return its entry."""
     return write_part(file, sum_choices(batches), CHOICE_SCHEMA, CHOICE_FILE)
 
 
 def count_unsorted(file: Path, batches: Iterable[tuple[Any, Int64]]) -> dict[str, Any]:
-    """The same for encoded choices in any order, all of which are in memory together."""
+    """The same for encoded choices in any order; all of them are in memory at once."""
     parts = [unpack_in_any_order(_arrow.chunked_array([rows]), count) for rows, count in batches]
     counted = ChoiceTable(count_choices(parts).rows)
     return write_part(file, [counted.rows], CHOICE_SCHEMA, CHOICE_FILE)
 
 
 def cut_choices(choices: ChoiceTable, borders: Int64) -> ChoiceParts:
-    """Choices in memory, in parts of the queries."""
+    """Choices in memory, divided into parts of the queries."""
     return ChoiceParts(
         borders, tuple(slice_queries(choices.rows, *limits) for limits in pairwise(borders.tolist()))
     )
@@ -398,10 +398,10 @@ QueryTable = pa.Table | EdgeParts
 def map_queries(
     function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int, threads: int = 1
 ) -> pa.Table:
-    """Run ``function`` on the rows of each part of the queries, the biggest first; its tables, in order.
+    """Run ``function`` on the rows of each part of the queries, biggest first; return its tables in order.
 
     It takes one Arrow table for each of ``tables``, which are sorted by their column query. About ``n_parts``
-    parts hold about equally many rows each, and ``threads`` of them are worked on at once.
+    parts have about the same number of rows each, and ``threads`` of them run at once.
 
     Examples
     --------
@@ -428,7 +428,7 @@ def biggest_first(tables: Sequence[QueryTable], n_parts: int) -> list[tuple[int,
 
 
 def _weights(tables: Sequence[QueryTable]) -> Int64:
-    """Rows of each query, or a stand-in for them, over all tables."""
+    """The number of rows of each query, or an estimate of it, over all tables."""
     counts: list[Int64] = []
     for table in tables:
         if isinstance(table, EdgeParts):

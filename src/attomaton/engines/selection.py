@@ -1,4 +1,4 @@
-"""What a corpus pass keeps: the window, and the ways to tame growth that leave every kept count exact."""
+"""What a corpus pass keeps: the window, and limits on growth that leave every kept count exact."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,21 +15,21 @@ from attomaton.corpora.tokenizers import Vocabulary
 
 @dataclass(frozen=True)
 class Selection:
-    """The contexts, queries and edges of a pass. Nothing in it makes a count approximate.
+    """The contexts, queries and edges that a pass keeps. All counts stay exact.
 
     Attributes
     ----------
     window : int, optional
-        Longest context; 32 if not given.
+        Longest context; 32 by default.
     max_window : int, optional
-        Contexts longer than this lose their oldest tokens, also those of ready-made samples.
+        Contexts longer than this lose their oldest tokens, including those of given samples.
     min_support : int
-        Edges that fewer samples show are left out after counting.
+        Edges shown by fewer samples are dropped after counting.
     queries : sequence of int or str, or int, optional
         Only these queries, as ids or tokens; an int k keeps the k queries with the most realisable samples
-        (of equals, the smaller id).
+        (ties go to the smaller id).
     sample_queries : float
-        Only this share of the queries, chosen by a hash of the id: the same on every engine.
+        Only this fraction of the queries, chosen by a hash of the id: the same on every engine.
 
     Examples
     --------
@@ -59,16 +59,16 @@ class Selection:
 
     @property
     def top(self) -> int | None:
-        """How many queries are kept, those with the most samples; None if that is not asked for."""
+        """The number of queries with the most samples to keep; None for no such limit."""
         return self.queries if isinstance(self.queries, int) else None
 
     def with_ids(self, vocabulary: Vocabulary | None) -> "Selection":
-        """The same with the ids of queries that are given as tokens."""
+        """The same, with queries given as tokens replaced by their ids."""
         if self.queries is None or isinstance(self.queries, int):
             return self
         if vocabulary is None and any(isinstance(query, str) for query in self.queries):
             raise UnsupportedOption(
-                "queries are given as text but the source has no vocabulary; give token ids"
+                "queries are given as text, but the source has no vocabulary; give token ids"
             )
         ids = [
             int(vocabulary.lookup([query])[0]) if vocabulary and isinstance(query, str) else query
@@ -78,12 +78,12 @@ class Selection:
 
     @property
     def longest(self) -> int:
-        """Longest context that is read."""
+        """The longest context that is read."""
         return WINDOW if self.window is None else self.window
 
     @property
     def reach(self) -> int:
-        """Longest context after all limits."""
+        """The longest context after all limits."""
         return self.longest if self.max_window is None else min(self.longest, self.max_window)
 
     def kept(self, n_tokens: int) -> Bool:
@@ -117,7 +117,7 @@ class Selection:
 
 
 def _check_queries(value: object) -> tuple[int | str, ...] | int | None:
-    """Queries as a tuple of ids and tokens, or how many are kept."""
+    """Queries as a tuple of ids and tokens, or the number to keep."""
     queries = cast("Any", value)
     if value is None:
         return None
@@ -126,7 +126,7 @@ def _check_queries(value: object) -> tuple[int | str, ...] | int | None:
     if isinstance(value, int | float | np.number):
         return whole_number(queries, "queries", least=1)
     if not isinstance(value, Iterable) or (isinstance(value, np.ndarray) and not np.ndim(queries)):
-        raise UnsupportedOption(f"queries is {show(queries)}; give tokens or token ids, or how many queries")
+        raise UnsupportedOption(f"queries is {show(queries)}; give tokens, token ids, or a number of queries")
     listed: list[Any] = list(queries)
     if not listed:
         raise UnsupportedOption("queries is empty; give tokens or token ids, or None for all queries")

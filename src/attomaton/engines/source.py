@@ -1,4 +1,4 @@
-"""From what a user gives to what an engine reads: samples in memory, or token shards on disk."""
+"""Turning a user's source into an engine's input: samples in memory, or token shards on disk."""
 
 import os
 from dataclasses import dataclass
@@ -30,19 +30,19 @@ from attomaton.engines.work import fingerprint
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus ready for an engine, in memory or on disk, and what the manifest of a run says of it."""
+    """A corpus ready for an engine, in memory or on disk, and its entry for the manifest of a run."""
 
     tokens: Samples | Shards
     vocabulary: Vocabulary | None
     about: dict[str, Any]
 
     def samples(self, kept: Bool, selection: Selection) -> Samples | None:
-        """The samples of the kept queries, where the corpus is in memory."""
+        """The samples of the kept queries, if the corpus is in memory."""
         return None if isinstance(self.tokens, Shards) else kept_samples(self.tokens, selection, kept)
 
 
 def check_tokenizer(tokenizer: object) -> None:
-    """Say at once that a corpus cannot be tokenised in this way."""
+    """Refuse an invalid tokenizer before any work."""
     if not isinstance(tokenizer, str):
         raise UnsupportedOption(f"tokenizer is {show(tokenizer)}; give a name, or the path of a file")
     if is_subword_file(tokenizer):
@@ -75,9 +75,9 @@ def read_source(source: Any, *, window: int, tokenizer: str, tokens: Path | None
 def read_documents(
     source: Any, *, tokenizer: str | Vocabulary, tokens: Path | None, reading: Reading
 ) -> tuple[Piece | Shards, Vocabulary | None, dict[str, Any]]:
-    """Read a corpus as whole documents: in memory, or as shards, which are written to ``tokens`` if asked.
+    """Read a corpus as whole documents: in memory, or as shards, which are written to ``tokens`` if given.
 
-    The last is what a manifest says of it, as in :class:`Corpus`.
+    The last value is its manifest entry, as in :class:`Corpus`.
     """
     read, vocabulary, about = _read(source, tokenizer, tokens, reading)
     if isinstance(read, Documents):
@@ -88,7 +88,7 @@ def read_documents(
 def _read(
     source: Any, tokenizer: str | Vocabulary, tokens: Path | None, reading: Reading
 ) -> tuple[Documents | Shards, Vocabulary | None, dict[str, Any]]:
-    """A corpus in memory, or as shards, also if ``tokens`` says where; one without samples is refused."""
+    """A corpus in memory, or as shards if it is one or ``tokens`` is given; no samples at all is an error."""
     folder = _folder_of(source, reading)
     in_memory = is_ids(source) or isinstance(source, Documents) or not isinstance(tokenizer, str)
     if folder is None and (tokens is None or in_memory):
@@ -98,7 +98,7 @@ def _read(
         size = _count_tokens(read)
         return Shards.write(tokens, read.ids, read.offsets, n_tokens=size), read.vocabulary, about
     corpus, digests = None, None
-    if folder is None:  # tokenise first; a run that was cut short goes on where it was
+    if folder is None:  # tokenise first; an interrupted run resumes where it stopped
         assert tokens is not None and isinstance(tokenizer, str)  # noqa: PT018, S101  our own invariant
         corpus = tokenize_into(tokens, source, tokenizer=tokenizer, reading=reading)
     elif is_tokenized(folder):
@@ -126,7 +126,7 @@ def _count_tokens(read: Documents) -> int:
 
 
 def _folder_of(source: Any, reading: Reading) -> Place | None:
-    """The folder, if token shards are what is given."""
+    """The folder, if the source is token shards."""
     folder = path_of(source)
     if folder is None or (isinstance(folder, RemotePath) and not folder.is_dir()):
         return None

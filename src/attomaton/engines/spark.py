@@ -1,11 +1,11 @@
 """The Spark engine: both passes on a cluster, or on the processors of one machine.
 
-The executors read the shards themselves, by their exact names: Spark's reader would take a name for a
-pattern, leave out what begins with ``_``, and make columns of folders such as ``x=1``. The kernel turns
-batches of documents into counted, packed edges; Spark sends them to the part their query belongs to and sorts
-them there, spilling to disk where it must; executors add up neighbours and write the parts. Stages that work
-part by part are tasks too. The driver hears names, reads the records that lie under them, and counts samples
-by query; rows stay where they are.
+The executors read the shards themselves, by their exact names: Spark's reader would interpret names as
+patterns, skip those that begin with ``_``, and turn folders such as ``x=1`` into columns. The kernel turns
+batches of documents into counted, packed edges; Spark sends them to the part of their query and sorts them
+there, spilling to disk if necessary; executors sum equal neighbours and write the parts. Stages that work
+part by part are tasks too. The driver receives names, reads the records under them, and counts samples by
+query; rows stay where they are.
 """
 
 import json
@@ -44,13 +44,13 @@ PIECE_TOKENS = 1 << 19
 """Tokens counted at once by one Python worker: about 230 MB with their edges at window 32."""
 
 TASK_SAMPLES = 1 << 22
-"""Realisable samples of a query that one task counts; a query with more is counted by several."""
+"""Most realisable samples of a query per task; a query with more is split among several tasks."""
 
 PACKED = {"edges": "slot int, key long, count int", "choices": "slot int, key binary, count long"}
-"""The rows of each pass, before they are added up."""
+"""The rows of each pass, before summation."""
 
 SMALL_TASK, LARGE_TASK = 1 << 20, 1 << 24
-"""Tokens that one task reads, at least and at most, as far as row groups allow."""
+"""Least and most tokens per task, if row groups allow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,19 +63,19 @@ class SparkEngine:
         The tokenised corpus, at the same paths on every machine.
     work : Path
         A folder for results, at the same path on every machine; one run at a time. Finished passes, and the
-        finished parts of stages, of the same shards and settings are taken up. Delete it when the answers are
+        finished parts of stages, with the same shards and settings are reused. Delete it when the results are
         copied: tables are read from there.
     selection : Selection
-        What to keep.
+        The queries and edges to keep.
     master : str, optional
-        ``local[2]``, ``spark://host:7077`` …; if not given, the session that runs already, or else ``local``.
+        ``local[2]``, ``spark://host:7077`` …; by default the active session, or else ``local``.
     memory : str or int, optional
-        Memory of a local session; the default is 60 % of the machine's. The memory of a cluster is set where
-        the cluster is.
+        Memory of a local session; the default is 60 % of the machine's. The memory of a cluster is configured
+        on the cluster.
     threads : int, optional
         Threads of a local session; the default is all processors.
     progress : callable
-        Called now and then with a stage, how much of it is done, and how much there is.
+        Called now and then with a stage, the amount done and the total.
 
     Examples
     --------
@@ -136,7 +136,7 @@ class SparkEngine:
             try:
                 return edge_parts.open_parts(place, about, self._check_files)
             except CorruptRun:
-                pass  # not finished, or of something else
+                pass  # not finished, or of another corpus or settings
             with explained(place):
                 place.mkdir(parents=True, exist_ok=True)
                 (place / edge_parts.MANIFEST).unlink(missing_ok=True)
@@ -192,7 +192,7 @@ class SparkEngine:
         return run.StoredComponents(place / name, self.shards.n_tokens)
 
     def sums(self, count: Counting) -> dict[str, Sums]:
-        """Add up what is counted in each piece of whole documents, by key; the driver holds the sums."""
+        """Sum the counts of each piece of whole documents, by key; the driver keeps the sums."""
         with working_in(self.work) as work, explained(work):
             place = work / count.name
             place.mkdir(exist_ok=True)
@@ -206,10 +206,10 @@ class SparkEngine:
         return run.read_sums([place / name for name in record["files"]], count)
 
     def run_parts(self, stage: Stage, weights: Sequence[int]) -> list[dict[str, Any]]:
-        """Run a stage on the parts 0, 1, 2 … of the queries, on the executors; what it told of each.
+        """Run a stage on the parts 0, 1, 2 … of the queries, on the executors; return its record of each.
 
-        The heaviest part comes first. Executors record each part that they finish, and take up those that an
-        earlier run did; the driver hears numbers, and reads the records.
+        The heaviest part comes first. Executors record each part that they finish, and reuse those that an
+        earlier run finished; the driver receives numbers, and reads the records.
         """
         with working_in(self.work) as work, explained(work):
             place = work / stage.name
@@ -232,8 +232,8 @@ class SparkEngine:
     ) -> pa.Table:
         """Run a function on the rows of each part of the queries, on the executors, the biggest part first.
 
-        As :func:`.parts.map_queries`; the function is sent to the executors, and what it returns is mapped
-        from files in the work folder, not held in memory.
+        Like :func:`.parts.map_queries`; the function is sent to the executors, and its results are
+        memory-mapped from files in the work folder.
         """
         place = self._new_folder("mapped")
         ranges = edge_parts.biggest_first(tables, n_parts)
@@ -250,7 +250,7 @@ class SparkEngine:
         return self._count_samples(self.kept)
 
     def _count_samples(self, kept: Bool) -> pa.Table:
-        """The samples read, by query: one cheap pass."""
+        """The number of samples read, by query: one cheap pass."""
         nowhere = Slots(np.zeros(1, np.int64), np.zeros(0, np.int64))
         count = run.CountSamples(self._cuts, self.selection, kept, PIECE_TOKENS, nowhere)
         counted = self._map_documents(count, "query int, realisable long, unrealisable long")
@@ -266,7 +266,7 @@ class SparkEngine:
 
     @cached_property
     def _borders(self) -> Int64:
-        """Where the parts begin and end: whole queries, with about equally many realisable samples."""
+        """Where the parts begin and end: whole queries, with about equal numbers of realisable samples."""
         return cut_parts(self._samples, self.shards.n_tokens)
 
     def _kernel(self, borders: Int64) -> tuple[Cuts, Selection, Bool, int, Slots]:
@@ -281,9 +281,9 @@ class SparkEngine:
         write: Callable[..., Any],
         write_rows: Callable[..., dict[str, Any]],
     ) -> list[dict[str, Any]]:
-        """Run a pass: rows are counted in pieces, sent to their slots, sorted, added up and written there.
+        """Run a pass: rows are counted in pieces, sent to their slots, sorted, summed and written there.
 
-        The entries of the files, one for each part; the slots of a query that has several are joined.
+        Returns the entries of the files, one for each part; if a query has several slots, they are joined.
         """
         slots = pack.slots
         rows = self._map_documents(pack, PACKED[kind])
@@ -303,7 +303,7 @@ class SparkEngine:
 
     @cached_property
     def _cuts(self) -> Cuts:
-        """The shards in tasks: some for each processor, as far as they have enough to do."""
+        """The shards cut into tasks: several per processor, if each has enough to do."""
         share = sum(self.shards.sizes) // (3 * self.session.sparkContext.defaultParallelism)
         return self.shards.cut(min(max(share, SMALL_TASK), LARGE_TASK))
 
@@ -317,13 +317,13 @@ class SparkEngine:
         return self._digest_files("checking shards", self.shards.paths)
 
     def _digest_files(self, stage: str, paths: Sequence[Place]) -> list[str]:
-        """The digest of each file, made on the executors; an empty one if it is not there."""
+        """The digest of each file, computed on the executors; empty if the file is missing."""
         numbers = self.session.range(0, len(paths), 1, len(paths))
         digests = self._collect(stage, map_batches(numbers, run.DigestFiles(paths), run.TOLD))
         return [row["sha256"] for row in sorted(digests, key=lambda row: row["part"])]
 
     def _are_whole(self, folder: Path, files: Mapping[str, Any]) -> bool:
-        """Whether files are as they were written; the executors read them."""
+        """Whether files are unchanged; the executors read them."""
         listed = list_digests(folder, files)
         digests = self._digest_files("checking files", [folder / name for name in listed])
         return digests == list(listed.values())
@@ -333,7 +333,7 @@ class SparkEngine:
             raise CorruptRun(f"files in {folder} were altered after they were written; {again}")
 
     def _collect(self, stage: str, entries: Any) -> list[dict[str, Any]]:
-        """Run a job; what its tasks tell, by partition."""
+        """Run a job; return the reports of its tasks, by partition."""
         total = sum(self.shards.sizes)
         self.progress(stage, 0, total)
         with explained_failure():
@@ -352,7 +352,7 @@ def _read_notes(
     place: Path,
     write: Callable[[Path, list[Any]], dict[str, Any]],
 ) -> list[dict[str, Any]]:
-    """The entries of files in order; Spark leaves out those without any row, which are written here."""
+    """The entries of files in order; Spark omits those without rows, which are written here."""
     noted = {entry["part"]: entry["note"] for entry in entries}
     return [
         _found(read_sealed(place / noted[number]), place)
@@ -365,14 +365,14 @@ def _read_notes(
 def _found(record: dict[str, Any] | None, place: Path) -> dict[str, Any]:
     if record is None:
         raise CorruptRun(
-            f"{place} does not hold what an executor wrote there; the work folder must be the same on every "
-            "machine: give a folder that all of them share"
+            f"{place} does not hold the file that an executor wrote there; the work folder must be the same "
+            "on every machine: give a shared folder"
         )
     return record
 
 
 EDGES = re.compile(r"(edges|nothing)-\d+(-[0-9a-f]+)?\.(parquet|json)|nothing\.parquet")
-"""What we call a file of edges, and its entry."""
+"""Names of a file of edges, and of its entry."""
 
 
 def _stored(table: edge_parts.QueryTable, path: Path) -> Path | edge_parts.EdgeParts:

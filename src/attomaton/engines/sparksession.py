@@ -1,4 +1,4 @@
-"""A Spark session: found or started, with errors that say what is missing."""
+"""Finding or starting a Spark session, with errors that say what is missing."""
 
 import atexit
 import os
@@ -22,9 +22,9 @@ JAVA = "Spark needs Java 17 or later: apt install openjdk-17-jre-headless, or se
 MASTERS = re.compile(
     r"local(\[(\*|[1-9][0-9]{0,3})(, *[0-9]{1,4})?\])?|local-cluster\[.+\]|yarn|(spark|k8s)://\S+", re.ASCII
 )
-"""Where Spark can run."""
+"""Valid values of ``master``."""
 
-LOGS: list[Path] = []  # what the sessions that are started here say
+LOGS: list[Path] = []  # logs of the sessions started here
 SETTINGS: dict[str, Any] = {
     "spark.ui.showConsoleProgress": False,
     "spark.sql.execution.arrow.maxRecordsPerBatch": 1 << 17,
@@ -33,14 +33,14 @@ SETTINGS: dict[str, Any] = {
 
 
 def open_session(master: str | None, threads: int | None, memory: str | int | None) -> Any:
-    """The session that runs already if it fits ``master``, or a new one."""
+    """The active session if it matches ``master``, or a new one."""
     check_master(master)
     builder = _pyspark().sql.SparkSession.builder
     running = _pyspark().sql.SparkSession.getActiveSession()
     if running is not None:
         current = running.sparkContext.master
         if master not in (None, current):
-            raise UnsupportedOption(f"a Spark session on {current} runs already; stop it, or use it as it is")
+            raise UnsupportedOption(f"a Spark session on {current} is already running; stop it, or use it")
         return _prepared(running)
     master = master or f"local[{threads or '*'}]"
     settings = dict(SETTINGS)
@@ -57,12 +57,12 @@ def open_session(master: str | None, threads: int | None, memory: str | int | No
 
 
 def check_spark() -> None:
-    """Say at once that Spark or Java is not there; nothing is started."""
+    """Raise an error if Spark or Java is missing; nothing is started."""
     _pyspark()
 
 
 def check_master(master: object) -> None:
-    """Refuse a place where Spark cannot run."""
+    """Refuse an invalid ``master``."""
     if master is not None and not (isinstance(master, str) and MASTERS.fullmatch(master)):
         raise UnsupportedOption(
             f"master is {show(master)}; give local[2], spark://host:7077, yarn or k8s://…"
@@ -70,22 +70,22 @@ def check_master(master: object) -> None:
 
 
 def _prepared(session: Any) -> Any:
-    """Python workers are to be what this program is, unless the environment says otherwise.
+    """Make Python workers use this interpreter, unless the environment says otherwise.
 
-    They never look for modules in the directory in which Spark or its executors were started.
+    They never import modules from the directory in which Spark or its executors were started.
     """
     context = session.sparkContext
     if "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = sys.executable
-    context.environment[SAFE_PATH] = "1"  # sent with every task, so it holds for sessions of others too
+    context.environment[SAFE_PATH] = "1"  # sent with every task, so it also applies to existing sessions
     return session
 
 
 @contextmanager
 def _own_spark() -> Generator[None]:
-    """Spark is started from where pyspark is installed, unless SPARK_HOME says otherwise.
+    """Start Spark from where pyspark is installed, unless SPARK_HOME says otherwise.
 
-    Left alone, pyspark would first try the folder above the working directory.
+    By default pyspark would first try the parent of the working directory.
     """
     if "SPARK_HOME" in os.environ:
         yield
@@ -101,10 +101,10 @@ def _own_spark() -> Generator[None]:
 
 @contextmanager
 def _logging() -> Generator[None]:
-    """What is started here, and all that it starts, writes to a file what it would write on stderr.
+    """Redirect the stderr of processes started here, and of their children, to a file.
 
-    Java, Spark and its workers greet, warn and remind there, from before they can be told not to. The file
-    goes with this process, unless Spark fails.
+    Java, Spark and its workers print greetings and warnings before they can be configured not to. The file
+    is removed with this process, unless Spark fails.
     """
     stderr = os.dup(2)
     log, name = tempfile.mkstemp(prefix="attomaton-spark-", suffix=".log")
@@ -146,7 +146,7 @@ def map_batches(frame: Any, function: Callable[[Iterable[Any]], Iterable[Any]], 
 
 @contextmanager
 def explained_failure() -> Generator[None]:
-    """What an executor raised on purpose is raised here; other failures of Spark say what they are."""
+    """Re-raise errors that an executor raised on purpose; explain other failures of Spark."""
     try:
         yield
     except AttomatonError:
@@ -165,4 +165,4 @@ def _translated(text: str) -> AttomatonError:
     lines = [line for line in text.splitlines() if line.strip()] or ["no reason given"]
     atexit.unregister(_remove_logs)
     log = f" ({LOGS[-1]})" if LOGS else ""
-    return UnwritablePlace(f"Spark could not finish ({lines[0]}); see its log{log}, mend that and run again")
+    return UnwritablePlace(f"Spark could not finish ({lines[0]}); see its log{log}, fix that and run again")

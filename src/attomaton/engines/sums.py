@@ -1,7 +1,7 @@
-"""Sums by key over a whole corpus: what a function lists for each piece, added up exactly.
+"""Exact sums by key over a whole corpus, of the numbers that a function lists for each piece.
 
-A number is two integers, ``high`` · 2⁻³⁰ + ``low`` · 2⁻⁶⁰, so that a sum is the same in whatever order it is
-taken: every engine, cut and number of threads gives the same digits.
+A number is two integers, ``high`` · 2⁻³⁰ + ``low`` · 2⁻⁶⁰, so that a sum does not depend on the order of its
+terms: every engine, cut and number of threads gives the same digits.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,23 +15,23 @@ from attomaton.base.tables import Float64, Int64, column
 from attomaton.corpora.documents import Piece
 from attomaton.graphs.grouping import gather, sum_by_key
 
-BITS = 30  # bits of each of the two integers behind the point
-LARGEST_TABLE = 1 << 27  # keys up to which sums in memory are a plain table: all pairs of 11,585 tokens
-PIECE_TOKENS = 1 << 19  # tokens read at once, but never less than a document
-MOST_ROWS = 1 << 22  # sums of one kind that a part may have before another begins: 100 MB
+BITS = 30  # fractional bits of each of the two integers
+LARGEST_TABLE = 1 << 27  # most keys for which sums in memory are a dense table: all pairs of 11,585 tokens
+PIECE_TOKENS = 1 << 19  # tokens read at once, but at least one document
+MOST_ROWS = 1 << 22  # most sums of one kind per part: 100 MB
 COLUMNS = ("key", "high", "low")
 _arrow: Any = pa
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Distinct rising keys, and the exact sum of each.
+    """Distinct sorted keys, and the exact sum of each.
 
     Attributes
     ----------
     keys, high, low : int64 arrays, shape (n_keys,)
-        The sum of ``keys[i]`` is ``high[i]`` · 2⁻³⁰ + ``low[i]`` · 2⁻⁶⁰, low in 0 … 2³⁰ − 1; a sum that is
-        0 is left out. Of counts, ``high`` is the sum.
+        The sum of ``keys[i]`` is ``high[i]`` · 2⁻³⁰ + ``low[i]`` · 2⁻⁶⁰, low in 0 … 2³⁰ − 1; zero sums are
+        left out. For counts, ``high`` is the sum.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class Sums:
 
     @property
     def counts(self) -> Int64:
-        """The sums of what was listed as counts, shape (n_keys,)."""
+        """The sums of counts, shape (n_keys,)."""
         return self.high
 
     def to_table(self) -> pa.Table:
@@ -67,7 +67,7 @@ class Sums:
 
 
 class Counting(Protocol):
-    """What is listed of each piece; it can be sent to other machines.
+    """A function that lists numbers for each piece; it can be sent to other machines.
 
     Examples
     --------
@@ -84,39 +84,39 @@ class Counting(Protocol):
 
     @property
     def name(self) -> str:
-        """Begins the names of its files."""
+        """The prefix of its file names."""
         ...
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """All that its answer depends on besides the corpus, as plain values."""
+        """Everything that its result depends on besides the corpus, as plain values."""
         ...
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """The kinds of keys, and how many keys of each there can be: 0 … size − 1."""
+        """The kinds of keys, and the number of possible keys of each: 0 … size − 1."""
         ...
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """Large tables that it looks things up in; an engine with several machines shares them as files."""
+        """Large lookup tables; an engine with several machines shares them as files."""
         ...
 
     def with_tables(self, tables: Mapping[str, pa.Table], /) -> Self:
-        """The same with these tables in their place."""
+        """The same, with its tables replaced by these."""
         ...
 
     def __call__(self, piece: Piece, /) -> Iterator[tuple[str, Int64, Int64, Int64 | None]]:
-        """The kind, keys, high and low of some numbers at a time; low is None for counts."""
+        """The kind, keys, high and low of some numbers at a time; ``low`` is None for counts."""
         ...
 
 
 AddUp = Callable[[Counting], dict[str, Sums]]
-"""What an engine does: add up what is counted, over the whole corpus."""
+"""A function of an engine that computes sums over the whole corpus."""
 
 
 def split_numbers(numbers: Float64) -> tuple[Int64, Int64]:
-    """Numbers of at most 1 in size as ``high`` and ``low``; what is below 2⁻⁶⁰ is rounded."""
+    """Numbers of absolute value at most 1 as ``high`` and ``low``, rounded to multiples of 2⁻⁶⁰."""
     scaled = np.ldexp(numbers, BITS)
     high = np.floor(scaled)
     low = np.rint(np.ldexp(scaled - high, BITS))
@@ -132,7 +132,7 @@ def add_rows(keys: Int64, high: Int64, low: Int64 | None) -> Sums:
 
 
 def _carry(keys: Int64, high: Int64, low: Int64) -> Sums:
-    """The sums in their one form: low is in 0 … 2³⁰ − 1, and what is 0 is left out."""
+    """The sums in canonical form: low is in 0 … 2³⁰ − 1, and zero sums are left out."""
     high = high + (low >> BITS)
     low = low & ((1 << BITS) - 1)
     kept = (high != 0) | (low != 0)
@@ -153,7 +153,7 @@ def sums_of(table: pa.Table) -> Sums:
 
 
 def sum_pieces(pieces: Iterable[Piece], count: Counting) -> dict[str, Sums]:
-    """Add up what is counted in each piece, in this process: the sums of each kind."""
+    """Sum the counts of each piece in this process; return the sums of each kind."""
     tables = {
         kind: _DenseSums(size) if size <= LARGEST_TABLE else _Sorted() for kind, size in count.sizes.items()
     }
@@ -164,7 +164,7 @@ def sum_pieces(pieces: Iterable[Piece], count: Counting) -> dict[str, Sums]:
 
 
 def sum_in_parts(piece: Piece, count: Counting, most: int) -> Iterator[tuple[str, Sums]]:
-    """Add up what is counted in a piece; of a kind that has more than ``most`` keys, in several parts."""
+    """Sum the counts of a piece; a kind with more than ``most`` keys comes in several parts."""
     tables = {kind: _Sorted() for kind in count.sizes}
     for kind, keys, high, low in count(piece):
         tables[kind].add(keys, high, low)
@@ -177,10 +177,10 @@ def sum_in_parts(piece: Piece, count: Counting, most: int) -> Iterator[tuple[str
 
 
 class _DenseSums:
-    """Sums with a place for every key that there can be."""
+    """Sums with an entry for every possible key."""
 
     def __init__(self, size: int) -> None:
-        self._high, self._low = np.zeros(size, np.int64), np.zeros(size, np.int64)  # touched where needed
+        self._high, self._low = np.zeros(size, np.int64), np.zeros(size, np.int64)  # pages touched on demand
 
     def add(self, keys: Int64, high: Int64, low: Int64 | None) -> None:
         np.add.at(self._high, keys, high)

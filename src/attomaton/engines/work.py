@@ -1,9 +1,9 @@
-"""Work that survives being killed: what is finished is recorded, and a later run takes it up.
+"""Resumable work: finished parts are recorded, and a later run reuses them.
 
-A task turns shards into small Parquet parts. A job of it is a few shards of about :data:`JOB_TOKENS`
+A task turns shards into small Parquet parts. A job of a task is a few shards of about :data:`JOB_TOKENS`
 tokens, or one larger shard; its record lists the digest of every part and is written last. A stage works on
-parts of the queries, each with a record of its own. The folder is ours alone: we made it or found it empty,
-and a marker in it says so.
+parts of the queries, each with its own record. The folder is ours alone: we created it or found it empty,
+and put a marker in it.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ from attomaton.base.tables import arrow_parquet
 from attomaton.corpora.documents import Piece
 from attomaton.corpora.shards import Shards
 
-MARKER = "attomaton-work.txt"  # a folder with this file is one that we may work in
+MARKER = "attomaton-work.txt"  # marks a folder that we may work in
 JOB_TOKENS = 1 << 22
 FORMAT = 1
 _arrow: Any = pa
@@ -46,11 +46,11 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Task:
-    """What to do with each piece of the corpus.
+    """A function of each piece of the corpus.
 
-    ``name`` begins the names of its files; ``settings`` are all that its answer depends on besides the
-    corpus, as plain values; ``window`` is None where documents must not be cut; ``process`` makes
-    ``(kind, table)`` pairs of a piece, each of which becomes a part.
+    ``name`` is the prefix of its file names; ``settings`` are everything that its result depends on besides
+    the corpus, as plain values; ``window`` is None if documents must not be cut; ``process`` turns a piece
+    into ``(kind, table)`` pairs, each of which becomes a part.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Workshop:
-    """Where and how tasks are worked on: the folder of their parts, threads and tokens at once."""
+    """Where and how tasks run: the folder of their parts, threads, and tokens at once."""
 
     folder: Path
     threads: int
@@ -69,7 +69,7 @@ class Workshop:
     progress: Progress
 
     def run(self, task: Task, shards: Shards) -> dict[str, list[Path]]:
-        """Run a task over all shards; its parts by kind, in corpus order."""
+        """Run a task over all shards; return its parts by kind, in corpus order."""
         parts: dict[str, list[Path]] = {}
         done, total = 0, sum(shards.sizes)
 
@@ -147,18 +147,18 @@ class Workshop:
 
 
 def fingerprint(shards: Shards, settings: Mapping[str, Any], digests: Sequence[str] | None = None) -> str:
-    """The SHA-256 of the shards' bytes and the settings; ``digests`` of the shards if known already.
+    """The SHA-256 of the shards' bytes and the settings; ``digests`` are those of the shards, if known.
 
-    A shard behind a URL stands there with its size and the tag of its content, where the store gives one.
+    A shard at a URL is identified by its size and the tag of its content, if the store provides one.
     """
     identities = [identify_file(path) for path in shards.paths] if digests is None else list(digests)
     return digest_record([identities, shards.n_tokens, dict(settings)])
 
 
 def write_part(path: Path, table: pa.Table) -> dict[str, Any]:
-    """Write a part beside its place and rename it; its name, digest and rows.
+    """Write a part under a temporary name and rename it; return its name, digest and number of rows.
 
-    It is not flushed to the disk: the digest in the record says later whether it got there.
+    It is not flushed to disk: the digest in the record shows later whether it was written.
     """
     sink: Any = _arrow.BufferOutputStream()
     schema: Any = table.schema
@@ -177,9 +177,9 @@ def write_part(path: Path, table: pa.Table) -> dict[str, Any]:
 
 
 def prepare_work(folder: Path) -> Path:
-    """Make the work folder; one that is there must be empty, or carry our marker.
+    """Create the work folder; an existing one must be empty, or contain our marker.
 
-    Nothing in it is touched yet, so files of others are safe, and so is a run that is under way there.
+    Nothing in it is touched yet, so other files are safe, and so is a run in progress there.
     """
     refuse_url(folder, "the work folder")
     with explained(folder):
@@ -188,11 +188,11 @@ def prepare_work(folder: Path) -> Path:
             strangers = sorted(path.name for path in folder.iterdir())
             if strangers:
                 raise UnwritablePlace(
-                    f"{folder} holds other files ({strangers[0]!r}), so it is no place to work in; "
+                    f"{folder} holds other files ({strangers[0]!r}), so it cannot be the work folder; "
                     f"give a new or empty folder"
                 )
             (folder / MARKER).write_text(
-                "attomaton works here. Delete this folder when the answers are copied.\n", encoding="utf-8"
+                "attomaton works here. Delete this folder when the results are copied.\n", encoding="utf-8"
             )
     return folder
 
@@ -209,7 +209,7 @@ def working_in(folder: Path) -> Generator[Path]:
             free = lock_file(marker)
         if not free:
             raise UnwritablePlace(
-                f"another run works in {folder}; wait until it ends, or work in another folder"
+                f"another run is working in {folder}; wait until it ends, or use another folder"
             )
         with explained(folder):
             clear_drafts(folder)
@@ -225,7 +225,7 @@ def clear_drafts(folder: Path) -> None:
 
 
 class Stage(Protocol):
-    """What an engine runs on each part of the queries; it can be sent to other machines.
+    """A function that an engine runs on each part of the queries; it can be sent to other machines.
 
     Examples
     --------
@@ -239,23 +239,23 @@ class Stage(Protocol):
 
     @property
     def name(self) -> str:
-        """Begins the names of its records, and names its folder."""
+        """The prefix of its records, and the name of its folder."""
         ...
 
     @property
     def title(self) -> str:
-        """What users are told that is done."""
+        """The description of the work for users."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """A digest of all that its answer depends on."""
+        """A digest of everything that its result depends on."""
         ...
 
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
-        """Work on part ``number`` and write files into ``folder``; plain values, and ``files`` by name.
+        """Process part ``number``, write files to ``folder``, and return plain values and ``files`` by name.
 
-        ``attempt`` is in the names of the files where several may work on one part.
+        ``attempt`` is part of the file names if several attempts may work on one part.
         """
         ...
 
@@ -264,7 +264,7 @@ class Stage(Protocol):
 class PartRecords:
     """The records of the parts of one stage, beside their files; ``stage`` begins the names of the records.
 
-    ``fingerprint`` is a digest of all that the answer depends on.
+    ``fingerprint`` is a digest of everything that the result depends on.
     """
 
     folder: Path
@@ -284,7 +284,7 @@ class PartRecords:
         return signed
 
     def read(self, number: int) -> Record | None:
-        """The record that is there, if it is of the same work; its files are not looked at."""
+        """The existing record, if it is of the same work; its files are not checked."""
         record = read_sealed(self._path(number))
         return record if record is not None and record.get("fingerprint") == self.fingerprint else None
 
@@ -300,7 +300,7 @@ class PartRecords:
         return record
 
     def clear(self, n_parts: int) -> None:
-        """Remove the records of this stage that are of other work or beyond ``n_parts``; their files stay."""
+        """Remove this stage's records of other work or beyond ``n_parts``, and their files."""
         for path in sorted(self.folder.glob(f"{self.stage}-*.json")) if self.folder.is_dir() else ():
             number = re.fullmatch(rf"{self.stage}-(\d+)\.json", path.name)
             is_current = (read_sealed(path) or {}).get("fingerprint") == self.fingerprint

@@ -1,4 +1,4 @@
-"""From samples to who beats whom: edges, components, their order, and the choices inside them."""
+"""Token-priority graphs of samples: edges, components, their order, and the choices inside them."""
 
 from typing import TYPE_CHECKING
 

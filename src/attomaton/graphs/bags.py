@@ -1,7 +1,7 @@
-"""Contexts as bags of tokens, the samples that can be learned from, and the loops over contexts.
+"""Contexts as bags of tokens, the realisable samples, and the loops over contexts.
 
-Both corpus passes (edges and choices) start from here, with the realisable samples only, and so does every
-prediction, with all of them. Loops that need a stream of tokens are in :mod:`attomaton.graphs.windows`.
+Both corpus passes (edges and choices) start here, with the realisable samples only, and so does every
+prediction, with all samples. Loops that need a stream of tokens are in :mod:`attomaton.graphs.windows`.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from attomaton.graphs.grouping import count_keys, order_pairs, pack_pairs, stabl
 from attomaton.graphs.windows import pack_context
 
 NUMPY = 50
-"""Entries that numpy looks at while Python looks at one."""
+"""Entries that numpy processes in the time Python takes for one."""
 
 
 def _scan_work(_: Any, starts: Int64, stops: Int64, *__: Any) -> float:
@@ -27,12 +27,12 @@ def _scan_work(_: Any, starts: Int64, stops: Int64, *__: Any) -> float:
 
 
 def numpy_work(*arrays: Any) -> float:
-    """The work of a kernel that numpy does meanwhile, in one pass over its arrays."""
+    """The work of a kernel whose plain form is one numpy pass over its arrays."""
     return count_entries(*arrays) / NUMPY
 
 
 def flatten(starts: Int64, stops: Int64) -> tuple[Int64, Int64]:
-    """For every token of every context the number of its sample, and where it stands."""
+    """The sample number and the position of every token of every context."""
     lengths = stops - starts
     return np.repeat(np.arange(len(starts)), lengths), ranges_of(starts, lengths)
 
@@ -65,7 +65,7 @@ def _link_plain(values: Int32, n_tokens: int) -> Int64:
 
 @compiled(work=numpy_work, instead=_link_plain)
 def link_ahead(values: Int32, n_tokens: int) -> Int64:
-    """Where each token returns, shape (n_values,); ``n_values`` where it does not."""
+    """The next position of each token, shape (n_values,); ``n_values`` if it does not recur."""
     after = np.empty(len(values), np.int64)
     following = np.full(n_tokens, len(values), np.int64)
     for position in range(len(values) - 1, -1, -1):
@@ -85,7 +85,7 @@ def _pack_plain(values: Int32, starts: Int64, stops: Int64, labels: Int32, after
 
 @compiled(work=_scan_work, instead=_pack_plain)
 def pack_contexts(values: Int32, starts: Int64, stops: Int64, labels: Int32, after: Int64) -> Int64:
-    """The edges that realisable samples show, packed; ``after`` says where each token returns."""
+    """The packed edges of realisable samples; ``after`` has the next position of each token."""
     keys = np.empty((stops - starts).sum() + 1, np.int64)
     n_keys = 0
     for sample in range(len(starts)):
@@ -102,7 +102,7 @@ class Bags:
     Attributes
     ----------
     samples : Samples
-        The samples they are of.
+        The samples of the pairs.
     sample : int64 array, shape (n_pairs,)
         Index into ``samples``.
     token : int32 array, shape (n_pairs,)
@@ -115,7 +115,7 @@ class Bags:
     >>> bags = count_tokens(Samples.from_lists([[1, 0, 1], [2, 0]], [0, 0]))
     >>> bags.sample.tolist(), bags.token.tolist(), bags.multiplicity.tolist()
     ([0, 0, 1, 1], [0, 1, 0, 2], [1, 2, 1, 1])
-    >>> bags.keep(bags.token != bags.samples.labels[bags.sample]).token.tolist()  # what loses in each context
+    >>> bags.keep(bags.token != bags.samples.labels[bags.sample]).token.tolist()  # the losers of each context
     [1, 2]
     """
 
@@ -125,12 +125,12 @@ class Bags:
     multiplicity: Int64
 
     def keep(self, mask: Bool) -> "Bags":
-        """Keep only the pairs where ``mask`` is true; a sample may be left without any."""
+        """Keep only the pairs where ``mask`` is true; a sample may be left without pairs."""
         return Bags(self.samples, self.sample[mask], self.token[mask], self.multiplicity[mask])
 
 
 def count_tokens(samples: Samples) -> Bags:
-    """Count each realisable context's tokens; the other samples are left out.
+    """Count the tokens of each realisable context; other samples are left out.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def count_tokens(samples: Samples) -> Bags:
 
 
 def count_all_tokens(samples: Samples) -> Bags:
-    """Count every context's tokens, whatever the labels.
+    """Count the tokens of every context, whatever the labels.
 
     Examples
     --------
@@ -165,25 +165,25 @@ def find_realisable(samples: Samples) -> Bool:
 
 
 SMALLEST = 1 << 18
-"""Context tokens below which a share is not worth a thread."""
+"""Fewest context tokens per share for which a thread pays."""
 
 SHARES = 4
-"""Shares for each thread, so that all threads end at about the same time."""
+"""Shares per thread, so that all threads end at about the same time."""
 
 
 def order_samples(samples: Samples) -> Samples:
-    """The realisable samples, by query and label; those with the same two stay in their order.
+    """The realisable samples, stably sorted by query and label.
 
-    So every share of them makes a stretch of a table by itself, and shares are joined instead of merged.
+    So every share of them makes a contiguous section of a table, and shares are concatenated, not merged.
     """
     realisable = samples.take(find_realisable(samples))
     return realisable.take(order_pairs(realisable.queries, realisable.labels, realisable.n_tokens))
 
 
 def cut_shares(ordered: Samples, most: int, threads: int | None = None) -> list[Samples]:
-    """Shares for all threads, of about ``most`` context tokens each at most.
+    """Shares for all threads, of at most about ``most`` context tokens each.
 
-    They are cut between labels; inside the samples of one label only where these are more.
+    They are cut between labels; the samples of one label are cut only if they exceed ``most``.
     """
     ends = np.cumsum(ordered.lengths)
     total = int(ends[-1]) if len(ends) else 0

@@ -1,8 +1,8 @@
-"""Choice sets: what each label was chosen from, inside its own component or in the whole context, counted.
+"""Choice sets: the tokens from which each label was chosen, in its component or in the whole context.
 
 Inside components this is the reduced data of the soft problem: each realisable context is restricted to the
-tokens of the label's component. Whole contexts are the training loss itself. Either way a sample left with
-one distinct token says nothing and is dropped; equal rows are counted.
+tokens of the label's component. Whole contexts give the training loss itself. Either way a sample left with
+one distinct token carries no information and is dropped; equal rows are counted.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ from attomaton.graphs.grouping import count_keys, find_rows, order_pairs, pack_p
 from attomaton.graphs.strong import sort_between
 
 SEARCHED = 10
-"""Entries that numpy searches for while Python looks at one."""
+"""Entries that numpy searches in the time Python takes for one."""
 
 HALF = 32
 """Bits of a multiplicity."""
@@ -38,7 +38,7 @@ Sets = tuple[Int64, Int64]
 
 
 class SortedContexts(NamedTuple):
-    """The arrays of samples that are sorted by query and label: the fields of ``Samples``."""
+    """The arrays of samples sorted by query and label: the fields of ``Samples``."""
 
     values: Int32
     starts: Int64
@@ -47,7 +47,7 @@ class SortedContexts(NamedTuple):
 
 
 class Members(NamedTuple):
-    """Who ties with whom: the tokens of query k are those in the rows ``borders[k] … borders[k + 1] − 1``.
+    """Which tokens tie: the tokens of query k are in the rows ``borders[k] … borders[k + 1] − 1``.
 
     Tokens that are alone in their component are left out.
     """
@@ -114,9 +114,9 @@ def find_tied(members: Members, queries: Int32, labels: Int32) -> Bool:
 
 @compiled(work=_collect_work, instead=_collect_plain)
 def collect_sets(contexts: SortedContexts, members: Members, whole: bool) -> tuple[Int64, Int64, Int64]:
-    """What each label was chosen from: the samples that chose from two tokens or more, and their sets.
+    """The choice set of each label: the samples that choose among at least two tokens, and their sets.
 
-    Returns the numbers of these samples and their :data:`Sets`, of the tokens of the label's component; with
+    Returns the numbers of these samples and their :data:`Sets` of the tokens of the label's component; with
     ``whole``, of all tokens of the context.
     """
     values, starts, stops, labels = contexts
@@ -147,7 +147,7 @@ def collect_sets(contexts: SortedContexts, members: Members, whole: bool) -> tup
 
 @compiled_within
 def _turn_to(members: Members, inside: Int64, query: Any, following: Any) -> None:
-    """Put the components of the tokens of ``following`` into ``inside`` in place of those of ``query``."""
+    """Replace the components of ``query``'s tokens in ``inside`` by those of ``following``'s tokens."""
     borders, token, component = members
     if query >= 0:
         for row in range(borders[query], borders[query + 1]):
@@ -158,7 +158,7 @@ def _turn_to(members: Members, inside: Int64, query: Any, following: Any) -> Non
 
 @compiled_within
 def _count_inside(context: Int32, inside: Int64, own: Any, times: Int64, entries: Int64, end: int) -> int:
-    """Append the distinct tokens of a context that are in component ``own``, counted; where they end."""
+    """Append the distinct tokens of a context in component ``own``, with counts; return where they end."""
     first = end
     for position in range(len(context)):
         token = context[position]
@@ -190,9 +190,9 @@ def _count_plain(pairs: Int64, offsets: Int64, entries: Int64, counts: Int64) ->
 
 @compiled(work=_count_work, instead=_count_plain)
 def count_sets(pairs: Int64, offsets: Int64, entries: Int64, counts: Int64) -> tuple[Int64, Int64]:
-    """The first of all equal choices, sorted, and the sum of their counts.
+    """The first of each group of equal choices, sorted, and the sums of their counts.
 
-    ``pairs`` are the query and the winner of each choice, packed; they do not fall.
+    ``pairs`` are the packed query and winner of each choice, in non-decreasing order.
     """
     order, room = np.arange(len(pairs)), np.empty(len(pairs), np.int64)
     first = 0
@@ -218,7 +218,7 @@ def count_sets(pairs: Int64, offsets: Int64, entries: Int64, counts: Int64) -> t
 
 @compiled_within
 def _sort_sets(offsets: Int64, entries: Int64, order: Int64, room: Int64) -> None:
-    """Sort the numbers of sets by the sets, equal ones in their order: runs are merged, pair by pair."""
+    """Stably sort the numbers of sets by the sets: a bottom-up merge sort."""
     width = 1
     while width < len(order):
         for start in range(0, len(order) - width, 2 * width):
@@ -268,7 +268,7 @@ CHOICE_SCHEMA = pa.schema(
     ]
 )
 CHOICE_FILE: dict[str, Any] = {"compression": "lz4"}
-"""How choices are written."""
+"""Parquet options of choices."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -278,8 +278,8 @@ class ChoiceTable(RowTable):
     Attributes
     ----------
     rows : pyarrow.Table
-        Columns query, winner (int32), tokens, multiplicities (lists of int32: the choice set, tokens rising,
-        and how often each stood in the context) and count (int64, how many samples were equal to this row).
+        Columns query, winner (int32), tokens, multiplicities (lists of int32: the choice set, sorted, and how
+        often each token occurs in the context) and count (int64, the number of samples equal to this row).
         Sorted by query, winner and choice set.
 
     Examples
@@ -295,7 +295,7 @@ class ChoiceTable(RowTable):
     rows: pa.Table
 
     def __post_init__(self) -> None:
-        """Refuse what compiled code must not be given."""
+        """Check the arrays, so that compiled code can trust them."""
         check_table(self.rows, CHOICE_SCHEMA, "the choice table")
         check_ids_of(self.rows, {"query": MAX_TOKENS, "winner": MAX_TOKENS}, "the choice table")
         check_rising(self["query"], "the choice table, by query,", strictly=False)
@@ -310,7 +310,7 @@ class ChoiceTable(RowTable):
         begins = np.zeros(len(tokens) + 1, bool)
         begins[offsets] = True
         if (lengths < 2).any() or ((tokens[1:] <= tokens[:-1]) & ~begins[1:-1]).any():
-            raise MismatchedParts("a choice set has fewer than two tokens, or falls; use extract_choices")
+            raise MismatchedParts("a choice set is unsorted, or below two tokens; use extract_choices")
         chosen = np.flatnonzero(tokens == np.repeat(self["winner"], lengths))
         if len(chosen) != len(self):
             raise MismatchedParts("a winner is not in its choice set; use extract_choices")
@@ -319,23 +319,23 @@ class ChoiceTable(RowTable):
         return f"ChoiceTable({len(self):,} distinct choices, {int(self['count'].sum()):,} in all)"
 
     def __add__(self, other: "ChoiceTable") -> "ChoiceTable":
-        """The choices of two corpora, both restricted to the same components or both whole."""
+        """The choices of two corpora, both restricted to the same components or both of whole contexts."""
         return count_choices([self, other])
 
 
 def extract_choices(
     samples: Samples, components: Components | None = None, *, threads: int | None = None
 ) -> ChoiceTable:
-    """Count the choices made inside each label's component, or in whole contexts.
+    """Count the choices inside each label's component, or in whole contexts.
 
     Parameters
     ----------
     samples : Samples
         The corpus; samples whose label is not in the context are left out.
     components : Components, optional
-        Choice sets are restricted to the label's component. None means each realisable context whole.
+        Choice sets are restricted to the label's component. None means whole realisable contexts.
     threads : int, optional
-        How many to use; all processors if not given.
+        Number of threads; by default one per processor.
 
     Examples
     --------
@@ -370,7 +370,7 @@ def extract_choices(
 def choices_by_definition(
     samples: Samples, components: Components | None = None
 ) -> Counter[tuple[int, int, tuple[tuple[int, int], ...]]]:
-    """The definition, word for word: (query, winner, ((token, multiplicity), …)) → count."""
+    """The plain definition: (query, winner, ((token, multiplicity), …)) → count."""
     rows = [] if components is None else components.nodes.to_pylist()
     component_of = {(row["query"], row["token"]): row["component"] for row in rows}
     choices: Counter[tuple[int, int, tuple[tuple[int, int], ...]]] = Counter()
@@ -385,7 +385,7 @@ def choices_by_definition(
 
 
 def members_inside(components: Components | None, n_tokens: int) -> Members:
-    """Who ties with whom inside components, for a corpus of so many tokens; None means that nobody does."""
+    """Which tokens tie inside components, for a vocabulary of ``n_tokens``; None means that none do."""
     if components is None:
         return Members(np.zeros(n_tokens + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int64))
     borders = group_borders(components.query_of_node, max(n_tokens, components.edges.n_tokens))
@@ -395,7 +395,7 @@ def members_inside(components: Components | None, n_tokens: int) -> Members:
 
 
 def _count_pairs(pairs: Int64, offsets: Int64, entries: Int64, counts: Int64) -> ChoiceTable:
-    """Equal choices added up and sorted; ``pairs`` of query and winner do not fall."""
+    """Equal choices summed and sorted; ``pairs`` of query and winner are in non-decreasing order."""
     rows, summed = count_sets(pairs, offsets, entries, counts)
     query, winner = unpack_pairs(pairs[rows])
     lengths = np.diff(offsets)[rows]
@@ -419,7 +419,7 @@ def make_choices(
 
 
 def count_choices(parts: list[ChoiceTable]) -> ChoiceTable:
-    """Equal rows added up, sorted by query, winner and choice set."""
+    """Equal rows summed, sorted by query, winner and choice set."""
     nothing = np.empty(0, np.int64)
     tokens, times = (
         [ragged_column(part.rows, name) for part in parts] for name in ("tokens", "multiplicities")
@@ -449,7 +449,7 @@ def encode_choices(choices: ChoiceTable) -> tuple[Int64, Int32]:
 
 
 def decode_choices(starts: Int64, words: Int32, count: Int64) -> ChoiceTable:
-    """The table of rows that :func:`encode_choices` wrote as lists of integers."""
+    """The inverse of :func:`encode_choices`."""
     header = np.zeros(len(words), bool)
     header[starts[:-1]] = header[starts[:-1] + 1] = True
     pairs = words[~header].reshape(-1, 2)
@@ -458,16 +458,16 @@ def decode_choices(starts: Int64, words: Int32, count: Int64) -> ChoiceTable:
 
 
 def unpack_choices(keys: Any, count: Int64) -> ChoiceTable:
-    """The table of encoded choices as a column of byte strings from a file, sorted: checked."""
+    """The table of sorted encoded choices, from a column of byte strings of a file, checked."""
     return ChoiceTable(unpack_in_any_order(keys, count).rows)
 
 
 def unpack_in_any_order(keys: Any, count: Int64) -> ChoiceTable:
-    """The same in any order, for :func:`count_choices`, whose answer is to be checked in their place."""
+    """The same in any order and unchecked, for :func:`count_choices`; check its result instead."""
     rows = keys.cast(pa.large_binary())
     starts, words = bytes_to_rows(rows)
     lengths, n_bytes = np.diff(starts), sum(chunk.total_values_length for chunk in rows.chunks)
     whole = rows.null_count == 0 and len(lengths) == len(count) and 4 * len(words) == n_bytes
     if not whole or (lengths % 2).any() or (lengths < 6).any():  # query, winner, two tokens with multiplicity
-        raise MismatchedParts("an encoded choice was cut short or altered; count the choices again")
+        raise MismatchedParts("an encoded choice is truncated or altered; count the choices again")
     return decode_choices(starts, words, count)

@@ -1,6 +1,6 @@
 """Strongly connected components of every query's graph, and the order between them.
 
-Tokens of one component tie (i ≍ j); component A precedes component B (i ⇒ j) when a path leads from A to B.
+Tokens of one component tie (i ≍ j); component A precedes component B (i ⇒ j) if a path leads from A to B.
 All queries are handled in one call: node (k, i) is token i in the graph of query k.
 """
 
@@ -55,7 +55,7 @@ class Components(Tabular):
     Attributes
     ----------
     edges : EdgeTable
-        What they were found from.
+        The edges from which they were found.
     nodes : pyarrow.Table
         Columns query, token (int32), component (int64), sorted by query and token. The nodes of a query are
         the tokens with an edge, and the query itself.
@@ -72,7 +72,7 @@ class Components(Tabular):
     ([2, 1], 0, [0, 1])
     >>> comps.components_of(np.array([2, 2]), np.array([0, 2])).tolist()
     [0, 1]
-    >>> comps.hangs_on(0).to_pylist()[0]  # one sample alone makes them tie
+    >>> comps.hangs_on(0).to_pylist()[0]  # a single sample makes them tie
     {'component': 0, 'query': 2, 'winner': 1, 'loser': 0, 'support': 1}
     >>> rows, found = comps.rows(np.array([2, 2]), np.array([1, 5]))
     >>> found.tolist(), comps.heights.tolist()
@@ -84,7 +84,7 @@ class Components(Tabular):
     order: pa.Table
 
     def __post_init__(self) -> None:
-        """Refuse what compiled code must not be given."""
+        """Check the arrays, so that compiled code can trust them."""
         check_kind(self.edges, EdgeTable, "edges")
         size = self.edges.n_tokens
         check_table(self.nodes, NODE_SCHEMA, "the table of components")
@@ -102,7 +102,7 @@ class Components(Tabular):
         self._check_order()
 
     def _check_order(self) -> None:
-        """The order joins different components of one query, each pair once and sorted, without a cycle."""
+        """Check that the order joins different components of one query, is sorted, distinct and acyclic."""
         order, size = self.order, len(self)
         check_table(order, ORDER_SCHEMA, "the order")
         check_ids_of(order, {"above": size, "below": size}, "the order")
@@ -139,7 +139,7 @@ class Components(Tabular):
 
     @cached_property
     def queries(self) -> Int32:
-        """The queries that have a graph, rising."""
+        """The queries that have a graph, sorted."""
         return self.query_of[run_starts(self.query_of)] if len(self) else self.query_of
 
     @property
@@ -165,21 +165,21 @@ class Components(Tabular):
 
     @cached_property
     def below(self) -> tuple[Int64, Int64]:
-        """``(offsets, components)``: what the order puts right below component c (compressed rows)."""
+        """``(offsets, components)``: the components directly below component c (compressed rows)."""
         return group_borders(column(self.order, "above"), len(self)), column(self.order, "below")
 
     @cached_property
     def heights(self) -> Int64:
-        """Longest chain of components below each component, shape (n_components,)."""
+        """Length of the longest chain of components below each component, shape (n_components,)."""
         from attomaton.graphs.topology import find_heights
 
         return find_heights(*self.below)
 
     @cached_property
     def totally_ordered(self) -> Bool:
-        """Whether any two components of each query are ordered, shape (n_queries,).
+        """Whether the components of each query are totally ordered, shape (n_queries,).
 
-        The condensation has a Hamiltonian path exactly if its longest path visits every component.
+        That is, whether the longest path of the condensation visits every component (a Hamiltonian path).
         """
         if not len(self):
             return np.zeros(0, bool)
@@ -193,7 +193,7 @@ class Components(Tabular):
         return len(self) == self.nodes.num_rows
 
     def tokens(self, component: int) -> Int32:
-        """The tokens of a component, rising."""
+        """The tokens of a component, sorted."""
         component = whole_number(component, "component", most=max(len(self) - 1, 0))
         offsets, rows = self.members
         return self.token_of_node[rows[offsets[component] : offsets[component + 1]]]
@@ -204,12 +204,12 @@ class Components(Tabular):
         rows, is_node = self.rows(np.array([query]), np.array([token]))
         if not is_node[0]:
             raise UnknownToken(
-                f"token {token} is not in the graph of query {query}: no realisable sample shows it there"
+                f"token {token} is not in the graph of query {query}: no realisable sample has it"
             )
         return int(self.component_of_node[rows[0]])
 
     def hangs_on(self, component: int) -> pa.Table:
-        """The edges whose loss alone would split the component, weakest first.
+        """The edges whose removal alone would split the component, weakest first.
 
         Columns component (int64), query, winner, loser (int32) and support (int64); see
         :func:`~attomaton.graphs.robustness.measure_robustness`.
@@ -217,9 +217,9 @@ class Components(Tabular):
         return measure_robustness(self, [component]).bridges
 
     def rows(self, queries: Integers, tokens: Integers) -> tuple[Int64, Bool]:
-        """The row of ``nodes`` of each (query, token), and which of them are nodes at all.
+        """The row of ``nodes`` of each (query, token), and which of the pairs are nodes.
 
-        Where a pair is no node, its row means nothing.
+        If a pair is not a node, its row is meaningless.
         """
         in_range = (tokens >= 0) & (tokens < self.edges.n_tokens)
         if in_range.all() and (queries[1:] >= queries[:-1]).all():
@@ -230,27 +230,27 @@ class Components(Tabular):
         return rows, is_node & in_range
 
     def components_of(self, queries: Integers, tokens: Integers) -> Int64:
-        """The component of each (query, token), all of which must be nodes, as those of edges are."""
+        """The component of each (query, token); all pairs must be nodes, as those of edges are."""
         rows, is_node = self.rows(queries, tokens)
         if not is_node.all():
             first = int(np.argmin(is_node))
             raise MismatchedParts(
-                f"an edge of query {queries[first]} leads to token {tokens[first]}, which is no node there; "
-                "give find_components(edges), of the same edges"
+                f"an edge of query {queries[first]} leads to token {tokens[first]}, which is not a node; "
+                "use find_components(edges) with the same edges"
             )
         return self.component_of_node[rows]
 
     @cached_property
     def node_keys(self) -> Int64:
-        """One rising key per row of ``nodes``: query and token packed."""
+        """A sorted key per row of ``nodes``: query and token packed."""
         return pack_pairs(self.query_of_node, self.token_of_node)
 
 
 def find_components(edges: EdgeTable, *, threads: int | None = None) -> Components:
     """Find the components of every query's graph, and the order between them.
 
-    One search over all (query, token) nodes of a share of the queries, and shares on ``threads``, by default
-    on all processors.
+    One search covers all (query, token) nodes of a share of the queries; shares run on ``threads`` threads,
+    by default one per processor.
 
     Examples
     --------
@@ -263,7 +263,7 @@ def find_components(edges: EdgeTable, *, threads: int | None = None) -> Componen
     """
     threads, query = check_threads(threads), edges["query"]
     n_shares = min(SHARES * (threads or count_processors()), len(query) // SMALLEST) or 1
-    cuts = query[np.arange(1, n_shares) * len(query) // n_shares]  # shares of about equally many edges
+    cuts = query[np.arange(1, n_shares) * len(query) // n_shares]  # shares with about equal numbers of edges
     borders = np.unique([0, *cuts.tolist(), max(edges.n_tokens, 1)]).tolist()
     sampled = column(edges.queries, "query")[column(edges.queries, "realisable") > 0]
 
@@ -296,9 +296,9 @@ _NOTHING: Int64 = np.empty(0, np.int64)
 
 
 def merge_components(components: Components, groups: Integers) -> Components:
-    """Count all components with the same number in ``groups``, shape (n_components,), as one.
+    """Merge all components with the same number in ``groups``, shape (n_components,).
 
-    Components of different queries must not share a number, and what is left of the order must be acyclic.
+    Components of different queries must not share a number, and the remaining order must be acyclic.
     """
     component = in_order_of_appearance(groups[components.component_of_node])
     number = np.empty(len(components), np.int64)
@@ -316,13 +316,13 @@ def merge_components(components: Components, groups: Integers) -> Components:
 
 
 def check_acyclic(above: Int64, below: Int64, size: int) -> None:
-    """Refuse an order of so many components, sorted, in which some component comes before itself."""
+    """Refuse a sorted order of ``size`` components with a cycle."""
     if len(above) and int(label_strong_components(above, below, size).max()) + 1 < size:
-        raise MismatchedParts("the order has a cycle, and must have none; use find_components")
+        raise MismatchedParts("the order has a cycle, but must be acyclic; use find_components")
 
 
 def count_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> int:
-    """How many strong components the edges winner → loser leave among nodes 0 … n_nodes − 1.
+    """The number of strong components of the edges winner → loser among nodes 0 … n_nodes − 1.
 
     Edges may repeat and come in any order.
     """
@@ -332,9 +332,9 @@ def count_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> int:
 
 
 def count_evidence(components: Components, queries: Integers | None = None) -> Int64:
-    """How often each token won or lost under its query, shape (n_nodes,): the support of its edges.
+    """How often each token wins or loses under its query, shape (n_nodes,): the support of its edges.
 
-    With ``queries``, only theirs; the others count 0.
+    With ``queries``, only for these; the others are 0.
     """
     edges, n_nodes = components.edges, len(components.nodes)
     evidence = np.zeros(n_nodes, np.int64)
@@ -348,7 +348,7 @@ def count_evidence(components: Components, queries: Integers | None = None) -> I
 def reduce_order(components: Components) -> pa.Table:
     """The transitive reduction of the order: the rows of ``components.order`` that no longer path replaces.
 
-    Same reachability, hence the same feasible set of the Graph-SVM, with as few edges as possible.
+    It has the same reachability, hence the same feasible set of the Graph-SVM, with as few edges as possible.
     """
     return keep_rows(components.order, find_needed(components))
 
@@ -356,7 +356,7 @@ def reduce_order(components: Components) -> pa.Table:
 def find_needed(components: Components) -> Bool:
     """Which rows of ``components.order`` no longer path replaces, shape (n_order,): its transitive reduction.
 
-    An edge A → C beside A → B → C asks for a margin of 1 where the path already gives 2.
+    An edge A → C parallel to A → B → C requires a margin of 1 where the path already gives 2.
     """
     from attomaton.graphs.topology import find_irredundant  # compiles, so only when needed
 
@@ -364,7 +364,7 @@ def find_needed(components: Components) -> Bool:
 
 
 def find_ends(components: Components) -> tuple[Int64, Int64]:
-    """The two nodes that stand for each edge of the order: the first ones of the components it joins.
+    """Two nodes that represent each edge of the order: the first nodes of the components it joins.
 
     Returns two arrays of shape (n_order,), rows of ``components.nodes``.
     """
@@ -374,7 +374,7 @@ def find_ends(components: Components) -> tuple[Int64, Int64]:
 
 
 def find_ties(components: Components) -> tuple[Int64, Int64]:
-    """Pairs of node rows that tie: the neighbours in each component, in rising order of token.
+    """Pairs of node rows that tie: the neighbours in each component, sorted by token.
 
     Returns two arrays of shape (n_nodes − n_components,), rows of ``components.nodes``.
     """

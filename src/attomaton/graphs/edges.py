@@ -1,7 +1,7 @@
 """The token-priority graph G^(k) of every query k as one table of edges.
 
-From each realisable sample with query k and label y there is an edge y → x for every other token x of the
-context: the winner y was chosen where the loser x could have been.
+Each realisable sample with query k and label y gives an edge y → x for every other token x of the context:
+the winner y was chosen where the loser x could have been.
 """
 
 from collections import Counter
@@ -39,16 +39,16 @@ EDGE_FILE: dict[str, Any] = {
     "use_dictionary": ["query", "winner", "support"],
     "column_encoding": {"loser": "DELTA_BINARY_PACKED"},
 }
-"""How edges are written: half the time and four fifths of the bytes of plain zstd."""
+"""Parquet options of edges: half the time and four fifths of the bytes of plain zstd."""
 
 QUERY_SCHEMA = pa.schema([("query", pa.int32()), ("realisable", pa.int64()), ("unrealisable", pa.int64())])
 
 CHUNK_VALUES = 1 << 22
-"""Context tokens handled at once; bounds the memory of a pass over a corpus."""
+"""Context tokens processed at once; bounds the memory of a pass over a corpus."""
 
 
 class RowTable(Tabular):
-    """A value whose table is its ``rows``; a column of these is a numpy array."""
+    """A value whose table is its ``rows``; ``value[name]`` is a column as a numpy array."""
 
     rows: pa.Table
 
@@ -72,7 +72,7 @@ class EdgeTable(RowTable):
         Columns query, winner, loser (int32) and support (int64, the number of samples that show the edge),
         sorted by query, winner, loser. ``edges["winner"]`` is a column as a numpy array.
     queries : pyarrow.Table
-        Columns query (int32), realisable, unrealisable (int64): the samples read, by query.
+        Columns query (int32), realisable, unrealisable (int64): the number of samples read, by query.
     n_tokens : int
         Size of the vocabulary.
 
@@ -90,13 +90,13 @@ class EdgeTable(RowTable):
     n_tokens: int
 
     def __post_init__(self) -> None:
-        """Refuse what compiled code must not be given."""
+        """Check the arrays, so that compiled code can trust them."""
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens")
         check_table(self.rows, EDGE_SCHEMA, "the edge table")
         check_ids_of(self.rows, dict.fromkeys(("query", "winner", "loser"), size), "the edge table")
         if (self["winner"] == self["loser"]).any():
             row = int(np.argmax(self["winner"] == self["loser"]))
-            raise MismatchedParts(f"row {row} of the edge table lets a token beat itself; drop that row")
+            raise MismatchedParts(f"in row {row} of the edge table a token beats itself; drop that row")
         keys = pack_edges(self["query"], self["winner"], self["loser"])
         check_rising(keys, "the edge table, by query, winner and loser,")
         check_counts(self["support"], 1, "support in the edge table")
@@ -113,21 +113,21 @@ class EdgeTable(RowTable):
         )
 
     def __add__(self, other: "EdgeTable") -> "EdgeTable":
-        """The edges of both corpora together: supports add up. Both must use one vocabulary."""
+        """The edges of both corpora, with summed supports. Both must have the same vocabulary."""
         return merge_edges([self, other])
 
     @property
     def n_samples(self) -> int:
-        """Realisable samples, the n of the training loss."""
+        """The number of realisable samples, the n of the training loss."""
         return int(column(self.queries, "realisable").sum())
 
     @property
     def n_unrealisable(self) -> int:
-        """Samples left out because their label is not in their context."""
+        """The number of samples left out because their label is not in their context."""
         return int(column(self.queries, "unrealisable").sum())
 
     def filter(self, *, min_support: int = 1, queries: Iterable[int] | None = None) -> "EdgeTable":
-        """Keep only the edges with at least ``min_support`` samples and, if given, of these queries."""
+        """Keep only the edges with at least ``min_support`` samples and, if given, those of these queries."""
         min_support = whole_number(min_support, "min_support", least=1)
         if min_support == 1 and queries is None:
             return self
@@ -151,7 +151,7 @@ def extract_edges(samples: Samples, *, threads: int | None = None) -> EdgeTable:
     """Count every edge of every query's token-priority graph: :func:`edges_by_definition`, by integer sorts.
 
     Contexts may be ragged and repeat tokens; samples whose label is not in the context are left out and
-    counted. ``threads`` are all processors if not given.
+    counted. ``threads`` defaults to one per processor.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def extract_edges(samples: Samples, *, threads: int | None = None) -> EdgeTable:
 
 
 def edges_by_definition(samples: Samples) -> Counter[tuple[int, int, int]]:
-    """The definition, word for word: (query, winner, loser) → support."""
+    """The plain definition: (query, winner, loser) → support."""
     edges: Counter[tuple[int, int, int]] = Counter()
     for context, label in samples:
         if label in context:
@@ -222,7 +222,7 @@ def unpack_edges(keys: Int64) -> tuple[Int32, Int32, Int32]:
 def make_edges(
     n_tokens: int, keys: Int64, support: Int64, queries: Int64, realisable: Int64, unrealisable: Int64
 ) -> EdgeTable:
-    """An edge table from packed distinct keys with their support, and the samples read by query."""
+    """An edge table from distinct packed keys with their support, and the number of samples by query."""
     query, winner, loser = unpack_edges(keys)
     edges = {"query": query, "winner": winner, "loser": loser, "support": support}
     read = {"query": queries.astype(np.int32), "realisable": realisable, "unrealisable": unrealisable}

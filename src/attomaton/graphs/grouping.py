@@ -1,4 +1,4 @@
-"""Sorting and counting of integer keys, the one primitive behind every table of this package."""
+"""Sorting and counting of integer keys, the primitive behind every table of this package."""
 
 from collections.abc import Callable, Iterable, Sequence, Sized
 from itertools import pairwise
@@ -24,7 +24,7 @@ def unpack_pairs(keys: Int64) -> tuple[Int64, Int32]:
 
 
 def distinct_keys(keys: Int64) -> Int64:
-    """The distinct keys in rising order (numpy's ``unique`` hashes and is ten times slower)."""
+    """The distinct keys, sorted (numpy's ``unique`` hashes and is ten times slower)."""
     if not len(keys):
         return keys
     first = int(keys.min())
@@ -35,7 +35,7 @@ def distinct_keys(keys: Int64) -> Int64:
 
 
 def count_keys(keys: Int64) -> tuple[Int64, Int64]:
-    """The distinct keys in rising order and how often each occurs."""
+    """The distinct keys, sorted, and how often each occurs."""
     if not len(keys):
         return keys, keys
     ordered = np.sort(keys)
@@ -44,9 +44,9 @@ def count_keys(keys: Int64) -> tuple[Int64, Int64]:
 
 
 def stable_order(keys: Integers, size: int) -> Int64:
-    """Where keys in 0 … size − 1 stand in rising order, equal ones in theirs: a stable ``np.argsort``.
+    """The order that stably sorts keys in 0 … size − 1: a stable ``np.argsort``.
 
-    Numpy sorts numbers ten times faster than places, so key and place are sorted as one number.
+    Numpy sorts numbers ten times faster than indices, so key and index are sorted as one number.
     """
     bits = max(len(keys) - 1, 1).bit_length()
     if max(size - 1, 1).bit_length() + bits > 63:
@@ -59,13 +59,13 @@ def stable_order(keys: Integers, size: int) -> Int64:
 
 
 def order_pairs(owner: Integers, token: Integers, size: int) -> Int64:
-    """Where pairs of numbers in 0 … size − 1 stand in rising order, equal ones in theirs."""
+    """The order that stably sorts pairs of numbers in 0 … size − 1."""
     order = stable_order(token, size)
     return order[stable_order(owner[order], size)]
 
 
 def sum_by_key(keys: Int64, *counts: Int64) -> tuple[Int64, ...]:
-    """The distinct keys in rising order, then for each array of counts its sum over equal keys."""
+    """The distinct keys, sorted, then for each array of counts its sums over equal keys."""
     if not len(keys):
         return (keys, *counts)
     position = np.argsort(keys, kind="stable")  # merges the sorted runs that the callers concatenate
@@ -75,7 +75,7 @@ def sum_by_key(keys: Int64, *counts: Int64) -> tuple[Int64, ...]:
 
 
 def join_counted(parts: Sequence[tuple[Int64, Int64]]) -> tuple[Int64, Int64]:
-    """Distinct rising keys with their counts, stretch after stretch, as one; neighbours may share keys."""
+    """Concatenate parts of distinct sorted keys with counts; neighbouring parts may share keys."""
     filled = [part for part in parts if len(part[0])]
     keys = np.concatenate([np.empty(0, np.int64), *(part[0] for part in filled)])
     counts = np.concatenate([np.empty(0, np.int64), *(part[1] for part in filled)])
@@ -84,9 +84,9 @@ def join_counted(parts: Sequence[tuple[Int64, Int64]]) -> tuple[Int64, Int64]:
 
 
 def find_keys(ordered: Int64, keys: Int64) -> Int64:
-    """How many of the distinct, rising keys ``ordered`` are smaller than each of ``keys``.
+    """How many of the distinct, sorted keys ``ordered`` are smaller than each of ``keys``.
 
-    That is numpy's ``searchsorted``, but where the keys lie close together a table is ten times faster.
+    This is numpy's ``searchsorted``, but for dense keys a table is ten times faster.
     """
     first = int(ordered[0]) if len(ordered) else 0
     span = int(ordered[-1]) - first + 1 if len(ordered) else 0
@@ -98,9 +98,9 @@ def find_keys(ordered: Int64, keys: Int64) -> Int64:
 
 
 def find_rows(ordered: Int64, keys: Int64) -> tuple[Int64, Bool]:
-    """The place of each of ``keys`` among the distinct, rising keys ``ordered``, and which are there at all.
+    """The index of each of ``keys`` among the distinct, sorted keys ``ordered``, and which are present.
 
-    Where a key is not there, its place means nothing.
+    If a key is absent, its index is meaningless.
     """
     if not len(ordered):
         return np.zeros(len(keys), np.int64), np.zeros(len(keys), bool)
@@ -109,9 +109,9 @@ def find_rows(ordered: Int64, keys: Int64) -> tuple[Int64, Bool]:
 
 
 def gather(tables: Iterable[Table], merge: Callable[[list[Table]], Table]) -> list[Table]:
-    """The tables of a corpus's chunks, merged as they come: little more is held than the answer.
+    """The tables of a corpus's chunks, merged as they come, in little more memory than the result.
 
-    Neighbours of like size are merged, as in a merge sort; a few tables are left for a last merge.
+    Neighbours of similar size are merged, as in a merge sort; a few tables remain for a last merge.
     """
     waiting: list[Table] = []
     for table in tables:

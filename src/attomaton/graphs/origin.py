@@ -1,4 +1,4 @@
-"""Which samples a run folder is of: a run and a training share a folder only if they belong together."""
+"""The samples behind a run folder: a run and a training share a folder only if they have the same samples."""
 
 import hashlib
 import json
@@ -19,14 +19,14 @@ from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.edges import extract_edges
 
 CHUNK = 4_000_000
-"""Tokens of contexts that are digested at once."""
+"""Context tokens hashed at once."""
 
 
 def describe_origin(samples: Samples) -> dict[str, Any]:
-    """What a manifest says of the samples: how many can be learned, over how many tokens, and their digest.
+    """The manifest entry of samples: how many are realisable, over how many tokens, and their digest.
 
-    Only realisable samples count, since no other sample changes what is learned. The digest is of contexts
-    and labels in their order, however they are laid out in memory.
+    Only realisable samples count, since no other sample affects learning. The digest covers contexts and
+    labels in order, independent of their layout in memory.
     """
     realisable = samples.take(find_realisable(samples))
     digest = hashlib.sha256(np.asarray(realisable.n_tokens, np.int64).tobytes())
@@ -38,10 +38,10 @@ def describe_origin(samples: Samples) -> dict[str, Any]:
 
 
 def check_origin(run: str | Path, samples: Samples, name: Path | None = None) -> None:
-    """Refuse a training on these samples beside a run that was learned from others.
+    """Refuse a training on these samples in the folder of a run that was learned from others.
 
-    A run that was learned in memory names the digest of its samples; any other is compared by its edges. A
-    folder that holds no run yet fits every training. The error says ``name`` where that is given.
+    A run learned in memory records the digest of its samples; any other is compared by its edges. A folder
+    without a run fits every training. The error shows ``name`` if it is given.
     """
     folder = Path(run)
     manifest: dict[str, Any] = read_manifest(folder)
@@ -58,14 +58,14 @@ def check_origin(run: str | Path, samples: Samples, name: Path | None = None) ->
     window = cast("dict[str, Any]", config).get("window") if isinstance(config, dict) else None
     width = f", window {window}" if isinstance(window, int) else ""
     raise MismatchedParts(
-        f"the run in {name or folder} was learned from other samples than the training is on (it has "
+        f"the run in {name or folder} was learned from other samples than those of the training (it has "
         f"{_count(recorded)}{width}; the training has {_count(own)}). Give both commands the "
-        "same corpus, --window and --tokenizer, or keep the training in a folder of its own"
+        "same corpus, --window and --tokenizer, or keep the training in a separate folder"
     )
 
 
 def check_training(run: Path, folder: Path) -> None:
-    """Refuse a new run that is to stand in ``folder``, beside a finished training on other samples."""
+    """Refuse a new run in ``folder`` if it holds a finished training on other samples."""
     file = folder / "training" / "trace.safetensors"
     arrays, about = read_arrays(file) if file.is_file() else ({}, {})
     if about.get("holds") == "trace":
@@ -74,7 +74,7 @@ def check_training(run: Path, folder: Path) -> None:
 
 
 def read_corpora(arrays: Mapping[str, Any], about: Mapping[str, str]) -> list[Samples]:
-    """The distinct corpora that a trace was trained on, from what its file holds."""
+    """The distinct corpora of a trace's training, from the content of its file."""
     names = ("values", "starts", "stops", "labels")
     sizes: list[int] = json.loads(about["n_tokens"])
     return [
@@ -91,6 +91,6 @@ def _count(origin: Any) -> str:
 
 
 def gives_edges(samples: Samples, edges: pa.Table) -> bool:
-    """Whether samples give the very edges of a run, and so may be those that it was learned from."""
+    """Whether samples give exactly the edges of a run, and so may be those from which it was learned."""
     own = extract_edges(samples).rows
     return bool(own.equals(edges.cast(own.schema)))

@@ -1,7 +1,7 @@
-"""Queries in parts, or edges in pieces: which queries go together, and their components joined.
+"""Queries in parts, or edges in pieces: which queries are grouped, and how their components are joined.
 
-The parts of a corpus depend on its samples only, not on memory, threads or engine, so that whoever works part
-by part does the same arithmetic and writes the same bytes.
+The parts of a corpus depend only on its samples, not on memory, threads or engine, so that all engines that
+work part by part do the same arithmetic and write the same bytes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,11 +19,11 @@ from attomaton.graphs.grouping import distinct_keys, pack_pairs, unpack_pairs
 from attomaton.graphs.strong import Order, condense, find_nodes, in_order_of_appearance, label_components
 
 PART_SAMPLES = 1 << 17
-"""Realisable samples of a part, about, if it holds more than one query: some million edges."""
+"""Approximate number of realisable samples of a part with more than one query: some million edges."""
 
 
 def cut_queries(weights: Int64, size: int) -> Int64:
-    """Borders of runs of queries that weigh about ``size`` together, or one query that weighs more."""
+    """Borders of runs of queries with a total weight of about ``size``, or of one heavier query."""
     total = offsets_of(weights)
     borders = [0]
     while borders[-1] < len(weights):
@@ -54,7 +54,7 @@ def part_of_edges(edges: EdgeTable, first: int, stop: int) -> EdgeTable:
 
 
 def join_components(parts: Sequence[Components], edges: EdgeTable) -> Components:
-    """The components of all queries from those of parts in rising order, and the edges of all."""
+    """The components of all queries, from those of parts in order, and the edges of all."""
     if len(parts) == 1:
         return trusted(Components, edges=edges, nodes=parts[0].nodes, order=parts[0].order)
     before = offsets_of(np.array([len(part) for part in parts], np.int64))
@@ -79,9 +79,9 @@ def join(schema: pa.Schema, tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def keep_ties(components: Components) -> Components:
-    """The components with more than one token alone, numbered anew: all that the soft side looks at.
+    """Only the components with more than one token, renumbered: all that the soft problem needs.
 
-    Edges and order stay behind.
+    Edges and order are dropped.
     """
     number = components.component_of_node
     tied = components.sizes[number] > 1
@@ -92,7 +92,7 @@ def keep_ties(components: Components) -> Components:
 
 
 def of_nodes(nodes: pa.Table, n_tokens: int) -> Components:
-    """Components of which only the nodes are known: no edges and no order."""
+    """Components with nodes only: no edges and no order."""
     nothing = trusted(
         EdgeTable, rows=empty_table(EDGE_SCHEMA), queries=empty_table(QUERY_SCHEMA), n_tokens=n_tokens
     )
@@ -100,7 +100,7 @@ def of_nodes(nodes: pa.Table, n_tokens: int) -> Components:
 
 
 class Gathered(NamedTuple):
-    """Components without their edges, and what these add up to."""
+    """Components without their edges, and sums over the edges."""
 
     components: Components
     n_edges: Int64  # (n_tokens,): edges of each query
@@ -108,7 +108,7 @@ class Gathered(NamedTuple):
 
 
 class _Gathering(NamedTuple):
-    """Nodes so far, their evidence and groups, how many groups there are, and the order between these."""
+    """Nodes so far, their evidence and groups, the number of groups, and the order between them."""
 
     keys: Int64
     evidence: Int64
@@ -118,11 +118,11 @@ class _Gathering(NamedTuple):
 
 
 def gather_components(pieces: Iterable[pa.Table], queries: pa.Table, n_tokens: int) -> Gathered:
-    """Find components and their order, as ``find_components`` does, of edges that come in pieces.
+    """Find components and their order, as ``find_components`` does, for edges that come in pieces.
 
     An edge inside a component adds nothing once the component is known, and parallel edges between two
-    components add up to one pair of the order. So only the edges of the piece at hand and of the condensation
-    so far are in memory, and a query too large for it is solved from a file.
+    components add up to one pair of the order. So only the edges of the current piece and of the condensation
+    so far are in memory, and a query too large for memory is processed from a file.
     """
     sampled = column(queries, "query")[column(queries, "realisable") > 0]
     keys = pack_pairs(sampled, sampled)
@@ -152,7 +152,7 @@ _NOTHING: Int64 = np.empty(0, np.int64)
 
 
 def _add(state: _Gathering, piece: pa.Table, n_tokens: int) -> _Gathering:
-    """Groups that the edges of a piece close to cycles become one, and edges inside a group are forgotten."""
+    """Merge groups that the edges of a piece join into cycles, and drop edges inside a group."""
     query, winner, loser = (column(piece, name) for name in ("query", "winner", "loser"))
     keys = distinct_keys(np.concatenate([state.keys, pack_pairs(query, winner), pack_pairs(query, loser)]))
     group, evidence = np.full(len(keys), -1, np.int64), np.zeros(len(keys), np.int64)

@@ -15,7 +15,7 @@ from attomaton.graphs.components import Components
 
 
 class Edge(NamedTuple):
-    """A data edge: in ``support`` samples the winner was the label where the loser stood in the context.
+    """A data edge: in ``support`` samples the winner was the label while the loser was in the context.
 
     Examples
     --------
@@ -43,13 +43,13 @@ class QueryGraph:
     first : int
         The number of its first component; the others follow.
     tokens : int32 array, shape (n_nodes,)
-        Its nodes, rising.
+        Its nodes, sorted.
     component : int64 array, shape (n_nodes,)
         The component of each node.
     above, below : int64 arrays, shape (n_pairs,)
         The order between its components, sorted.
     edges : callable
-        Gives the data edges, in as many pieces as they come.
+        Returns the data edges, in any number of pieces.
 
     Examples
     --------
@@ -68,12 +68,12 @@ class QueryGraph:
     edges: Callable[[], Iterable[Edges]]
 
     def __len__(self) -> int:
-        """How many components it has."""
+        """The number of components."""
         return int(self.component.max(initial=self.first - 1)) + 1 - self.first
 
 
 def graph_of(components: Components, query: int) -> QueryGraph:
-    """The graph of one query among all."""
+    """The graph of one query."""
     nodes = slice(*_range(components.query_of_node, query))
     first, stop = _range(components.query_of, query)
     start, below = components.below
@@ -91,7 +91,7 @@ def graph_of(components: Components, query: int) -> QueryGraph:
 
 
 class QueryOrder:
-    """What the components of one query, which are consecutive numbers, reach, and on what evidence."""
+    """Reachability between the components of one query, numbered consecutively, and its evidence."""
 
     def __init__(self, graph: QueryGraph) -> None:
         self._query, self._size = graph, len(graph)
@@ -99,10 +99,10 @@ class QueryOrder:
         self._below = graph.below - graph.first
 
     def search(self, top: int) -> tuple[Bool, Integers]:
-        """What ``top`` reaches, and the component before each on a shortest path; both local numbers."""
+        """The components reached from ``top``, and their predecessors on shortest paths; local numbers."""
         reached, before = np.zeros(self._size, bool), np.full(self._size, -1, np.int64)
         front = np.array([self.local(top)])
-        while len(front):  # breadth first, and in the order of the table where several lead to one
+        while len(front):  # breadth first; if several lead to one, the first in the table
             reached[front] = True
             lengths = self._rows[front + 1] - self._rows[front]
             above, below = np.repeat(front, lengths), self._below[ranges_of(self._rows[front], lengths)]
@@ -121,7 +121,7 @@ class QueryOrder:
     ) -> list[tuple[tuple[Edge, ...], ...]]:
         """The data edges of each step of the paths from ``top`` to each of ``bottoms``.
 
-        ``before`` describes the paths, as :meth:`search` gave it. The data edges are gone through once.
+        ``before`` describes the paths, as returned by :meth:`search`. The data edges are scanned once.
         """
         paths: list[list[tuple[int, int]]] = []
         for bottom in bottoms:
@@ -134,7 +134,7 @@ class QueryOrder:
         return [tuple(edges.get(steps[step], ()) for step in path) for path in paths]
 
     def _between(self, steps: Int64) -> dict[int, tuple[Edge, ...]]:
-        """The data edges of each wanted pair of components, best supported first."""
+        """The data edges of each given pair of components, best supported first."""
         evidence: dict[int, list[Edge]] = {int(pair): [] for pair in steps}
         for winner, loser, support in self._query.edges():
             pairs = self._pair(self._components_of(winner), self._components_of(loser))
@@ -147,16 +147,16 @@ class QueryOrder:
         }
 
     def _components_of(self, tokens: Int32) -> Int64:
-        """The local number of the component of each token, all of which must be nodes."""
+        """The local number of the component of each token; all tokens must be nodes."""
         number = self._number_of
         numbers = number[np.minimum(tokens, len(number) - 1)]
         if (numbers < 0).any():
-            raise MismatchedParts("an edge leads to a token that is no node; give find_components(edges)")
+            raise MismatchedParts("an edge leads to a token that is not a node; use find_components(edges)")
         return numbers
 
     @cached_property
     def _number_of(self) -> Int64:
-        """Token → the local number of its component; −1 where it is no node, as at the end."""
+        """Token → the local number of its component; −1 if it is not a node, and for the last entry."""
         tokens = self._query.tokens
         number = np.full(int(tokens.max(initial=-1)) + 2, -1, np.int64)
         number[tokens] = self._query.component - self._query.first
@@ -168,5 +168,5 @@ class QueryOrder:
 
 
 def _range(ordered: Integers, value: int) -> tuple[int, int]:
-    """Where ``value`` stands in a sorted array: first and one past the last."""
+    """The range of ``value`` in a sorted array: first and one past the last."""
     return int(np.searchsorted(ordered, value)), int(np.searchsorted(ordered, value, side="right"))

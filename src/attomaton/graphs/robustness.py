@@ -1,8 +1,8 @@
-"""What each component hangs on.
+"""The edges on which each component depends.
 
 Edges are existential: one noisy sample can tie two tokens that all other samples keep apart. Two questions
-tell how much of that there may be in a component. Which edges hold it together alone? And how many samples
-may every edge be asked to have before it falls apart?
+measure how sensitive a component is to this. Which single edges hold it together? And how large can
+``min_support`` be before it falls apart?
 """
 
 from collections.abc import Sequence
@@ -43,12 +43,12 @@ class Grouped(Protocol):
 
     @property
     def edges(self) -> EdgeTable:
-        """Who beats whom."""
+        """The edges winner → loser."""
         ...
 
     @cached_property
     def sizes(self) -> Int64:
-        """How many tokens each group has."""
+        """The number of tokens of each group."""
         ...
 
     @cached_property
@@ -66,30 +66,30 @@ class Grouped(Protocol):
         ...
 
     def __len__(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Robustness(Tabular):
-    """What holds the components of more than one token together.
+    """The edges that hold the components of more than one token together.
 
     Attributes
     ----------
     rows : pyarrow.Table
         A row for each such component: component (int64), query (int32), size (its tokens), edges (the data
-        edges inside it), bridges (how many of them it hangs on alone) and support: the largest
+        edges inside it), bridges (how many of them would each split it) and support: the largest
         ``min_support`` at which it is still one component (all int64).
     bridges : pyarrow.Table
-        Columns component (int64), query, winner, loser (int32), support (int64): every edge whose loss alone
-        would split its component, by component, and in it weakest first.
+        Columns component (int64), query, winner, loser (int32), support (int64): every edge whose removal
+        alone would split its component, by component, weakest first.
 
     Examples
     --------
     >>> import attomaton as at
     >>> samples = at.Samples.from_lists([[0, 1, 2], [0, 1, 2], [1, 0, 2], [1, 0, 2]], [0, 0, 1, 1])
     >>> robustness = measure_robustness(at.find_components(at.extract_edges(samples)))
-    >>> robustness, robustness.rows.column("support").to_pylist()  # min_support=2 leaves the tie, 3 does not
+    >>> robustness, robustness.rows.column("support").to_pylist()  # min_support=2 keeps the tie, 3 does not
     (Robustness(1 components, 2 bridges), [2])
     """
 
@@ -105,9 +105,9 @@ class Robustness(Tabular):
 
 @dataclass(frozen=True, eq=False)
 class _Links:
-    """The edges inside some components, over the tokens of these numbered 0, 1, 2 …, sorted by winner.
+    """The edges inside some components, sorted by winner, with their tokens numbered 0, 1, 2 ….
 
-    ``group`` is the place of each edge's component among those asked about.
+    ``group`` is the index of each edge's component among the given ones.
     """
 
     row: Int64
@@ -127,19 +127,19 @@ class _Links:
 
 
 def measure_robustness(components: Grouped, numbers: Sequence[int] | None = None) -> Robustness:
-    """Find what every component, or those of the given ``numbers``, depends on.
+    """Find the edges on which all components, or those with the given ``numbers``, depend.
 
-    Components of a single token have no edges, and no row; components that embeddings have merged are not
-    held together by edges and are refused. The bridges of a strongly connected graph are the bridges of its
-    flow graph from any one token, and those of its reverse (Italiano, Laura and Santaroni, 2012). The support
-    is found by bisection.
+    Components of a single token have no edges, and no row; components merged by embeddings are not held
+    together by edges and are refused. The bridges of a strongly connected graph are the bridges of its flow
+    graph from any one token, and those of its reverse (Italiano, Laura and Santaroni, 2012). The support is
+    found by bisection.
 
     Examples
     --------
     >>> import attomaton as at
     >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
     >>> robustness = measure_robustness(at.find_components(at.extract_edges(samples)))
-    >>> robustness.rows.to_pylist()  # 0 and 1 tie, but only while one sample is enough
+    >>> robustness.rows.to_pylist()  # 0 and 1 tie, but only if one sample is enough
     [{'component': 0, 'query': 2, 'size': 2, 'edges': 2, 'bridges': 2, 'support': 1}]
     >>> robustness.bridges.select(["winner", "loser", "support"]).to_pylist()[0]
     {'winner': 1, 'loser': 0, 'support': 1}
@@ -151,15 +151,15 @@ def measure_robustness(components: Grouped, numbers: Sequence[int] | None = None
             if not 0 <= whole_number(number, "the number of a component", least=-LARGEST) < len(components):
                 raise UnknownToken(
                     f"there is no component {number} among {len(components)}, numbered from 0; "
-                    "components.component(query, token) gives the number of a token's"
+                    "components.component(query, token) gives the component of a token"
                 )
         chosen &= np.isin(np.arange(len(components)), np.asarray(numbers, np.int64))
     links, ids = _find_links(components, chosen), np.flatnonzero(chosen)
     whole = _connected(links, np.ones(len(links.row), bool))
     if not whole.all():
         raise MismatchedParts(
-            f"component {ids[~whole][0]} is not held together by edges but by embeddings that merge it; "
-            "ask find_components(components.edges) instead"
+            f"component {ids[~whole][0]} is held together not by edges but by embeddings that merge it; "
+            "use find_components(components.edges) instead"
         )
     bridge = _find_bridges(links)
     columns = {
@@ -183,7 +183,7 @@ def _find_links(components: Grouped, chosen: Bool) -> _Links:
     winner, is_node = components.rows(edges["query"][rows], edges["winner"][rows])
     loser, also_node = components.rows(edges["query"][rows], edges["loser"][rows])
     if not (is_node.all() and also_node.all()):
-        raise MismatchedParts("an edge leads to a token that is no node; give find_components(edges)")
+        raise MismatchedParts("an edge leads to a token that is not a node; use find_components(edges)")
     component = components.component_of_node
     inside = (component[winner] == component[loser]) & chosen[component[winner]]
     rows, winner, loser = rows[inside], winner[inside], loser[inside]
@@ -209,7 +209,7 @@ def _connected(links: _Links, selected: Bool) -> Bool:
 
 
 def _find_bridges(links: _Links) -> Bool:
-    """Which edges would split their component if they were lost, shape (n_links,)."""
+    """Which edges would split their component if removed, shape (n_links,)."""
     order = np.argsort(links.loser, kind="stable")
     start, enter = group_borders(links.winner, links.n_nodes), group_borders(links.loser, links.n_nodes)
     source, target = links.winner[order], links.loser
@@ -221,7 +221,7 @@ def _find_bridges(links: _Links) -> Bool:
 
 
 def _find_support(links: _Links) -> Int64:
-    """The largest support that all edges of a component may be asked for, shape (n_groups,)."""
+    """The largest ``min_support`` at which each component stays connected, shape (n_groups,)."""
     low, high = np.ones(links.n_groups, np.int64), np.ones(links.n_groups, np.int64)
     np.maximum.at(high, links.group, links.support)
     while (low < high).any():
@@ -233,10 +233,10 @@ def _find_support(links: _Links) -> Int64:
 
 @compiled
 def find_flow_bridges(start: Int64, target: Int64, enter: Int64, source: Int64, roots: Int64) -> Bool:
-    """Which edges no path from the root to their head can avoid, shape (n_edges,), ordered like ``source``.
+    """Which edges are on every path from the root to their head, shape (n_edges,), ordered like ``source``.
 
-    An edge that enters a node from below it in the dominator tree comes too late to be of use; an edge is a
-    bridge exactly if it is the only other one that enters its head. Every node must be reachable from a root.
+    An edge that enters a node from below it in the dominator tree is on no first path to it; an edge is a
+    bridge exactly if it is the only remaining one that enters its head. Roots must reach every node.
     """
     order, parent = sort_depth_first(start, target, roots)
     n_nodes = len(order)
@@ -261,7 +261,7 @@ def find_flow_bridges(start: Int64, target: Int64, enter: Int64, source: Int64, 
 
 @compiled
 def sort_depth_first(start: Int64, target: Int64, roots: Int64) -> tuple[Int64, Int64]:
-    """The nodes in preorder, one root's after the other's, and the position of each one's parent.
+    """The nodes in preorder, root by root, and the position of each node's parent.
 
     Both have shape (n_nodes,); a root is its own parent.
     """
@@ -294,15 +294,15 @@ def sort_depth_first(start: Int64, target: Int64, roots: Int64) -> tuple[Int64, 
 
 @compiled
 def find_dominators(enter: Int64, source: Int64, order: Int64, rank: Int64, parent: Int64) -> Int64:
-    """The last node that every path from the root passes before each node; a root's is the root itself.
+    """The immediate dominator of each node: the last node on every path from the root; a root's is itself.
 
-    Lengauer and Tarjan's algorithm with path compression, O(edges · log nodes); nodes are named by their
+    Lengauer and Tarjan's algorithm with path compression, O(edges · log nodes); nodes are identified by their
     position in ``order``. ``semi`` is the lowest position from which a path leads to the node through later
-    positions only; what it says about the nodes still to come is kept in linked lists, the buckets.
+    positions only; linked lists, the buckets, hold the nodes by their ``semi``.
     """
     n_nodes = len(order)
     semi, label = np.arange(n_nodes), np.arange(n_nodes)
-    linked = np.arange(n_nodes)  # the forest of nodes already handled; a node alone is linked to itself
+    linked = np.arange(n_nodes)  # the forest of processed nodes; a single node is linked to itself
     bucket, following = np.full(n_nodes, n_nodes), np.empty(n_nodes, np.int64)
     dominator, stack = parent.copy(), np.empty(n_nodes, np.int64)
     for node in range(n_nodes - 1, -1, -1):
@@ -328,9 +328,9 @@ def find_dominators(enter: Int64, source: Int64, order: Int64, rank: Int64, pare
 
 @compiled
 def _find_least(node: int, linked: Int64, semi: Int64, label: Int64, stack: Int64) -> int:
-    """The node of least ``semi`` on the way up from ``node``, short of its tree's top; shortens that way.
+    """The node of least ``semi`` on the path up from ``node``, without the tree's root; compresses the path.
 
-    ``label`` remembers it for each node as far as the node is linked.
+    ``label`` stores it for each node, over the part of the path already linked.
     """
     size, here = 0, node
     while linked[linked[here]] != linked[here]:
@@ -349,7 +349,7 @@ def _find_least(node: int, linked: Int64, semi: Int64, label: Int64, stack: Int6
 
 @compiled
 def _number_tree(dominator: Int64) -> tuple[Int64, Int64]:
-    """Numbers for the nodes of the dominator trees: below a node are ``first[node] … last[node] − 1``."""
+    """Number the nodes of the dominator trees: those below a node are ``first[node] … last[node] − 1``."""
     n_nodes = len(dominator)
     size = np.ones(n_nodes, np.int64)
     for position in range(n_nodes - 1, -1, -1):

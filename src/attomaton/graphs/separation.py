@@ -1,4 +1,4 @@
-"""Which priorities given embeddings can tell apart.
+"""Which priorities the given embeddings can separate.
 
 With linearly dependent embeddings (always if dim < n_tokens) some priorities contradict each other: their
 directions (e_i − e_j)e_kᵀ, with positive weights, sum to zero. Then no W ranks them all, and gradient descent
@@ -6,8 +6,8 @@ treats them as ties: they are "effectively cyclic". One linear program finds the
 
     max Σ u_c  subject to  ⟨D, (e_i − e_j)e_kᵀ⟩ ≥ u_c, 0 ≤ u_c ≤ 1, and ties kept equal;
 
-u_c is 1 where a priority can be met, together with all others that can, and 0 where it cannot. Its dual
-solution is the proof (Farkas): positive weights on every priority that cannot be met, whose sum vanishes.
+u_c is 1 if a priority can be met, together with all others that can, and 0 if it cannot. The dual solution
+is the proof (Farkas): positive weights on every priority that cannot be met, whose weighted sum vanishes.
 """
 
 from dataclasses import dataclass
@@ -22,21 +22,21 @@ from attomaton.base.tables import Bool, Float64, Integers, column
 from attomaton.graphs.components import Components, find_ends, find_needed, find_ties, merge_components
 
 FINEST = 13
-"""Squares of singular values are bounded by the powers 4⁻¹ … of the shortest row's, down to this one."""
+"""Bounds on squared singular values are powers 4⁻¹ … of the shortest row's square, down to this power."""
 
 EPSILON = float(np.finfo(np.float64).eps)
 
 
 def unit_rows(rows: Float64) -> Float64:
-    """The rows, each scaled to length 1; zeros stay."""
+    """The rows, each scaled to length 1; zero rows stay zero."""
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(norms > 0, norms, 1.0)
 
 
 def bound_singular(rows: Float64) -> float:
-    """A lower bound on the smallest singular value, at most twice too low; 0 if that is below about 1e-4.
+    """A lower bound on the smallest singular value, within a factor of 2; 0 if that is below about 1e-4.
 
-    If R Rᵀ − μ has a Cholesky decomposition, no eigenvalue of R Rᵀ is below μ, but for rounding.
+    If R Rᵀ − μ has a Cholesky decomposition, no eigenvalue of R Rᵀ is below μ, up to rounding.
     """
     if not len(rows) or len(rows) > rows.shape[1]:
         return 0.0
@@ -56,11 +56,11 @@ def bound_singular(rows: Float64) -> float:
 
 
 MOST_NODES = 4000
-"""Above this many nodes the linear program is too large, and priorities are taken to be separable."""
+"""Above this many nodes the linear program is too large, and priorities are assumed to be separable."""
 
 ROUNDED = 4e-15
-"""Singular values below this, relative to the largest, may be roundings of zero, and count as zero. Larger
-ones that are negligible all the same leave open what is separable, and nothing is certified."""
+"""Singular values below this, relative to the largest, may be zero up to rounding, and count as zero. Larger
+but still negligible ones leave separability undecided, and nothing is certified."""
 
 NEGLIGIBLE = 1e-10
 """Singular values and directions smaller than this, relative to the largest, count as zero."""
@@ -73,21 +73,21 @@ class Separation:
     Attributes
     ----------
     components : Components
-        With every priority that cannot be met counted as a tie; the same object if all can.
+        With every priority that cannot be met turned into a tie; the same object if all can be met.
     inseparable : bool array, shape (n_order,)
-        Which edges of the order (of the components given) cannot be met.
+        Which edges of the order (of the given components) cannot be met.
     multipliers : float64 array, shape (n_order,)
         Farkas weights, ≥ 0, positive on every inseparable edge that no longer path replaces.
     forces : float64 array, shape (n_nodes,)
-        What these weights, with free weights on ties, put on each (query, token): Σ of them times
-        e_token e_queryᵀ is zero although the weights are not.
+        The net weight on each (query, token), with free weights on ties: Σ forces e_token e_queryᵀ is
+        zero although the weights are not.
     residual : float
-        ‖Σ forces e_token e_queryᵀ‖ relative to Σ ‖forces e_token e_queryᵀ‖: 0 but for rounding.
+        ‖Σ forces e_token e_queryᵀ‖ relative to Σ ‖forces e_token e_queryᵀ‖: 0 up to rounding.
     independent : bool
         Whether the embeddings of the tokens and queries in use are linearly independent: then every priority
         can be met, and scores inside components are free.
     decided : bool
-        False where there are too many nodes to tell: then priorities are taken to be separable, unproved.
+        False if there are too many nodes to decide: then priorities are assumed to be separable, unproved.
 
     Examples
     --------
@@ -110,17 +110,17 @@ class Separation:
 
     @property
     def feasible(self) -> bool:
-        """Whether every priority can be met; raises ``UncertifiedSolution`` where that is not decided."""
+        """Whether every priority can be met; raises ``UncertifiedSolution`` if that is undecided."""
         if not self.decided:
             raise UncertifiedSolution(
-                f"{self.components.nodes.num_rows:,} (query, token) pairs are too many to tell which "
-                f"priorities dependent embeddings can meet (at most {MOST_NODES:,}); take fewer queries"
+                f"{self.components.nodes.num_rows:,} (query, token) pairs are too many to decide which "
+                f"priorities dependent embeddings can meet (at most {MOST_NODES:,}); use fewer queries"
             )
         return not self.inseparable.any()
 
 
 def separate(components: Components, embeddings: object) -> Separation:
-    """Split the priorities into those that some W meets all at once and those that none can.
+    """Split the priorities into those that some W meets simultaneously and those that no W can meet.
 
     ``embeddings`` are E, of any rank, shape (n_tokens, dim).
 
@@ -129,7 +129,7 @@ def separate(components: Components, embeddings: object) -> Separation:
     >>> import attomaton as at
     >>> samples = at.Samples.from_lists([[0, 1, 0], [0, 1, 1]], [0, 0])  # 0 beats 1 under both queries
     >>> comps = at.find_components(at.extract_edges(samples))
-    >>> separate(comps, [[1.0], [-1.0]]).feasible  # e_0 = −e_1: what one query asks, the other forbids
+    >>> separate(comps, [[1.0], [-1.0]]).feasible  # e_0 = −e_1: one query requires what the other forbids
     False
     >>> separate(comps, [[1.0, 0.0], [0.0, 1.0]]).feasible
     True
@@ -154,7 +154,7 @@ def separate(components: Components, embeddings: object) -> Separation:
 
 
 def _independent(components: Components, table: Float64) -> bool:
-    """Whether the tokens in use have linearly independent embeddings; every query is one of them.
+    """Whether the tokens in use, including all queries, have linearly independent embeddings.
 
     Rows of length 1 whose smallest singular value is within rounding of zero count as dependent.
     """
@@ -173,7 +173,7 @@ def _independent(components: Components, table: Float64) -> bool:
 def _attainable_scores(components: Components, table: Float64) -> tuple[Float64, bool]:
     """An orthonormal basis of the scores that any W gives the nodes, shape (n_nodes, r).
 
-    And whether what was left out is clearly nothing.
+    Also returns whether the omitted part is clearly zero.
     """
     left, singular, _ = np.linalg.svd(node_features(components, table)[0], full_matrices=False)
     largest = singular.max(initial=0.0)
@@ -186,7 +186,7 @@ def _attainable_scores(components: Components, table: Float64) -> tuple[Float64,
 
 
 def _nearly_twice(rows: Float64) -> bool:
-    """Whether two rows, or a row and another's opposite, are apart by roundings only, but not the same."""
+    """Whether two rows, or a row and the negative of another, differ only by rounding, but do differ."""
     lengths = np.linalg.norm(rows, axis=1)
     cosines = np.abs(rows @ rows.T) / np.maximum(np.outer(lengths, lengths), 1e-300)
     first, second = np.nonzero(np.triu(cosines > 1.0 - 1e-12, 1))
@@ -220,18 +220,18 @@ def _coordinates(table: Float64, tokens: Integers) -> tuple[Float64, Float64]:
 def _contradictions(components: Components, basis: Float64) -> Float64:
     """Farkas weights of the edges that no scores in the basis meet, zero elsewhere, shape (n_order,).
 
-    Only edges that no longer path replaces take part: the others follow.
+    Only edges that no longer path replaces are included: the others follow from them.
     """
     first, second = find_ties(components)
     free = basis
-    if len(first):  # what gives equal scores to ties
+    if len(first):  # directions that give equal scores to ties
         _, singular, axes = np.linalg.svd(basis[first] - basis[second])
         free = basis @ axes[int((singular > NEGLIGIBLE * singular.max(initial=0.0)).sum()) :].T
     rows = np.flatnonzero(find_needed(components))
     above, below = (end[rows] for end in find_ends(components))
     directions = free[above] - free[below]
     norms = np.linalg.norm(directions, axis=1)
-    lengths = np.where(norms > NEGLIGIBLE, norms, np.inf)  # ties leave such an edge no freedom at all
+    lengths = np.where(norms > NEGLIGIBLE, norms, np.inf)  # ties leave such an edge no freedom
     weights = _stuck_weights(directions / lengths[:, None])
     multipliers = np.zeros(components.order.num_rows)
     multipliers[rows] = weights / np.where(np.isinf(lengths), 1.0, lengths)
@@ -239,7 +239,7 @@ def _contradictions(components: Components, basis: Float64) -> Float64:
 
 
 def _stuck_weights(directions: Float64) -> Float64:
-    """Solve the linear program; weights of the rows with u = 0, zero elsewhere, shape (n_rows,).
+    """Solve the linear program; return weights of the rows with u = 0, zero elsewhere, shape (n_rows,).
 
     Its dual is at least 1 on those rows; a small correction makes their weighted sum vanish to rounding.
     """
@@ -254,7 +254,7 @@ def _stuck_weights(directions: Float64) -> Float64:
         method="highs",
     )
     if program.status != 0:
-        raise UncertifiedSolution(f"the linear program of the separation did not end: {program.message}")
+        raise UncertifiedSolution(f"the linear program of the separation was not solved: {program.message}")
     stuck = np.flatnonzero(program.x[n_free:] < 0.5)
     weights = np.zeros(n_rows)
     rough = np.maximum(-program.ineqlin.marginals[stuck], 1.0)
@@ -264,7 +264,7 @@ def _stuck_weights(directions: Float64) -> Float64:
 
 
 def _forces(components: Components, basis: Float64, multipliers: Float64) -> Float64:
-    """What the multipliers put on each node, balanced by free weights on ties, shape (n_nodes,)."""
+    """The net weight of the multipliers on each node, balanced by free weights on ties, shape (n_nodes,)."""
     above, below = find_ends(components)
     size = components.nodes.num_rows
     forces = sum_at(above, multipliers, size) - sum_at(below, multipliers, size)
@@ -276,7 +276,7 @@ def _forces(components: Components, basis: Float64, multipliers: Float64) -> Flo
 
 
 def _merge(components: Components, joined: Bool) -> tuple[Components, Bool]:
-    """The components with these edges as ties, and which edges of the order are inside one now."""
+    """The components with these edges as ties, and which edges of the order are now inside a component."""
     from scipy.sparse import csr_array  # takes long to import, so only when needed
     from scipy.sparse.csgraph import connected_components
 

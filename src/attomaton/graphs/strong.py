@@ -1,4 +1,4 @@
-"""Strong components of a directed graph, the order between them, and the fewest edges that would join all."""
+"""Strong components of a directed graph, the order between them, and the fewest edges that connect all."""
 
 import sys
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from attomaton.graphs.bags import numpy_work
 from attomaton.graphs.grouping import distinct_keys, find_rows, pack_pairs, sum_by_key
 
 SMALL = 4_000
-"""Edges and nodes up to which Python's own search is over before scipy is loaded."""
+"""Most edges and nodes for which a search in Python is faster than loading scipy."""
 
 
 def label_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> Int32 | Int64:
     """A number for the strong component of each node, shape (n_nodes,).
 
-    Edges come sorted by winner and loser, each once: scipy's search does not end on some that repeat.
+    Edges must be sorted by winner and loser, without repeats: with repeats scipy's search may not terminate.
     """
     start = group_borders(winner, n_nodes)
     if max(len(winner), n_nodes) <= SMALL and "scipy.sparse" not in sys.modules:
@@ -28,22 +28,22 @@ def label_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> Int32 
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
-    ones = np.ones(len(winner))  # floats: a graph of anything else is sorted and copied first
+    ones = np.ones(len(winner))  # floats: a graph of any other type is sorted and copied first
     graph = csr_array((ones, loser, start), shape=(n_nodes, n_nodes))
     return connected_components(graph, directed=True, connection="strong")[1]
 
 
 @compiled_within
 def search_all(start: Int64, loser: Any) -> tuple[Int64, int]:
-    """A label for the strong component of each node, in the order in which they are found; how many."""
+    """A label for the strong component of each node, in order of discovery, and the number of components."""
     n_nodes = len(start) - 1
     label = np.full(n_nodes, -1, np.int64)
     room = (
-        np.zeros(n_nodes, np.int64),  # when each node was found, from 1 on
-        np.zeros(n_nodes, np.int64),  # the earliest node that it leads back to
+        np.zeros(n_nodes, np.int64),  # discovery time of each node, from 1
+        np.zeros(n_nodes, np.int64),  # the earliest node reachable from it
         start[:-1].copy(),  # the next edge to follow
-        np.empty(n_nodes, np.int64),  # found, without a component
-        np.empty(n_nodes, np.int64),  # on the way
+        np.empty(n_nodes, np.int64),  # discovered, without a component
+        np.empty(n_nodes, np.int64),  # on the current path
     )
     n_found = n_components = 0
     for node in range(n_nodes):
@@ -54,7 +54,7 @@ def search_all(start: Int64, loser: Any) -> tuple[Int64, int]:
 
 @compiled_within
 def _search(root: int, start: Int64, loser: Any, label: Int64, room: Any, so_far: Any) -> Any:
-    """Label all that can be reached from ``root``; how many nodes and components were found by then."""
+    """Label all nodes reachable from ``root``; return the numbers of nodes and components found so far."""
     found, back, following, waiting, way = room
     n_found, n_components = so_far
     n_waiting, depth = 0, 1
@@ -93,7 +93,7 @@ Order = tuple[Int64, Int64, Int64, Int64]
 
 
 class Found(NamedTuple):
-    """The nodes of some queries, their components and the order between these, numbered from 0 on."""
+    """The nodes of some queries, their components and the order between these, numbered from 0."""
 
     keys: Int64
     component: Int64
@@ -104,9 +104,9 @@ class Found(NamedTuple):
 def search_queries(
     query: Int32, winner: Int32, loser: Int32, support: Int64, sampled: Int32, n_tokens: int
 ) -> Found:
-    """Find the components of some queries from their edges; ``sampled`` are those that have samples."""
+    """Find the components of some queries from their edges; ``sampled`` are the queries with samples."""
     won = pack_pairs(query, winner)
-    won = won[run_starts(won)] if len(won) else won  # they come sorted
+    won = won[run_starts(won)] if len(won) else won  # they are sorted
     keys = distinct_keys(np.concatenate([won, pack_pairs(query, loser), pack_pairs(sampled, sampled)]))
     above = find_nodes(keys, query, winner, n_tokens)
     below = find_nodes(keys, query, loser, n_tokens)
@@ -124,9 +124,9 @@ def _find_plain(keys: Int64, queries: Int32, tokens: Int32, _: int) -> Int64:
 
 @compiled(work=numpy_work, instead=_find_plain)
 def find_nodes(keys: Int64, queries: Int32, tokens: Int32, size: int) -> Int64:
-    """The row of each (query, token) among rising node keys, shape (n_pairs,); −1 where there is none.
+    """The row of each (query, token) among sorted node keys, shape (n_pairs,); −1 if there is none.
 
-    The queries do not fall, and the tokens are all in 0 … size − 1.
+    The queries are sorted, and the tokens are all in 0 … size − 1.
     """
     number = np.full(size, -1, np.int64)
     rows = np.empty(len(queries), np.int64)
@@ -149,7 +149,7 @@ def find_nodes(keys: Int64, queries: Int32, tokens: Int32, size: int) -> Int64:
 
 
 def in_order_of_appearance(labels: Integers) -> Int64:
-    """Renumber labels 0, 1, 2 … in the order in which they first appear."""
+    """Renumber labels 0, 1, 2 … in order of first appearance."""
     if not len(labels):
         return np.empty(0, np.int64)
     first = np.full(int(labels.max()) + 1, len(labels), np.int64)
@@ -165,9 +165,9 @@ def _label_plain(winner: Int64, loser: Int64, n_nodes: int) -> Int64:
 
 @compiled(work=numpy_work, instead=_label_plain)
 def label_components(winner: Int64, loser: Int64, n_nodes: int) -> Int64:
-    """The strong component of each node, numbered as they appear, shape (n_nodes,).
+    """The strong component of each node, numbered in order of appearance, shape (n_nodes,).
 
-    Edges come sorted by winner. Tarjan's search, without recursion: a chain may be a million nodes long.
+    Edges are sorted by winner. Tarjan's search, without recursion: a chain may be a million nodes long.
     """
     start = np.zeros(n_nodes + 1, np.int64)
     for edge in range(len(winner)):
@@ -187,7 +187,7 @@ def label_components(winner: Int64, loser: Int64, n_nodes: int) -> Int64:
 
 @compiled
 def count_components(start: Int64, loser: Int32) -> int:
-    """The number of strong components; node i beats ``loser[start[i]:start[i + 1]]``, if need be itself."""
+    """The number of strong components; node i beats ``loser[start[i]:start[i + 1]]``, possibly itself."""
     return search_all(start, loser)[1]
 
 
@@ -201,7 +201,7 @@ def _condense_plain(above: Int64, below: Int64, counts: Int64, support: Int64, s
 
 @compiled(work=numpy_work, instead=_condense_plain)
 def condense(above: Int64, below: Int64, counts: Int64, support: Int64, size: int) -> Order:
-    """The distinct edges between different ones of ``size`` components, their counts and supports summed."""
+    """The distinct edges between different components, of ``size``, with summed counts and supports."""
     start = np.zeros(size + 1, np.int64)
     for edge in range(len(above)):
         start[above[edge] + 1] += above[edge] != below[edge]
@@ -237,7 +237,7 @@ def condense(above: Int64, below: Int64, counts: Int64, support: Int64, size: in
 
 @compiled_within
 def sort_between(numbers: Int64, first: int, end: int) -> None:
-    """Sort ``numbers[first:end]`` (Shell's way: by insertion over steps that shrink)."""
+    """Sort ``numbers[first:end]`` (Shell sort: insertion sort with shrinking gaps)."""
     step = 1
     while 3 * step + 1 < end - first:
         step = 3 * step + 1
@@ -258,7 +258,7 @@ Pair = tuple[int, int]
 def connect(n_nodes: int, above: Int64, below: Int64) -> list[Pair]:
     """A smallest set of edges that makes the acyclic graph above → below strongly connected.
 
-    Every source needs an edge into it, every sink one out of it, and a node without edges both; max(sources,
+    Every source needs an incoming edge, every sink an outgoing one, and an isolated node both; max(sources,
     sinks) edges suffice (Eswaran and Tarjan 1976).
     """
     if n_nodes < 2:
@@ -276,10 +276,10 @@ def connect(n_nodes: int, above: Int64, below: Int64) -> list[Pair]:
 
 
 def _pair_up(n_nodes: int, above: Int64, below: Int64, sources: Sequence[int]) -> list[Pair]:
-    """Pairs (source, a sink it reaches), no node walked twice.
+    """Pairs (source, a sink it reaches), visiting no node twice.
 
-    Each source walks down over nodes not seen before until it meets a sink. A source that meets none can
-    reach the sink of a pair; a sink that is in no pair can be reached from the source of one.
+    From each source, walk down over unvisited nodes to a sink. A source that meets no sink can still reach
+    the sink of a pair; a sink in no pair can be reached from the source of one.
     """
     order = np.argsort(above, kind="stable")
     start, children = group_borders(above, n_nodes).tolist(), below[order].tolist()
@@ -299,7 +299,7 @@ def _pair_up(n_nodes: int, above: Int64, below: Int64, sources: Sequence[int]) -
 
 
 def _close(pairs: list[Pair], sources: list[int], sinks: list[int], alone: list[int]) -> list[Pair]:
-    """Close one cycle through all pairs, the nodes alone and the sinks too many; pair off the others.
+    """Close one cycle through all pairs, isolated nodes and surplus sinks; pair off the remaining nodes.
 
     There are no more sources than sinks.
     """

@@ -1,4 +1,4 @@
-"""Walks over many small acyclic graphs at once: longest paths and redundant edges.
+"""Traversals of many small acyclic graphs at once: longest paths and redundant edges.
 
 Graphs are in compressed rows: the nodes below ``node`` are ``below[start[node]:start[node + 1]]``. Compiled,
 because these walks are sequential; iterative, because a chain may be a million nodes long.
@@ -10,20 +10,20 @@ from attomaton.base.kernels import compiled
 from attomaton.base.tables import Bool, Int64, Integers
 
 Graph = tuple[Int64, Int64, Bool]
-"""Compressed rows, and which of their edges are kept."""
+"""Compressed rows, and which edges are kept."""
 
 Room = tuple[Int64, Int64]
 """The mark of each node, and a stack of nodes."""
 
 
 def _walk_work(start: Int64, below: Int64, *_: object) -> float:
-    """About how many edges are passed where a walk begins at every node."""
+    """The approximate number of edges visited if a walk starts at every node."""
     return len(below) * max(len(start), 1) ** 0.5
 
 
 @compiled
 def find_heights(start: Int64, below: Int64) -> Int64:
-    """Longest path downwards from each node (0 at the bottom), shape (n_nodes,). The graph must be acyclic.
+    """Length of the longest path down from each node (0 at the bottom), shape (n_nodes,); for acyclic graphs.
 
     Equation: height(A) = 1 + max over A → B of height(B).
     """
@@ -39,7 +39,7 @@ def find_heights(start: Int64, below: Int64) -> Int64:
 
 @compiled
 def sort_topologically(start: Integers, below: Integers) -> Int64:
-    """The nodes so that each stands before all below it (Kahn), shape (n_nodes,)."""
+    """The nodes in an order in which each precedes all below it (Kahn), shape (n_nodes,)."""
     n_nodes = len(start) - 1
     waiting = np.zeros(n_nodes, np.int64)
     for edge in range(len(below)):
@@ -67,8 +67,8 @@ def sort_topologically(start: Integers, below: Integers) -> Int64:
 def find_irredundant(start: Int64, below: Int64) -> Bool:
     """Which edges a transitive reduction keeps, shape (n_edges,): those that no longer path replaces.
 
-    Nodes are taken from the bottom up, so the walks below a node follow edges already known to be kept; each
-    walk stays above the lowest child it is looking for.
+    Nodes are processed from the bottom up, so the walks below a node follow edges already known to be kept;
+    no walk goes below the lowest child it looks for.
     """
     n_nodes = len(start) - 1
     height = find_heights(start, below)
@@ -92,7 +92,7 @@ def find_irredundant(start: Int64, below: Int64) -> Bool:
 def find_paths(start: Int64, below: Int64, height: Int64, top: Int64, bottom: Int64) -> Bool:
     """Whether a path leads from each ``top`` down to its ``bottom``, shape (n_pairs,); equal tops adjacent.
 
-    One walk for each distinct top, which stays above the lowest bottom it is looking for.
+    There is one walk for each distinct top; it does not go below the lowest bottom it looks for.
     """
     answers = np.zeros(len(top), np.bool_)
     all_edges = np.ones(len(below), np.bool_)
@@ -113,7 +113,7 @@ def find_paths(start: Int64, below: Int64, height: Int64, top: Int64, bottom: In
 
 @compiled
 def _mark_below(top: int, mark: int, lowest: int, graph: Graph, height: Int64, room: Room) -> None:
-    """Mark ``top`` and all nodes below it that are not below height ``lowest``."""
+    """Mark ``top`` and all nodes below it of height at least ``lowest``."""
     (start, below, usable), (marks, stack) = graph, room
     marks[top] = mark
     stack[0] = top

@@ -1,7 +1,7 @@
-"""Edges of sliding windows, straight from the token stream.
+"""Edges of sliding windows, directly from the token stream.
 
 The contexts of neighbouring positions share all but one token, so nothing needs to be sorted or looked up per
-context: a token is the last of its kind before position i exactly if it does not return before i. The plain
+context: a token is the last of its kind before position i exactly if it does not recur before i. The plain
 definition is ``extract_edges(Samples.from_windows(ids, window=window, documents=documents))``.
 """
 
@@ -21,7 +21,7 @@ from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Where the token at each position stood before and returns, and the samples of each query."""
+    """The previous and next position of the token at each position, and the samples of each query."""
 
     before: Int32  # (n_values,): the nearest earlier position of the token in the document, or −1
     after: Int32  # (n_values,): the nearest later one, or 2^31 − 1
@@ -30,7 +30,7 @@ class Links:
 
 
 def link_repeats(piece: Piece, window: int, kept: Bool) -> Links:
-    """Link every token to its like before and after, and count the samples of the kept queries."""
+    """Link every token to its previous and next occurrence, and count the samples of the kept queries."""
     kept = _check_kept(kept, piece.n_tokens)
     before, after = np.empty(len(piece.ids), np.int32), np.empty(len(piece.ids), np.int32)
     counts = np.zeros(piece.n_tokens, np.int64), np.zeros(piece.n_tokens, np.int64)
@@ -41,12 +41,12 @@ def link_repeats(piece: Piece, window: int, kept: Bool) -> Links:
 def window_edges(
     piece: Piece, links: Links, *, window: int, kept: Bool, max_keys: int
 ) -> Iterator[tuple[Int64, Int32]]:
-    """The edges of the kept queries, in chunks of at most ``max_keys`` before they are counted."""
+    """The edges of the kept queries, in chunks of at most ``max_keys`` before counting."""
     kept = _check_kept(kept, piece.n_tokens)
     before, after = check_int32(links.before, "before"), check_int32(links.after, "after")
     check_lengths("tokens and their links", ids=piece.ids, before=before, after=after)
     position, longest = 0, max(0, min(window, len(piece.ids)))
-    room = max(max_keys, longest) + 1  # a context is never torn, and one place is scratch
+    room = max(max_keys, longest) + 1  # a context is never split, and one entry is scratch
     realisable = int(check_int64(links.realisable, "realisable").sum())
     room = min(room, max(realisable, 1) * longest + 1)
     while position < len(piece.ids):
@@ -62,30 +62,30 @@ def window_edges(
 
 
 def _check_kept(kept: object, n_tokens: int) -> Bool:
-    """One truth value for each token."""
+    """Check that there is one boolean for each token."""
     mask = np.asarray(kept)
     if mask.dtype != np.bool_ or mask.shape != (n_tokens,):
         raise MismatchedParts(
-            f"kept is {mask.dtype} of shape {mask.shape}; give one truth value for each of {n_tokens} tokens"
+            f"kept is {mask.dtype} of shape {mask.shape}; give one boolean for each of the {n_tokens} tokens"
         )
     return mask
 
 
 NEVER = 2**31 - 1
-"""Where a token returns that does not."""
+"""The next position of a token that does not recur."""
 
 NOT_YET = -1
-"""Where a token stood that did not: before every context."""
+"""The previous position of a token that did not occur before: before every context."""
 
 
 @compiled
 def _link_tokens(
     ids: Int32, borders: Any, window: int, kept: Bool, links: tuple[Int32, Int32], counts: tuple[Int64, Int64]
 ) -> None:
-    """Fill in where each token stood before and returns, inside its document; count samples by query.
+    """Fill in the previous and next position of each token, inside its document; count samples by query.
 
-    ``borders`` are those of the documents, and the first position that is a label. ``counts`` are of samples
-    with the label in the context, and of those without.
+    ``borders`` are those of the documents, and the first position that is a label. ``counts`` are the numbers
+    of samples with the label in the context, and without.
     """
     (documents, head), (before, after), (realisable, unrealisable) = borders, links, counts
     last = np.full(len(kept), NOT_YET, np.int32)
@@ -112,9 +112,9 @@ def _link_tokens(
 def pack_context(
     ids: Int32, after: Integers, borders: tuple[Any, Any], pair: Any, keys: Int64, n_keys: int
 ) -> int:
-    """Pack the edges of the context between these borders, from ``keys[n_keys]`` on; how many there are then.
+    """Pack the edges of the context between these borders, from ``keys[n_keys]`` on; return the new number.
 
-    ``pair`` holds its query and its label. One place of ``keys`` more than the context is long must be free.
+    ``pair`` holds its query and its label. ``keys`` needs one free entry more than the length of the context.
     """
     start, stop = borders
     label = pair & (MAX_TOKENS - 1)
@@ -137,9 +137,9 @@ def pack_windows(
     links: tuple[Int32, Int32],
     keys: Int64,
 ) -> tuple[int, int]:
-    """Pack the edges of the labels from ``place`` on until ``keys`` is full; the next place, and how many.
+    """Pack the edges of the labels from ``place`` on until ``keys`` is full; return the next place and count.
 
-    ``links`` say where each token stood before and returns.
+    ``links`` are the previous and next position of each token.
     """
     before, after = links
     n_keys = 0
@@ -158,7 +158,7 @@ def pack_windows(
 
 @compiled
 def count_runs(keys: Int64, support: Int32) -> int:
-    """Move the distinct ones of sorted keys to the front, with the length of each run; their number."""
+    """Move the distinct values of sorted keys to the front, with their counts; return how many there are."""
     n_distinct = 0
     support[0] = 1
     for row in range(1, len(keys)):

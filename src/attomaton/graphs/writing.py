@@ -1,4 +1,4 @@
-"""Heads that write something else than they read: which labels they can reach.
+"""Heads that write a token other than the one they attend to: which labels they can reach.
 
 A head that writes n(x) where it attends to x can reach a label y if some token of the context writes it. With
 n the identity this is the theory's own realisable label. For an injective n, graph, components and both
@@ -19,18 +19,18 @@ from attomaton.graphs.bags import find_realisable
 
 @dataclass(frozen=True)
 class Reach:
-    """The share of samples whose label a head can reach, by what the head writes.
+    """The fraction of samples whose label a head can reach, by what the head writes.
 
     Attributes
     ----------
     n_samples : int
-        How many samples there are.
+        The number of samples.
     identity : float
-        Share with the label in the context.
+        Fraction with the label in the context.
     written : float
-        Share with a token in the context that writes the label.
+        Fraction with a token in the context that writes the label.
     either : float
-        Share with at least one of both: two heads, or one that chooses.
+        Fraction with at least one of the two: for two heads, or one that chooses.
 
     Examples
     --------
@@ -52,15 +52,15 @@ class Reach:
 
 
 def measure_reach(samples: Samples, writes: Integers | Mapping[int, int]) -> Reach:
-    """How many labels a head can reach that writes ``writes[x]`` where it attends to x.
+    """Measure how many labels a head can reach if it writes ``writes[x]`` where it attends to x.
 
-    Tokens that a mapping does not have write themselves.
+    Tokens missing from a mapping write themselves.
 
     Examples
     --------
     >>> stream = [0, 1, 2, 0, 1, 3, 0]
     >>> samples = Samples.from_windows(stream, window=1)
-    >>> measure_reach(samples, find_successors(stream)).written  # 1 → 3 and 0 → 1 are not the first seen
+    >>> measure_reach(samples, find_successors(stream)).written  # 1 → 3 was not seen first
     0.8333333333333334
     """
     written = find_realisable(apply_writes(samples, writes))
@@ -71,14 +71,14 @@ def measure_reach(samples: Samples, writes: Integers | Mapping[int, int]) -> Rea
 
 
 def apply_writes(samples: Samples, writes: Integers | Mapping[int, int]) -> Samples:
-    """The same samples with what each token of a context writes in the place of the token; labels stay."""
+    """The same samples with each context token replaced by the token it writes; labels stay."""
     table = check_writes(writes, samples.n_tokens)
     parts = {name: getattr(samples, name) for name in ("starts", "stops", "labels", "n_tokens")}
     return trusted(Samples, values=table[samples.values], **parts)
 
 
 def check_writes(writes: Integers | Mapping[int, int], n_tokens: int) -> Int32:
-    """What each token writes, shape (n_tokens,), checked."""
+    """The checked token that each token writes, shape (n_tokens,)."""
     if isinstance(writes, Mapping):
         table = np.arange(n_tokens)
         keys, values = (np.array(list(one), np.int64) for one in (writes.keys(), writes.values()))
@@ -89,7 +89,7 @@ def check_writes(writes: Integers | Mapping[int, int], n_tokens: int) -> Int32:
         table = np.asarray(writes)
     if table.shape != (n_tokens,) or not np.issubdtype(table.dtype, np.integer):
         raise MismatchedParts(
-            f"writes has the shape {table.shape} and the type {table.dtype}; give one token id for each of "
+            f"writes has shape {table.shape} and type {table.dtype}; give one token id for each of "
             f"the {n_tokens} tokens, or a mapping"
         )
     if len(table) and not (table.min() >= 0 and table.max() < n_tokens):
@@ -100,18 +100,18 @@ def check_writes(writes: Integers | Mapping[int, int], n_tokens: int) -> Int32:
 def find_successors(
     ids: Integers, documents: Integers | None = None, *, n_tokens: int | None = None
 ) -> Int32:
-    """The token that most often follows each token, shape (n_tokens,); of equals the one that was seen first.
+    """The token that most often follows each token, shape (n_tokens,); ties go to the one seen first.
 
-    A token that nothing follows writes itself.
+    A token without a successor writes itself.
 
     Parameters
     ----------
     ids : integers, shape (n_values,)
         The token stream.
     documents : integers, shape (n_documents + 1,), optional
-        Offsets of the documents in ``ids``; one document if not given. Nothing follows across a border.
+        Offsets of the documents in ``ids``; by default one document. Successors do not cross documents.
     n_tokens : int, optional
-        Size of the vocabulary; one more than the largest id if not given.
+        Size of the vocabulary; by default the largest id plus one.
 
     Examples
     --------
@@ -122,9 +122,9 @@ def find_successors(
 
 
 def count_successors(samples: Samples) -> Int32:
-    """The label that most often follows each query, shape (n_tokens,); of equals the one that was seen first.
+    """The label that most often follows each query, shape (n_tokens,); ties go to the one seen first.
 
-    Of the samples of a stream, whatever their window, this is :func:`find_successors`.
+    For samples of a stream, with any window, this equals :func:`find_successors`.
     """
     size = samples.n_tokens
     key = samples.queries.astype(np.int64) * size + samples.labels
@@ -138,11 +138,11 @@ def count_successors(samples: Samples) -> Int32:
 
 
 def replace_labels(samples: Samples, writes: Integers | Mapping[int, int]) -> Samples:
-    """The samples that a head which writes can learn from: each label y as the token n⁻¹(y) that writes it.
+    """The samples from which a writing head learns: each label y replaced by the token n⁻¹(y) that writes it.
 
-    Learn from these, and what the automaton retrieves is what the head reads. Samples whose label no token of
-    the context writes are left out. ``writes`` must be injective on the tokens that the labels need: where
-    two tokens write one label, the label would be a set, which is refused.
+    An automaton learned from these retrieves the tokens that the head reads. Samples whose label no token of
+    the context writes are left out. ``writes`` must be injective on the tokens that the labels need: if two
+    tokens write one label, the new label would be a set, which is refused.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def replace_labels(samples: Samples, writes: Integers | Mapping[int, int]) -> Sa
     if len(several):
         raise MismatchedParts(
             f"{writers[several[0]]} tokens write the token {several[0]}, so that such a label is a set; give "
-            "a map that is injective"
+            "an injective map"
         )
     back = np.zeros(samples.n_tokens, np.int32)
     back[table] = np.arange(samples.n_tokens, dtype=np.int32)

@@ -1,6 +1,6 @@
-"""The one path from samples: edges → components → hard and soft solutions, kept together as a value.
+"""The pipeline from samples to solutions: edges → components → hard and soft solutions, as one value.
 
-``learn``, the estimator and the claims all take it; they differ only in who extracts edges and choices.
+``learn``, the estimator and the claims all use it; they differ only in what extracts edges and choices.
 """
 
 from collections.abc import Callable
@@ -32,12 +32,12 @@ from attomaton.solvers.soft.tied import TieScores, group_choices, solve_groups
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Solved:
-    """What the theory says about a corpus: its components with their hard and their soft solution.
+    """The theory's result for a corpus: its components with their hard and soft solutions.
 
     Attributes
     ----------
     components : Components
-        Who ties and who precedes whom, merged where dependent embeddings cannot tell components apart.
+        The components and their order, merged where dependent embeddings cannot separate them.
     hard : HardSolution
         The direction in which weights grow, W_svm.
     soft : SoftSolution
@@ -58,7 +58,7 @@ class Solved:
     soft: SoftSolution
 
     def __post_init__(self) -> None:
-        """The solutions must be of these components: one score for each node, in the same kind of space."""
+        """Check that the solutions belong to these components: one score for each node, in the same space."""
         nodes = self.components.nodes.select(["query", "token"])
         solutions: list[tuple[object, type[Solution]]] = [
             (self.hard, HardSolution),
@@ -67,7 +67,7 @@ class Solved:
         for solution, kind in solutions:
             if not isinstance(solution, kind) or not solution.scores.select(["query", "token"]).equals(nodes):
                 raise MismatchedParts(
-                    f"the {kind.__name__} given is not one of these components; "
+                    f"the given {kind.__name__} does not belong to these components; "
                     "give Automaton(components, hard, soft), both solved from the same components"
                 )
         numbering = self.components.component_of_node
@@ -104,22 +104,22 @@ def solve_edges(
     progress: Progress = silent,
     threads: int | None = None,
 ) -> Solved:
-    """Solve both sides from edges; choices are extracted when the components are known.
+    """Solve the hard and the soft problem from edges; choices are extracted once the components are known.
 
     Parameters
     ----------
     edges : EdgeTable
-        Who beats whom.
+        The edges winner → loser.
     extract : callable
         Components → the choices inside them: the second pass over the corpus.
     embeddings : float array, shape (n_tokens, dim), optional
-        None means orthonormal. Components that dependent rows cannot tell apart are merged.
+        None means orthonormal. Components that dependent rows cannot separate are merged.
     atol : float
-        Largest gradient entry at which the soft side counts as certified.
+        Largest gradient entry at which the soft solution counts as certified.
     progress : callable
         Called with the name of each stage, 0 and 0, as it begins.
     threads : int, optional
-        How many the solvers use; all processors if not given.
+        Threads for the solvers; by default one per processor.
 
     Examples
     --------
@@ -149,9 +149,9 @@ def _solve_by_part(
     progress: Progress,
     threads: int | None,
 ) -> Solved:
-    """Without embeddings queries do not meet: each part of them is solved by itself, and all are joined.
+    """Without embeddings queries do not interact: each part is solved separately, and all are joined.
 
-    Whoever solves part by part on disk does the same arithmetic, so that the answers have the same bytes.
+    Engines that solve part by part on disk do the same arithmetic, so that the results have the same bytes.
     """
     ranges = list(pairwise(cut_parts(edges.queries, edges.n_tokens).tolist()))  # of queries
     inner_threads = threads if len(ranges) == 1 else 1
@@ -200,7 +200,7 @@ def solve_ties(
 ) -> TieScores:
     """The soft side of components, of which only those with more than one token are looked at.
 
-    Its scores are those of the tokens that tie; all others are 0.
+    It has scores only for the tokens that tie; all others are 0.
     """
     return solve_groups(group_choices(choices, keep_ties(components)), atol=atol, threads=threads)
 
@@ -215,7 +215,7 @@ def spread_scores(components: Components, tie_scores: Float64) -> Float64:
 def solve_samples(
     samples: Samples, *, embeddings: object = None, min_support: int = 1, atol: float = 1e-8
 ) -> Solved:
-    """Solve both sides from samples in memory.
+    """Solve the hard and the soft problem from samples in memory.
 
     Parameters
     ----------
@@ -224,9 +224,9 @@ def solve_samples(
     embeddings : float array, shape (n_tokens, dim), optional
         None means orthonormal.
     min_support : int
-        Edges that fewer samples show are left out.
+        Edges shown by fewer samples are left out.
     atol : float
-        Largest gradient entry at which the soft side counts as certified.
+        Largest gradient entry at which the soft solution counts as certified.
 
     Examples
     --------
@@ -242,14 +242,14 @@ def solve_samples(
 
 @dataclass(frozen=True)
 class SolverByQuery:
-    """What solves the tables of some queries alone, wherever an engine runs it.
+    """Solves the tables of some queries separately, wherever an engine runs it.
 
     Attributes
     ----------
     n_tokens : int
         Size of the vocabulary.
     threads : int, optional
-        Number of threads for each part; the default is all processors.
+        Number of threads for each part; by default one per processor.
 
     Examples
     --------

@@ -88,5 +88,5 @@ def test_a_file_that_is_cut_short_or_grew_gives_no_other_bytes(folder, blob, dat
 @pytest.mark.parametrize("wrong", [{"blocks": ""}, {"blocks": "0" * 17}, {"bytes": 99}])
 def test_a_manifest_that_lists_other_blocks_is_refused(folder, wrong):
     path, entry = write(folder, b"0123456789")
-    with path.open("rb") as file, pytest.raises(CorruptRun, match="lists the blocks of it wrongly"):
+    with path.open("rb") as file, pytest.raises(CorruptRun, match="has an invalid list of blocks for it"):
         CheckedFile(file, {**entry, **wrong}, "it")

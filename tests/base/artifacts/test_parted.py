@@ -120,7 +120,7 @@ def test_a_part_that_is_gone_is_refused_by_name(folder):
 )
 def test_an_index_of_other_rows_is_refused(folder, counts, borders):
     _, parts = write(folder, [3, 3], [0, 1, 2])
-    with pytest.raises(CorruptRun, match="hold other rows than its index"):
+    with pytest.raises(CorruptRun, match="do not match its index"):
         PartedTable(folder, parts.files, np.array(borders), np.array(counts), SCHEMA)
 
 
@@ -128,14 +128,14 @@ def test_files_with_other_rows_or_columns_than_they_should_are_refused(folder):
     _, parts = write(folder, [3, 3], [0, 1, 2])
     told = [{**entry, "rows": 3} for entry in parts.files]
     fewer = write_part(folder / part_name("t", 0), [table_of([2])], SCHEMA, {})
-    with pytest.raises(CorruptRun, match=r"t-00000\.parquet holds other rows or columns"):
+    with pytest.raises(CorruptRun, match=r"t-00000\.parquet has unexpected rows or columns"):
         PartedTable(folder, [{**fewer, "rows": 3}, told[1]], parts.borders, parts.counts, SCHEMA).read(
             np.array([0])
         )
     other = write_part(
         folder / part_name("t", 0), [table_of([3]).select(["query", "row"])], SCHEMA_OF_TWO, {}
     )
-    with pytest.raises(CorruptRun, match=r"t-00000\.parquet holds other rows or columns"):
+    with pytest.raises(CorruptRun, match=r"t-00000\.parquet has unexpected rows or columns"):
         PartedTable(folder, [other, told[1]], parts.borders, parts.counts, SCHEMA).read(np.array([0]))
 
 

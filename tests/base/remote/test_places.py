@@ -224,7 +224,7 @@ def test_a_library_that_fails_to_import_is_not_called_missing(monkeypatch: pytes
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "aiobotocore", None)
     monkeypatch.delitem(_registry, "s3", raising=False)
-    told = r"s3fs, which is installed but cannot be imported: .*aiobotocore.*; mend that, or install it again"
+    told = r"s3fs, which is installed but cannot be imported: .*aiobotocore.*; fix that, or reinstall it"
     with pytest.raises(MissingExtra, match=told):
         RemotePath("s3://bucket/a").read_bytes()
 
@@ -243,7 +243,7 @@ def test_urls_and_paths_are_told_apart() -> None:
     assert not any(map(is_url, paths))
     assert as_place(RemotePath("s3://b/a")) == as_place("s3://b/a") == RemotePath("s3://b") / "a"
     assert (as_place("s3://b/a.txt").name, as_place("s3://b/a.txt").suffix) == ("a.txt", ".txt")
-    with pytest.raises(UnsupportedOption, match="must be on a disk of this machine"):
+    with pytest.raises(UnsupportedOption, match="give a folder on a disk of this machine"):
         refuse_url(Path("s3://b/work"), "the work folder")
     refuse_url(Path("c:work"), "the work folder")
 

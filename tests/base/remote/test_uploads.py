@@ -76,10 +76,10 @@ def test_files_of_others_are_refused(bucket: RemotePath, tmp_path: Path) -> None
         upload_folder(run, bucket / "altered", overwrite=True)
     (tmp_path / "empty").mkdir()
     for folder in (tmp_path / "empty", tmp_path / "nothing"):
-        with pytest.raises(CorruptRun, match="no finished folder"):
+        with pytest.raises(CorruptRun, match="not a finished folder"):
             upload_folder(folder, bucket / "new")
     for url in ("https://example.org/run", str(tmp_path / "other")):
-        with pytest.raises(UnwritablePlace, match="no URL of a store"):
+        with pytest.raises(UnwritablePlace, match="not the URL of a store"):
             upload_folder(run, url)
     assert (bucket / "new").names_below() == []
 

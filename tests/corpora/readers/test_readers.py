@@ -239,7 +239,7 @@ STRUCTURED = {
 def test_lines_are_asked_of_plain_text_only(name, tmp_path):
     (tmp_path / name).write_bytes(STRUCTURED[name])
     advice = (
-        rf"documents is 'line', and .*{name} is no plain text: .*; leave documents out, or read a file as"
+        rf"documents is 'line', but .*{name} is not plain text: .*; leave documents out, or read the file as"
     )
     for call in (at.read_corpus, at.learn, at.begin):
         with pytest.raises(UnsupportedOption, match=advice):
@@ -250,7 +250,7 @@ def test_lines_are_asked_of_plain_text_only(name, tmp_path):
 
 @pytest.mark.parametrize("source", [["a b\nb a"], LINES, pa.table({"text": ["a b\nb a"]})])
 def test_nor_of_documents_in_memory(source):
-    with pytest.raises(UnsupportedOption, match=r"documents is 'line', and .* is no plain text"):
+    with pytest.raises(UnsupportedOption, match=r"documents is 'line', but .* is not plain text"):
         read_corpus(source, reading=at.Reading(documents="line"))
 
 

@@ -30,7 +30,7 @@ def test_token_ids_take_no_options_of_files(options, tmp_path):
     at.tokenize_corpus(["to be or not to be to be"], tmp_path / "tokens")
     samples = at.Samples.from_lists([[0, 1, 0]], [1])
     reading, (name,) = Reading(**options), options
-    match = f"{name} is .* is token ids already.*leave {name} out"
+    match = f"{name} is .* is already token ids.*leave {name} out"
     for corpus in (tmp_path / "tokens", samples, np.array([0, 1, 0, 1]), [0, 1, 0, 1]):
         with pytest.raises(UnsupportedOption, match=match):
             at.learn(corpus, window=2, reading=reading)

@@ -39,7 +39,7 @@ def test_what_cannot_be_read_is_named(tmp_path):
     program = tmp_path / "program.txt"
     program.write_bytes(b"\x7fELF\x02\x00\xff")
     with pytest.raises(
-        UnreadableSource, match=r"program\.txt is not UTF-8 text .*zero bytes.* give the text"
+        UnreadableSource, match=r"program\.txt is not UTF-8 text .*zero bytes.* give its text"
     ):
         read_text(program)
     with pytest.raises(UnreadableSource, match=r"is a folder"):

@@ -105,7 +105,7 @@ def test_ids_pass_through(tmp_path):
     assert tokens.vocabulary is None
     assert tokens.n_tokens == 12
     assert tokens.documents().ids.tolist() == list(range(12))
-    with pytest.raises(UnwritablePlace, match="holds a tokenised corpus already"):
+    with pytest.raises(UnwritablePlace, match="already holds a tokenised corpus"):
         tokenize_corpus(tmp_path / "a.npy", tmp_path / "out", tokenizer="byte")
     tokens = tokenize_corpus(tmp_path / "a.npy", tmp_path / "out", tokenizer="byte", overwrite=True)
     assert (tokens.n_tokens, tokens.vocabulary.tokenizer) == (256, "byte")
@@ -207,7 +207,7 @@ def test_places_that_do_not_serve(corpus, tmp_path):
         tokenize_corpus(corpus, tmp_path / "full")
     with pytest.raises(UnwritablePlace, match="holds the corpus itself"):
         tokenize_corpus(tmp_path / "full", tmp_path)
-    with pytest.raises(CorruptRun, match="holds no tokenised corpus, or one that was cut short"):
+    with pytest.raises(CorruptRun, match="does not hold a tokenised corpus, or holds an incomplete one"):
         read_tokens(tmp_path)
 
 
@@ -250,7 +250,7 @@ def test_a_disk_that_takes_no_more_is_named_and_leaves_nothing_that_loads(tmp_pa
         [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True
     )
     assert "cannot be written" in printed.stdout
-    assert "File too large; make room" in printed.stdout
+    assert "File too large; free space" in printed.stdout
     with pytest.raises(CorruptRun):
         read_tokens(tmp_path)
 

@@ -89,7 +89,7 @@ def test_a_tight_edge_that_pulls_is_refused():
     problem = one_group([1, 1, 1, 1, 1], [0, 0, 0, 3], [1, 2, 4, 4])
     assert check_exactly(problem, np.array([1.0, 1.0, 0.0, 1.0])).optimal
     check = check_exactly(problem, np.ones(4))
-    assert check.reason.startswith("edge 0 → 4 pulls: its multiplier is -")
+    assert check.reason.startswith("edge 0 → 4 has the negative multiplier -")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_tight_edges_that_close_a_circle_are_refused(above, below):
     parts = {"sizes": [1, 1, 1], "above": above, "below": below, "group": [0, 0, 0]}
     problem = trusted(OrderProblem, **{name: np.array(part) for name, part in parts.items()})
     check = check_exactly(problem, np.ones(len(above)))
-    assert check.reason.endswith("closes a circle of tight edges")
+    assert check.reason.endswith("closes a cycle of tight edges")
     assert not check.optimal
     assert not check.positions
 

@@ -343,11 +343,11 @@ def test_the_norm_is_a_choice_of_solve_graph_svm():
         ({"norm": None}, "give 'frobenius' or 'nuclear'"),
         (
             {"norm": "nuclear", "solver": Clarabel()},
-            "does not find the least nuclear norm; use InteriorPoint",
+            "does not minimise the nuclear norm; use InteriorPoint",
         ),
         ({"solver": InteriorPoint()}, "give norm='nuclear' with it"),
         ({"norm": "nuclear", "rtol": 0.0}, "rtol"),
-        ({"norm": "nuclear", "threads": 1}, "leave them out for the nuclear norm"),
+        ({"norm": "nuclear", "threads": 1}, "leave them out for 'nuclear'"),
     ],
 )
 def test_a_norm_with_what_does_not_fit_it_is_refused(options, said):

@@ -68,7 +68,7 @@ def test_one_for_each_score_whatever_the_embeddings(drawn):
 def test_dependent_embeddings_have_none():
     samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
     soft = at.solve_luce(samples, components_of(samples), embeddings=np.eye(3)[:, :2] + 0.5)
-    with pytest.raises(UnsupportedOption, match="free scores only"):
+    with pytest.raises(UnsupportedOption, match="only for free scores"):
         soft.standard_errors()
     with pytest.raises(UnsupportedOption, match="independent rows"):
         at.solve_luce(samples, components_of(samples), embeddings=np.eye(3)[:, :2] + 0.5, ridge=1.0)

@@ -1,4 +1,4 @@
-"""Folders and files on disk: whose they are, how they are written whole and checked when they are read."""
+"""Folders and files on disk: who owns them, how they are written atomically and verified when read."""
 
 from attomaton.base.artifacts.arrays import digest_arrays, read_arrays, save_arrays, write_arrays
 from attomaton.base.artifacts.files import digest_file, explained, identify_file, write_file

@@ -30,9 +30,9 @@ def digest_arrays(*arrays: NDArray[Any]) -> str:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> dict[str, Any]:
-    """Write one safetensors file that carries the digest of its arrays and of ``about``; its digest and size.
+    """Write a safetensors file with a digest of its arrays and ``about``; return the file's digest and size.
 
-    For places inside a folder of ours.
+    For paths inside a folder that attomaton wrote.
     """
     blob = _pack(arrays, about)
     return write_file(path, lambda draft: draft.write_bytes(blob))
@@ -48,7 +48,7 @@ def save_arrays(path: str | Path, arrays: Mapping[str, NDArray[Any]], about: Map
 
 
 def _pack(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> bytes:
-    """The bytes of a file, its texts in the order of their names: the library writes them in any order."""
+    """The bytes of a file, its metadata sorted by name: the library itself writes it in arbitrary order."""
     packed = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     blob = safetensors.numpy.save(packed, {**about, DIGEST: _digest_all(packed, about)})
     size = int.from_bytes(blob[:8], "little")
@@ -60,7 +60,7 @@ def _pack(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> bytes
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file's header has a digest and says what the file holds, as ours do."""
+    """Whether a file's header has a digest and a description of its content, as our files do."""
     try:
         with _open_safetensors(str(path), "numpy") as file:
             return {"holds", DIGEST} <= dict(file.metadata() or {}).keys()
@@ -69,15 +69,15 @@ def _is_ours(path: Path) -> bool:
 
 
 def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """What :func:`write_arrays` wrote, if it is whole."""
+    """Read back what :func:`write_arrays` wrote, if the file is intact."""
     try:
         with _open_safetensors(str(path), "numpy") as file:
             about: dict[str, str] = dict(file.metadata() or {})
             arrays: dict[str, NDArray[Any]] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  no mapping
     except FileNotFoundError as error:
-        raise CorruptRun(f"{path} does not exist; give the path of a file that was saved") from error
+        raise CorruptRun(f"{path} does not exist; give the path of a saved file") from error
     except (OSError, TypeError, ValueError, safetensors.SafetensorError) as error:
-        raise CorruptRun(f"{path} was cut short or altered ({error}); {MEND}") from error
+        raise CorruptRun(f"{path} is truncated or altered ({error}); {MEND}") from error
     if about.pop(DIGEST, None) != _digest_all(arrays, about):
         raise CorruptRun(f"{path} was altered after it was written; {MEND}")
     return arrays, about

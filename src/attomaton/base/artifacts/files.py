@@ -1,4 +1,4 @@
-"""One file on disk: opened, named, flushed, renamed, locked, written whole and read back.
+"""One file on disk: opened, named, flushed, renamed, locked, written atomically and read back.
 
 Linux and macOS have all that is needed here. Windows has no flag that refuses links, opens no folders,
 locks with another call, and removes no open file. Linux renames without loss in one step (``renameat2``);
@@ -36,24 +36,24 @@ def _load(name: str) -> Any:
 _fcntl, _msvcrt = _load("fcntl"), _load("msvcrt")
 _REFUSES_LINKS: int = getattr(os, "O_NOFOLLOW", 0)
 _PLAINLY: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-"""Do not wait for a pipe, hand nothing on to other programs, change no line ends."""
+"""Do not block on a pipe, do not pass the descriptor to child processes, do not translate line ends."""
 
-OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")  # whether a folder can be opened, which is how it is flushed
+OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")  # whether a folder can be opened, as flushing it requires
 REMOVES_OPEN = _fcntl is not None  # whether a file can be removed while it is open
-FAR = 1 << 30  # the byte that is locked where locks are for bytes: nobody reads or writes there
+FAR = 1 << 30  # the byte to lock where locks cover byte ranges: nobody reads or writes there
 
 
 def open_itself(path: Path, flags: int) -> int:
-    """The descriptor of a file; a link is not followed (``ELOOP``), and a pipe is not waited for."""
+    """Open a file and return its descriptor, without following a link (``ELOOP``) or blocking on a pipe."""
     if not _REFUSES_LINKS and path.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     return os.open(path, flags | _REFUSES_LINKS | _PLAINLY, 0o666)
 
 
 def flush(path: Path) -> None:
-    """Have a file or folder on the disk, not only on its way there; a folder only where the system can.
+    """Flush a file or folder to disk (``fsync``); a folder only where the system can.
 
-    A link to a folder stands for the folder.
+    A link to a folder is followed.
     """
     if not OPENS_FOLDERS and path.is_dir():
         return
@@ -65,7 +65,7 @@ def flush(path: Path) -> None:
 
 
 def lock_file(file: FileIO) -> bool:
-    """Lock a file until it is closed, or this process ends, in whatever way; False if another has locked it.
+    """Lock a file until it is closed or this process ends, however it ends; False if another has locked it.
 
     Raises
     ------
@@ -91,9 +91,9 @@ def lock_file(file: FileIO) -> bool:
 
 
 def remove_open(path: Path, file: FileIO) -> None:
-    """Remove a file that we have open and locked; where that cannot be, it is closed first.
+    """Remove a file that we have open and locked; where the system cannot do that, close it first.
 
-    Somebody may open it in between. It then stays, and whoever has it open removes it.
+    If another process opens it in between, the file stays, and that process removes it.
     """
     if REMOVES_OPEN:
         path.unlink(missing_ok=True)
@@ -108,15 +108,15 @@ def remove_open(path: Path, file: FileIO) -> None:
 NOT_REPLACING, EXCHANGING = 1, 2
 HERE = -100  # stands for the working directory in calls that take a folder
 UNKNOWN = frozenset([errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM])
-"""How a system says that it has no such call, or the file system that it cannot do this."""
+"""Error numbers for a call that the system or the file system does not support."""
 
-UNLINKABLE = UNKNOWN | {errno.EACCES, errno.EOPNOTSUPP}  # how a file system says that it has no hard links
+UNLINKABLE = UNKNOWN | {errno.EACCES, errno.EOPNOTSUPP}  # error numbers of file systems without hard links
 SPARE = ".old"
-"""Ends the name that the old folder has between two renames, where names cannot be exchanged at once."""
+"""Suffix of the old folder's name between two renames, where names cannot be exchanged in one step."""
 
 
 def rename_new(source: Path, target: Path) -> None:
-    """Give ``source`` the name ``target``, which nothing may have: ``FileExistsError`` otherwise."""
+    """Rename ``source`` to ``target``, which must not exist: ``FileExistsError`` otherwise."""
     if _rename(source, target, NOT_REPLACING):
         return
     if source.is_dir():
@@ -140,13 +140,13 @@ def replace_empty(folder: Path, place: Path) -> None:
     """Put a folder in place of an empty one."""
     try:
         folder.rename(place)
-    except FileExistsError:  # Windows puts a folder in place of none
+    except FileExistsError:  # Windows replaces no folder, not even an empty one
         place.rmdir()
         folder.rename(place)
 
 
 def replace_file(draft: Path, place: Path) -> bool:
-    """Put a draft in place of a file; whether the old file is what the draft's name means now."""
+    """Put a draft in place of a file; return whether the draft's name now refers to the old file."""
     if _rename(draft, place, EXCHANGING):
         return True
     draft.replace(place)
@@ -156,7 +156,7 @@ def replace_file(draft: Path, place: Path) -> bool:
 def exchange(path: Path, other: Path, spare: Path) -> None:
     """Give two files or folders each other's names.
 
-    Where that takes several steps, the other one has the name ``spare`` between them.
+    Where that takes several steps, ``other`` has the name ``spare`` between them.
     """
     if _rename(path, other, EXCHANGING):
         return
@@ -170,7 +170,7 @@ def exchange(path: Path, other: Path, spare: Path) -> None:
 
 
 def _rename(source: Path, target: Path, how: int) -> bool:
-    """Whether the system could do it in one step."""
+    """Rename in one system call; return False if the system has none."""
     call = _system_call()
     if call is None:
         return False
@@ -184,10 +184,10 @@ def _rename(source: Path, target: Path, how: int) -> bool:
 
 @cache
 def _system_call() -> Any:
-    """The C library's ``renameat2``, or None where it has none."""
+    """The C library's ``renameat2``, or None where there is none."""
     try:
         return ctypes.CDLL(None, use_errno=True).renameat2
-    except (AttributeError, OSError, TypeError):  # no such call; on Windows no such library
+    except (AttributeError, OSError, TypeError):  # no such call; no such library on Windows
         return None
 
 
@@ -195,7 +195,7 @@ LONGEST = 255  # bytes of a name
 
 
 def sibling(name: str, ending: str) -> str:
-    """The name with an ending; one that would be too long is cut, with a digest of the whole."""
+    """The name with a suffix; a name that would be too long is cut, and a digest of the whole is added."""
     raw, tail = os.fsencode(name), os.fsencode(ending)
     if len(raw) + len(tail) > LONGEST:
         digest = hashlib.sha256(raw).hexdigest()[:16].encode()
@@ -204,7 +204,7 @@ def sibling(name: str, ending: str) -> str:
 
 
 def shown(place: Path) -> str:
-    """A path as a sentence names it: from the working directory, if it is in there."""
+    """A path as messages show it: relative to the working directory, if it is inside."""
     try:
         here = Path.cwd()
     except FileNotFoundError:  # it was removed
@@ -218,9 +218,9 @@ def few(names: Sequence[str]) -> str:
     return first if len(names) <= 3 else f"{first} and {len(names) - 3:,} more"
 
 
-DRAFT = ".draft"  # ends the name of a file that is being written
+DRAFT = ".draft"  # suffix of a file that is being written
 DRAFT_NAME = re.compile(r"\.[0-9a-f]{16}\.draft")
-"""The whole name, as :func:`draft_name` gives it."""
+"""The whole name, as :func:`draft_name` returns it."""
 
 
 def write_file(
@@ -230,11 +230,11 @@ def write_file(
     draft: Path | None = None,
     describe: "Callable[[Path], dict[str, Any]] | None" = None,
 ) -> dict[str, Any]:
-    """Write a draft, flush it, rename it to ``path``, read it back; the digest and size of what is there.
+    """Write a draft, flush it, rename it to ``path``, read it back; return the digest and size of the file.
 
-    For places inside a folder of ours; :func:`~attomaton.base.artifacts.targets.write_target` is for those
-    that a user names. ``draft`` is a new file on the same file system; by default it stands beside ``path``.
-    What comes back is what ``describe`` says of the file, :func:`entry_of` by default.
+    For paths inside a folder that attomaton wrote; :func:`~attomaton.base.artifacts.targets.write_target` is
+    for paths that a user names. ``draft`` is a new file on the same file system, by default next to ``path``.
+    ``describe`` makes the returned record of the file, :func:`entry_of` by default.
     """
     place = path.with_name(draft_name()) if draft is None else draft
     digest = write_draft(place, write)
@@ -248,7 +248,7 @@ def write_file(
 
 
 def write_draft(draft: Path, write: Callable[[Path], object]) -> str:
-    """Fill a new file and flush it; its digest. A link or file of that name is not touched."""
+    """Write and flush a new file; return its digest. An existing link or file of that name is not touched."""
     os.close(open_itself(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     try:
         write(draft)
@@ -260,10 +260,10 @@ def write_draft(draft: Path, write: Callable[[Path], object]) -> str:
 
 
 def check_written(path: Path, digest: str, describe: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
-    """Digest and size of a file, which must read back as it was written."""
+    """Digest and size of a file, after checking that it reads back as it was written."""
     entry = describe(path)
     if entry["sha256"] != digest:
-        raise CorruptRun(f"{path} reads back differently than it was written; check the disk")
+        raise CorruptRun(f"{path} reads back differently from how it was written; check the disk")
     return entry
 
 
@@ -288,12 +288,12 @@ def digest_file(path: str | Place) -> str:
 
 
 def identify_file(path: Place) -> str:
-    """The SHA-256 of a file; behind a URL that of its size and tag, where the store gives one."""
+    """The SHA-256 of a file; for a URL, that of its size and tag, if the store provides a tag."""
     return path.identify() if isinstance(path, RemotePath) else digest_file(path)
 
 
 def link_or_copy(file: Path, new: Path) -> None:
-    """Give a file a second name, in place of what has that name; a copy where there are no hard links."""
+    """Give a file a second name, replacing any file of that name; copy it where there are no hard links."""
     new.unlink(missing_ok=True)
     try:
         os.link(file, new)
@@ -308,9 +308,9 @@ def entry_of(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def explained(place: Path | str, *, resumable: bool = False) -> Generator[None]:
-    """Whatever the disk refuses becomes an error that says where and what to do.
+    """Turn any error of the disk into one that says where it happened and what to do.
 
-    ``place`` is a path, or what a sentence calls it; work that is ``resumable`` goes on when it is run again.
+    ``place`` is a path, or how messages name it; ``resumable`` work resumes when it is run again.
     """
     try:
         yield
@@ -321,7 +321,9 @@ def explained(place: Path | str, *, resumable: bool = False) -> Generator[None]:
 
 
 def unwritable(place: Path | str, reason: str, *, resumable: bool = False) -> UnwritablePlace:
-    """The error for a place that takes no more."""
+    """The error for a path that cannot be written."""
     named = place if isinstance(place, str) else shown(place)
-    again = ", and run it again: it goes on where it stopped" if resumable else ""
-    return UnwritablePlace(f"{named} cannot be written: {reason}; make room there, or work elsewhere{again}")
+    again = ", and run it again: it resumes where it stopped" if resumable else ""
+    return UnwritablePlace(
+        f"{named} cannot be written: {reason}; free space there, or write elsewhere{again}"
+    )

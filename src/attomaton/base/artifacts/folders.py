@@ -1,8 +1,8 @@
-"""A folder written whole: built beside its place, flushed, then swapped in; the old one goes last.
+"""A folder written atomically: built next to its target, flushed, swapped in; the old one is removed last.
 
 Until the swap the old folder is untouched, and the swap is one rename, so a command that fails or is killed
-at any moment leaves the old folder or the new one. What it was building stays beside, as
-``NAME.partial-<id>``, and is taken up or removed by the next writer.
+at any moment leaves either the old folder or the new one. The unfinished folder stays next to it, as
+``NAME.partial-<id>``; the next writer resumes or removes it.
 """
 
 import os
@@ -39,7 +39,7 @@ ID_DIGITS = 8  # of the random id that ends the name of an unfinished folder
 
 @dataclass(frozen=True)
 class Building:
-    """A folder of this kind that is being built in ``folder``, where everything is ours, for ``target``."""
+    """A folder of this kind, being built for ``target`` in ``folder``, where every file is ours."""
 
     target: Path
     folder: Path
@@ -48,9 +48,9 @@ class Building:
     def finish(
         self, about: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]] | None = None
     ) -> dict[str, Any]:
-        """Write the manifest, which makes the folder whole: ``about``, and the digest of every file.
+        """Write the manifest, which completes the folder: ``about``, and the digest of every file.
 
-        ``files`` are those whose digests are known; if not given, every file in the folder is listed.
+        ``files`` are those with known digests; by default every file in the folder is listed.
         """
         if files is None:
             written = sorted(path for path in self.folder.rglob("*") if path.is_file())
@@ -62,7 +62,7 @@ class Building:
         return record
 
     def digest_files(self, files: Iterable[Path]) -> dict[str, dict[str, Any]]:
-        """Digest and size of files in the folder, by their names from there."""
+        """Digest and size of files in the folder, by their names relative to it."""
         return {path.relative_to(self.folder).as_posix(): entry_of(path) for path in files}
 
 
@@ -77,26 +77,26 @@ def build_folder(
     lock: ownership.Lock | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> Generator[Building]:
-    """Build a folder and put it in place of an old one of ours, if all goes well.
+    """Build a folder and, if that succeeds, put it at ``target``, replacing an old one that attomaton wrote.
 
     Parameters
     ----------
     target : path
         A new or empty folder, or one that attomaton wrote, of the same kind.
     kind : FolderKind
-        What the folder will hold.
+        The kind of folder to build.
     files : iterable of str
-        Names of all files that the folder may hold while it is built, but for manifests and drafts; ``#``
+        Names of all files that the folder may hold while it is built, except manifests and drafts; ``#``
         stands for one digit, and ``NAME/**`` for everything in a folder. If the writer is killed, the next
-        one removes these and nothing else.
+        writer removes these and nothing else.
     overwrite : bool
-        Whether a finished folder of ours may be replaced.
+        Whether to replace a finished folder that attomaton wrote.
     resumable : bool
         Take up what a killed writer left, and leave what was done if this one fails.
     lock : Lock, optional
         The lock of the target, if the caller has it already.
     about : mapping, optional
-        What to note in the record of the unfinished folder.
+        Extra entries for the record of the unfinished folder.
     """
     record = {"kind": kind.name, "about": dict(about or {}), "files": sorted(files)}
     target = resolve_target(target) if lock is None else Path(target)
@@ -105,8 +105,8 @@ def build_folder(
             restore_spare(target)
             if ownership.take_stock(target) is not None and not _can_be_renamed(target):
                 raise UnwritablePlace(
-                    f"{shown(target)} cannot be replaced as a whole (you are in it, or it is a mount, or the "
-                    "folder around it cannot be written); go elsewhere, or give another folder"
+                    f"{shown(place)} cannot be replaced as a whole (it is your working directory, or a mount "
+                    "point, or its parent cannot be written); change directory, or give another folder"
                 )
             check_replaceable(target, kind, overwrite=overwrite)
             folder = _open_partial(target, kind, lock, record, resumable=resumable)
@@ -206,14 +206,14 @@ def find_partials(target: Path, ending: str = "") -> list[Path]:
 
 
 def drop_partial(folder: Path, lock: ownership.Lock) -> None:
-    """Remove an unfinished folder; what is not ours in it stays, and a warning says so."""
+    """Remove an unfinished folder; files that are not ours stay, and a warning says so."""
     ownership.tell_kept(folder, ownership.remove_partial(folder, lock.draft))
 
 
 def _remove_old(folder: Path, visible: Path, lock: ownership.Lock) -> None:
-    """Remove a folder that was replaced; if that fails, the new one stands all the same.
+    """Remove a folder that was replaced; if that fails, the new one is still in place.
 
-    Where somebody else's files are in it, it stays, under a name that can be seen.
+    If it holds files that are not ours, it stays, under a visible name.
     """
     try:
         strangers = ownership.remove_ours(folder, lock.draft)
@@ -221,9 +221,7 @@ def _remove_old(folder: Path, visible: Path, lock: ownership.Lock) -> None:
             rename_new(folder, visible)
             ownership.tell_kept(visible, strangers)
     except OSError as error:
-        warnings.warn(
-            f"{shown(folder)}, which was replaced, cannot be removed: {error.strerror}", stacklevel=2
-        )
+        warnings.warn(f"{shown(folder)} was replaced but cannot be removed: {error.strerror}", stacklevel=2)
 
 
 def find_current(target: Path) -> Path:
@@ -245,9 +243,9 @@ def restore_spare(target: Path) -> None:
 def _open_partial(
     target: Path, kind: FolderKind, lock: ownership.Lock, record: Mapping[str, Any], *, resumable: bool
 ) -> Path:
-    """The folder to build in: one that a killed writer left, or a new one; what else is left goes.
+    """The folder to build in: one that a killed writer left, or a new one; other leftovers are removed.
 
-    Of an unfinished folder the drafts go, and of a run all but its work.
+    Drafts are removed from an unfinished folder, and everything except its work from a run.
     """
     earlier: Path | None = None
     for partial in filter(ownership.is_partial, find_partials(target)):
@@ -296,7 +294,7 @@ def _install(folder: Path, target: Path, lock: ownership.Lock) -> None:
     if folder.parent == target:
         _move_in(folder, target, lock)
         return
-    swap = lock.swap(folder.parent)  # whoever takes over the lock knows this name, and that it is ours
+    swap = lock.swap(folder.parent)  # the next owner of the lock knows this name, and that it is ours
     lock.remember()
     rename_new(folder, swap)
     (swap / ownership.PARTIAL).unlink()

@@ -1,4 +1,4 @@
-"""Sealed records and manifests: JSON with a digest of itself, so that no altered record is taken for ours."""
+"""Sealed records and manifests: JSON that carries its own digest, so that alterations are detected."""
 
 import hashlib
 import json
@@ -13,15 +13,15 @@ from attomaton.base.errors import CorruptRun, UnreadableSource
 from attomaton.base.remote import Place, RemotePath
 
 MANIFEST = "manifest.json"
-"""The record of a folder that attomaton wrote: its kind, its files, and a digest of itself."""
+"""The record of a folder that attomaton wrote: its kind, its files, and its own digest."""
 
 FORMAT = 2
-SEAL = "seal"  # the name under which a record holds its own digest
+SEAL = "seal"  # the key under which a record holds its own digest
 LARGEST = 1 << 28  # bytes of a record; a larger one is not ours
 
 
 def digest_record(record: Any) -> str:
-    """The SHA-256 of a record of plain values, however it is laid out as text."""
+    """The SHA-256 of a record of plain values, independent of its formatting as text."""
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
@@ -31,7 +31,7 @@ def seal(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_sealed(record: object) -> bool:
-    """Whether a record has the digest that it carries."""
+    """Whether a record matches the digest that it carries."""
     if not isinstance(record, dict):
         return False
     rest = dict(cast("dict[str, Any]", record))
@@ -39,9 +39,9 @@ def is_sealed(record: object) -> bool:
 
 
 def read_sealed(path: Place) -> dict[str, Any] | None:
-    """The record in a regular file, without its digest; None if there is none that is whole and ours.
+    """The record in a regular file, without its digest; None if there is no intact record of ours.
 
-    A store that does not answer is an error: nobody knows then what is there.
+    A store that does not answer is an error: the content is then unknown.
     """
     try:
         record = read_json(path)
@@ -53,9 +53,9 @@ def read_sealed(path: Place) -> dict[str, Any] | None:
 
 
 def was_sealed(path: Place) -> bool:
-    """Whether a file that is no whole record of ours looks as if it had been one.
+    """Whether a file that is not an intact record looks as if it had been one of ours.
 
-    Either of two signs is enough, and one flipped bit cannot take both away.
+    Either of two signs is enough, and one flipped bit cannot remove both.
     """
     try:
         with _open(path) as file:
@@ -70,7 +70,7 @@ def was_sealed(path: Place) -> bool:
 
 
 def read_json(path: Place) -> Any:
-    """What a regular file holds as JSON; no link is followed."""
+    """Read a regular file as JSON; links are not followed."""
     with _open(path) as file:
         blob = file.read(LARGEST + 1)
     if len(blob) > LARGEST:
@@ -90,16 +90,16 @@ def write_sealed(path: Path, record: Mapping[str, Any], *, draft: Path | None = 
 
 
 def json_writer(record: Any) -> Callable[[Path], object]:
-    """What writes a record as JSON, for :func:`~attomaton.base.artifacts.files.write_file`.
+    """A function that writes a record as JSON, for :func:`~attomaton.base.artifacts.files.write_file`.
 
-    Text stays readable; names of files that are not UTF-8 are written as escapes.
+    Text stays readable; file names that are not UTF-8 are escaped.
     """
     blob = encode_record(record)
     return lambda path: path.write_bytes(blob)
 
 
 def encode_record(record: Any) -> bytes:
-    """A record as the JSON that is written."""
+    """A record as JSON bytes."""
     options: Any = {"indent": 1, "allow_nan": False}
     try:
         blob = json.dumps(record, ensure_ascii=False, **options).encode()
@@ -112,8 +112,8 @@ def encode_record(record: Any) -> bytes:
 class FolderKind:
     """A kind of folder; the module that writes such folders declares it.
 
-    ``name`` is what manifests call it, ``phrase`` what sentences call its content, with an article, and
-    ``writer`` the command or method that writes one.
+    ``name`` is its name in manifests, ``phrase`` names its content in messages, with an article, and
+    ``writer`` is the command or method that writes one.
 
     Examples
     --------
@@ -133,18 +133,18 @@ class FolderKind:
 
 RUN = FolderKind("run", "a run", "attomaton learn --out")
 TRAINING = FolderKind("training", "a training", "attomaton train --out")
-"""The two kinds that modules below their writers know: a training may stand in a run."""
+"""The two kinds that lower-level modules need to know: a run may contain a training."""
 
 
 def read_manifest(place: Place, kind: FolderKind = RUN) -> dict[str, Any]:
-    """The manifest of a folder that attomaton wrote, if it is whole and of this kind."""
+    """The manifest of a folder that attomaton wrote, if it is intact and of this kind."""
     path = place / MANIFEST
     try:
         manifest = read_json(path)
     except FileNotFoundError as error:
         how = kind.writer.replace("--out", f"… --out {place}")
         raise CorruptRun(
-            f"{place} has no {MANIFEST}: there is no {kind.noun}, or it was cut short; write one with `{how}`"
+            f"{place} has no {MANIFEST}: there is no {kind.noun}, or it is incomplete; write one with `{how}`"
         ) from error
     except NotADirectoryError as error:
         raise CorruptRun(f"{place} is a file; give the folder that `{kind.writer}` wrote") from error
@@ -153,11 +153,11 @@ def read_manifest(place: Place, kind: FolderKind = RUN) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise CorruptRun(f"{path} cannot be read ({error}); write the run again") from error
     if not isinstance(manifest, dict):
-        raise CorruptRun(f"{path} holds no manifest; write the run again")
+        raise CorruptRun(f"{path} is not a manifest; write the run again")
     record: dict[str, Any] = dict(manifest)  # pyright: ignore[reportUnknownArgumentType]
     if record.get("format") != FORMAT:
         raise CorruptRun(
-            f"{place} is of format {record.get('format')}, not {FORMAT}; write it again with this version"
+            f"{place} has format {record.get('format')}, not {FORMAT}; write it again with this version"
         )
     if not is_sealed(record):
         raise CorruptRun(f"{path} was altered after it was written; write the run again")
@@ -170,11 +170,11 @@ def read_manifest(place: Place, kind: FolderKind = RUN) -> dict[str, Any]:
 
 
 def list_digests(folder: Place, files: Any) -> dict[str, str]:
-    """Name and digest of each file that a record lists; names must be plain, so nothing outside is read."""
+    """Name and digest of each file that a record lists; names must be plain, so no file outside is read."""
     try:
         listed = {str(name): str(entry["sha256"]) for name, entry in files.items()}
     except (AttributeError, KeyError, TypeError) as error:
-        raise CorruptRun(f"the manifest of {folder} lists its files wrongly; write it again") from error
+        raise CorruptRun(f"the manifest of {folder} has an invalid list of files; write it again") from error
     outside = [name for name in listed if Path(name).name != name]
     if outside:
         raise CorruptRun(
@@ -184,9 +184,9 @@ def list_digests(folder: Place, files: Any) -> dict[str, str]:
 
 
 def check_files(folder: Place, files: Any, *, again: str) -> list[str]:
-    """The digests of the files that a record lists, if each file still has its own.
+    """The digests of the files that a record lists, if each file still matches.
 
-    ``again`` says what to do where one has not.
+    ``again`` says what to do if one does not.
     """
     listed = list_digests(folder, files)
     for name, digest in listed.items():
@@ -197,7 +197,7 @@ def check_files(folder: Place, files: Any, *, again: str) -> list[str]:
 
 
 def read_checked(path: Place, digest: str) -> bytes:
-    """The bytes of a file that a manifest lists, if they are still what was written."""
+    """The bytes of a file that a manifest lists, if they are unchanged."""
     try:
         blob = path.read_bytes()
     except OSError as error:

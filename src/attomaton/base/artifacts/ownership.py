@@ -1,12 +1,12 @@
-"""Whose a place is: which files of a folder are ours, and who writes there now.
+"""Ownership of a path: which files of a folder are ours, and which process is writing there.
 
-Ours are the files that a folder's own sealed manifest lists, by exact name and kind; nothing else is ever
-touched. A folder inside one of ours is ours if it has a manifest of its own, or if the names listed lead
-into it; a link never is.
+The files that a folder's own sealed manifest lists, by exact name and kind, are ours; nothing else is ever
+touched. A folder inside one of ours is ours if it has a manifest of its own, or if listed names are inside
+it; a link never is.
 
-One lock guards each target: a small file beside it, ``.NAME.attomaton-lock``, on which the operating system
-holds an advisory lock while its owner lives. The next writer takes over what a killed owner left, and
-removes what the owner was about to put in place or had just replaced: the lock file names it.
+One lock guards each target: a small file next to it, ``.NAME.attomaton-lock``, on which the operating system
+holds an advisory lock while the owner is alive. The next writer takes over what a killed owner left, and
+removes the folder that the owner was about to put in place or had just replaced: the lock file names it.
 """
 
 import errno
@@ -42,19 +42,19 @@ from attomaton.base.artifacts.manifests import MANIFEST, RUN, TRAINING, read_sea
 from attomaton.base.errors import UnwritablePlace
 
 PARTIAL = "partial.json"
-"""The record of a folder that is being built: its kind, the end of its name, and which files are ours."""
+"""The record of a folder being built: its kind, the end of its name, and which files are ours."""
 
-INNER = TRAINING.name  # the one folder of ours that may stand in another: a training in a run
+INNER = TRAINING.name  # the only folder of ours that another may contain: a training in a run
 SIDE_RECORDS = frozenset(["verdicts.json"])  # sealed records that other commands leave in a run
-LOCK = ".attomaton-lock"  # ends the name of a lock; one may stand in the folder that it guards
+LOCK = ".attomaton-lock"  # suffix of a lock's name; a lock may be inside the folder that it guards
 
 
 @dataclass(frozen=True)
 class Stock:
-    """What a folder of ours holds.
+    """The content of a folder that attomaton wrote.
 
-    ``files`` and ``folders`` are ours, in the order in which they can be removed: the manifest comes last.
-    ``drafts`` are folders in it that are being built, or were when their writer was killed; ``strangers`` are
+    ``files`` and ``folders`` are ours, in an order in which they can be removed: the manifest comes last.
+    ``drafts`` are unfinished folders in it, being built or left by a killed writer; ``strangers`` are
     the names of everything else.
     """
 
@@ -66,18 +66,18 @@ class Stock:
 
     @property
     def is_bare_run(self) -> bool:
-        """Whether it is the folder of a run that has not been learned: a training began it."""
+        """Whether it is a run folder without a learned automaton: a training created it."""
         return self.manifest["kind"] == RUN.name and not listed_names(self.manifest)
 
     @property
     def missing(self) -> bool:
-        """Whether a listed file is not there: a writer was killed while it moved them in."""
+        """Whether a listed file is absent: a writer was killed while it moved files in."""
         present = {path.relative_to(self.folders[-1]).as_posix() for path in self.files}
         return not listed_names(self.manifest) <= present
 
 
 def take_stock(folder: Path) -> Stock | None:
-    """What is ours in a folder; None if the folder itself is not."""
+    """Take stock of a folder that attomaton wrote; None for any other folder."""
     manifest = read_sealed(folder / MANIFEST)
     if manifest is None or not isinstance(manifest.get("kind"), str):
         return None
@@ -97,7 +97,7 @@ def listed_names(manifest: Mapping[str, Any]) -> set[str]:
 
 
 def _sort(folder: Path, listed: set[str], stock: Stock) -> None:
-    """Everything in a folder, told apart."""
+    """Sort everything in a folder into ``stock``."""
     with os.scandir(folder) as entries:
         ordered = sorted(entries, key=lambda entry: entry.name)
     manifest: list[Path] = []
@@ -132,25 +132,25 @@ def _is_side_record(path: Path) -> bool:
 
 
 def refuse_inside(place: Path, target: object) -> None:
-    """Refuse a place inside a folder that attomaton wrote; a sentence calls it ``target``."""
+    """Refuse a path inside a folder that attomaton wrote; the message calls it ``target``."""
     around = next((folder for folder in place.parents if read_sealed(folder / MANIFEST) is not None), None)
     if around is not None:
         raise UnwritablePlace(
-            f"{target} is inside {shown(around)}, which attomaton wrote; choose another place"
+            f"{target} is inside {shown(around)}, which attomaton wrote; choose another path"
         )
 
 
 def is_partial(folder: Path) -> bool:
-    """Whether a folder is one that we are building, or were: its own record repeats the end of its name."""
+    """Whether a folder is an unfinished one of ours: its own record repeats the end of its name."""
     record = read_sealed(folder / PARTIAL)
     return record is not None and folder.name.endswith(f".partial-{record.get('id')}")
 
 
 def remove_ours(folder: Path, spare: Path) -> list[str]:
-    """Remove what is ours in a folder, and the folder if nothing else is in it; the names of what stays.
+    """Remove our files in a folder, and the folder if nothing else is in it; return the names that stay.
 
-    ``spare`` is the draft of a lock that is held: the folder has that name when its manifest goes, so that
-    a kill leaves nothing that the next writer does not know.
+    ``spare`` is the draft name of a lock that is held: the folder has that name when its manifest is removed,
+    so that a kill leaves nothing that the next writer cannot identify.
     """
     stock = take_stock(folder)
     if stock is None:
@@ -169,7 +169,7 @@ def remove_ours(folder: Path, spare: Path) -> list[str]:
 
 
 def remove_partial(folder: Path, spare: Path) -> list[str]:
-    """Remove a folder that was being built, its record last; the names of what is not ours, which stays.
+    """Remove an unfinished folder, its record last; return the names of files that are not ours and stay.
 
     ``spare`` as for :func:`remove_ours`.
     """
@@ -193,10 +193,10 @@ def remove_partial(folder: Path, spare: Path) -> list[str]:
 
 
 def _owned_names(record: Mapping[str, Any]) -> re.Pattern[str]:
-    """What matches the names of our files in a folder that is being built, and of the folders around them.
+    """A pattern for the names of our files in an unfinished folder, and of the folders that contain them.
 
-    Its record lists them. ``#`` in a name stands for one digit; a name that ends in ``/**`` is that of a
-    folder with everything in it.
+    The folder's record lists them. ``#`` in a name stands for one digit; a name that ends in ``/**`` stands
+    for a folder with everything in it.
     """
     patterns = [re.escape(PARTIAL), re.escape(MANIFEST), rf"(.*/)?{DRAFT_NAME.pattern}"]
     for name in listed_names(record):
@@ -214,7 +214,7 @@ def _remove_last(folder: Path, spare: Path) -> None:
 
 
 def remove_draft(draft: Path) -> None:
-    """Remove what is left under the name of a lock's draft: a file, or a folder with a record and no more."""
+    """Remove what is left under a lock's draft name: a file, or a folder with only a record."""
     if draft.is_dir() and not draft.is_symlink():
         for entry in list(draft.iterdir()):
             if entry.name in (MANIFEST, PARTIAL) or entry.name.endswith(DRAFT):
@@ -225,7 +225,7 @@ def remove_draft(draft: Path) -> None:
 
 
 def tell_kept(folder: Path, names: list[str]) -> None:
-    """Warn of what is not ours in a folder that was to go, if anything is."""
+    """Warn about files that are not ours in a folder that was to be removed, if there are any."""
     if names:
         warnings.warn(
             f"{shown(folder)} holds files that attomaton did not write ({few(names)}); they were left there",
@@ -235,23 +235,23 @@ def tell_kept(folder: Path, names: list[str]) -> None:
 
 KIND = "lock of attomaton"
 SWAP = ".swap"
-PROCESSES = Path("/proc")  # where a system lists its processes by number, if it does
-LONGEST = 24 * 3600  # seconds after which a lock is stale where nobody can say whether its owner lives
+PROCESSES = Path("/proc")  # where the system lists its processes by number, if it does
+LONGEST = 24 * 3600  # seconds after which a lock is stale if its owner's state is unknown
 
 
 @dataclass(frozen=True)
 class Lock:
-    """A lock file, and a draft beside it that its owner may write and that the next owner removes."""
+    """A lock file, and a draft next to it that its owner may write and the next owner removes."""
 
     path: Path
     draft: Path
 
     def swap(self, beside: Path) -> Path:
-        """The name of a folder while it changes places with the target; what is left of it is removed."""
+        """The temporary name of a folder while it is exchanged with the target; leftovers are removed."""
         return beside / self.draft.with_suffix(SWAP).name
 
     def remember(self) -> None:
-        """Have the lock file on the disk, so that it tells even after a loss of power what to remove."""
+        """Flush the lock file to disk, so that it says what to remove even after a power failure."""
         flush(self.path)
         flush(self.path.parent)
 
@@ -264,7 +264,7 @@ def locked(target: Path, beside: Path) -> Generator[Lock]:
     with file:
         try:
             yield Lock(path, beside / draft)
-        finally:  # if this is interrupted, the lock file stays and tells the next writer what to remove
+        finally:  # if this is interrupted, the lock file stays and names what the next writer removes
             _remove_left(draft, beside, target)
             remove_open(path, file)
 
@@ -277,11 +277,11 @@ def _take(path: Path, target: Path) -> tuple[FileIO, str]:
         file = _make(path, draft)
         if file is not None:
             return file, draft
-    raise UnwritablePlace(f"{shown(target)} is being written by others all the time; write to another place")
+    raise UnwritablePlace(f"{shown(target)} is constantly being written by other processes; write elsewhere")
 
 
 def _make(path: Path, draft: str) -> FileIO | None:
-    """A new lock file that is whole and locked when it appears; None if another one is there."""
+    """A new lock file, complete and locked when it appears; None if there is another one."""
     about = {"kind": KIND, "pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
     blob = json.dumps({**about, "draft": draft}).encode()
     if not REMOVES_OPEN:
@@ -290,7 +290,7 @@ def _make(path: Path, draft: str) -> FileIO | None:
     try:
         file.write(blob)
         _lock(file)
-        if name is None:  # the folder is not looked at, but without one Python does not follow the link
+        if name is None:  # the folder is ignored, but without one Python does not follow the link
             os.link(f"/proc/self/fd/{file.fileno()}", path, src_dir_fd=file.fileno())
         else:
             os.link(name, path)
@@ -308,7 +308,7 @@ def _make(path: Path, draft: str) -> FileIO | None:
 
 
 def _make_plainly(path: Path, blob: bytes) -> FileIO | None:
-    """A new lock file that has its name before it is whole."""
+    """A new lock file that is visible before it is complete."""
     try:
         file = _open(path, os.O_CREAT | os.O_EXCL)
     except FileExistsError:
@@ -319,7 +319,7 @@ def _make_plainly(path: Path, blob: bytes) -> FileIO | None:
 
 
 def _open_unnamed(path: Path) -> tuple[FileIO, Path | None]:
-    """A new file without a name, or with a private one where the file system asks for one."""
+    """A new file without a name, or with a private one where the file system requires a name."""
     try:
         return FileIO(os.open(path.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666), "r+"), None
     except (AttributeError, OSError) as error:
@@ -331,12 +331,12 @@ def _open_unnamed(path: Path) -> tuple[FileIO, Path | None]:
 
 
 def _open(path: Path, flags: int = 0) -> FileIO:
-    """A file to read and write; no link is followed."""
+    """Open a file to read and write; links are not followed."""
     return FileIO(open_itself(path, os.O_RDWR | flags), "r+")
 
 
 def _remove_stale(path: Path, target: Path) -> None:
-    """Remove a lock whose owner is gone, with its draft; say who holds one that is in use."""
+    """Remove a lock whose owner has ended, with its draft; raise an error if the lock is in use."""
     try:
         file = _open(path)
     except FileNotFoundError:
@@ -363,9 +363,9 @@ def _remove_stale(path: Path, target: Path) -> None:
 
 
 def _lock(file: FileIO, owner: dict[str, Any] | None = None) -> bool:
-    """Whether the file could be locked.
+    """Lock the file; return whether that succeeded.
 
-    Where none can, whether its owner's process is gone; where that cannot be seen, whether the lock is old.
+    Without file locks, whether the owner's process has ended; if that is unknown, whether the lock is old.
     """
     try:
         return lock_file(file)
@@ -378,7 +378,7 @@ def _lock(file: FileIO, owner: dict[str, Any] | None = None) -> bool:
 
 
 def _read(file: FileIO) -> dict[str, Any] | None:
-    """Who a lock file says its owner is; None for a file that is no lock of ours."""
+    """The owner that a lock file names; None for a file that is not our lock."""
     try:
         owner = json.loads(file.read(4096) or b"")  # a pipe gives nothing
     except (OSError, ValueError):
@@ -389,7 +389,7 @@ def _read(file: FileIO) -> dict[str, Any] | None:
 
 
 def _remove_left(name: str, beside: Path, target: Path) -> None:
-    """Remove what an owner left under its draft's name, beside the target or in it (a training in a run)."""
+    """Remove what an owner left under its draft name, next to the target or in it (a training in a run)."""
     if not DRAFT_NAME.fullmatch(name):
         return
     for folder in (beside, target):
@@ -405,10 +405,10 @@ def _remove_left(name: str, beside: Path, target: Path) -> None:
 def _describe(owner: dict[str, Any]) -> str:
     minutes = (time.time() - float(owner.get("since", 0.0))) / 60
     age = f"{minutes:.0f} minutes" if minutes >= 2 else f"{60 * minutes:.0f} seconds"
-    return f"process {owner.get('pid')} on {owner.get('host')}, for {age} now"
+    return f"process {owner.get('pid')} on {owner.get('host')} (for {age})"
 
 
 def _in_the_way(path: Path) -> UnwritablePlace:
     return UnwritablePlace(
-        f"{shown(path)} is in the way and no lock of attomaton; move it away, or write elsewhere"
+        f"{shown(path)} is in the way and is not a lock of attomaton; move it, or write elsewhere"
     )

@@ -1,7 +1,7 @@
-"""Tables in parts: Parquet files of whole queries, so that the rows of one query are a small read.
+"""Partitioned tables: Parquet files of whole queries, so that reading the rows of one query is cheap.
 
-Which rows belong to which query is said by counts, not searched for: the rows of a query stand together, and
-the row groups of a file all hold equally many rows but the last, :data:`GROUP_ROWS` where it is written.
+Counts say which rows belong to which query, without a search: the rows of a query are contiguous, and all
+row groups of a file except the last hold the same number of rows (:data:`GROUP_ROWS` when written).
 """
 
 import hashlib
@@ -24,9 +24,9 @@ from attomaton.base.remote import Place, RangeReader
 from attomaton.base.tables import Int64, arrow_parquet, empty_table, exact_file, take_rows
 
 BLOCK = 1 << 17  # bytes that have a digest of their own
-DIGITS = 16  # hexadecimal digits that are kept of the SHA-256 of a block
-REPLACED = ", or replaced by another one after it was opened; load the run again, or write it again"
-"""How a message ends about a file that is not what the manifest said when the run was opened."""
+DIGITS = 16  # hexadecimal digits kept of the SHA-256 of a block
+REPLACED = ", or replaced after it was opened; load the run again, or write it again"
+"""End of the message about a file that no longer matches the manifest of the opened run."""
 
 
 def entry_in_blocks(path: Path) -> dict[str, Any]:
@@ -41,16 +41,16 @@ def entry_in_blocks(path: Path) -> dict[str, Any]:
 
 
 class CheckedFile(RangeReader):
-    """A file that is open for reading, of which only blocks that are as they were written are given out."""
+    """A file open for reading that returns only blocks that match their digests."""
 
     def __init__(self, file: BinaryIO, entry: Any, name: str) -> None:
         self._n_bytes, self._blocks = int(entry["bytes"]), str(entry["blocks"])
         super().__init__(file, name, self._n_bytes)
         if len(self._blocks) != DIGITS * -(-self._n_bytes // BLOCK):
-            raise CorruptRun(f"the manifest lists the blocks of {name} wrongly; write the run again")
+            raise CorruptRun(f"the manifest has an invalid list of blocks for {name}; write the run again")
 
     def read_range(self, length: int) -> bytes:
-        """The bytes, out of whole blocks whose digests are compared."""
+        """The bytes, read as whole blocks whose digests are checked."""
         first, last = self.position // BLOCK, (self.position + length - 1) // BLOCK
         self.file.seek(first * BLOCK)
         blob = self.file.read(min((last + 1) * BLOCK, self._n_bytes) - first * BLOCK)
@@ -67,7 +67,7 @@ def _digest(blob: bytes) -> str:
 
 
 GROUP_ROWS = 1 << 16
-MOST_OPEN = 16  # files of one table that are kept open
+MOST_OPEN = 16  # files of one table kept open
 _arrow: Any = pa
 
 
@@ -79,7 +79,7 @@ def part_name(table: str, number: int) -> str:
 def write_part(
     file: Path, tables: Iterable[pa.Table], schema: pa.Schema, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Write rows that come in any pieces as one Parquet file, and what a manifest says of it.
+    """Write rows that come in any pieces as one Parquet file; return its entry for the manifest.
 
     The same rows give the same bytes, however they are cut into pieces.
     """
@@ -98,7 +98,7 @@ def write_part(
 
 
 def regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in pieces of whole row groups, the last one perhaps smaller, each in one chunk."""
+    """The same rows in pieces of whole row groups (the last may be smaller), each in one chunk."""
     pending: list[Any] = []
     size = 0
     for table in tables:
@@ -115,7 +115,7 @@ def regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def open_part(folder: Place, entry: Mapping[str, Any]) -> Any:
-    """The Parquet file of a part, of which every block is checked as it is read."""
+    """The Parquet file of a part; every block is checked as it is read."""
     path = folder / entry["name"]
     opened = path.open("rb", buffering=0) if isinstance(path, Path) else path.open("rb", BLOCK)
     return arrow_parquet().ParquetFile(CheckedFile(opened, entry, str(path)), pre_buffer=False)
@@ -132,7 +132,7 @@ def read_whole(folder: Place, parts: Mapping[str, Mapping[str, Any]], table: str
 
 @dataclass(frozen=True, eq=False)
 class PartedTable:
-    """A table in parts on disk, of which the rows of some queries are read.
+    """A partitioned table on disk, read query by query on demand.
 
     ``files`` has the entry of each part, as :func:`write_part` gave it. Part ``i`` holds the queries
     ``borders[i] … borders[i + 1] − 1``, and ``counts`` has the rows of each query, shape (n_tokens,).
@@ -148,28 +148,26 @@ class PartedTable:
         rows = [int(entry["rows"]) for entry in self.files]
         if any(int(entry["group"]) < 1 for entry in self.files):
             raise CorruptRun(
-                f"the manifest of {self.folder} gives no size of row groups; write the run again"
+                f"the manifest of {self.folder} lacks the size of row groups; write the run again"
             )
         if len(self.borders) != len(rows) + 1 or rows != np.diff(self._offsets[self.borders]).tolist():
-            raise CorruptRun(
-                f"the parts of {self.folder} hold other rows than its index; write the run again"
-            )
+            raise CorruptRun(f"the parts of {self.folder} do not match its index; write the run again")
 
     @cached_property
     def _offsets(self) -> Int64:
         return offsets_of(self.counts)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the open files: another process opens its own."""
+        """Everything except the open files: another process opens its own."""
         return {name: value for name, value in self.__dict__.items() if name != "_opened"}
 
     @cached_property
     def _opened(self) -> dict[int, "_OpenFiles"]:
-        """The open files of each process: after a fork two of them must not share where they read."""
+        """The open files of each process: after a fork two processes must not share a file position."""
         return {}
 
     def read(self, queries: Int64) -> pa.Table:
-        """The rows of these queries, which rise."""
+        """The rows of these queries, which are sorted."""
         part = np.searchsorted(self.borders, queries, side="right") - 1
         starts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(part)]
         tables = [
@@ -211,7 +209,7 @@ class PartedTable:
         np.add.at(needed, (last - 1) // size + 1, -1)
         groups = np.flatnonzero(np.cumsum(needed)[:-1] > 0)
         table = self._read_groups(part, groups.tolist())
-        place = np.full(len(needed), -1, np.int64)  # where each row group begins in what was read
+        place = np.full(len(needed), -1, np.int64)  # where each row group begins among the rows read
         place[groups] = np.arange(len(groups)) * size
         rows = ranges_of(place[first // size] + first % size, last - first)
         return take_rows(table, rows)
@@ -232,7 +230,7 @@ class PartedTable:
         size, n_rows = self._group_rows(part), int(self.files[part]["rows"])
         whole = table.num_rows == sum(min(size, n_rows - group * size) for group in groups)
         if not whole or table.schema.names != self.schema.names:
-            raise CorruptRun(f"{path} holds other rows or columns; write the run again")
+            raise CorruptRun(f"{path} has unexpected rows or columns; write the run again")
         return table if table.schema.equals(self.schema) else table.cast(self.schema)  # loads much
 
     def _group_rows(self, part: int) -> int:
@@ -247,7 +245,7 @@ class _OpenFiles:
     files: dict[int, Any] = field(default_factory=dict[int, Any])
 
     def open(self, part: int, folder: Place, entry: Mapping[str, Any]) -> Any:
-        """The Parquet file of a part; of many the one that was asked for longest ago is closed."""
+        """The Parquet file of a part; the least recently used one is closed when there are too many."""
         file = self.files.pop(part, None)
         self.files[part] = file = open_part(folder, entry) if file is None else file
         if len(self.files) > MOST_OPEN:

@@ -1,6 +1,6 @@
 """A run on disk: Parquet tables, safetensors arrays, JSON records, and a manifest with the digest of each.
 
-A run that was cut short or altered does not load. Nothing is ever unpickled.
+A truncated or altered run does not load. Nothing is ever unpickled.
 """
 
 import json
@@ -31,19 +31,19 @@ Stored = TypeVar("Stored")
 
 ARRAYS = "arrays.safetensors"
 PACKAGES = ("attomaton", "numpy", "scipy", "pyarrow", "numba")
-TRIES = 5  # how often a run is read anew that is replaced while it is read
+TRIES = 5  # attempts to read a run that is replaced while it is read
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What a run folder holds."""
+    """The content of a run folder."""
 
     tables: Mapping[str, pa.Table]
     arrays: Mapping[str, NDArray[Any]]
     records: Mapping[str, Any]
     manifest: Mapping[str, Any]
     parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """Files that are there already, or are not read with the others: name → entry, with its blocks."""
+    """Files that already exist, or are not read with the others: name → entry, with its blocks."""
     place: Place | None = None  # where it was read
 
 
@@ -54,10 +54,10 @@ def write_run(
     *,
     overwrite: bool = False,
 ) -> Path:
-    """Write a folder of this kind whole; an earlier one in the same place is replaced if that is asked for.
+    """Write a folder of this kind atomically; an earlier one is replaced only with ``overwrite``.
 
     Tables become ``NAME.parquet``, records ``NAME.json``, arrays one safetensors file; ``run.manifest`` goes
-    into the manifest beside versions and digests.
+    into the manifest along with versions and digests.
     """
     place = given_path(folder, "path")
     tables, records = (f"{name}.parquet" for name in run.tables), (f"{name}.json" for name in run.records)
@@ -70,20 +70,20 @@ def write_run(
 def explained_run(
     place: object, holds: str = "automaton", cure: str = "write the run again"
 ) -> Generator[None]:
-    """Whatever is wrong in a folder becomes one kind of error that says where."""
+    """Turn any error in a folder's content into one kind of error that says where it is."""
     try:
         yield
     except CorruptRun:
         raise
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:  # or MismatchedParts
         reason = str(error).partition(";")[0]
-        raise CorruptRun(f"{place} holds no whole {holds} ({reason}); {cure}") from error
+        raise CorruptRun(f"{place} does not hold a complete {holds} ({reason}); {cure}") from error
 
 
 def load_run(
     folder: str | PathLike[str], kind: manifests.FolderKind, assemble: Callable[[Run], Stored]
 ) -> Stored:
-    """What ``assemble`` makes of a folder of this kind; what was altered does not load."""
+    """Load a folder of this kind with ``assemble``; an altered one does not load."""
     place = given_path(folder, "path")
     run = read_run(place, kind)
     with explained_run(place, kind.noun, "save it again"):
@@ -91,7 +91,7 @@ def load_run(
 
 
 def fill_run(building: Building, run: Run) -> None:
-    """Write the files of a run into the folder that is being built, and its manifest."""
+    """Write the files of a run, and its manifest, into the folder being built."""
     place = building.folder
     digests: dict[str, dict[str, Any]] = {}
     with explained(place):
@@ -109,10 +109,10 @@ def fill_run(building: Building, run: Run) -> None:
 
 
 def read_run(folder: str | Place, kind: manifests.FolderKind = manifests.RUN) -> Run:
-    """Read a run folder, or another of this ``kind``, back, every file checked against the manifest's digest.
+    """Read a run folder, or another of this ``kind``; check every file against the manifest's digest.
 
-    A run that is replaced while it is read is read again: what comes back is the old one or the new one. Of
-    tables in parts only the entries of their files come back.
+    A run that is replaced while it is read is read again: the result is either the old one or the new one.
+    Partitioned tables are not read; only the entries of their files are returned.
     """
     place = as_place(folder)
     if isinstance(place, Path) and not place.exists() and find_current(place.absolute()).exists():
@@ -148,13 +148,13 @@ def _read_files(place: Place, manifest: Mapping[str, Any]) -> Run:
                 records[name.removesuffix(".json")] = json.loads(blob)
         except (ValueError, safetensors.SafetensorError) as error:  # Arrow's errors are ValueErrors
             raise CorruptRun(
-                f"{place / name} is not what its name says ({error}); write the run again"
+                f"{place / name} is not the kind of file its name says ({error}); write the run again"
             ) from error
     return Run(tables, arrays, records, manifest, parts, place)
 
 
 def check_size(path: Place, entry: Mapping[str, Any]) -> None:
-    """Refuse a file of a part that is missing or cut short."""
+    """Refuse a part whose file is missing or truncated."""
     try:
         size = path.stat().st_size
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A file that a user names: written whole, and never in place of a file that attomaton did not write."""
+"""Files that a user names: written atomically, and never over a file that attomaton did not write."""
 
 import os
 import shutil
@@ -21,16 +21,16 @@ from attomaton.base.artifacts.files import (
 from attomaton.base.artifacts.ownership import locked, refuse_inside
 from attomaton.base.errors import UnwritablePlace
 
-HEAD = 4096  # bytes at the beginning of a text that tell whose it is
+HEAD = 4096  # bytes at the beginning of a text that show who wrote it
 
 
 def write_target(
     path: str | os.PathLike[str], write: Callable[[Path], object], *, is_ours: Callable[[Path], bool]
 ) -> dict[str, Any]:
-    """Write a file that a user names; the digest and size of what is there.
+    """Write a file that a user names; return its digest and size.
 
-    An old file is replaced if ``is_ours`` says so of it. Links, devices and folders are refused,
-    and so is every file of anybody else. The path ``-`` is standard output.
+    An existing file is replaced if ``is_ours`` accepts it. Links, devices, folders and all other files
+    are refused. The path ``-`` is standard output.
     """
     if os.fspath(path) == "-":
         with tempfile.TemporaryDirectory(prefix="attomaton-") as folder:
@@ -49,7 +49,7 @@ def write_target(
 
 
 def check_target(path: str | os.PathLike[str], *, is_ours: Callable[[Path], bool]) -> Path:
-    """Say at once why a file cannot be written: before the work, not after."""
+    """Refuse a file that cannot be written, before the work and not after it."""
     if not os.fspath(path):
         raise UnwritablePlace("the path of the file is empty; give a name")
     place = Path(path)
@@ -69,13 +69,13 @@ def check_target(path: str | os.PathLike[str], *, is_ours: Callable[[Path], bool
         )
     if not _belongs(place, is_ours):
         raise UnwritablePlace(
-            f"{place} is there already and attomaton did not write it; choose another name, or move it away"
+            f"{place} already exists and attomaton did not write it; choose another name, or move the file"
         )
     return place
 
 
 def _swap_in(draft: Path, place: Path, is_ours: Callable[[Path], bool]) -> None:
-    """Give a finished draft its name; if another file has taken that in the meantime, leave that alone."""
+    """Rename a finished draft; if another file has taken its name in the meantime, leave that file alone."""
     if not os.path.lexists(place):
         rename_new(draft, place)
         return
@@ -84,11 +84,11 @@ def _swap_in(draft: Path, place: Path, is_ours: Callable[[Path], bool]) -> None:
         replace_file(draft, place)
         foreign = True
     if foreign:
-        raise UnwritablePlace(f"{place} was written by somebody else in the meantime; choose another name")
+        raise UnwritablePlace(f"another process wrote {place} in the meantime; choose another name")
 
 
 def begins_with(*signs: bytes) -> Callable[[Path], bool]:
-    """What says of a file whether one of these is among its first bytes."""
+    """A test of whether one of these byte strings is in the first bytes of a file."""
 
     def is_ours(path: Path) -> bool:
         with path.open("rb") as file:

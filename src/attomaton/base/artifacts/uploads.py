@@ -1,8 +1,8 @@
-"""A finished folder of ours, sent to a store: every file whole, the manifest last.
+"""Upload of a finished folder to an object store: every file atomically, the manifest last.
 
-A store has no renaming of folders, so the order of the writes says what is there. A marker comes first and
-lists what is ours, then an earlier manifest goes, then files are replaced, then the manifest comes and the
-marker goes. Without a manifest there is no run; with the marker, a later upload knows what it may replace.
+A store cannot rename folders, so the order of the writes ensures consistency: write a marker that lists our
+files, remove an earlier manifest, replace the files, write the manifest, remove the marker. Without a
+manifest there is no run; with the marker, a later upload knows which files it may replace.
 """
 
 import tempfile
@@ -19,15 +19,15 @@ from attomaton.base.errors import CorruptRun, UnwritablePlace
 from attomaton.base.remote import RemotePath, as_place
 
 MARKER = "attomaton-upload.json"
-"""The record of an upload that is under way, or was cut short: which files of the folder are ours."""
+"""The record of an upload in progress, or of an interrupted one: which files of the folder are ours."""
 
 
 def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = False) -> RemotePath:
-    """Send a folder that attomaton wrote to a URL; where it is now."""
+    """Upload a folder that attomaton wrote to a URL; return its new path."""
     stock = take_stock(folder) if folder.is_dir() else None
     if stock is None or stock.missing:
         raise CorruptRun(
-            f"{folder} is no finished folder of attomaton, so it is not uploaded; write it again"
+            f"{folder} is not a finished folder of attomaton, so it is not uploaded; write it again"
         )
     place = check_upload(url, overwrite=overwrite)
     new = [path.relative_to(folder).as_posix() for path in stock.files]
@@ -36,7 +36,7 @@ def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = Fals
     foreign = sorted((present - old - {MARKER}).intersection(new))
     if foreign:
         raise UnwritablePlace(
-            f"{place / foreign[0]} is there already and attomaton did not write it; choose another place"
+            f"{place / foreign[0]} already exists and attomaton did not write it; choose another URL"
         )
     token = token_hex(8)
     marker = {"kind": "upload", "token": token, "files": sorted(old.union(new))}
@@ -47,7 +47,7 @@ def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = Fals
     for name in (name for name in new if name != manifests.MANIFEST):
         (place / name).upload(folder / name)
     if (manifests.read_sealed(place / MARKER) or {}).get("token") != token:
-        raise UnwritablePlace(f"another upload to {place} began in the meantime; upload to another place")
+        raise UnwritablePlace(f"another upload to {place} began in the meantime; choose another URL")
     (place / manifests.MANIFEST).upload(folder / manifests.MANIFEST)
     (place / MARKER).unlink()
     return place
@@ -62,10 +62,10 @@ def build_at(
     overwrite: bool,
     resumable: bool = False,
 ) -> Generator[Building]:
-    """Build a folder wherever it is to stand: here, as :func:`.folders.build_folder` does, or behind a URL.
+    """Build a folder on this machine, as :func:`.folders.build_folder` does, or at a URL.
 
-    For a URL it is built among the temporary files of this machine and sent when it is whole; nothing is
-    taken up from an earlier try.
+    For a URL it is built among the temporary files of this machine and uploaded when it is complete; an
+    earlier attempt is not resumed.
     """
     place = as_place(target)
     if isinstance(place, Path):
@@ -81,33 +81,31 @@ def build_at(
 
 
 def check_upload(url: str | RemotePath, *, overwrite: bool = False) -> RemotePath:
-    """Say at once why a folder cannot be sent to a URL: before the work, not after."""
+    """Refuse a URL to which a folder cannot be uploaded, before the work and not after it."""
     place = as_place(url)
     if not isinstance(place, RemotePath) or place.is_web:
-        raise UnwritablePlace(f"{url} is no URL of a store; give one such as s3://bucket/run")
+        raise UnwritablePlace(f"{url} is not the URL of a store; give one such as s3://bucket/run")
     if manifests.read_sealed(place / manifests.MANIFEST) is not None:
         if not overwrite:
             raise UnwritablePlace(
-                f"{place} holds an earlier run; choose another place, or replace it with overwrite=True "
+                f"{place} holds an earlier run; choose another URL, or replace it with overwrite=True "
                 "(--overwrite on the command line)"
             )
         return place
     if manifests.was_sealed(place / manifests.MANIFEST):
         raise UnwritablePlace(
-            f"the manifest of {place} was altered, so nobody knows what else there is ours; choose another "
-            "place, or take it away"
+            f"the manifest of {place} was altered, so the other files there cannot be identified; choose "
+            "another URL, or remove it"
         )
     if manifests.read_sealed(place / MARKER) is None:
         strangers = place.names_below()
         if strangers:
-            raise UnwritablePlace(
-                f"{place} holds other files ({strangers[0]!r}); choose a place where there is nothing yet"
-            )
+            raise UnwritablePlace(f"{place} holds other files ({strangers[0]!r}); choose an empty location")
     return place
 
 
 def _owned(place: RemotePath) -> set[str]:
-    """The names of our files behind a URL, as its own records list them."""
+    """The names of our files at a URL, as its own records list them."""
     marker = manifests.read_sealed(place / MARKER) or {}
     names = listed_names({"files": marker.get("files", ())})
     manifest = manifests.read_sealed(place / manifests.MANIFEST)

@@ -1,8 +1,8 @@
-"""Corpora on disk, in memory and on the net, as batches of documents.
+"""Corpora on disk, in memory and at URLs, as batches of documents.
 
 A reader yields batches of documents, as text or as token ids, with the row each came from; it holds a few
-megabytes at a time. One file per format; ``sources`` finds the readers of a path, folder, glob, URL or
-object.
+megabytes at a time. There is one module per format; ``sources`` finds the readers of a path, folder, glob,
+URL or object.
 """
 
 from attomaton.corpora.documents import Documents

@@ -1,4 +1,4 @@
-"""What a reader is, what it yields, and how it is told to read."""
+"""The interface of readers, the batches they yield, and their options."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -13,40 +13,39 @@ from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32, Int64, Integers
 from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Skipped
 
-BATCH_BYTES = 1 << 20  # a batch of texts is closed when it holds this much: 1 MB, or one document
+BATCH_BYTES = 1 << 20  # size at which a batch of texts is closed: 1 MB, or one document
 TOKEN_TYPES = ("uint16", "uint32", "int32", "int64")
-"""Number types that a ``.bin`` stream may have, least byte first."""
+"""Number types of a ``.bin`` stream, little-endian."""
 
 
 Text = str | Sequence[str]
-"""A document as text, or as the list of its tokens where somebody has split it already."""
+"""A document as text, or as a list of tokens if it is already split."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read a corpus; each reader looks at what concerns it.
+    """How to read a corpus; each reader uses the options that concern it.
 
     Attributes
     ----------
     column : str, optional
-        Field of JSON or column of a table; ``text`` in JSON, found by name and type in a table.
+        Field of JSON or column of a table; by default ``text`` in JSON, by name and type in a table.
     documents : str
-        What is one document in plain text: the ``"file"``, or each ``"line"`` (its line end is not part of
-        it).
+        The unit of a document in plain text: the ``"file"``, or each ``"line"`` (without its line end).
     separator : int, optional
         The id that ends a document in a stream of ids; it stays in the document. None means one document per
         file.
     dtype : str
-        The numbers of a ``.bin`` stream: ``uint16``, ``uint32``, ``int32`` or ``int64``.
+        The number type of a ``.bin`` stream: ``uint16``, ``uint32``, ``int32`` or ``int64``.
     max_bytes : int
-        Longest document, as stored; a longer one is refused before it is held in memory.
+        Longest document in bytes, as stored; a longer one is refused before it is loaded into memory.
     skip_bad : bool
-        Skip documents that cannot be read, and empty files, and count them; a damaged file is still an error.
+        Skip and count unreadable documents and empty files; a damaged file is still an error.
     n_tokens : int
         Ids must be below this.
     format : str, optional
-        The ending that says how files are read, such as ``"jsonl"``, ``"csv"`` or ``"txt"``, whatever they
-        are called; standard input, which has no ending, is plain text without it.
+        The file format, such as ``"jsonl"``, ``"csv"`` or ``"txt"``, whatever the files are called; by
+        default the suffix of each file decides, and standard input is plain text.
 
     Examples
     --------
@@ -84,7 +83,7 @@ class Reading:
         settle(self, separator=separator, n_tokens=most, max_bytes=longest)
 
     def to_record(self) -> dict[str, Any]:
-        """All of it, for JSON; the format only where one is given, as records before it had none.
+        """All options, for JSON; ``format`` only if it is given, since older records lack it.
 
         Examples
         --------
@@ -96,7 +95,7 @@ class Reading:
 
 
 def as_reading(reading: object) -> Reading:
-    """The reading that a user gives; None is the usual one."""
+    """The user's reading options; the defaults for None."""
     if reading is None:
         return Reading()
     if not isinstance(reading, Reading):
@@ -105,19 +104,19 @@ def as_reading(reading: object) -> Reading:
 
 
 def refuse_reading(reading: Reading, what: str) -> None:
-    """Refuse what says how files are read where a corpus is token ids already."""
+    """Refuse reading options for a corpus that is already token ids."""
     usual = {"column": (None, "tokens"), "documents": ("file",), "format": (None, "parquet")}
     for name, values in usual.items():
         if getattr(reading, name) not in values:
             raise UnsupportedOption(
-                f"{name} is {show(getattr(reading, name))}, and {what} is token ids already, with its "
+                f"{name} is {show(getattr(reading, name))}, but {what} is already token ids, split into "
                 f"documents; leave {name} out"
             )
 
 
 @dataclass(frozen=True, eq=False)
 class TextBatch:
-    """Consecutive documents as text or as lists of tokens; the file has document ``i`` at ``rows[i]``."""
+    """Consecutive documents as text or as lists of tokens; document ``i`` is at ``rows[i]`` of the file."""
 
     texts: Sequence[Text]
     rows: Int64
@@ -138,22 +137,22 @@ Batch = TextBatch | TokenBatch
 
 
 def unpacked_bytes(batch: Batch) -> int:
-    """How large a batch is in memory, about."""
+    """The approximate size of a batch in memory."""
     if isinstance(batch, TextBatch):
         return sum(map(text_size, batch.texts))
     return batch.ids.nbytes
 
 
 def text_size(text: Text) -> int:
-    """How large a document of text is, about; a token that stands alone takes some room of its own."""
+    """The approximate size of a document of text; each separate token adds some overhead."""
     return len(text) if isinstance(text, str) else sum(map(len, text)) + 8 * len(text)
 
 
 class Reader(Protocol):
     """One file, or one object in memory.
 
-    ``source`` is what errors call it, ``name`` what it is called inside its corpus. ``has_columns`` says
-    whether ``column`` chooses a part of it, ``portable`` whether another process can read it.
+    ``source`` is its name in error messages, ``name`` its name inside the corpus. ``has_columns`` says
+    whether ``column`` selects a part of it, ``portable`` whether another process can read it.
     """
 
     @property
@@ -170,51 +169,51 @@ class Reader(Protocol):
         ...
 
     def digest(self) -> str:
-        """The SHA-256 of what it reads."""
+        """The SHA-256 of the content."""
         ...
 
     def stored(self) -> int | None:
-        """The bytes that it has on disk, if it is a file whose size is known."""
+        """The size on disk in bytes, if it is a file of known size."""
         ...
 
 
 class HeldReader:
-    """What the readers of objects in memory share: they have no file, and no other process has them."""
+    """Base of the readers of objects in memory, which have no file and no other process can read."""
 
     name = "memory"
     portable = False
 
     def stored(self) -> None:
-        """Nothing: it is no file."""
+        """None: it is not a file."""
 
 
 class Skips:
-    """Raises the error of a bad document, or counts it where the reader was told to."""
+    """Raises the error of a bad document, or counts it if ``skip_bad`` is set."""
 
     def __init__(self, reading: Reading) -> None:
         self._allowed = reading.skip_bad
         self._skipped = Skipped()
 
     def add(self, error: AttomatonError) -> None:
-        """A document that cannot be read."""
+        """Record a document that cannot be read."""
         if not self._allowed:
             raise error
         self._skipped += Skipped(1, show_hidden(str(error)))
 
     def take(self) -> Skipped:
-        """What was skipped since the last call."""
+        """The documents skipped since the last call."""
         skipped, self._skipped = self._skipped, Skipped()
         return skipped
 
 
 def checked_text(text: str, place: str) -> str:
-    """The text, if it can be written as UTF-8."""
+    """The text, if it can be encoded as UTF-8."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise UnreadableSource(
-            f"{place} has half of a surrogate pair (U+{ord(text[error.start]):04X}) at character "
-            f"{error.start}, which is no text; mend it"
+            f"{place} has a lone surrogate (U+{ord(text[error.start]):04X}) at character "
+            f"{error.start}, which is not valid text; correct it"
         ) from error
     return text
 
@@ -234,7 +233,7 @@ def bad_id(ids: Integers, place: str, n_tokens: int) -> TokenOutOfRange | None:
         return None
     return TokenOutOfRange(
         f"token {ids[outside[0]]} at {place}, position {outside[0]}, is not in 0 … {n_tokens - 1} "
-        f"({len(outside)} such ids); mend the ids, or give the tokenizer that made them"
+        f"({len(outside)} such ids); correct the ids, or give the tokenizer that made them"
     )
 
 

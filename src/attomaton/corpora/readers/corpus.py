@@ -1,6 +1,6 @@
-"""What a user gives as a corpus, read into memory: as documents, or at once as samples.
+"""Reading a user's corpus into memory, as documents or directly as samples.
 
-Every function that takes a corpus takes the same sources and options, and reads them here.
+Every function that takes a corpus accepts the same sources and options, and reads them here.
 """
 
 import hashlib
@@ -42,12 +42,12 @@ from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 
 def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
-    """Read one UTF-8 text file as one document; the text ``"-"`` is standard input."""
+    """Read one UTF-8 text file as one document; ``"-"`` is standard input."""
     return read_text_and_digest(path, tokenizer)[0]
 
 
 def read_text_and_digest(path: str | Place, tokenizer: str) -> tuple[Documents, str]:
-    """One text file, and the SHA-256 of the very bytes that were read."""
+    """One text file, and the SHA-256 of the bytes read."""
     file = keep_standard_input() if path == STANDARD_INPUT else File(str(path), as_place(path).name)
     try:
         with file.open_raw() as stream:
@@ -86,16 +86,16 @@ def read_corpus(
     ----------
     source : path, URL, sequence, frame or dataset
         A file, folder, glob or URL; ``"-"`` for standard input; a list of texts, of lists of tokens, of lists
-        of ids, of records (dicts), or of ``pathlib.Path``; an array of ids; a frame or Series of pandas or
-        Polars; an Arrow table; a ``datasets.Dataset``; a :class:`~attomaton.corpora.documents.Documents`,
-        which is returned. A folder that :func:`tokenize_corpus` wrote keeps its vocabulary.
+        of ids, of records (dicts), or of ``pathlib.Path``; an array of ids; a pandas or Polars frame or
+        Series; an Arrow table; a ``datasets.Dataset``; a :class:`~attomaton.corpora.documents.Documents`,
+        returned unchanged. A folder that :func:`tokenize_corpus` wrote keeps its vocabulary.
     tokenizer : str or Vocabulary
         ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, or the path of a
-        ``tokenizer.json`` or ``.tiktoken`` file. A corpus of ids needs none; one with a fixed vocabulary then
-        names the ids and bounds them. Given a vocabulary, its tokens keep their ids and new ones get the
-        numbers behind them.
+        ``tokenizer.json`` or ``.tiktoken`` file. A corpus of ids needs none; a tokenizer with a fixed
+        vocabulary then names and bounds the ids. If a vocabulary is given, its tokens keep their ids and new
+        tokens are numbered after them.
     reading : Reading, optional
-        How files are read: their format, the column of the documents, what is one in plain text.
+        How to read files: format, column of the documents, unit of a document in plain text.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def read_corpus(
 
 
 def _read_already(source: Any, reading: Reading) -> Documents | None:
-    """The documents, if somebody has tokenised them before."""
+    """The documents, if they are already tokenised."""
     corpus = source if isinstance(source, TokenizedCorpus) else None
     if isinstance(source, str | Path | RemotePath):
         place = source if isinstance(source, RemotePath) else check_path(source, "source")
@@ -155,12 +155,12 @@ def _read_already(source: Any, reading: Reading) -> Documents | None:
 
 
 def bounded(reading: Reading, vocabulary: Vocabulary | None) -> Reading:
-    """The reading, with ids held to the vocabulary if it is known."""
+    """The reading options, with ids limited to the vocabulary if it is known."""
     return reading if vocabulary is None else replace(reading, n_tokens=len(vocabulary))
 
 
 def checked_batches(reader: Reader, reading: Reading) -> Iterator[Batch]:
-    """The batches of a reader; one without documents is bad input, and so is one without end."""
+    """The batches of a reader; no documents at all, or far too many for the file's size, is an error."""
     documents, skipped = 0, 0
     allowance = Allowance(shorten(reader.source), reader.stored())
     for batch in reader.batches():
@@ -170,21 +170,21 @@ def checked_batches(reader: Reader, reading: Reading) -> Iterator[Batch]:
         yield batch
     if not documents and not skipped:
         skips = Skips(reading)
-        skips.add(errors.UnreadableSource(f"{reader.source} is empty: it holds no documents; leave it out"))
+        skips.add(errors.UnreadableSource(f"{reader.source} is empty: it has no documents; leave it out"))
         yield TextBatch([], np.empty(0, np.int64), skips.take())
 
 
 def refuse_mixture(kinds: set[str], tokenizer: str) -> None:
-    """Text and ids in one corpus mean the same tokens only under a fixed vocabulary."""
+    """Refuse a mixture of text and ids unless a fixed vocabulary gives both the same tokens."""
     if len(kinds) > 1:
         raise errors.UnsupportedOption(
-            f"the corpus holds text and token ids, and {tokenizer!r} numbers its tokens anew; give the "
-            "tokenizer file that made the ids, or read the two apart"
+            f"the corpus holds both text and token ids, but {tokenizer!r} assigns its own ids; give the "
+            "tokenizer file that made the ids, or read the two separately"
         )
 
 
 class Numbering:
-    """Words or characters, numbered as they first appear."""
+    """Words or characters, numbered in order of first appearance."""
 
     def __init__(self, tokenizer: str, numbers: Mapping[str, int] | None = None) -> None:
         self.tokenizer = tokenizer
@@ -201,20 +201,20 @@ class Numbering:
             self.numbers.setdefault(token, len(self.numbers))
         if len(self.numbers) > MAX_TOKENS:
             raise errors.UnsupportedOption(
-                f"the corpus has more than {MAX_TOKENS:,} different tokens under {self.tokenizer!r}; take a "
+                f"the corpus has more than {MAX_TOKENS:,} different tokens with {self.tokenizer!r}; use a "
                 "tokenizer.json or .tiktoken file"
             )
 
 
 def match_documents(documents: Documents, vocabulary: Vocabulary) -> Documents:
-    """The documents with the ids of this vocabulary; tokens that it lacks get the numbers behind it."""
+    """The documents with the ids of this vocabulary; tokens that it lacks are numbered after it."""
     own = documents.vocabulary
     if own is None or own == vocabulary:
         return documents
     if (own.tokenizer, own.definition) != (vocabulary.tokenizer, vocabulary.definition):
         raise errors.MismatchedParts(
-            f"the documents are split by the tokenizer {own.tokenizer} and the vocabulary by "
-            f"{vocabulary.tokenizer}; read them with the same one"
+            f"the documents use the tokenizer {own.tokenizer}, but the vocabulary uses "
+            f"{vocabulary.tokenizer}; use the same one for both"
         )
     numbering = Numbering(vocabulary.tokenizer, vocabulary.ids)
     numbering.add(own.tokens)
@@ -224,10 +224,10 @@ def match_documents(documents: Documents, vocabulary: Vocabulary) -> Documents:
 
 
 class ReadingOptions(TypedDict, total=False):
-    """How a source becomes samples; samples that are given ready-made need none of this.
+    """How a source becomes samples; ignored where samples are given directly.
 
-    ``window`` is the longest context (32), ``tokenizer`` splits text (``"word"``), and ``reading`` says how
-    files are read: a :class:`~attomaton.corpora.Reading`.
+    ``window`` is the longest context (default 32), ``tokenizer`` splits text (default ``"word"``), and
+    ``reading`` says how to read files: a :class:`~attomaton.corpora.Reading`.
 
     Examples
     --------
@@ -251,20 +251,20 @@ def read_samples(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
 
 
 def read_ids(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
-    """The same of a corpus of ids; text is an error, because nothing says which id a word has."""
+    """The same for a corpus of ids; text is an error, because the ids of its words are unknown."""
     if isinstance(source, Samples):
         return read_samples(source, **options)
     samples, vocabulary = read_named(source, options)
     if vocabulary is not None:
         raise errors.UnsupportedOption(
-            "the source is text, and there is no vocabulary to read it with: what was learned from are token "
-            "ids; give token ids"
+            "the source is text, but there is no vocabulary to encode it: the automaton was learned from "
+            "token ids; give token ids"
         )
     return samples
 
 
 def read_named(source: Any, options: ReadingOptions) -> tuple[Samples, Vocabulary | None]:
-    """A corpus as samples, and the vocabulary that names their tokens; of ids alone there is none."""
+    """A corpus as samples, and the vocabulary that names their tokens; None for a corpus of ids."""
     check_options(options)
     reading = as_reading(options.get("reading"))
     read, _ = read_given(source, options.get("tokenizer") or "word", reading)
@@ -272,11 +272,11 @@ def read_named(source: Any, options: ReadingOptions) -> tuple[Samples, Vocabular
 
 
 def check_options(options: ReadingOptions) -> None:
-    """Refuse an option that no reader has, as Python refuses a parameter that a function lacks."""
+    """Refuse an unknown option, as Python refuses an unknown keyword argument."""
     unknown = sorted(options.keys() - ReadingOptions.__annotations__.keys())
     if unknown:
         raise TypeError(
-            f"got an unexpected keyword argument {unknown[0]!r}; a corpus is read with "
+            f"got an unexpected keyword argument {unknown[0]!r}; the options for reading a corpus are "
             f"{', '.join(ReadingOptions.__annotations__)}"
         )
 
@@ -284,7 +284,7 @@ def check_options(options: ReadingOptions) -> None:
 def read_given(
     source: Any, tokenizer: str | Vocabulary, reading: Reading
 ) -> tuple[Documents, dict[str, Any]]:
-    """A corpus in memory, and what the manifest of a run says of it: its kind, name and digest."""
+    """A corpus in memory, and its entry for the manifest of a run: its kind, name and digest."""
     documents, about = _read(source, tokenizer, reading)
     about |= tell_skipped(documents.skipped)
     if not bool((np.diff(documents.offsets) > 1).any()):
@@ -293,7 +293,7 @@ def read_given(
 
 
 def tell_skipped(skipped: Skipped) -> dict[str, Any]:
-    """Warn of documents that were skipped, if any were; what a manifest says of them."""
+    """Warn about skipped documents, if any; return their entry for the manifest."""
     if skipped.count:
         warnings.warn(errors.SkippedDocuments(skipped.count, skipped.first), stacklevel=3)
     return {"skipped": asdict(skipped)}
@@ -309,12 +309,12 @@ def path_of(source: Any) -> Place | None:
 
 
 def name_of(path: Place | None) -> str | None:
-    """The name of a file or folder as a manifest can hold it."""
+    """The name of a file or folder for a manifest."""
     return None if path is None else printable(path.name)
 
 
 def name_tokenizer(tokenizer: str | Vocabulary) -> str:
-    """A tokenizer as a manifest names it."""
+    """The name of a tokenizer for a manifest."""
     return printable(tokenizer if isinstance(tokenizer, str) else tokenizer.tokenizer)
 
 
@@ -337,24 +337,24 @@ def _read(source: Any, tokenizer: str | Vocabulary, reading: Reading) -> tuple[D
 
 
 def _is_plain_text(path: Place, reading: Reading) -> bool:
-    """Whether the path is one text file, read as one document; a manifest then has the digest of the file."""
+    """Whether the path is one text file, read as one document, so that a manifest has the file's digest."""
     if path.is_dir() if isinstance(path, RemotePath) else os.path.isdir(path):  # noqa: PTH112
-        return False  # isdir: a text that stands for its path may be too long for one
+        return False  # isdir: a text given in place of a path may be too long for one
     ending = path.suffix in ("", ".txt") and "*" not in path.name
     return ending and reading.documents == "file" and reading.format is None and reading.column is None
 
 
 def no_samples(source: Any, about: Mapping[str, Any], size: int) -> errors.UnreadableSource:
-    """The error for ``size`` documents without a single sample; words meant as one document have none."""
+    """The error for ``size`` documents without any sample, such as words meant as one document."""
     listed = isinstance(source, Sequence) and not isinstance(source, str)
     if listed and size > 1 and all(isinstance(text, str) for text in cast("Sequence[Any]", source)):
         return errors.UnreadableSource(
-            f"each of the {size:,} texts given is a document of at most one token, so there is no sample "
-            "at all; if they are the words of one document, give them as a list in a list ([words]), and if "
+            f"each of the {size:,} texts is a document of at most one token, so there are no samples; "
+            "if they are the words of one document, give them as a list in a list ([words]); if "
             "they are paths of files, give a folder, a glob or a list of pathlib.Path"
         )
     name = about.get("name") or "the corpus"
     return errors.UnreadableSource(
-        f"no document of {name} ({size:,} in all) has two tokens, and a sample needs a context and a label; "
-        "give longer documents, or read them with another tokenizer"
+        f"no document of {name} ({size:,} in total) has two tokens, but a sample needs a context and a label"
+        "; give longer documents, or read them with another tokenizer"
     )

@@ -1,6 +1,6 @@
 """Tables as text: ``.csv`` and ``.tsv``, whose first row names the columns; each further row is one document.
 
-Fields may be quoted (RFC 4180): inside quotes a delimiter and a line end are text, and two quotes are one.
+Fields may be quoted (RFC 4180): inside quotes, delimiters and line ends are text, and two quotes mean one.
 """
 
 import re
@@ -28,10 +28,10 @@ _DECLARED = re.compile(r"sep=(.)")
 
 @dataclass(frozen=True)
 class DelimitedReader(RecordReader, TableReader):
-    """A ``.csv`` or ``.tsv`` file, plain or packed (``.gz``, ``.zst``). Blank lines are no rows."""
+    """A ``.csv`` or ``.tsv`` file, plain or compressed (``.gz``, ``.zst``). Blank lines are ignored."""
 
     def table(self) -> Any:
-        """All rows; cells are text as it stands there: 007 stays 007."""
+        """All rows; cells are verbatim text: 007 stays 007."""
         from pyarrow import csv
 
         tables: Any = csv
@@ -71,7 +71,7 @@ class DelimitedReader(RecordReader, TableReader):
         return table
 
     def _documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
-        """The documents; rows are the numbers of the lines in which they begin, from 1."""
+        """The documents; rows are the numbers of their first lines, from 1."""
         rows = _DelimitedRows(self.source, self.reading, suffix_of(self.file, self.reading))
         with naming(self.source, lambda: f", after line {rows.number},"), self.file.open() as file:
             rows.open(file)
@@ -81,7 +81,7 @@ class DelimitedReader(RecordReader, TableReader):
                 number = rows.number
                 try:
                     cell = rows.read(line)
-                    if not cell.isascii():  # bytes that are no UTF-8 may stand in other columns
+                    if not cell.isascii():  # other columns may have bytes that are not UTF-8
                         cell = decode(
                             cell.encode("utf-8", "surrogateescape"), f"{self.source}, line {number},"
                         )
@@ -94,9 +94,9 @@ class DelimitedReader(RecordReader, TableReader):
 
 
 class _DelimitedRows:
-    """The lines of a table, numbered from 1 and with their ends, as rows; which column is read."""
+    """Turns the lines of a table, numbered from 1 and with their ends, into rows, and selects the column."""
 
-    lost = False  # whether it cannot be said where the next row begins
+    lost = False  # whether it is unknown where the next row begins
 
     def __init__(self, source: str, reading: Reading, suffix: str) -> None:
         self._source, self._reading = source, reading
@@ -111,7 +111,7 @@ class _DelimitedRows:
         if line is None:
             return
         declared = _DECLARED.fullmatch(line.rstrip("\r\n"))
-        if declared is not None:  # a line that spreadsheets write for each other
+        if declared is not None:  # a line that spreadsheets use to declare the delimiter
             line, self._delimiters = next(self.lines, ""), declared[1]
         self._delimiters = next((sign for sign in self._delimiters if sign in line), self._delimiters[0])
         columns = [cell.strip() for cell in self._split_quoted(line, CONTAINER)]
@@ -135,7 +135,7 @@ class _DelimitedRows:
             yield line.decode("utf-8", "surrogateescape")
 
     def read(self, line: str) -> str:
-        """The cell to read of the row that begins with this line; a quoted cell may go on behind it."""
+        """The selected cell of the row that begins with this line; a quoted cell may span several lines."""
         place = f"{self._source}, line {self.number},"
         if '"' in line:
             cells = self._split_quoted(line, self._n_columns)
@@ -144,8 +144,8 @@ class _DelimitedRows:
         if len(cells) != self._n_columns:
             more = f"more than {self._n_columns:,}" if len(cells) > self._n_columns else f"{len(cells):,}"
             raise UnreadableSource(
-                f"{place} has {more} cells and the header has {self._n_columns:,}; put cells that hold a "
-                f"{self._delimiters!r} in quotes, or mend the row"
+                f"{place} has {more} cells but the header has {self._n_columns:,}; quote cells that contain "
+                f"{self._delimiters!r}, or correct the row"
             )
         return cells[self._column]
 
@@ -163,7 +163,7 @@ class _DelimitedRows:
                 continue
             parts: list[str] = []
             at += 1
-            while True:  # what stands inside quotes, over as many lines as it takes
+            while True:  # text inside quotes, which may span several lines
                 inside = _INSIDE.match(line, at)
                 stop = at if inside is None else inside.end()
                 parts.append(line[at:stop])
@@ -185,14 +185,14 @@ class _DelimitedRows:
                 continue
             if line[at:].strip("\r\n"):
                 raise UnreadableSource(
-                    f"{self._source}, line {self.number}, has text behind the quote that ends a cell; double "
+                    f"{self._source}, line {self.number}, has text after the quote that ends a cell; double "
                     "quotes inside quotes"
                 )
             break
         return cells
 
     def _choose(self, columns: list[str]) -> int:
-        """The place of the column to read; an error lists the columns if it is not clear which."""
+        """The index of the column to read; an error lists the columns if the choice is ambiguous."""
         chosen, source = self._reading.column, self._source
         present = ", ".join(shown(name) for name in columns[:SHOWN])
         present += f" and {len(columns) - SHOWN:,} more" if len(columns) > SHOWN else ""
@@ -201,9 +201,9 @@ class _DelimitedRows:
             only = {name for name in columns if len(columns) == 1 and _NAME.fullmatch(name)}
             if len(named or only) != 1:
                 raise UnreadableSource(
-                    f"{source} has the columns {present}, by its first row; name the one that holds the "
-                    "documents with column (--column on the command line), and begin the file with a row of "
-                    "names if it has none"
+                    f"{source} has the columns {present} in its first row; name the one that holds the "
+                    "documents with column (--column on the command line); if the file has no header, "
+                    "add one"
                 )
             (chosen,) = named or only
         if columns.count(chosen) != 1:

@@ -1,4 +1,4 @@
-"""Files here and behind URLs: opened for reading, unpacked, hashed, and their errors named."""
+"""Files on this machine and at URLs: opened, decompressed, hashed, and their errors explained."""
 
 import gzip
 import hashlib
@@ -26,12 +26,12 @@ from attomaton.corpora.readers.batches import Reading
 _arrow: Any = pa
 PACKED = (".gz", ".zst")
 CHUNK = 1 << 20
-LARGEST_TABLE = 1 << 31  # bytes of a table that is read whole, unpacked
+LARGEST_TABLE = 1 << 31  # bytes of a table that is read as a whole, uncompressed
 
 
 @dataclass(frozen=True)
 class File:
-    """A path or URL, ``name``: what to call it inside its corpus."""
+    """A path or URL; ``name`` is its name inside the corpus."""
 
     source: str
     name: str
@@ -48,13 +48,13 @@ class File:
 
     @property
     def suffix(self) -> str:
-        """The ending that says the format, without that of the packing."""
+        """The suffix that gives the format, without that of the compression."""
         path = Path(self.name.lower())
         return Path(path.stem).suffix if path.suffix in PACKED else path.suffix
 
     @contextmanager
     def open(self) -> Generator[BinaryIO]:
-        """Its bytes, unpacked."""
+        """Open its bytes, decompressed."""
         with self.open_raw() as raw:
             ending = Path(self.name.lower()).suffix
             if ending == ".gz":
@@ -69,12 +69,12 @@ class File:
 
     @contextmanager
     def open_raw(self) -> Generator[BinaryIO]:
-        """Its bytes as stored."""
+        """Open its bytes as stored."""
         with RemotePath(self.source).open() if self.is_url else open_regular(self.source) as file:
             yield file
 
     def stored(self) -> int | None:
-        """Its size as stored; None behind a URL."""
+        """Its size as stored; None for a URL."""
         with naming(self.source):
             return None if self.is_url else Path(self.source).stat().st_size
 
@@ -86,7 +86,7 @@ class File:
 
 @dataclass(frozen=True)
 class FileReader:
-    """What the readers of files share."""
+    """Base of the readers of files."""
 
     file: File
     reading: Reading
@@ -99,7 +99,7 @@ class FileReader:
 
     @property
     def name(self) -> str:
-        """What the file is called inside its corpus."""
+        """The name of the file inside its corpus."""
         return self.file.name
 
     @property
@@ -112,12 +112,12 @@ class FileReader:
         return self.file.digest()
 
     def stored(self) -> int | None:
-        """The size of the file, if it is here."""
+        """The size of the file, if it is on this machine."""
         return self.file.stored()
 
 
 class TableReader(FileReader):
-    """A file of rows with named columns, which can be read whole too."""
+    """A file of rows with named columns, which can also be read as a whole."""
 
     has_columns = True
 
@@ -126,7 +126,7 @@ class TableReader(FileReader):
         raise NotImplementedError
 
     def read_whole(self) -> bytes:
-        """The bytes of a text file, unpacked, if they are UTF-8 and not too many."""
+        """The uncompressed bytes of a text file, if they are UTF-8 and not too many."""
         with self.file.open() as raw:
             blob = raw.read(LARGEST_TABLE + 1)
         self.check_size(len(blob))
@@ -134,51 +134,51 @@ class TableReader(FileReader):
         return blob.removeprefix(b"\xef\xbb\xbf")
 
     def check_size(self, size: int) -> None:
-        """Refuse a table that is too large to be read whole."""
+        """Refuse a table that is too large to read as a whole."""
         if size > LARGEST_TABLE:
             raise UnreadableSource(
-                f"{self.source} is larger than {LARGEST_TABLE:,} bytes; count equal rows first"
+                f"{self.source} is larger than {LARGEST_TABLE:,} bytes; merge equal rows into counts first"
             )
 
 
 def suffix_of(file: File, reading: Reading) -> str:
-    """The ending that says how a file is read: that of the format asked for, or its own."""
+    """The suffix that decides how a file is read: that of ``reading.format``, or its own."""
     return file.suffix if reading.format is None else f".{reading.format.lower().removeprefix('.')}"
 
 
 @contextmanager
 def naming(source: str, place: Callable[[], str] = str) -> Generator[None]:
-    """Errors of the file system and of damaged files, as one that names the source and the place in it."""
+    """Turn errors of the file system and of damaged files into one that names the source and position."""
     try:
         yield
     except AttomatonError:
         raise
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UnreadableSource(f"{source}{place()} is damaged: {error}; fetch or write it again") from error
+        raise UnreadableSource(f"{source}{place()} is damaged: {error}; obtain it again") from error
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
-        advice = "give a path that can be read" if error.strerror else "fetch or write it again"
+        advice = "give a path that can be read" if error.strerror else "obtain it again"
         advice += text_cure(source) if error.errno in (ENOENT, ENAMETOOLONG) else ""
         raise UnreadableSource(f"{shorten(source)}{place()} cannot be read: {reason}; {advice}") from error
     except (_arrow.ArrowException, OverflowError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UnreadableSource(
-            f"{source}{place()} is damaged, or not what its name says: {reason}; fetch or write it again"
+            f"{source}{place()} is damaged, or has the wrong suffix: {reason}; obtain it again"
         ) from error
     except MemoryError as error:
         raise UnreadableSource(
-            f"{source}{place()} asks for more memory than there is: it is damaged, or its rows are too large"
+            f"{source}{place()} needs more memory than there is: it is damaged, or its rows are too large"
         ) from error
     except Exception as error:
         if not is_url(source):
             raise
         raise UnreadableSource(  # each store behind a URL has errors of its own
-            f"{source}{place()} cannot be read: {type(error).__name__}: {error}; check the URL and the access"
+            f"{source}{place()} cannot be read: {type(error).__name__}: {error}; check URL and access"
         ) from error
 
 
 def text_cure(source: str) -> str:
-    """What to do if the text itself stands where its path should; empty where it looks like a path."""
+    """Advice for a text given in place of a path; empty if it looks like a path."""
     if not any(sign.isspace() for sign in source):
         return ""
     return ", or, if this is the text itself, a list of documents ([text]); on the command line, send it to -"
@@ -214,43 +214,43 @@ def advise(content: bytes) -> str:
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return " (it looks like UTF-16); convert it to UTF-8 first: iconv -f UTF-16 -t UTF-8"
     if content[:2] == b"\x1f\x8b" or content[:4] == b"\x28\xb5\x2f\xfd":
-        return " (it is packed); unpack it first (zcat, zstdcat), or name the file .gz or .zst"
+        return " (it is compressed); decompress it first (zcat, zstdcat), or name the file .gz or .zst"
     if b"\0" in content[:CHUNK]:
-        return " (it holds zero bytes, as no text does); give the text of it in a .txt file"
-    return "; convert it to UTF-8 first, if it is Western text by: iconv -f WINDOWS-1252 -t UTF-8"
+        return " (it contains zero bytes, so it is not text); give its text in a .txt file"
+    return "; convert it to UTF-8 first; for Western text: iconv -f WINDOWS-1252 -t UTF-8"
 
 
 def shorten(source: str) -> str:
-    """A path that fits into a message; its end, which names the file, is kept."""
+    """A path cut to fit into a message; its end, which names the file, is kept."""
     return source if len(source) <= 80 else f"…{source[-80:]}"
 
 
 def printable(name: str) -> str:
-    r"""A name that any file can hold: bytes of it that are no UTF-8 are written out."""
+    r"""A name that any file can hold: bytes that are not UTF-8 are written out."""
     try:
         return os.fsencode(name).decode("utf-8", "backslashreplace")
-    except UnicodeEncodeError:  # a half of a character that no byte stands for
+    except UnicodeEncodeError:  # a lone surrogate that stands for no byte
         return name.encode("utf-8", "backslashreplace").decode()
 
 
 NAME = "standard input"
-TEMPORARY = "the temporary folder, which keeps standard input while it is read (TMPDIR says where),"
+TEMPORARY = "the temporary folder (TMPDIR), which holds standard input while it is read,"
 
 
 @dataclass(frozen=True, eq=False)
 class StandardInput(File):
-    """What came through standard input; gone when the last reader of it is."""
+    """The content of standard input; deleted with its last reader."""
 
     kept: Any = None
 
     @property
     def portable(self) -> bool:
-        """No other process has it."""
+        """False: no other process can read it."""
         return False
 
     @property
     def suffix(self) -> str:
-        """None: it is plain text, unless a format is asked for."""
+        """Empty: it is plain text, unless a format is given."""
         return ""
 
     def stored(self) -> int:
@@ -281,7 +281,7 @@ def keep_standard_input() -> StandardInput:
                 kept.write(chunk)
                 kept.flush()
     except BaseException:
-        with suppress(OSError):  # what could not be written is not written now
+        with suppress(OSError):  # bytes that could not be written are not written now
             kept.close()
         raise
     file = StandardInput(NAME, NAME, kept)
@@ -290,7 +290,7 @@ def keep_standard_input() -> StandardInput:
 
 
 class _View(RangeReader):
-    """A position of its own in a file that several read."""
+    """A view with its own position in a file that several readers share."""
 
     def read_range(self, length: int) -> bytes:
         self.file.seek(self.position)

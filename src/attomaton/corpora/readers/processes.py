@@ -1,4 +1,4 @@
-"""Jobs run in this process or in several; none outlives the run, or finds code in the working directory."""
+"""Jobs run in one or several processes; none outlives the run or imports from the working directory."""
 
 import os
 import signal
@@ -11,11 +11,11 @@ from typing import Any, Protocol, Self
 from attomaton.base.errors import AttomatonError, UnsupportedOption
 from attomaton.base.progress import Advance, silent
 
-SAFE_PATH = "PYTHONSAFEPATH"  # where this is set, Python does not look for modules in the working directory
+SAFE_PATH = "PYTHONSAFEPATH"  # if set, Python does not import modules from the working directory
 
 
 class Job(Protocol):
-    """Some work on what a reader reads, which leaves its result on disk."""
+    """Work on the content of a reader that leaves its result on disk."""
 
     @property
     def reader(self) -> Any: ...  # noqa: D102
@@ -26,20 +26,20 @@ class JobStopped(AttomatonError):
     """Another job failed, so this one need not finish."""
 
 
-_starting = threading.Lock()  # held where the environment is changed, so that threads give it back as it was
-_stop: Any = None  # in a worker: the event that says that the run is over
+_starting = threading.Lock()  # held while the environment is changed, so that threads restore it
+_stop: Any = None  # in a worker: the event that ends the run
 
 
 def check_stop() -> None:
-    """Leave a job whose run is over; called between batches."""
+    """Stop a job whose run is over; called between batches."""
     if _stop is not None and _stop.is_set():
         raise JobStopped("stopped, because another input failed")
 
 
 class Workers:
-    """Processes that are begun when they are first needed, and end with the ``with`` block.
+    """Processes that start when first needed and end with the ``with`` block.
 
-    Jobs whose reader is not portable run in this process, and so does everything if one worker is asked for.
+    Jobs whose reader is not portable run in this process, and so does everything with a single worker.
     """
 
     def __init__(self, workers: int, progress: Advance = silent) -> None:
@@ -70,7 +70,7 @@ class Workers:
         from concurrent.futures.process import BrokenProcessPool
         from multiprocessing import get_context
 
-        with safe_path():  # a pool begins its processes as it is given jobs
+        with safe_path():  # a pool starts its processes when it gets jobs
             if self._pool is None:
                 context = get_context("spawn")  # threads of Arrow and of tokenizers do not survive a fork
                 self._stop = context.Event()
@@ -83,23 +83,23 @@ class Workers:
                 advance(done)
         except BrokenProcessPool as error:
             raise AttomatonError(
-                "a worker process died, perhaps for want of memory, or because a script asks for workers "
-                "outside `if __name__ == '__main__':`; mend that, or ask for fewer workers, and run it "
-                "again: it goes on where it stopped"
+                "a worker process died, perhaps because memory ran out, or because a script starts workers "
+                "outside `if __name__ == '__main__':`; fix that, or use fewer workers, and run it "
+                "again: it resumes where it stopped"
             ) from error
 
 
 @contextmanager
 def safe_path() -> Generator[None]:
-    """Python processes begun inside the block do not look for modules in the working directory.
+    """Keep Python processes started inside the block from importing from the working directory.
 
-    They still get all that this process looks in: multiprocessing hands ``sys.path`` on. Without this they
-    would look in the working directory before that, for the modules that read what is handed on.
+    They still import from everywhere else that this process does: multiprocessing passes ``sys.path`` on.
+    Without this they would first look in the working directory for the modules that receive ``sys.path``.
     """
     if sys.flags.ignore_environment and not sys.flags.safe_path:
         raise UnsupportedOption(
             "Python runs with -E, so its worker processes would read modules from the working directory; "
-            "run it with -I, or with -P too, or ask for one worker"
+            "run it with -I, or also with -P, or use one worker"
         )
     with _starting:
         before = os.environ.get(SAFE_PATH)

@@ -1,4 +1,4 @@
-"""What values of JSON and Python say as documents (text, lists of tokens or ids), in files and in memory."""
+"""JSON and Python values as documents (text, lists of tokens or ids), in files and in memory."""
 
 import codecs
 import hashlib
@@ -32,19 +32,19 @@ from attomaton.corpora.readers.batches import (
 )
 from attomaton.corpora.readers.files import CHUNK, FileReader, TableReader, advise, decode, naming, read_lines
 
-FIELD = "text"  # the field of a record that is read where none is named
-NOTHING: Integers = np.empty(0, np.int64)  # the empty list, which is one of tokens and one of ids
+FIELD = "text"  # the default field of a record
+NOTHING: Integers = np.empty(0, np.int64)  # the empty list, of tokens as well as of ids
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 Document = Text | Integers  # a document as text, as the list of its tokens, or as ids
 
 
 def field_of(record: Any, reading: Reading, place: str) -> Document:
-    """The document in the field of a record that is asked for."""
+    """The document in the selected field of a record."""
     if not isinstance(record, Mapping):
         raise UnreadableSource(
-            f"{place} is no JSON object; write one object with a text per line (a .json file may also be one "
-            "list of texts or objects)"
+            f"{place} is not a JSON object; write one object with a text per line (a .json file may also be "
+            "one list of texts or objects)"
         )
     field, fields = reading.column or FIELD, cast("Mapping[str, Any]", record)
     if field not in fields:
@@ -67,7 +67,7 @@ def document_of(value: Any, reading: Reading, place: str) -> Document:
         return checked_text(value, place)
     if not isinstance(value, list | tuple | np.ndarray):
         raise UnreadableSource(
-            f"{place} is {type(value).__name__}, not text, a list of tokens or a list of ids; drop or mend it"
+            f"{place} is {type(value).__name__}, not text, a list of tokens or a list of ids; drop or fix it"
         )
     listed: Any = cast("Any", value)
     items: list[Any] = listed.tolist() if isinstance(value, np.ndarray) else list(listed)
@@ -78,7 +78,7 @@ def document_of(value: Any, reading: Reading, place: str) -> Document:
     try:
         ids = np.array(items, np.int64)
     except OverflowError as error:
-        raise UnreadableSource(f"{place} is no list of ids ({error}); mend it") from error
+        raise UnreadableSource(f"{place} is not a list of ids ({error}); correct it") from error
     wrong = bad_id(ids, place, reading.n_tokens)
     if wrong is not None:
         raise wrong
@@ -86,7 +86,7 @@ def document_of(value: Any, reading: Reading, place: str) -> Document:
 
 
 class RecordReader(FileReader):
-    """A file whose documents are read one after the other, those that cannot be read skipped or refused."""
+    """A file whose documents are read one by one; unreadable ones are skipped or refused."""
 
     def batches(self) -> Iterator[Batch]:
         """The documents in order; rows are those of ``_documents``."""
@@ -99,16 +99,16 @@ class RecordReader(FileReader):
 
 
 def check_records(read: Callable[[], Any], source: str) -> list[Any]:
-    """What is read from JSON, if it is a list of objects, one for each row."""
+    """The value read from JSON, if it is a list of objects, one for each row."""
     try:
         records = read()
     except RecursionError as error:
-        raise UnreadableSource(f"{source} is nested too deeply to be read; mend it") from error
+        raise UnreadableSource(f"{source} is nested too deeply to be read; flatten it") from error
     if not isinstance(records, list) or not records:
-        raise InvalidSamples(f"{source} holds no list of records; write one object for each row")
+        raise InvalidSamples(f"{source} is not a list of records; write one object for each row")
     for row, record in enumerate(cast("list[Any]", records)):
         if not isinstance(record, dict):
-            raise InvalidSamples(f"{source}: record {row} is no object; write one object for each row")
+            raise InvalidSamples(f"{source}: record {row} is not an object; write one object for each row")
     return cast("list[Any]", records)
 
 
@@ -121,8 +121,8 @@ def batch_documents(documents: Iterator[tuple[int, Document]], skips: Skips) -> 
         ids = isinstance(document, np.ndarray)
         if kind not in (None, ids) and len(document):
             raise UnsupportedOption(
-                f"record {row} holds {'token ids' if ids else 'text'}, and those before it "
-                f"{'text' if ids else 'token ids'}; write the two into files of their own"
+                f"record {row} holds {'token ids' if ids else 'text'}, but those before it "
+                f"{'text' if ids else 'token ids'}; write the two to separate files"
             )
         kind = ids if len(document) else kind
         pending.append(document)
@@ -137,14 +137,14 @@ def batch_documents(documents: Iterator[tuple[int, Document]], skips: Skips) -> 
 
 
 def check_values(text: str, place: str) -> None:
-    """Refuse a text of very many JSON values, each of which would become an object; texts count as one."""
+    """Refuse a text of too many JSON values, since each becomes an object; a string counts as one."""
     if (
         len(text) > JSON_VALUES
         and _values_of(text) > JSON_VALUES
         and _values_of(_STRING.sub("", text)) > JSON_VALUES
     ):
         raise UnreadableSource(
-            f"{place} holds more than {JSON_VALUES:,} values; write the text in a record of its own"
+            f"{place} holds more than {JSON_VALUES:,} values; write the text to a separate record"
         )
 
 
@@ -154,10 +154,10 @@ def read_json(text: str, place: str) -> Any:
     try:
         return json.loads(text)
     except RecursionError as error:
-        raise UnreadableSource(f"{place} is nested too deeply to be read; mend it") from error
+        raise UnreadableSource(f"{place} is nested too deeply to be read; flatten it") from error
     except ValueError as error:
         raise UnreadableSource(
-            f"{place} is not JSON ({shown(str(error))}); mend it, or fetch the file again"
+            f"{place} is not JSON ({shown(str(error))}); correct it, or download the file again"
         ) from error
 
 
@@ -166,7 +166,7 @@ def _values_of(text: str) -> int:
 
 
 def _batch(documents: Sequence[Document], rows: Sequence[int], skips: Skips, *, ids: bool) -> Batch:
-    if ids:  # an empty list has no kind of its own
+    if ids:  # an empty list may be either kind
         return token_batch([np.asarray(document, np.int64) for document in documents], rows, skips)
     texts: list[Text] = [
         document.tolist() if isinstance(document, np.ndarray) else document for document in documents
@@ -177,25 +177,25 @@ def _batch(documents: Sequence[Document], rows: Sequence[int], skips: Skips, *, 
 def _checked_token(token: Any, number: int, place: str) -> str:
     if not isinstance(token, str):
         raise UnreadableSource(
-            f"{place} has {type(token).__name__} at position {number}; a document is one text, one list of "
-            "tokens as strings, or one list of ids"
+            f"{place} has {type(token).__name__} at position {number}; give a document as one text, one list "
+            "of tokens as strings, or one list of ids"
         )
     if not token:
         raise UnreadableSource(f"{place} has an empty token at position {number}; leave it out")
     return checked_text(token, place)
 
 
-NEAR = 64  # characters before the end of what was read in which a mistake may only mean that more is to come
+NEAR = 64  # an error this many characters before the end of the buffer may only mean that more must be read
 _SPACE = re.compile(r"[ \t\r\n]*+")
 _DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True)
 class JsonReader(RecordReader, TableReader):
-    """A ``.json`` file, plain or packed (``.gz``, ``.zst``).
+    """A ``.json`` file, plain or compressed (``.gz``, ``.zst``).
 
-    Its value is a list, whose elements are texts, lists of tokens or of ids, or objects with the field that
-    is asked for; or it is one such object, or objects one after the other, on lines of their own or not.
+    It holds a list whose elements are texts, lists of tokens or of ids, or objects with the selected field;
+    or one such object; or several objects in sequence, on separate lines or not.
     """
 
     def table(self) -> list[Any]:
@@ -225,9 +225,9 @@ class JsonReader(RecordReader, TableReader):
             if alone and not isinstance(document, str):
                 field = self.reading.column or FIELD
                 raise UnreadableSource(
-                    f"{self.source} is one object, whose field {field!r} is a list, which may be one "
+                    f"{self.source} is one object whose field {field!r} is a list, which may be one "
                     f"document or many; write a list of texts, or of objects with one document each: "
-                    f"jq '.{shown(field)}' gives that list"
+                    f"jq '.{shown(field)}' extracts that list"
                 )
             return document
         if isinstance(value, int | float):
@@ -238,7 +238,7 @@ class JsonReader(RecordReader, TableReader):
 
 
 class _Values:
-    """The values of a file, one at a time; no more of it is held than the longest of them needs."""
+    """The values of a file, one at a time; the buffer is no longer than the longest value requires."""
 
     def __init__(self, file: BinaryIO, source: str, reading: Reading) -> None:
         self._file, self._source, self._reading = file, source, reading
@@ -250,12 +250,12 @@ class _Values:
         """Whether the file is one object and nothing else."""
 
     def elements(self) -> Iterator[Any]:
-        """The elements of the list, or the objects one after the other."""
+        """The elements of the list, or the objects in sequence."""
         if self._peek() == "[":
             self._at += 1
             yield from self._listed()
             if self._peek():
-                raise self._wrong("there is more behind the end of its list")
+                raise self._wrong("there is more after the end of its list")
             return
         first = True
         while kind := self._peek():
@@ -283,7 +283,7 @@ class _Values:
                 raise self._wrong("a comma or the end of its list is missing")
 
     def _peek(self) -> str:
-        """The next character that is no white space; empty at the end."""
+        """The next character that is not white space; empty at the end."""
         while True:
             space = _SPACE.match(self._text, self._at)
             self._at = self._at if space is None else space.end()
@@ -292,7 +292,7 @@ class _Values:
             self._read()
 
     def _value(self) -> Any:
-        """The next value; an error in its place, if it is too long."""
+        """The next value; returns an error in its place if it is too long."""
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
@@ -303,7 +303,7 @@ class _Values:
                 if self._ended or not begun:
                     self._at = error.pos
                     raise self._wrong(error.msg) from error
-            except ValueError as error:  # a number of too many digits
+            except ValueError as error:  # a number with too many digits
                 raise self._wrong(shown(str(error))) from error
             else:
                 if end < len(self._text) or self._ended:
@@ -312,7 +312,7 @@ class _Values:
             self._read()
 
     def _read(self) -> None:
-        """Read on: as much again as is held, so that a long value is not tried too often."""
+        """Read more, doubling the buffer, so that a long value is not parsed too often."""
         self._characters += self._at
         self._text, self._at = self._text[self._at :], 0
         most = self._reading.max_bytes + CHUNK
@@ -332,25 +332,25 @@ class _Values:
             check_values(self._text, f"{self._source}, from character {self._characters:,} on,")
 
     def _too_long(self) -> UnreadableSource:
-        place = f"{self._source}, the value that ends behind character {self._characters + self._at:,},"
+        place = f"{self._source}, the value that ends after character {self._characters + self._at:,},"
         return too_long(place, self._reading, advice="break the document")
 
     def _wrong(self, what: str) -> UnreadableSource:
         return UnreadableSource(
-            f"{self._source} is not JSON ({what}, at character {self._characters + self._at:,}); mend it, or "
-            "fetch the file again"
+            f"{self._source} is not JSON ({what}, at character {self._characters + self._at:,}); correct it, "
+            "or download the file again"
         )
 
 
 @dataclass(frozen=True)
 class JsonLinesReader(RecordReader, TableReader):
-    """A ``.jsonl`` file, plain or packed (``.gz``, ``.zst``). Blank lines are no documents.
+    """A ``.jsonl`` file, plain or compressed (``.gz``, ``.zst``). Blank lines are ignored.
 
     The field holds the text of a document, or a list of its tokens or ids.
     """
 
     def table(self) -> list[Any]:
-        """One object for each row, a line each."""
+        """One object for each row, one per line."""
         lines = self.read_whole().decode().split("\n")
         return check_records(lambda: [json.loads(line) for line in lines if line.strip()], self.source)
 
@@ -385,7 +385,7 @@ class MemoryReader(HeldReader):
 
     @property
     def has_columns(self) -> bool:
-        """Whether they are records, of which ``column`` names a field."""
+        """Whether they are records, so that ``column`` names a field."""
         return len(self.documents) > 0 and isinstance(self.documents[0], Mapping)
 
     def digest(self) -> str:
@@ -430,7 +430,7 @@ class MemoryReader(HeldReader):
         try:
             ids = np.asarray(document)
         except (ValueError, OverflowError) as error:
-            raise UnreadableSource(f"document {row} is no list of ids ({error}); mend it") from error
+            raise UnreadableSource(f"document {row} is not a list of ids ({error}); correct it") from error
         if ids.size == 0 and ids.ndim == 1:
             return np.empty(0, np.int32)
         if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
@@ -446,7 +446,7 @@ class MemoryReader(HeldReader):
 
 @dataclass(frozen=True, eq=False)
 class DocumentsReader(HeldReader):
-    """A corpus that was tokenised before; its vocabulary goes with it."""
+    """A corpus that is already tokenised, with its vocabulary."""
 
     documents: Documents
     reading: Reading
@@ -454,7 +454,7 @@ class DocumentsReader(HeldReader):
     has_columns = False
 
     def digest(self) -> str:
-        """The SHA-256 of ids, borders and tokens."""
+        """The SHA-256 of ids, offsets and tokens."""
         tokens = () if self.documents.vocabulary is None else self.documents.vocabulary.tokens
         return digest_record([digest_arrays(self.documents.ids, self.documents.offsets), list(tokens)])
 
@@ -468,7 +468,7 @@ class DocumentsReader(HeldReader):
 
 
 def _holds_text(documents: Sequence[Any]) -> bool:
-    """Whether the first document that has anything in it is text, or a list of tokens."""
+    """Whether the first non-empty document is text, or a list of tokens."""
     for document in documents:
         if isinstance(document, str):
             return True
@@ -480,7 +480,7 @@ def _holds_text(documents: Sequence[Any]) -> bool:
 
 
 def _content(document: Any) -> tuple[str, bytes]:
-    """What a document is and its bytes: the same bytes are other ids under another type or shape."""
+    """The kind of a document and its bytes: the same bytes mean other ids with another type or shape."""
     if isinstance(document, str):
         return "text", document.encode("utf-8", "surrogatepass")
     if isinstance(document, Mapping) or (len(document) and isinstance(document[0], str)):

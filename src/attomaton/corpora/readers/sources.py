@@ -1,4 +1,4 @@
-"""From a path, folder, glob, URL or object to the readers of its parts."""
+"""Readers for the parts of a path, folder, glob, URL or object."""
 
 import glob
 import os
@@ -55,14 +55,14 @@ READERS: dict[str, Callable[[File, Reading], Reader]] = {
     ".faa": FastaReader,
     ".fna": FastaReader,
 }
-"""Ending of a file → its reader; all but Parquet and Arrow may be packed as .gz or .zst."""
+"""Suffix of a file → its reader; all except Parquet and Arrow may be compressed as .gz or .zst."""
 
 TABLES: dict[str, type[TableReader]] = {
     ending: make
     for ending, make in READERS.items()
     if isinstance(make, type) and issubclass(make, TableReader)
 }
-"""Those of files that can be read as a whole table."""
+"""Readers of files that can be read as a whole table."""
 
 WILD = frozenset("*?[")
 BYTES: Any = (bytes, bytearray, memoryview)
@@ -75,14 +75,14 @@ def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
     columns = tables.is_frame(source) or any(reader.has_columns for reader in readers)
     if how.column is not None and not columns:
         raise UnsupportedOption(
-            f"column is {shown(how.column)!r}, and {shorten(readers[0].source)} has no columns; leave it "
-            "out, or say what it is with format, such as format='csv' (--format on the command line)"
+            f"column is {shown(how.column)!r}, but {shorten(readers[0].source)} has no columns; leave it "
+            "out, or give the file's format, such as format='csv' (--format on the command line)"
         )
     lines = any(isinstance(reader, TextReader | JsonLinesReader) for reader in readers)
     if how.documents == "line" and not lines:
         raise UnsupportedOption(
-            f"documents is 'line', and {shorten(readers[0].source)} is no plain text: each element, record, "
-            "row or sequence of it is a document of its own; leave documents out, or read a file as plain "
+            f"documents is 'line', but {shorten(readers[0].source)} is not plain text: each element, record, "
+            "row or sequence in it is a document; leave documents out, or read the file as plain "
             "text with format='txt' (--format on the command line)"
         )
     return readers
@@ -125,7 +125,7 @@ def _held(source: Any, reading: Reading) -> Reader:
     elif hasattr(source, "read"):
         cure = "; give the path of the file"
     raise UnreadableSource(
-        f"a corpus is a path, a URL, a sequence of documents or a dataset, not {kind.__name__}{cure}"
+        f"a corpus must be a path, a URL, a sequence of documents or a dataset, not {kind.__name__}{cure}"
     )
 
 
@@ -134,7 +134,7 @@ def _is_listed(source: object) -> bool:
 
 
 def is_ids(source: Any) -> bool:
-    """Whether one document is given as a flat sequence of ids."""
+    """Whether the source is one document as a flat sequence of ids."""
     if isinstance(source, np.ndarray):
         array = cast("NDArray[Any]", source)
         return array.ndim == 1 and array.dtype.kind not in "OUTS"
@@ -143,7 +143,7 @@ def is_ids(source: Any) -> bool:
 
 
 def reader_of(file: File, reading: Reading) -> Reader:
-    """The reader for the ending of a file, or for the format asked for; without either it is plain text."""
+    """The reader for ``reading.format`` or the suffix of a file; plain text if it has neither."""
     suffix = suffix_of(file, reading)
     make = READERS.get(suffix) if suffix else TextReader
     if make is None and reading.format is not None:
@@ -151,7 +151,7 @@ def reader_of(file: File, reading: Reading) -> Reader:
         raise UnsupportedOption(f"there is no format {shown(reading.format)!r}; choose one of {formats}")
     if make is None:
         raise UnreadableSource(
-            f"{shorten(file.source)} has an ending that no reader knows; say what it is with format "
+            f"{shorten(file.source)} has an unknown suffix; give its format "
             f"(format='txt' for plain text, --format on the command line), rename it to one of "
             f"{', '.join(READERS)}, or leave it out with a glob such as '*.parquet'"
         )
@@ -176,13 +176,13 @@ def find_files(source: str) -> list[File]:
             paths = [Path(place) for place in glob.glob(source, recursive=True) if _is_file(Path(place))]  # noqa: PTH207  absolute patterns
     if not paths:
         raise UnreadableSource(
-            f"{shorten(source)} has no files to read; give a folder or glob with some{text_cure(source)}"
+            f"{shorten(source)} has no files to read; give another folder or glob{text_cure(source)}"
         )
     return _named([place.as_posix() for place in paths])
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """The files of a folder and of those below it, without ours; what cannot be listed is an error."""
+    """The files of a folder and its subfolders, except ours; a folder that cannot be listed is an error."""
 
     def fail(error: OSError) -> None:
         raise UnreadableSource(
@@ -197,7 +197,7 @@ def _walk(folder: Path) -> Iterator[Path]:
         if linked:
             raise UnreadableSource(
                 f"{printable(str(Path(place) / linked[0]))} is a link to a folder, which is not followed; "
-                "give that folder itself, or take the link away"
+                "give that folder itself, or remove the link"
             )
         yield from (Path(place) / name for name in files if _counts(Path(name)))
 
@@ -205,17 +205,17 @@ def _walk(folder: Path) -> Iterator[Path]:
 def _no_corpus(source: str, kind: str) -> UnreadableSource:
     if kind == RUN.name:
         return UnreadableSource(
-            f"{shorten(source)} is the folder of a run, what came out, and no corpus; give what it was "
+            f"{shorten(source)} is a run folder, not a corpus; give the corpus it was "
             "learned from, or load it with Automaton.load"
         )
     return UnreadableSource(
-        f"{shorten(source)} is a folder of the kind {kind!r} that attomaton wrote, and no corpus; give what "
-        "it was made from"
+        f"{shorten(source)} is a folder of the kind {kind!r} that attomaton wrote, not a corpus; give the "
+        "corpus it was made from"
     )
 
 
 def written_kind(folder: Place) -> str | None:
-    """The kind of a folder that attomaton wrote, by its manifest; a run, if that was altered."""
+    """The kind of a folder that attomaton wrote, by its manifest; a run, if the manifest was altered."""
     record = read_sealed(folder / MANIFEST)
     if record is None:
         return RUN.name if was_sealed(folder / MANIFEST) else None
@@ -223,25 +223,24 @@ def written_kind(folder: Place) -> str | None:
 
 
 def is_run(folder: Place) -> bool:
-    """Whether a folder has the manifest of a run, whole or altered."""
+    """Whether a folder has the manifest of a run, intact or altered."""
     return written_kind(folder) == RUN.name
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether attomaton wrote a folder, or is writing it: what came out is no corpus, wherever it stands."""
+    """Whether attomaton wrote a folder, or is writing it: its output is not a corpus, wherever it is."""
     return any(read_sealed(folder / name) is not None for name in (MANIFEST, PARTIAL))
 
 
 def _is_file(place: Path) -> bool:
-    """Whether a place is a regular file; an error if it is a pipe, a device, or a link that leads nowhere."""
+    """Whether a path is a regular file; a pipe, a device or a broken link is an error."""
     try:
         mode = place.stat().st_mode
     except FileNotFoundError as error:
         if place.is_symlink():
             goal = printable(str(place.readlink()))
             raise UnreadableSource(
-                f"{printable(str(place))} is a link that leads nowhere ({goal}); mend the link, or take it "
-                "away"
+                f"{printable(str(place))} is a broken link (to {goal}); correct or remove the link"
             ) from error
         raise
     refuse_irregular(place, mode)
@@ -269,12 +268,12 @@ def _find_behind_url(url: str) -> list[File]:
     else:
         paths = [path]
     if not paths:
-        raise UnreadableSource(f"{url} has no files to read; give a folder or glob with some")
+        raise UnreadableSource(f"{url} has no files to read; give another folder or glob")
     return [File(str(system.unstrip_protocol(file.source)), file.name) for file in _named(paths)]
 
 
 def _named(paths: list[str]) -> list[File]:
-    """Files with the shortest names that tell them apart: their paths from the folder they share."""
+    """Files with the shortest distinct names: their paths relative to their common folder."""
     shared = os.path.commonpath([str(PurePosixPath(path).parent) for path in paths])
     names = {path: PurePosixPath(path).relative_to(shared).as_posix() for path in sorted(paths)}
     return [File(path, printable(name)) for path, name in names.items()]

@@ -14,18 +14,18 @@ from attomaton.corpora.budgets import shown
 from attomaton.corpora.readers.batches import Reading, Skips, TokenBatch, bad_id, token_batch, too_long
 from attomaton.corpora.readers.files import FileReader, naming, suffix_of
 
-IDS = 1 << 20  # ids that are read at a time
+IDS = 1 << 20  # ids read at a time
 VERSIONS = ((1, 0), (2, 0), (3, 0))
-"""The versions of the header of an ``.npy`` array that are read."""
+"""The supported header versions of an ``.npy`` array."""
 ADVICE = "name the id that ends a document (separator)"
 
 
 @dataclass(frozen=True)
 class StreamReader(FileReader):
-    """A ``.bin`` file of numbers, or an ``.npy`` array of one axis (a stream) or two (a document per row)."""
+    """A ``.bin`` file of numbers, or an ``.npy`` array of one axis (a stream) or two (documents as rows)."""
 
     def batches(self) -> Iterator[TokenBatch]:
-        """The documents; rows are the positions of their first ids in the stream, or rows of the array."""
+        """The documents; rows are positions of their first ids in the stream, or row numbers of the array."""
         position = 0
         with naming(self.source, lambda: f", after position {position},"), self.file.open() as file:
             if suffix_of(self.file, self.reading) == ".npy":
@@ -52,8 +52,8 @@ class StreamReader(FileReader):
         if len(blob) % dtype.itemsize:
             size = position * dtype.itemsize + len(blob)
             raise UnreadableSource(
-                f"{self.source} ends inside an id: {size:,} bytes are no multiple of {dtype.itemsize} "
-                f"({dtype.name}); give the right dtype, or fetch it again"
+                f"{self.source} ends inside an id: {size:,} bytes are not a multiple of {dtype.itemsize} "
+                f"({dtype.name}); give the right dtype, or download it again"
             )
         return np.frombuffer(bytes(blob), dtype)
 
@@ -83,7 +83,7 @@ class _Cutter:
         return token_batch(lists, rows, self._skips)
 
     def finish(self) -> TokenBatch:
-        """The document that the end of the stream ends."""
+        """The last document, which ends with the stream."""
         lists: list[Integers] = []
         rows: list[int] = []
         if self._length:
@@ -133,19 +133,19 @@ def _read_header(file: BinaryIO, source: str) -> tuple["np.dtype[Any]", tuple[in
             raise ValueError(f"its version is {version}")
         read = layout.read_array_header_1_0 if version == (1, 0) else layout.read_array_header_2_0
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of headers that Python 2 wrote
+            warnings.simplefilter("ignore")  # about headers that Python 2 wrote
             shape, by_column, dtype = read(file)
-    except (Exception, MemoryError) as error:  # a damaged header can raise what Python's own parser raises
+    except (Exception, MemoryError) as error:  # a damaged header can raise any error of Python's parser
         raise UnreadableSource(
-            f"{source} has no header of an array ({shown(str(error))}); write it again"
+            f"{source} has no valid array header ({shown(str(error))}); write it again"
         ) from error
     if dtype.kind not in "iu":
         raise UnreadableSource(
-            f"{source} holds {shown(str(dtype))}, not integers; save ids (nothing is unpickled)"
+            f"{source} holds {shown(str(dtype))}, not integers; save integer ids (nothing is unpickled)"
         )
     if len(shape) not in (1, 2) or min(shape) < 0 or (by_column and len(shape) == 2):
         raise UnreadableSource(
-            f"{source} has the shape {shown(str(shape))}{' by columns' if by_column else ''}; give one axis "
-            "(a stream) or two (a row per document, row by row)"
+            f"{source} has shape {shown(str(shape))}{' in column order' if by_column else ''}; give one axis "
+            "(a stream) or two (a row per document, in row order)"
         )
     return dtype, shape

@@ -1,4 +1,4 @@
-"""Columns of tables as documents, a row each: Parquet and Arrow files, datasets, frames in memory."""
+"""Columns of tables as documents, one per row: Parquet and Arrow files, datasets, frames in memory."""
 
 import hashlib
 from collections.abc import Iterator
@@ -68,8 +68,8 @@ def find_column(schema: Any, reading: Reading, source: str) -> str:
     if kinds[name] is None:
         arrow_type = next(field.type for field in schema if field.name == name)
         raise UnreadableSource(
-            f"{source}, column {shown(name)!r}, is {shown(str(arrow_type))}; documents are "
-            "text, or lists of integers that are not nested further: name another column"
+            f"{source}, column {shown(chosen)!r}, is {shown(str(kind))}; documents must be "
+            "text, or flat lists of integers: name another column"
         )
     return name
 
@@ -151,7 +151,7 @@ def _text_batch(
     good_rows: list[int] = []
     values: Any = array
     if int(sizes.max(initial=0)) <= reading.max_bytes:
-        with suppress(UnicodeDecodeError):  # which row is wrong is said below
+        with suppress(UnicodeDecodeError):  # the bad row is reported below
             values = array.to_pylist()
     for row, size, value in zip(rows.tolist(), sizes.tolist(), values, strict=True):
         where = f"{source}, row {row},"
@@ -222,7 +222,7 @@ class ParquetReader(TableReader):
     """A ``.parquet`` file: one column of text or of lists of ids; the others are not read."""
 
     def table(self) -> Any:
-        """All rows of a file that does not say that it is too large."""
+        """All rows, unless the file declares too large a size."""
         with self.file.open_raw() as raw:
             parquet = open_parquet(raw)
             footer = parquet.metadata
@@ -247,7 +247,7 @@ class ParquetReader(TableReader):
     def _batch_rows(self, parquet: Any, group: int, file_size: int) -> int:
         """How many rows may be read together, by the size that the file gives for the group; at least one.
 
-        Arrow's metadata of a column is not asked: where a footer is damaged that would end the process.
+        Arrow's column metadata is not used: with a damaged footer that would crash the process.
         """
         footer, limit = parquet.metadata.row_group(group), self.reading.max_bytes
         rows, size = max(1, footer.num_rows), max(1, footer.total_byte_size)
@@ -329,7 +329,7 @@ class DatasetReader(HeldReader):
 
 @dataclass(frozen=True, eq=False)
 class ColumnReader(HeldReader):
-    """One column of Arrow, in memory."""
+    """One Arrow column in memory."""
 
     column: Any
     reading: Reading
@@ -379,7 +379,7 @@ def read_frame(source: Any, reading: Reading) -> Reader:
         title = f"the {library} column"
         if reading.column not in (None, getattr(source, "name", None)):
             raise UnsupportedOption(
-                f"column is {shown(str(reading.column))!r}, and one column is given; leave it out"
+                f"column is {shown(str(reading.column))!r}, but the source is a single column; leave it out"
             )
         column = source if library == "pyarrow" else _to_arrow(source)
     if isinstance(column, list):
@@ -426,7 +426,7 @@ def _guess_schema(names: list[str], columns: list[Any]) -> Any:
 
 
 def _to_arrow(series: Any) -> Any:
-    """A column as Arrow; a list, if it holds objects that Arrow has no one type for."""
+    """A column as an Arrow array; a list, if Arrow has no single type for its objects."""
     if hasattr(series, "to_arrow"):
         return series.to_arrow()
     try:

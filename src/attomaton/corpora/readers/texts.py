@@ -9,12 +9,12 @@ from attomaton.corpora.readers.batches import Reading, Skips, too_long
 from attomaton.corpora.readers.files import decode, naming, read_lines
 from attomaton.corpora.readers.records import RecordReader
 
-BEGINNING = 1 << 16  # bytes of a file that are looked at to see whether it is plain text at all
+BEGINNING = 1 << 16  # bytes inspected to check whether a file is plain text
 
 
 @dataclass(frozen=True)
 class TextReader(RecordReader):
-    """A UTF-8 ``.txt``, ``.md`` or ``.log`` file, or one without an ending."""
+    """A UTF-8 ``.txt``, ``.md`` or ``.log`` file, or one without a suffix."""
 
     def _documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
         """The documents; rows are line numbers from 1."""
@@ -53,25 +53,25 @@ class TextReader(RecordReader):
 
 
 def refuse_records(beginning: bytes, source: str) -> None:
-    """Refuse what is named as plain text, or not at all, and begins as JSON does: nobody means its signs."""
+    """Refuse a plain-text file, or one without a suffix, that begins like JSON: it is likely misnamed."""
     lines = beginning.removeprefix(b"\xef\xbb\xbf").split(b"\n", 64)
     first = next((line.strip() for line in lines if line.strip()), b"")
     is_json = first in (b"{", b"[") or first.startswith((b'[{"', b'["', b'[ {"'))
     if not is_json and first.startswith(b"{"):
         try:
             is_json = isinstance(json.loads(first), dict)
-        except (ValueError, RecursionError):  # perhaps an object that is too long to be looked at
+        except (ValueError, RecursionError):  # perhaps an object that is too long to parse here
             is_json = first.startswith(b'{"') and len(first) > BEGINNING // 2
     if is_json:
         raise UnreadableSource(
-            f"{source} begins with JSON; read it as such with format='jsonl' (or 'json'; --format on the "
+            f"{source} begins with JSON; read it as JSON with format='jsonl' (or 'json'; --format on the "
             "command line), or as plain text with format='txt'"
         )
 
 
 @dataclass(frozen=True)
 class FastaReader(RecordReader):
-    """A ``.fasta``, ``.fa``, ``.faa`` or ``.fna`` file, plain or packed.
+    """A ``.fasta``, ``.fa``, ``.faa`` or ``.fna`` file, plain or compressed.
 
     The lines of a record are joined; headers (``>``), comments (``;``) and white space are left out.
     """
@@ -97,7 +97,7 @@ class FastaReader(RecordReader):
 
 
 class _Record:
-    """The lines of one record so far, or what is wrong with it."""
+    """The lines of one record so far, or its error."""
 
     _size = 0
     _error: UnreadableSource | None = None

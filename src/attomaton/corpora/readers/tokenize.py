@@ -1,9 +1,9 @@
-"""A corpus tokenised once, to Parquet shards: in parallel, and resumed where it was stopped.
+"""Tokenising a corpus to Parquet shards, in parallel and resumable.
 
-Each input file makes its own shards and then its own record, so a run that is cut short goes on with the
-files that have no record yet. A record holds the digest of the input and of all settings; where either
-differs, the file is done again. The shards of a file do not depend on the other files, nor on which process
-wrote them, so the folder has the same bytes however often it was stopped and however many workers there are.
+Each input file produces its own shards and then its own record, so an interrupted run resumes with the files
+that have no record yet. A record holds the digest of the input and of all settings; if either differs, the
+file is processed again. The shards of a file do not depend on the other files, nor on the process that wrote
+them, so the folder has the same bytes for any number of interruptions and workers.
 """
 
 import hashlib
@@ -62,7 +62,7 @@ class WordsJob:
     tokenizer: str
 
     def run(self) -> None:
-        """Write the record, unless it is there."""
+        """Write the record, unless it exists."""
         path = record_path(self.out, WORDS, self.index)
         key = artifacts.digest_record([input_key(self.reader, self.reading), self.tokenizer])
         if read_record(path).get("key") == key:
@@ -82,7 +82,7 @@ class WordsJob:
 class EncodeJob:
     """The shards of one input.
 
-    ``numbers`` is the digest of what numbers its tokens, ``vocabulary`` that of the file to take them from.
+    ``numbers`` is the digest of the token numbering, ``vocabulary`` that of the file to read it from.
     """
 
     index: int
@@ -94,7 +94,7 @@ class EncodeJob:
     shard_tokens: int
 
     def run(self) -> None:
-        """Write the shards and then the record, unless they are there."""
+        """Write the shards and then the record, unless they exist."""
         path = record_path(self.out, INPUTS, self.index)
         source = input_key(self.reader, self.reading)
         key = artifacts.digest_record([source, self.numbers, self.shard_tokens])
@@ -130,7 +130,7 @@ class EncodeJob:
             if not isinstance(batch, TextBatch):
                 counts.holds, offsets, ids = "ids", batch.offsets, batch.ids
             elif vocabulary is None:
-                raise UnreadableSource(f"{self.reader.source} was altered while it was read; run it again")
+                raise UnreadableSource(f"{self.reader.source} was altered while it was read; run this again")
             else:
                 counts.holds = "text"
                 offsets, ids = vocabulary.encode_all(batch.texts)
@@ -139,22 +139,22 @@ class EncodeJob:
 
 
 def record_path(out: Path, folder: str, index: int) -> Path:
-    """Where the record of an input is."""
+    """The path of the record of an input."""
     return out / folder / f"{index:05d}.json"
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """A record, empty if there is none that is whole."""
+    """A record, empty if there is no intact one."""
     return artifacts.read_sealed(path) or {}
 
 
 def input_key(reader: Reader, reading: Reading) -> str:
-    """The digest of an input's bytes, of its name, and of how it is read."""
+    """The digest of an input's bytes, its name, and the reading options."""
     return artifacts.digest_record([FORMAT, reader.name, reader.digest(), reading.to_record()])
 
 
 def is_whole(out: Path, record: Mapping[str, Any]) -> bool:
-    """Whether every file that a record or manifest lists is as it was written."""
+    """Whether every file that a record or manifest lists is unchanged."""
     try:
         artifacts.check_files(out, record.get("files"), again="tokenize again")
     except OSError:
@@ -164,7 +164,7 @@ def is_whole(out: Path, record: Mapping[str, Any]) -> bool:
 
 @lru_cache(maxsize=1)
 def _load_vocabulary(path: Path, _digest: str) -> Vocabulary | None:
-    """The vocabulary, read once per process; the digest tells files of the same name apart."""
+    """The vocabulary, read once per process; the digest distinguishes files of the same name."""
     record = json.loads(path.read_text(encoding="utf-8"))
     return None if record is None else Vocabulary.from_record(record)
 
@@ -188,31 +188,31 @@ def tokenize_corpus(
     overwrite: bool = False,
     progress: Advance | None = None,
 ) -> TokenizedCorpus:
-    """Tokenise a corpus to Parquet shards; a run that was stopped goes on where it was.
+    """Tokenise a corpus to Parquet shards; an interrupted run resumes where it stopped.
 
     Parameters
     ----------
     source : path, URL, sequence or dataset
-        What :func:`~attomaton.corpora.readers.find_readers` takes.
+        Any source that :func:`~attomaton.corpora.readers.find_readers` accepts.
     out : path
-        Folder for the shards: new, empty, or that of an earlier call. While they are written they stand
-        beside it, in a folder that the same call takes up if this one is stopped.
+        Folder for the shards: new, empty, or that of an earlier call. They are written to a folder next to
+        it; if this call is stopped, the same call resumes from there.
     tokenizer : str
         ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, or the path of a
-        ``tokenizer.json`` or ``.tiktoken`` file. Words and characters are numbered as they first appear in
-        the corpus, which takes a pass of its own.
+        ``tokenizer.json`` or ``.tiktoken`` file. Words and characters are numbered in order of first
+        appearance in the corpus, which takes an extra pass.
     reading : Reading, optional
         How to read.
     workers : int
-        Processes; each takes one input file at a time. A script that asks for more than one needs the usual
+        Processes; each takes one input file at a time. A script that uses more than one needs the usual
         ``if __name__ == "__main__":``.
     shard_tokens : int
         Number of tokens at which a shard is closed.
     overwrite : bool
-        Replace the shards of another corpus or of other settings; those of the very same call are returned as
-        they are.
+        Replace the shards of another corpus or of other settings; shards of an identical call are returned
+        unchanged.
     progress : callable, optional
-        Called with the number of files done and of all files, in each pass.
+        Called with the number of files done and the total, in each pass.
 
     Examples
     --------
@@ -232,19 +232,19 @@ def tokenize_corpus(
         same = job.is_that_of(place)
         if same and is_whole(place, artifacts.read_manifest(place, TOKENIZED)):
             return read_tokens(place)
-        replace = overwrite or same  # a damaged corpus is mended by the call that made it
+        replace = overwrite or same  # the call that made a damaged corpus repairs it
         with artifacts.build_folder(
             place, TOKENIZED, FILES, overwrite=replace, resumable=True, lock=lock
         ) as building:
             _seed(building.folder, place)
             job.run(building.folder, workers, progress or silent)
             if not artifacts.read_manifest(building.folder, TOKENIZED)["tokens"]:
-                raise UnreadableSource("the corpus has no tokens at all; give one that has some")
+                raise UnreadableSource("the corpus has no tokens; give another corpus")
     return read_tokens(place)
 
 
 def tokenize_into(folder: Path, source: Any, *, tokenizer: str, reading: Reading) -> TokenizedCorpus:
-    """The same into a folder that is all ours, and is taken up as it is."""
+    """The same, into a folder that is entirely ours; resumes from its content."""
     _Job.of(source, tokenizer, reading, SHARD_TOKENS).run(folder, 1)
     return read_tokens(folder)
 
@@ -277,7 +277,7 @@ class _Job:
             )
 
     def is_that_of(self, place: Path) -> bool:
-        """Whether a folder holds what this job writes."""
+        """Whether a folder holds the output of this job."""
         if not is_tokenized(place):
             return False
         inputs = [input_key(reader, self.reading) for reader in self.readers]
@@ -289,7 +289,7 @@ class _Job:
         return artifacts.digest_record([FORMAT, list(inputs), self.tokenizer, fixed, self.shard_tokens])
 
     def run(self, place: Path, workers: int, progress: Advance = silent) -> None:
-        """Write shards, records and the manifest into a folder that is all ours."""
+        """Write shards, records and the manifest into a folder that is entirely ours."""
         vocabulary, readers = self.vocabulary, self.readers
         with artifacts.explained(place):
             _prepare(place, len(readers), counted=vocabulary is None)
@@ -319,21 +319,21 @@ class _Job:
 
 
 def _prepare(place: Path, n_inputs: int, *, counted: bool) -> None:
-    """Make the folders; what is left of more inputs than there are now goes."""
+    """Create the folders; remove leftovers of inputs that no longer exist."""
     for folder in (place / WORDS, place / INPUTS):
         folder.mkdir(parents=True, exist_ok=True)
     (place / artifacts.MANIFEST).unlink(missing_ok=True)
     for path in [*place.glob("part-*"), *(place / WORDS).iterdir(), *(place / INPUTS).iterdir()]:
         gone = path.parent.name == WORDS and not counted
-        number = path.name.removeprefix("part-")[:5]  # of the input that a shard or record belongs to
+        number = path.name.removeprefix("part-")[:5]  # of the input to which a shard or record belongs
         if gone or path.name.endswith(DRAFT) or (number.isdigit() and int(number) >= n_inputs):
             path.unlink()
 
 
 def _seed(folder: Path, place: Path) -> None:
-    """Begin with the shards and records of the folder that is replaced: links to the same files cost nothing.
+    """Start with links to the shards and records of the folder being replaced, which cost nothing.
 
-    They are taken only where their digests fit, and never written: each new file has a new name first.
+    They are used only if their digests match, and never written to: each new file first has a new name.
     """
     stock = take_stock(place) if place.is_dir() else None
     for file in [] if stock is None else stock.files:

@@ -1,9 +1,8 @@
 """Text to token ids and back.
 
-``vocabulary`` holds the tokens by id, ``splitting`` the tokenizers that need no library (word, character,
-byte), ``subwords`` those of a ``tokenizer.json`` or a ``.tiktoken`` file, ``llama2c`` those of llama2.c,
-``encoders`` what turns many texts
-into ids at once.
+``vocabulary`` holds the tokens by id, ``subwords`` the tokenizers of a ``tokenizer.json``, a ``.tiktoken``
+file or llama2.c, ``encoders`` those that need no library (word, character, byte) and the encoding of many
+texts at once.
 """
 
 from attomaton.corpora.tokenizers.encoders import EOS, TOKENIZERS, split_words

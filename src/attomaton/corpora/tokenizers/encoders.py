@@ -1,7 +1,7 @@
-"""From texts to tokens to ids: functions that split a text, and encoders of many texts at once.
+"""Splitting texts into tokens, and encoding many texts as ids at once.
 
 The word tokenizer splits at white space and turns each line end into ``<eos>``, as the WikiText language
-models do. Its variants make small letters of capitals, and split punctuation off.
+models do. Its variants lowercase the text, and split off punctuation.
 """
 
 import re
@@ -22,7 +22,7 @@ from attomaton.corpora.budgets import shown
 EOS = "<eos>"
 
 BYTES = tuple(chr(byte) if 0x20 <= byte < 0x7F else f"<0x{byte:02X}>" for byte in range(256))
-"""The token of each byte: itself if it is printable ASCII, else like ``<0x0A>``."""
+"""The token of each byte: the character if it is printable ASCII, otherwise like ``<0x0A>``."""
 
 
 def split_words(text: str) -> list[str]:
@@ -31,10 +31,10 @@ def split_words(text: str) -> list[str]:
 
 
 def split_punctuation(text: str) -> list[str]:
-    r"""Words in small letters and signs by themselves; each line end is the token ``<eos>``.
+    r"""Lowercase words, with signs as separate tokens; each line end is the token ``<eos>``.
 
-    A sign is a character that Unicode calls punctuation or a symbol. The underscore and an apostrophe between
-    two letters or digits are parts of a word.
+    A sign is a character that Unicode classifies as punctuation or a symbol. The underscore, and an
+    apostrophe between two letters or digits, are parts of a word.
     """
     lines = text.lower().replace("\n", EOS).split(EOS)
     split = [_SIGN.sub(_set_apart, line).split() for line in lines]
@@ -57,7 +57,7 @@ def _is_sign(character: str) -> bool:
 
 
 def join_words(tokens: Sequence[str]) -> str:
-    r"""Words with blanks between them and a line end for each ``<eos>``: :func:`split_words` undoes it."""
+    r"""Words separated by spaces, with a line end for each ``<eos>``: the inverse of :func:`split_words`."""
     text = " ".join("\n" if token == EOS else token for token in tokens)
     return text.replace(" \n", "\n").replace("\n ", "\n")
 
@@ -83,7 +83,7 @@ def find_splitter(tokenizer: str) -> Callable[[str], list[str]]:
 
 
 class Encoder(Protocol):
-    """A tokenizer with its numbers.
+    """A tokenizer with its token ids.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class TableEncoder:
-    """Words or characters, numbered by a table."""
+    """Words or characters, with ids from a table."""
 
     tokenizer: str
     numbers: Mapping[str, int]
@@ -129,7 +129,7 @@ class ByteEncoder:
 
 
 def split_all(texts: Sequence[str | Sequence[str]], tokenizer: str) -> list[Sequence[str]]:
-    """The tokens of each text; one that is a list of its tokens is split already."""
+    """The tokens of each text; a text given as a list of tokens is already split."""
     split = find_splitter(tokenizer)
     return [split(text) if isinstance(text, str) else text for text in texts]
 
@@ -146,22 +146,22 @@ def ragged(lists: Sequence[Sequence[int]]) -> tuple[Int64, Int32]:
 
 
 def unknown_token(unknown: Collection[str], n_tokens: int) -> UnknownToken:
-    """The error for tokens that a vocabulary does not have."""
+    """The error for tokens that are not in a vocabulary."""
     first = ", ".join(repr(shown(token)) for token in sorted(unknown)[:5])
     return UnknownToken(
-        f"not among the {n_tokens:,} tokens of the vocabulary: {first}; leave that out, mind case and "
+        f"not among the {n_tokens:,} tokens of the vocabulary: {first}; leave that out, check case and "
         "punctuation, or learn from a corpus that has it"
     )
 
 
 def show_bytes(token: bytes) -> str:
-    r"""A token as text; a byte that is no UTF-8 is shown like ``<0xE9>``."""
+    r"""A token as text; a byte that is not UTF-8 is shown like ``<0xE9>``."""
     shown = token.decode("utf-8", errors="surrogateescape")
     return "".join(f"<0x{ord(c) - 0xDC00:02X}>" if "\udc80" <= c <= "\udcff" else c for c in shown)
 
 
 def name_all(names: Mapping[int, str]) -> tuple[str, ...]:
-    """A name for each id from 0 to the largest; ids without one, or with another's, are named by number."""
+    """A name for each id from 0 to the largest; ids without a unique name are named by number."""
     used: dict[str, int] = {}
     for index in range(max(names, default=-1) + 1):
         name = names.get(index)

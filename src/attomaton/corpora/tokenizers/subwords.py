@@ -1,8 +1,8 @@
-"""Tokenizers of language models: ``tokenizer.json``, a tiktoken ranks file, or a ``.bin`` of llama2.c.
+"""Tokenizers of language models: ``tokenizer.json``, tiktoken ranks files, and ``.bin`` files of llama2.c.
 
-The ids are those that the libraries ``tokenizers`` and ``tiktoken`` give to plain text: no special tokens
+The ids are those that the libraries ``tokenizers`` and ``tiktoken`` assign to plain text: no special tokens
 are added, and nothing is truncated or padded. Text that looks like a special token is ordinary text for
-tiktoken; a ``tokenizer.json`` says itself which added tokens it finds in text.
+tiktoken; a ``tokenizer.json`` itself defines which added tokens it finds in text.
 """
 
 import base64
@@ -27,15 +27,15 @@ from attomaton.corpora.tokenizers.encoders import Encoder, name_all, ragged, sho
 
 LLAMA2C = "llama2.c"
 FIRST_BYTE, BEGIN = 3, 1
-LEAST_SCORE = -1e10  # pairs below are never merged
+LEAST_SCORE = -1e10  # pairs with lower scores are never merged
 RESTORE = "restore the file"
 _BYTE = re.compile(rb"<0x([0-9A-F]{2})>")
 
 
 class Llama2cEncoder:
-    """A tokenizer of llama2.c, from its file in base64.
+    """A tokenizer of llama2.c, from its base64-encoded file.
 
-    A text begins with a blank, as llama2.c writes it; no begin token is added.
+    As in llama2.c, a space is prepended to the text; no BOS token is added.
     """
 
     def __init__(self, definition: str) -> None:
@@ -48,18 +48,18 @@ class Llama2cEncoder:
         for index, token in enumerate(self._tokens):
             self._ids.setdefault(token, index)
         if len(self._tokens) < FIRST_BYTE + 256 or b" " not in self._ids:
-            raise UnreadableSource(f"it has no token for a blank, or none for every byte; {RESTORE}")
+            raise UnreadableSource(f"it has no token for a space, or not one for every byte; {RESTORE}")
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
         """The texts as ids."""
         return ragged([self._merge(self._split(text)) for text in texts])
 
     def tokens(self) -> tuple[str, ...]:
-        """The tokens as text; a byte that is no UTF-8 is shown like ``<0xE9>``."""
+        """The tokens as text; a byte that is not UTF-8 is shown like ``<0xE9>``."""
         return name_all({index: show_bytes(token) for index, token in enumerate(self._tokens)})
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids in a row, without the blank that it began with."""
+        """The text of consecutive ids, without the prepended space."""
         joined = b"".join(self._read(index) for index in ids)
         return joined.removeprefix(b" ").decode("utf-8", errors="replace")
 
@@ -69,7 +69,7 @@ class Llama2cEncoder:
         return token if byte is None else bytes([int(byte[1], 16)])
 
     def _split(self, text: str) -> list[int]:
-        """Characters, or the bytes of those that are no token."""
+        """Characters, or the bytes of characters that are not tokens."""
         ids: list[int] = [self._ids[b" "]] if text else []
         for character in text:
             written = character.encode("utf-8", errors="replace")
@@ -78,9 +78,9 @@ class Llama2cEncoder:
         return ids
 
     def _merge(self, ids: list[int]) -> list[int]:
-        """Merge the pair whose token has the best score, the first of equals, until none is left.
+        """Merge the pair whose token has the best score, the first among equals, until none is left.
 
-        Pairs wait in a heap; one whose places have changed since is passed over.
+        Pairs are kept in a heap; outdated pairs are skipped.
         """
         after = [*range(1, len(ids)), None] if ids else []
         before: list[int | None] = [None, *range(len(ids) - 1)]
@@ -91,7 +91,7 @@ class Llama2cEncoder:
             if place is None or beside is None:
                 return None
             left, right = there[place], there[beside]
-            assert left is not None and right is not None  # noqa: S101, PT018  linked places hold a token
+            assert left is not None and right is not None  # noqa: S101, PT018  linked entries hold a token
             merged = self._ids.get(self._tokens[left] + self._tokens[right])
             return None if merged is None else (-self._scores[merged], place, merged, left, right)
 
@@ -123,7 +123,7 @@ def _parse(content: bytes) -> tuple[list[bytes], list[float]]:
         score, length = struct.unpack_from("<fi", content, place)
         place += 8 + length
         if not 0 <= length <= TOKEN_TEXT or place > len(content):
-            raise UnreadableSource(f"token {len(tokens)} is said to have {length} bytes; {RESTORE}")
+            raise UnreadableSource(f"token {len(tokens)} has a declared length of {length} bytes; {RESTORE}")
         if not math.isfinite(score) or score <= LEAST_SCORE:
             raise UnreadableSource(f"token {len(tokens)} has the score {score}; {RESTORE}")
         tokens.append(content[place - length : place])
@@ -132,7 +132,7 @@ def _parse(content: bytes) -> tuple[list[bytes], list[float]]:
 
 
 def encode_by_definition(encoder: Llama2cEncoder, text: str) -> list[int]:
-    """The same ids word for word: look at all pairs, merge the best, and again."""
+    """The same ids by the plain definition: look at all pairs, merge the best, repeat."""
     ids = encoder._split(text)  # pyright: ignore[reportPrivateUsage]
     numbers, tokens, scores = encoder._ids, encoder._tokens, encoder._scores  # pyright: ignore[reportPrivateUsage]
     while True:
@@ -147,14 +147,14 @@ def encode_by_definition(encoder: Llama2cEncoder, text: str) -> list[int]:
 
 
 LONGEST_WORD = 1000
-"""Characters of a word that WordPiece may look at: it takes time with their square, and asks for 100."""
+"""Longest word for WordPiece, in characters: its time grows with their square; the default is 100."""
 
-GROWTH = 64  # how many times longer the replacements of a tokenizer may make a text
+GROWTH = 64  # largest factor by which a tokenizer's replacements may lengthen a text
 MEND = "restore the file, or give another"
 
 
 def check_json(definition: str) -> None:
-    """Raise if a ``tokenizer.json`` asks for what no tokenizer needs."""
+    """Refuse a ``tokenizer.json`` with settings that no real tokenizer has."""
     if len(definition) > TOKENIZER_BYTES:
         raise _wrong(f"it has {len(definition):,} characters, more than {TOKENIZER_BYTES:,}")
     try:
@@ -175,7 +175,7 @@ def check_json(definition: str) -> None:
             "for a word grows with its square"
         )
     if _growth(whole.get("normalizer")) * _growth(whole.get("pre_tokenizer")) > GROWTH:
-        raise _wrong(f"what it replaces may grow more than {GROWTH}-fold")
+        raise _wrong(f"its replacements may lengthen a text more than {GROWTH}-fold")
 
 
 def parse_ranks(content: str, most: int) -> dict[bytes, int]:
@@ -190,15 +190,15 @@ def parse_ranks(content: str, most: int) -> dict[bytes, int]:
         ranks[token] = rank
     missing = [byte for byte in range(256) if bytes([byte]) not in ranks]
     if missing:
-        raise UnreadableSource(f"the ranks do not hold every single byte with a rank from 0 on; {RESTORE}")
+        raise UnreadableSource(f"not every single byte has a rank of 0 or more; {RESTORE}")
     if len(set(ranks.values())) < len(ranks):
-        raise UnreadableSource(f"two tokens have one rank; {MEND}")
+        raise UnreadableSource(f"two tokens have the same rank; {MEND}")
     return ranks
 
 
 @contextmanager
 def running(what: str) -> Generator[None]:
-    """Errors of a tokenizer's library as ours, its panics too; these are not ``Exception`` for Python."""
+    """Convert errors of a tokenizer's library, including panics, which are not an ``Exception``."""
     try:
         yield
     except (AttomatonError, KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -219,7 +219,7 @@ def _parse_line(line: str, number: int, most: int) -> tuple[bytes, int]:
     if len(token) > TOKEN_TEXT:
         raise _bad_line(number, f"has a token of {len(token):,} bytes, more than {TOKEN_TEXT:,}")
     if len(parts[1]) > 9 or int(parts[1]) >= most:
-        raise _bad_line(number, f"has the rank {shown(parts[1])}, and ranks end below {most:,}")
+        raise _bad_line(number, f"has the rank {shown(parts[1])}, not below {most:,}")
     return token, int(parts[1])
 
 
@@ -228,7 +228,7 @@ def _bad_line(number: int, what: str) -> UnreadableSource:
 
 
 def _check_tokens(vocab: Any, added: Any, most: int) -> None:
-    """Refuse ids from ``most`` on, tokens that are too long, and too many of them."""
+    """Refuse ids of ``most`` or more, tokens that are too long, and too many tokens."""
     tokens: list[Any] = []
     numbered: list[tuple[str, Any]] = []
     if isinstance(vocab, list):  # Unigram: [token, score] by id
@@ -238,7 +238,7 @@ def _check_tokens(vocab: Any, added: Any, most: int) -> None:
         numbered += by_token.items()
         tokens += by_token
         if len(set(map(str, by_token.values()))) < len(by_token):
-            raise _wrong("two tokens of its vocabulary have one id")
+            raise _wrong("two tokens of its vocabulary have the same id")
     if isinstance(vocab, list | dict) and len(cast("list[Any]", vocab)) > VOCABULARY:
         raise _wrong(f"it has {len(cast('list[Any]', vocab)):,} tokens, more than {VOCABULARY:,}")
     for part in cast("list[Any]", added) if isinstance(added, list) else []:
@@ -248,8 +248,7 @@ def _check_tokens(vocab: Any, added: Any, most: int) -> None:
     for token, index in numbered:
         if type(index) is not int or not 0 <= index < most:
             raise _wrong(
-                f"the id of {shown(token)!r} is {shown(str(index))}, and its ids are whole numbers from 0 to "
-                f"{most - 1}"
+                f"the id of {shown(token)!r} is {shown(str(index))}, not a whole number from 0 to {most - 1}"
             )
     for token in tokens:
         if isinstance(token, str) and len(token) > TOKEN_TEXT:
@@ -257,7 +256,7 @@ def _check_tokens(vocab: Any, added: Any, most: int) -> None:
 
 
 def _growth(part: Any) -> float:
-    """How many times longer a text may become by what replaces, prepends or strips parts of it."""
+    """The factor by which replacing, prepending or stripping may lengthen a text."""
     if isinstance(part, list):
         product = 1.0
         for inner_part in cast("list[Any]", part):
@@ -284,7 +283,7 @@ def _object(value: Any, what: str) -> Mapping[str, Any]:
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     if len(record) < len(pairs):
-        raise ValueError("an object says one name twice")
+        raise ValueError("an object has a duplicate key")
     return record
 
 
@@ -317,7 +316,7 @@ _O200K = "|".join(
 
 @dataclass(frozen=True)
 class Scheme:
-    """A pattern, how many ranks there are, and the special tokens with their ids."""
+    """A pattern, the number of ranks, and the special tokens with their ids."""
 
     pattern: str
     n_ranks: int
@@ -340,7 +339,7 @@ SCHEMES = {
     ),
     "o200k_base": Scheme(_O200K, 199998, {END_OF_TEXT: 199999, END_OF_PROMPT: 200018}),
 }
-"""Name of a ranks file, without its ending → what it leaves out."""
+"""Name of a ranks file, without its suffix → the information missing in it."""
 
 
 HUGGING_FACE = "tokenizer.json"
@@ -348,24 +347,24 @@ TIKTOKEN = "tiktoken"
 
 
 class SubwordEncoder(Encoder, Protocol):
-    """An encoder that brings its own vocabulary."""
+    """An encoder with its own vocabulary."""
 
     def tokens(self) -> tuple[str, ...]:
-        """A name for each id; no two are equal."""
+        """A unique name for each id."""
         ...
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids in a row; bytes that are no UTF-8 are shown as a replacement character."""
+        """The text of consecutive ids; bytes that are not UTF-8 become replacement characters."""
         ...
 
 
 def is_subword_file(tokenizer: str) -> bool:
-    """Whether the name of a tokenizer is the path of a file of one."""
+    """Whether the name of a tokenizer is the path of a tokenizer file."""
     return tokenizer.endswith((".json", ".tiktoken", ".bin"))
 
 
 def read_definition(path: str) -> tuple[str, str]:
-    """The kind of a tokenizer file, and all that is needed to make the tokenizer without the file."""
+    """The kind of a tokenizer file, and its definition, from which it can be rebuilt without the file."""
     file = Path(path)
     try:
         with open_regular(file) as stream:
@@ -383,7 +382,7 @@ def read_definition(path: str) -> tuple[str, str]:
         ) from error
     if len(content) > TOKENIZER_BYTES:
         raise UnreadableSource(
-            f"{file} has more than {TOKENIZER_BYTES:,} characters, as no tokenizer has; give another file"
+            f"{file} has more than {TOKENIZER_BYTES:,} characters, too many for a tokenizer; give another"
         )
     kind = {".tiktoken": TIKTOKEN, ".bin": LLAMA2C}.get(file.suffix, HUGGING_FACE)
     definition = json.dumps({"scheme": file.stem, "ranks": content}) if kind == TIKTOKEN else content
@@ -396,7 +395,7 @@ def read_definition(path: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=4)
 def subword_encoder(kind: str, definition: str) -> SubwordEncoder:
-    """The encoder of a definition that :func:`read_definition` gave."""
+    """The encoder for a definition from :func:`read_definition`."""
     if kind == LLAMA2C:
         return Llama2cEncoder(definition)
     return TiktokenEncoder(definition) if kind == TIKTOKEN else HuggingFaceEncoder(definition)
@@ -423,19 +422,19 @@ class HuggingFaceEncoder:
         self._n_tokens = max(self._names, default=-1) + 1
         if self._n_tokens > VOCABULARY:
             raise UnreadableSource(
-                f"the tokenizer numbers its tokens up to {self._n_tokens - 1}, and ids are below "
+                f"the tokenizer has ids up to {self._n_tokens - 1}, but ids must be below "
                 f"{VOCABULARY:,}; give another file"
             )
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
         """The texts as ids."""
-        with running("the tokenizer has no ids for a part of the text"):
+        with running("the tokenizer has no ids for part of the text"):
             encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
             lists = [encoding.ids for encoding in encodings]
         largest = max((max(ids) for ids in lists if ids), default=0)
         if largest >= max(1, self._n_tokens):
             raise UnreadableSource(
-                f"the tokenizer gives the id {largest}, and its vocabulary ends before {self._n_tokens}; "
+                f"the tokenizer produced the id {largest}, but its ids must be below {self._n_tokens}; "
                 "give another file"
             )
         return ragged(lists)
@@ -445,13 +444,13 @@ class HuggingFaceEncoder:
         return name_all(self._names)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids in a row, as the file's decoder joins them; an id without a token adds nothing."""
+        """The text of consecutive ids, from the file's decoder; an id without a token adds nothing."""
         with running("the tokenizer cannot join its tokens"):
             return self._tokenizer.decode(list(ids), skip_special_tokens=False)
 
 
 class TiktokenEncoder:
-    """A ranks file, run by the library ``tiktoken``; its name says which pattern splits the text."""
+    """A ranks file, run by the library ``tiktoken``; its name determines the splitting pattern."""
 
     def __init__(self, definition: str) -> None:
         with needing("a .tiktoken file"):
@@ -463,8 +462,8 @@ class TiktokenEncoder:
             raise UnreadableSource("not the definition of a ranks file; give another file") from error
         if name not in SCHEMES:
             raise UnsupportedOption(
-                f"a ranks file does not hold its splitting pattern, and none is known for "
-                f"{shown(name)!r}; name it as one of {', '.join(sorted(SCHEMES))}, or give a "
+                f"a ranks file does not contain its splitting pattern, and none is known for "
+                f"{shown(name)!r}; rename it to one of {', '.join(sorted(SCHEMES))}, or give a "
                 "tokenizer.json"
             )
         scheme = SCHEMES[name]
@@ -484,17 +483,17 @@ class TiktokenEncoder:
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
         """The texts as ids."""
-        with running("the tokenizer has no ids for a part of the text"):
+        with running("the tokenizer has no ids for part of the text"):
             lists = [self._encoding.encode_ordinary(text) for text in texts]
         return ragged(lists)
 
     def tokens(self) -> tuple[str, ...]:
-        """The tokens as text; a byte that is no UTF-8 is shown like ``<0xE9>``."""
+        """The tokens as text; a byte that is not UTF-8 is shown like ``<0xE9>``."""
         names = {index: show_bytes(token) for token, index in self._ranks.items()}
         return name_all({**names, **{index: token for token, index in self._special.items()}})
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids in a row; an id between the ranks that has no token adds nothing."""
+        """The text of consecutive ids; an id without a token adds nothing."""
         texts = {index: token.encode() for token, index in self._special.items()}
         texts.update({index: token for token, index in self._ranks.items()})
         return b"".join(texts.get(index, b"") for index in ids).decode("utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""The tokens by id, with the tokenizer that makes them."""
+"""The tokens by id, with the tokenizer that produces them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,17 +24,17 @@ from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definiti
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The tokens by id, and the tokenizer that makes them.
+    """The tokens by id, and the tokenizer that produces them.
 
     Attributes
     ----------
     tokens : tuple of str
-        Token ``i`` at place ``i``.
+        Token ``i`` at index ``i``.
     tokenizer : str
         ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, ``"tokenizer.json"``,
         ``"tiktoken"`` or ``"llama2.c"``.
     definition : str, optional
-        For the last three, all that the library needs to make the tokenizer again.
+        For the last three, everything the library needs to rebuild the tokenizer.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class Vocabulary:
     (('a', 'rose', 'is'), [0, 1, 2, 0, 1], [2, 0])
     >>> vocabulary.lookup(["rose", "is"]).tolist(), vocabulary.decode([1, 2])
     ([1, 2], ['rose', 'is'])
-    >>> ids, unknown = vocabulary.encode_open("a red rose")  # the first word that is not known is number 3
+    >>> ids, unknown = vocabulary.encode_open("a red rose")  # the first unknown word gets id 3
     >>> ids.tolist(), unknown, vocabulary.join(ids, unknown)
     ([0, 3, 1], ('red',), 'a red rose')
     >>> Vocabulary.from_record(vocabulary.to_record()) == vocabulary
@@ -60,8 +60,8 @@ class Vocabulary:
     def from_text(cls, text: str, tokenizer: str = "word") -> tuple["Vocabulary", Int32]:
         """The vocabulary of a text and the text as ids.
 
-        Words and characters are numbered in order of first appearance; the other tokenizers bring their
-        own numbers.
+        Words and characters are numbered in order of first appearance; the other tokenizers have fixed
+        ids.
         """
         fixed = cls.fixed(tokenizer)
         if fixed is not None:
@@ -82,24 +82,24 @@ class Vocabulary:
         if tokenizer == "byte":
             return cls(BYTES, "byte")
         if not is_subword_file(tokenizer):
-            find_splitter(tokenizer)  # an error, if there is none
+            find_splitter(tokenizer)  # raises an error if there is none
             return None
         kind, definition = read_definition(tokenizer)
         return cls(subword_encoder(kind, definition).tokens(), kind, definition)
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Vocabulary":
-        """The vocabulary that :meth:`to_record` described."""
+        """The inverse of :meth:`to_record`."""
         tokens, tokenizer, definition = (record.get(name) for name in ("tokens", "tokenizer", "definition"))
         whole = isinstance(tokens, list) and all(isinstance(name, str) for name in cast("list[Any]", tokens))
         if not whole or not isinstance(tokenizer, str) or not isinstance(definition, str | None):
             raise CorruptRun(
-                "this is no vocabulary: a list of tokens or its tokenizer is missing; write it again"
+                "this is not a vocabulary: a list of tokens or its tokenizer is missing; write it again"
             )
         return cls(tuple(cast("list[str]", tokens)), tokenizer, definition)
 
     def to_record(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """The vocabulary as plain values, for JSON."""
         record = {"tokenizer": self.tokenizer, "tokens": list(self.tokens)}
         return record if self.definition is None else {**record, "definition": self.definition}
 
@@ -113,7 +113,7 @@ class Vocabulary:
 
     @cached_property
     def encoder(self) -> Encoder:
-        """What turns many texts into ids at once."""
+        """The encoder, which turns many texts into ids at once."""
         if self.definition is not None:
             return subword_encoder(self.tokenizer, self.definition)
         return ByteEncoder() if self.tokenizer == "byte" else TableEncoder(self.tokenizer, self.ids)
@@ -123,40 +123,40 @@ class Vocabulary:
         return self.encoder.encode([text])[1]
 
     def encode_open(self, text: str) -> tuple[Int32, tuple[str, ...]]:
-        """A text as token ids, and the tokens of it that the vocabulary does not have.
+        """A text as token ids, and its tokens that are not in the vocabulary.
 
         The first of these has the id ``len(vocabulary)``, the next one more. Only words and characters can be
-        missing: the other tokenizers have ids for every text, or say that they have none.
+        missing: the other tokenizers have ids for every text, or raise an error.
         """
         if self.is_fixed:
             return self.encode(text), ()
         return self.number_open(find_splitter(self.tokenizer)(text))
 
     def number_open(self, tokens: Sequence[str]) -> tuple[Int32, tuple[str, ...]]:
-        """The ids of tokens, and those that the vocabulary lacks, numbered as :meth:`encode_open` does."""
+        """The ids of tokens, and the tokens that the vocabulary lacks, numbered as in :meth:`encode_open`."""
         unknown = dict.fromkeys(token for token in tokens if token not in self.ids)
         new = {token: number for number, token in enumerate(unknown, len(self))}
         numbers = [new[token] if token in new else self.ids[token] for token in tokens]
         return np.array(numbers, np.int32), tuple(unknown)
 
     def join(self, ids: Iterable[int], unknown: Sequence[str] = ()) -> str:
-        """The text of ids in a row; ids from ``len(vocabulary)`` on are the ``unknown`` tokens.
+        """The text of consecutive ids; ids from ``len(vocabulary)`` on are the ``unknown`` tokens.
 
-        Encoded again, words, characters and whole UTF-8 give the same ids; bytes that are no UTF-8 are shown
-        as a replacement character.
+        Encoding the text again gives the same ids for words, characters and valid UTF-8; bytes that are not
+        UTF-8 become replacement characters.
         """
         numbers = [int(index) for index in ids]
         if self.definition is not None:
             return subword_encoder(self.tokenizer, self.definition).decode(numbers)
         if self.tokenizer == "byte":
             return bytes(numbers).decode("utf-8", errors="replace")
-        self.decode(index for index in numbers if index < len(self))  # an error, if one is negative
+        self.decode(index for index in numbers if index < len(self))  # raises an error if one is negative
         texts = (*self.tokens, *unknown)
         tokens = [texts[index] for index in numbers]
         return "".join(tokens) if self.tokenizer == "character" else join_words(tokens)
 
     def encode_all(self, texts: Sequence[str | Sequence[str]]) -> tuple[Int64, Int32]:
-        """Many texts as ids, ``(offsets, ids)``; one that is a list of its tokens is looked up as it is."""
+        """Many texts as ids, ``(offsets, ids)``; texts given as lists of tokens are looked up directly."""
         whole = [text for text in texts if isinstance(text, str)]
         if len(whole) == len(texts):
             return self.encoder.encode(whole)
@@ -166,7 +166,7 @@ class Vocabulary:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether its tokenizer brings it along, so that no text adds a token to it."""
+        """Whether the tokenizer fixes the vocabulary, so that texts add no tokens."""
         return self.definition is not None or self.tokenizer == "byte"
 
     def lookup(self, tokens: Sequence[str]) -> Int32:
@@ -188,7 +188,7 @@ class Vocabulary:
 
 
 def name_token(vocabulary: Vocabulary | None, token: int) -> str:
-    """The token as text, or its id where there is no vocabulary.
+    """The token as text, or its id if there is no vocabulary.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def name_token(vocabulary: Vocabulary | None, token: int) -> str:
 
 
 def vocabulary_records(vocabulary: Vocabulary | None) -> dict[str, Any]:
-    """The records that a folder keeps of a vocabulary: one, or none."""
+    """The records of a vocabulary for a folder: one, or none."""
     return {} if vocabulary is None else {"vocabulary": vocabulary.to_record()}
 
 
@@ -209,7 +209,7 @@ def read_vocabulary(records: Mapping[str, Any], n_tokens: int) -> Vocabulary | N
         return None
     vocabulary = Vocabulary.from_record(records["vocabulary"])
     for text in (*vocabulary.tokens, vocabulary.tokenizer, vocabulary.definition or ""):
-        text.encode()  # an error, which is a ValueError, where it is no Unicode
+        text.encode()  # raises a ValueError if it is not valid Unicode
     if len(vocabulary) != n_tokens:
         raise ValueError(f"vocabulary.json holds {len(vocabulary)} tokens, and ids go up to {n_tokens}")
     return vocabulary

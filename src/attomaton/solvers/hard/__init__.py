@@ -1,1 +1,1 @@
-"""Hard retrieval: the Graph-SVM, which gives the direction that the weights take."""
+"""Hard retrieval: the Graph-SVM, which gives the direction of the weights."""

@@ -1,7 +1,7 @@
 """Proofs for the Graph-SVM: a lower and an upper bound on ‖W_svm‖², from the vectors alone.
 
 Any feasible point gives an upper bound; any multipliers, after clipping and scaling, give a lower one (weak
-duality). A solver's own verdict is never consulted.
+duality). A solver's own verdict is never used.
 """
 
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ from attomaton.base.tables import Float64, Int64
 from attomaton.solvers.hard.problem import EmbeddedProblem, OrderProblem
 
 MOST_NODES = 20_000
-"""Integers of Python are slow; this many take well under a second."""
+"""Most components for exact arithmetic in Python integers: well under a second."""
 
 
 @dataclass(frozen=True, eq=False)
 class ExactCheck:
-    """The positions that follow from the tight edges, and whether they are the optimum.
+    """The positions implied by the tight edges, and whether they are optimal.
 
-    ``reason`` says which condition fails and at which edge; it is empty for the optimum. The position of a
+    ``reason`` says which condition fails and at which edge; it is empty at the optimum. The position of a
     component C is its numerator over its denominator, the weight of C's block, not in lowest terms; there are
     none if the tight edges are not a forest.
     """
@@ -37,7 +37,7 @@ class ExactCheck:
 
     @property
     def optimal(self) -> bool:
-        """Whether the positions are the optimum, without any tolerance."""
+        """Whether the positions are exactly optimal, without any tolerance."""
         return not self.reason
 
     @property
@@ -47,10 +47,10 @@ class ExactCheck:
 
 
 class _BlockWalk(NamedTuple):
-    """All blocks, each from its root outwards: the nodes in that order, and by node how it was entered.
+    """All blocks, each from its root outwards: the nodes in that order, and how each node was entered.
 
-    ``entry`` is the tight edge that led to a node and ``parent`` the node it led from; a root has None and
-    itself. ``offset`` is a node's position less that of its ``root``.
+    ``entry`` is the tight edge that led to a node and ``parent`` the node it came from; a root has None and
+    itself. ``offset`` is a node's position minus that of its ``root``.
     """
 
     nodes: list[int]
@@ -61,22 +61,22 @@ class _BlockWalk(NamedTuple):
 
 
 def check_exactly(problem: OrderProblem, flow: Float64) -> ExactCheck:
-    """Work out the positions from the edges with positive flow, and check that they are optimal, in integers.
+    """Compute the positions from the edges with positive flow, and check their optimality, in integers.
 
-    The edges with flow are claimed to be tight. They join components to rigid blocks with whole offsets, and
-    a block stands where it balances, so every position is a fraction over its block's weight. Conditions:
-    tight edges form a forest; p_A − p_B ≥ 1 on every edge; the multiplier of a tight edge, which is Σ|C|p_C
-    beyond its upper end, is ≥ 0. An edge whose multiplier is exactly 0 may be among the tight ones or not.
+    The edges with flow are claimed to be tight. They join components into rigid blocks with integer offsets,
+    and each block is at its balance point, so every position is a fraction over its block's weight.
+    Conditions: tight edges form a forest; p_A − p_B ≥ 1 on every edge; the multiplier of a tight edge, which
+    is Σ|C|p_C beyond its upper end, is ≥ 0. An edge whose multiplier is exactly 0 may be tight or not.
 
-    There is no tolerance: if a solver passes over a gap that misses 1 by 1e-12, so that the optimum is that
+    There is no tolerance: if a solver accepts a gap that misses 1 by 1e-12, so that the optimum is that
     far from its answer, the answer is refused here. Floating-point flow enters no comparison.
     """
     if len(problem.sizes) > MOST_NODES:
         raise UnsupportedOption(
-            f"{len(problem.sizes):,} components are too many for a proof in whole numbers; check at most "
-            f"{MOST_NODES:,}, or go by the certificate's gap"
+            f"{len(problem.sizes):,} components are too many for an exact proof in integers; check at most "
+            f"{MOST_NODES:,}, or use the certificate's gap"
         )
-    sizes: list[int] = problem.sizes.tolist()  # Python's integers do not overflow
+    sizes: list[int] = problem.sizes.tolist()  # Python integers do not overflow
     above: list[int] = problem.above.tolist()
     below: list[int] = problem.below.tolist()
     names = [f"edge {top} → {bottom}" for top, bottom in zip(above, below, strict=True)]
@@ -84,7 +84,7 @@ def check_exactly(problem: OrderProblem, flow: Float64) -> ExactCheck:
     walk = _walk_blocks(len(sizes), [(above[edge], below[edge], edge) for edge in tight])
     unused = set(tight).difference(walk.entry)
     if unused:
-        return ExactCheck(f"{names[min(unused)]} closes a circle of tight edges", [], [])
+        return ExactCheck(f"{names[min(unused)]} closes a cycle of tight edges", [], [])
     weight, moment = [0] * len(sizes), [0] * len(sizes)
     for root, size, offset in zip(walk.root, sizes, walk.offset, strict=True):
         weight[root] += size
@@ -100,20 +100,20 @@ def check_exactly(problem: OrderProblem, flow: Float64) -> ExactCheck:
             reason = f"{name} is violated: its gap is {Fraction(gap, over * under)}"
             return ExactCheck(reason, numerators, denominators)
     load = [size * numerator for size, numerator in zip(sizes, numerators, strict=True)]
-    for node in reversed(walk.nodes):  # from the ends inwards
+    for node in reversed(walk.nodes):  # from the leaves inwards
         edge, parent = walk.entry[node], walk.parent[node]
         if edge is None:
             continue
         multiplier = load[node] if walk.offset[node] > walk.offset[parent] else -load[node]
         if multiplier < 0:
-            reason = f"{names[edge]} pulls: its multiplier is {Fraction(multiplier, denominators[node])}"
+            reason = f"{names[edge]} has the negative multiplier {Fraction(multiplier, denominators[node])}"
             return ExactCheck(reason, numerators, denominators)
         load[parent] += load[node]
     return ExactCheck("", numerators, denominators)
 
 
 def _walk_blocks(size: int, tight: Sequence[tuple[int, int, int]]) -> _BlockWalk:
-    """Walk every block along the tight edges: the node above, the node below, and the number of each."""
+    """Walk every block along the tight edges, given as node above, node below and edge number."""
     neighbours: list[list[tuple[int, int, int]]] = [[] for _ in range(size)]
     for above, below, edge in tight:
         neighbours[above].append((below, edge, -1))
@@ -136,15 +136,15 @@ def _walk_blocks(size: int, tight: Sequence[tuple[int, int, int]]) -> _BlockWalk
 
 
 DIVERGED = 1e100
-"""Forces and flows this large are no answer, and their squares soon no numbers."""
+"""Larger forces and flows mean divergence; their squares soon overflow."""
 
 FEASIBLE = 1e-9
-"""How much a constraint may be missed by rounding."""
+"""Constraint violation that rounding may cause."""
 
 
 @dataclass(frozen=True)
 class BoundsCertificate:
-    """Two bounds on a norm, and how far an answer misses its constraints."""
+    """Two bounds on a norm, and by how much an answer violates its constraints."""
 
     lower: float
     upper: float
@@ -156,7 +156,7 @@ class BoundsCertificate:
     def certified(self) -> bool:
         """Whether all numbers are finite, and gap and violation within tolerance.
 
-        Bounds that cross by more than the tolerance prove nothing either: then rounding made one of them.
+        Bounds that cross by more than the tolerance prove nothing: then one of them is a rounding artefact.
         """
         finite = np.isfinite([self.lower, self.upper, self.gap, self.violation]).all()
         return bool(finite and abs(self.gap) <= self.rtol and self.violation <= FEASIBLE)
@@ -167,7 +167,7 @@ class BoundsCertificate:
 
     def _tell(self, norm: str) -> str:
         bounds = f"{self.lower:.12g} ≤ {norm} ≤ {self.upper:.12g}"
-        gap = f"relative gap {self.gap:.1e} (asked {self.rtol:.0e})"
+        gap = f"relative gap {self.gap:.1e} (tolerance {self.rtol:.0e})"
         return f"{bounds}, {gap}, violation {self.violation:.1e}"
 
 
@@ -175,20 +175,20 @@ class BoundsCertificate:
 class HardCertificate(BoundsCertificate):
     """Bounds on ‖W_svm‖²: ``lower ≤ ‖W_svm‖² ≤ upper``, to the relative gap ``rtol``.
 
-    ``upper`` is the squared norm of the answer, infinite if that is not feasible, and ``violation`` the
-    largest amount by which it misses a constraint. ``gap`` is the largest relative gap of any group that is
-    solved on its own: any query for orthonormal embeddings.
+    ``upper`` is the squared norm of the answer, infinite if it is not feasible, and ``violation`` its largest
+    constraint violation. ``gap`` is the largest relative gap of any group that is solved separately: any
+    query for orthonormal embeddings.
 
     Attributes
     ----------
     exact : bool or None
-        Whether optimality was proved in whole numbers, without any rounding; None if that was not asked for.
+        Whether optimality was proved in integers, without rounding; None if this was not requested.
     inseparable : int
-        How many priorities the embeddings cannot meet, so that they count as ties.
+        The number of priorities that the embeddings cannot meet and that count as ties.
     farkas : float
-        What is left of the sum that proves this, relative to its terms (rounding, if anything).
+        Residual of the sum that proves this, relative to its terms (at most rounding).
     closest : str
-        Which two embeddings nearly coincide, where that is why nothing could be proved.
+        Which two embeddings nearly coincide, if that is why nothing could be proved.
 
     Examples
     --------
@@ -212,14 +212,14 @@ class HardCertificate(BoundsCertificate):
         return super().certified and self.farkas <= FEASIBLE
 
     def __str__(self) -> str:
-        proof = "" if self.exact is None else f",{' not' * (not self.exact)} exact in whole numbers"
+        proof = "" if self.exact is None else f",{' not' * (not self.exact)} exact in integers"
         split = f", {self.inseparable} priorities counted as ties" if self.inseparable else ""
         near = f"; {self.closest}" if self.closest else ""
         return f"{self._tell('‖W_svm‖²')}{proof}{split}{near}"
 
 
 def join_hard(parts: Sequence[HardCertificate]) -> HardCertificate:
-    """The certificate of all queries from those of parts of them, which are solved apart; added in order."""
+    """The certificate of all queries from those of separately solved parts, added in order."""
     if len(parts) == 1:
         return parts[0]
     return HardCertificate(
@@ -234,8 +234,8 @@ def join_hard(parts: Sequence[HardCertificate]) -> HardCertificate:
 def repair_positions(problem: OrderProblem, positions: Float64) -> Float64:
     """A feasible point near ``positions``: each group scaled until its smallest gap is 1.
 
-    Raises the positions' norm by the same factor, so a good answer stays good. A group with a gap that is not
-    positive is beyond repair and comes back as it is; the certificate will then say so.
+    This raises the positions' norm by the same factor, so a good answer stays good. A group with a gap that
+    is not positive cannot be repaired and is returned unchanged; the certificate will then say so.
     """
     smallest = np.full(problem.n_groups, np.inf)
     np.minimum.at(smallest, problem.group[problem.above], problem.gaps(positions))
@@ -248,8 +248,8 @@ def certify_positions(
 ) -> HardCertificate:
     """Bounds from positions p and any flow f ≥ 0 on the edges (orthonormal), group by group.
 
-    With ``exact`` the edges with flow are also checked to be the tight ones of the optimum in whole numbers,
-    for at most :data:`MOST_NODES` components (:func:`check_exactly` says what fails).
+    With ``exact``, an integer computation also checks that the edges with flow are the tight edges of the
+    optimum, for at most :data:`MOST_NODES` components (:func:`check_exactly` says what fails).
     """
     lower, upper, violation = bound_groups(problem, positions, flow)
     gaps = np.divide(upper - lower, upper, out=np.zeros_like(upper), where=upper != 0)
@@ -264,7 +264,7 @@ def certify_positions(
 
 
 def repair_forces(problem: EmbeddedProblem, forces: Float64) -> Float64:
-    """The forces scaled until the smallest margin is 1; as they are if a margin is not positive."""
+    """The forces scaled until the smallest margin is 1; unchanged if a margin is not positive."""
     smallest = float(margins(problem, problem.scores(forces)).min(initial=np.inf))
     return forces / smallest if 0 < smallest < np.inf else forces
 
@@ -276,7 +276,7 @@ def find_extremes(problem: EmbeddedProblem, scores: Float64) -> tuple[Float64, F
 
 
 def margins(problem: EmbeddedProblem, scores: Float64) -> Float64:
-    """By how much each priority holds, between the closest tokens of its components, shape (n_edges,)."""
+    """The margin of each priority, between the closest tokens of its components, shape (n_edges,)."""
     lowest, highest = find_extremes(problem, scores)
     return lowest[problem.order.above] - highest[problem.order.below]
 
@@ -286,11 +286,11 @@ def certify_forces(
 ) -> HardCertificate:
     """Bounds from the forces a of a point and any flow f ≥ 0 on the edges (embedded).
 
-    They are those of the Gram matrices, from which a solver can tell when to stop; what is returned is proved
+    They are computed from the Gram matrices, and tell a solver when to stop; the returned answer is proved
     from rows (:func:`attomaton.solvers.hard.rows.certify_answer`).
 
     Upper: aᵀQa of the point scaled to a smallest margin of 1. Lower: (Σf)² / bᵀQb, where b is a with each
-    component's sum set to div f: then b is what f and some free multipliers of the ties put on the nodes.
+    component's sum set to div f: then b is the force of f and some free multipliers of the ties on the nodes.
     """
     if not max(float(np.max(np.abs(part), initial=0.0)) for part in (forces, flow)) < DIVERGED:
         return HardCertificate(0.0, np.inf, np.inf, np.inf, rtol)
@@ -310,7 +310,7 @@ def certify_forces(
 
 
 def bound_groups(problem: OrderProblem, positions: Float64, flow: Float64) -> tuple[Float64, Float64, float]:
-    """Lower and upper bound of each group, shape (n_groups,) each, and how much the smallest gap misses 1.
+    """Lower and upper bound of each group, shape (n_groups,) each, and by how much the smallest gap misses 1.
 
     Upper: Σ|C|p². Lower: (Σf)² / Σ (div f)²/|C| with f = max(flow, 0), the dual value at f's best multiple.
     """
@@ -328,7 +328,7 @@ def bound_groups(problem: OrderProblem, positions: Float64, flow: Float64) -> tu
 def _sum_groups(
     sizes: Any, ends: tuple[Int64, Int64], borders: tuple[Int64, Int64], answer: tuple[Any, Any], sums: Any
 ) -> float:
-    """Write Σ|C|p², Σf and Σ(div f)²/|C| of each group; returns how much the smallest gap misses 1."""
+    """Write Σ|C|p², Σf and Σ(div f)²/|C| of each group; return by how much the smallest gap misses 1."""
     (above, below), (nodes, edges), (positions, flow) = ends, borders, answer
     shortfall, total, lost = 0.0, np.zeros(3), np.zeros(3)
     for group in range(len(nodes) - 1):
@@ -338,7 +338,7 @@ def _sum_groups(
         for edge in range(edges[group], edges[group + 1]):
             a, b, pushed = above[edge], below[edge], max(flow[edge], 0.0)
             missed = 1.0 - (positions[a] - positions[b])
-            if not missed <= shortfall:  # so that a position that is not a number shows
+            if not missed <= shortfall:  # so that a NaN position is noticed
                 shortfall = missed
             add_precisely(divergence, slip, a - first, pushed)
             add_precisely(divergence, slip, b - first, -pushed)

@@ -1,7 +1,7 @@
-"""Dense solvers for small problems: least distance, and a dual active-set method from the rows themselves.
+"""Dense solvers for small problems: least distance, and a dual active-set method on the rows themselves.
 
-Both need no inverse of Gram matrices, so linearly dependent embeddings are no trouble; their time grows with
-the cube of the nodes.
+Neither inverts Gram matrices, so both handle linearly dependent embeddings; their time grows with the cube of
+the number of nodes.
 """
 
 from dataclasses import dataclass
@@ -25,15 +25,15 @@ NEGLIGIBLE = 1e-12
 class LeastDistance:
     """Least distance by non-negative least squares (Lawson and Hanson).
 
-    With y the coordinates of W in an orthonormal basis of what ties leave free and B the directions of the
-    edges in it, min ‖y‖ subject to B y ≥ 1 is solved by u = argmin ‖[Bᵀ; 1ᵀ] u − [0; 1]‖ over u ≥ 0, with at
-    most ``max_steps`` changes of the active set for each edge: with ρ the residual, y = −ρ_y / ρ_1.
+    With y the coordinates of W in an orthonormal basis of the subspace left free by ties and B the directions
+    of the edges in it, min ‖y‖ subject to B y ≥ 1 is solved by u = argmin ‖[Bᵀ; 1ᵀ] u − [0; 1]‖ over u ≥ 0,
+    with at most ``max_steps`` active-set changes for each edge: with ρ the residual, y = −ρ_y / ρ_1.
     """
 
     max_steps: int = 10
 
     def solve_embedded(self, problem: EmbeddedProblem) -> tuple[Float64, Float64]:
-        """Forces, shape (n_nodes,), and edge multipliers, shape (n_edges,); zeros where there are none."""
+        """Forces, shape (n_nodes,), and edge multipliers, shape (n_edges,); zeros if there is no solution."""
         order, component = problem.order, problem.component
         if not len(order.above):
             return np.zeros(len(component)), np.zeros(0)
@@ -50,7 +50,7 @@ class LeastDistance:
         target[-1] = 1.0
         try:
             flow, _ = nnls(stacked, target, maxiter=self.max_steps * len(directions))
-        except RuntimeError:  # too many steps; the certificate will tell
+        except RuntimeError:  # too many steps; the certificate will show it
             flow = np.zeros(len(directions))
         rest = target - stacked @ flow
         scale = max(float(rest[-1]), 1e-300)
@@ -61,13 +61,13 @@ class LeastDistance:
 
 
 MOST_ROPES, MOST_NUMBERS = 1_500, 5_000_000
-"""Problems with more constraints, or more numbers in their directions, are left as they are."""
+"""Problems with more constraints, or more numbers in their directions, are not attempted."""
 
 DEPENDENT = 1e-13
-"""A direction whose part outside the others' span is shorter than this depends on them."""
+"""A direction whose component outside the span of the others is shorter than this depends on them."""
 
 MET = 1e-11
-"""A margin that is missed by less, beside the largest, counts as met."""
+"""A margin violated by less than this, relative to the largest, counts as met."""
 
 CORRECTIONS = 5
 _qr: Any = qr
@@ -98,25 +98,25 @@ class _Span:
 
 @dataclass(frozen=True, eq=False)
 class _Frame:
-    """All directions in as few coordinates as they need."""
+    """All directions, in as few coordinates as possible."""
 
     ropes: Ropes
-    directions: Float64  # shape (n_ropes, r·q), rows of length 1, or 0 where two rows are the same
+    directions: Float64  # shape (n_ropes, r·q), rows of length 1, or 0 if two rows are the same
 
     @property
     def wanted(self) -> Float64:
-        """What each constraint asks of W along its direction of length 1."""
+        """The required component of W along each constraint's unit direction."""
         lengths = self.ropes.lengths
         asked = np.where(self.ropes.tie, 0.0, 1.0)
         return np.divide(asked, lengths, out=np.zeros_like(lengths), where=lengths > 0)
 
     def missed(self, place: Float64) -> Float64:
-        """By how much each priority is missed, shape (n_ropes,)."""
+        """The violation of each priority, shape (n_ropes,)."""
         short = self.wanted - self.directions @ place
         return np.asarray(np.where(self.ropes.tie, 0.0, short) * self.ropes.lengths, np.float64)
 
     def span(self, rows: Int64) -> _Span:
-        """Those of the constraints that do not depend on the others; earlier ones are kept first."""
+        """A linearly independent subset of these constraints; earlier ones are preferred."""
         axes, triangle, order = _qr(self.directions[rows].T, mode="economic", pivoting=True)
         size = np.abs(np.diag(triangle))
         rank = int((size > DEPENDENT).sum())
@@ -124,11 +124,11 @@ class _Frame:
 
 
 def find_answer(ropes: Ropes) -> RowProof | None:
-    """The shortest W, with multipliers, if the problem is small enough; None if it is not, or has none.
+    """The shortest W, with multipliers; None if the problem is too large or has no solution.
 
-    A dual active-set method (Goldfarb and Idnani) starts from the ties and takes in what is violated most.
-    Directions have length 1, so near-equal rows weigh as much as any others; given what is tight W is the
-    shortest solution of linear equations, and corrections with twice the digits make it exact to rounding.
+    A dual active-set method (Goldfarb and Idnani) starts from the ties and adds the most violated constraint.
+    Directions have length 1, so near-equal rows weigh as much as any others; given the tight constraints, W
+    is the shortest solution of linear equations, and double-double corrections make it exact to rounding.
     """
     if len(ropes.one) > MOST_ROPES:
         return None
@@ -154,7 +154,7 @@ def find_answer(ropes: Ropes) -> RowProof | None:
 
 
 def _unit(rows: Float64) -> Float64:
-    """The rows, each scaled to length 1, in the coordinates of what they span."""
+    """The rows, each scaled to length 1, in coordinates of their span."""
     unit = unit_rows(rows)
     _, singular, axes = _svd(unit, full_matrices=False)
     return unit @ axes[singular > DEPENDENT * singular.max(initial=0.0)].T
@@ -168,7 +168,7 @@ class _ActiveState:
 
 
 def _take_in(frame: _Frame, state: _ActiveState, new: int) -> _ActiveState | None:
-    """One constraint more, and perhaps some fewer; None if no W meets it together with the others."""
+    """Add one constraint, and drop some if necessary; None if no W meets it together with the others."""
     direction, target, pressed_new = frame.directions[new], frame.wanted[new], 0.0
     for _ in range(len(frame.ropes.one) + 1):
         shares = state.span.coefficients(direction) if len(state.span.rows) else np.zeros(0)
@@ -185,7 +185,7 @@ def _take_in(frame: _Frame, state: _ActiveState, new: int) -> _ActiveState | Non
             return None
         place = state.place + (length * free if np.isfinite(full) else 0.0)
         pressed, pressed_new = state.pressed - length * shares, pressed_new + length
-        if full <= limit:  # from the rows afresh, so that no rounding adds up
+        if full <= limit:  # recomputed from the rows, so that rounding does not accumulate
             span = frame.span(np.append(state.span.rows, new))
             place = span.shortest(frame.wanted[span.rows])
             return _ActiveState(span, place, span.coefficients(place))
@@ -197,7 +197,7 @@ def _take_in(frame: _Frame, state: _ActiveState, new: int) -> _ActiveState | Non
 
 
 def _answer(frame: _Frame, span: _Span) -> RowProof:
-    """W in pairs, a sum of the tight constraints' directions, that meets these to rounding of pairs."""
+    """W in double-double, a sum of the tight constraints' directions, that meets these to its rounding."""
     ropes, rows = frame.ropes, span.rows
     target, lengths = np.where(ropes.tie, 0.0, 1.0)[rows], ropes.lengths[rows]
     multipliers, rest = np.zeros(len(ropes.one)), np.zeros(len(ropes.one))

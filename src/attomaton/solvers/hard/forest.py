@@ -1,9 +1,9 @@
 """Rigid blocks of nodes, as a forest of tight edges, and the pivots that find it.
 
-A node stands for one component, or for several that were joined beforehand and move as one. An active edge is
-tight (its gap is exactly the one asked for), so the nodes that active edges join move as one block. Active
-edges never close a circle. They are kept as linked half-edges: half-edge 2e leads from the node above to the
-node below of edge e, half-edge 2e + 1 leads back. All functions here are compiled and change their arguments.
+A node represents one component, or several that were joined beforehand and move as one. An active edge is
+tight (its gap is exactly the required one), so the nodes that active edges join move as one block. Active
+edges never close a cycle. They are stored as linked half-edges: half-edge 2e leads from the upper to the
+lower node of edge e, half-edge 2e + 1 leads back. All functions here are compiled and change their arguments.
 """
 
 from typing import Any, NamedTuple
@@ -14,18 +14,18 @@ from attomaton.base.kernels import compiled, compiled_within
 from attomaton.base.tables import Bool, Float64
 
 NONE = -1
-"""No half-edge, no edge; compiled code has no better word for it."""
+"""Stands for no half-edge or no edge in compiled code."""
 
 UNSEEN = -2
-"""A node that no walk has entered."""
+"""Marks a node that no walk has entered."""
 
 
 Array = Any
-"""An array inside compiled code, where its elements are numbers (numpy's types would call them arrays)."""
+"""An array in compiled code, where elements are numbers (numpy's types would make them arrays)."""
 
 
 whole: Any = np.int64
-"""What nodes and places in lists are turned into: where all are of one type, each function compiles once."""
+"""The type of nodes and list positions: with a single type, each function compiles only once."""
 
 FIRST: Any = whole(0)
 """Where lists begin."""
@@ -54,18 +54,18 @@ class Forest(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """What walks write: nodes in order, and for each node how it was entered and what hangs beyond it."""
+    """Output of walks: nodes in order, and for each node how it was entered and the load beyond it."""
 
     order: Array  # int32 (2 n_nodes,): room for two blocks
     entry: Array  # int32 (n_nodes,): the half-edge that led here
-    offset: Array  # int32 (n_nodes,): position less that of the walk's root
+    offset: Array  # int32 (n_nodes,): position minus that of the walk's root
     load: Array  # float64 (n_nodes,): sum of weight times offset, plus moment, here and beyond
     mass: Array  # float64 (n_nodes,): sum of weight here and beyond
 
 
 @compiled
 def unit_graph(weight: Array, above: Array, below: Array, first: int) -> Graph:
-    """Single components with gaps of 1; nodes are numbered from ``first`` in the edges given, from 0 here."""
+    """Single components with gaps of 1; nodes are numbered from ``first`` in the given edges, from 0 here."""
     up, down = np.empty(len(above), np.int32), np.empty(len(above), np.int32)
     for edge in range(len(above)):
         up[edge], down[edge] = above[edge] - first, below[edge] - first
@@ -74,7 +74,7 @@ def unit_graph(weight: Array, above: Array, below: Array, first: int) -> Graph:
 
 @compiled
 def empty_forest(graph: Graph) -> Forest:
-    """No edge active, every node at 0."""
+    """A forest with no active edges and every node at 0."""
     n_nodes, n_edges = len(graph.weight), len(graph.above)
     halves = np.empty((2, 2 * n_edges), np.int32)
     return Forest(np.full(n_nodes, NONE, np.int32), halves[0], halves[1], np.zeros(n_nodes))
@@ -82,7 +82,7 @@ def empty_forest(graph: Graph) -> Forest:
 
 @compiled
 def empty_walk(graph: Graph) -> Walk:
-    """Room for walks."""
+    """Memory for walks."""
     n_nodes = len(graph.weight)
     numbers, sums = np.empty((2, n_nodes), np.int32), np.empty((2, n_nodes))
     return Walk(np.empty(2 * n_nodes, np.int32), numbers[0], numbers[1], sums[0], sums[1])
@@ -131,9 +131,9 @@ def active_edges(graph: Graph, forest: Forest) -> Bool:
 
 @compiled_within
 def survey(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int) -> tuple[int, float, float]:
-    """List the block of ``root`` in ``order[begin:]`` and weigh it: its list's end, weight and root position.
+    """List the block of ``root`` in ``order[begin:]``; return the list's end, its weight and root position.
 
-    The root position is where the block balances: loads, weight times position plus moment, sum to zero.
+    At the root position the block balances: loads, weight times position plus moment, sum to zero.
     """
     walk.order[begin] = root
     walk.entry[root] = NONE
@@ -174,14 +174,14 @@ def place(forest: Forest, walk: Walk, begin: int, end: int, root_position: float
 
 @compiled_within
 def multiplier_into(walk: Walk, node: int, root_position: float) -> float:
-    """The multiplier of the edge by which ``node`` was entered: what hangs beyond it must balance."""
+    """The multiplier of the edge by which ``node`` was entered: it balances the load beyond it."""
     load = walk.load[node] + walk.mass[node] * root_position
     return load if walk.entry[node] & 1 else -load
 
 
 @compiled_within
 def settle(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int) -> tuple[int, float]:
-    """Put the block of ``root`` where it balances; returns where its list ends and its root position."""
+    """Move the block of ``root`` to its balance point; return where its list ends and its root position."""
     end, _, root_position = survey(graph, forest, walk, root, begin)
     place(forest, walk, begin, end, root_position)
     return end, root_position
@@ -194,8 +194,8 @@ def first_to_ease(
     """The push on the root at which some multiplier reaches zero as the block moves, and that edge.
 
     ``block`` is the weight W and root position. A push f moves the block by f/W and adds mass · f/W to the
-    load beyond each edge, which eases the edges entered downwards if the block moves up, the others if it
-    moves down.
+    load beyond each edge, which lowers the multipliers of edges entered downwards if the block moves up, and
+    of the others if it moves down.
     """
     least, edge = np.inf, NONE
     for at in range(begin + 1, end):
@@ -213,16 +213,16 @@ MAX_SWEEPS = 100_000
 
 @compiled
 def pivot(graph: Graph, forest: Forest, walk: Walk, limits: tuple[float, float]) -> None:
-    """Bring every edge to its gap, from any forest; ``limits`` are greed and tolerance.
+    """Satisfy the gap of every edge, from any initial forest; ``limits`` are greed and tolerance.
 
     Goldfarb and Idnani's dual active-set method: the state is always optimal for the edges it holds active
-    (all multipliers ≥ 0), and violated edges are taken in one by one. Each step raises the dual objective, so
-    no state returns. Rounding could make it circle only if the tolerance were below what rounding leaves of
-    positions; a limit on the sweeps ends it then, and the certificate tells.
+    (all multipliers ≥ 0), and violated edges are added one by one. Each step raises the dual objective, so no
+    state recurs. Rounding could cause a cycle only if the tolerance were below the rounding error of
+    positions; then a limit on the sweeps ends it, and the certificate shows it.
     """
     greed, atol = limits
     n_pulling = 1
-    while n_pulling > 0:  # let go of the edges that pull
+    while n_pulling > 0:  # release edges with negative multipliers
         multipliers, n_pulling = collect(graph, forest, walk), 0
         for edge in range(len(multipliers)):
             if multipliers[edge] < 0.0:
@@ -241,7 +241,7 @@ def pivot(graph: Graph, forest: Forest, walk: Walk, limits: tuple[float, float])
 
 @compiled
 def collect(graph: Graph, forest: Forest, walk: Walk) -> Float64:
-    """Settle every block; returns the multipliers, 0 where an edge is not active, shape (n_edges,)."""
+    """Settle every block; return the multipliers, 0 for inactive edges, shape (n_edges,)."""
     multipliers = np.zeros(len(graph.above))
     for node in range(len(graph.weight)):
         walk.entry[node] = UNSEEN
@@ -261,7 +261,7 @@ def _violation(graph: Graph, forest: Forest, edge: int) -> float:
 
 @compiled_within
 def _take_in(graph: Graph, forest: Forest, walk: Walk, edge: int) -> None:
-    """Make a violated edge tight: push its ends apart and let go of each edge that the push eases to zero."""
+    """Make a violated edge tight: push its ends apart and release each edge whose multiplier reaches zero."""
     top, bottom = whole(graph.above[edge]), whole(graph.below[edge])
     begin, middle = FIRST, len(graph.weight)
     walk.entry[bottom] = UNSEEN
@@ -295,7 +295,7 @@ def _take_in(graph: Graph, forest: Forest, walk: Walk, edge: int) -> None:
 
 @compiled_within
 def _weakest(graph: Graph, walk: Walk, top: int, bottom: int, root_position: float) -> int:
-    """The weakest edge that holds the upper end of an edge down, when both ends are in the listed block."""
+    """The weakest edge that holds the upper end of an edge down, if both ends are in the listed block."""
     weakest, least, node = NONE, np.inf, bottom
     while node != top:
         half = walk.entry[node]

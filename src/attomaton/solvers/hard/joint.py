@@ -1,12 +1,12 @@
 """The joint solver: the Graph-SVM of all queries at once, embedded.
 
-Unknown is a force a on every (query, token) node; the scores are s = Q a, Q the Gram matrices of tokens and
-queries, Kronecker-multiplied and never formed. With C the scores that respect every tie and priority, a is
-optimal exactly if s is the point of C nearest to s − τ a, for any τ > 0. That nearest point is an order
-problem, which the block solver solves exactly, and which says which edges are tight. Given the tight edges,
-forces sum to zero on each rigid block and the scores inside it are known up to a shift: a linear system, left
-to conjugate gradients. Repeating the two is Newton's method; where that circles, proximal steps with a line
-search, of growing stiffness 1/τ, bring it near enough (an augmented Lagrangian).
+The unknown is a force a on every (query, token) node; the scores are s = Q a, with Q the Kronecker product of
+the Gram matrices of tokens and queries, which is never formed. With C the set of scores that respect every
+tie and priority, a is optimal exactly if s is the point of C nearest to s − τ a, for any τ > 0. Finding that
+point is an order problem, which the block solver solves exactly and which shows the tight edges. Given these,
+forces sum to zero on each rigid block and the scores inside it are known up to a shift: a linear system,
+solved by conjugate gradients. Alternating the two is Newton's method; if it cycles, proximal steps with a
+line search, of growing stiffness 1/τ, bring it close enough (an augmented Lagrangian).
 """
 
 from dataclasses import dataclass
@@ -34,20 +34,20 @@ from attomaton.solvers.hard.problem import EmbeddedProblem
 
 
 class Nearest(NamedTuple):
-    """A projection: its scores, and the rigid blocks that its tight edges and ties make of the nodes."""
+    """A projection: its scores, and the rigid blocks of nodes that its tight edges and ties form."""
 
     scores: Float64  # (n_nodes,)
     flow: Float64  # (n_edges,): the multipliers of the order's edges
     block: Int32  # (n_nodes,)
-    offset: Float64  # (n_nodes,): score less that of the block's first node
+    offset: Float64  # (n_nodes,): score minus that of the block's first node
 
     def centred(self, values: Float64) -> Float64:
-        """The values less their mean on each block, shape (n_nodes,) or (n_nodes, n_columns)."""
+        """The values minus their mean on each block, shape (n_nodes,) or (n_nodes, n_columns)."""
         return centre(self.block, values)
 
 
 class Projector:
-    """Projects scores onto the order of a problem; each call starts from the tight edges of the last."""
+    """Projects scores onto the order of a problem; each call starts from the previous tight edges."""
 
     def __init__(self, problem: EmbeddedProblem) -> None:
         order = problem.order
@@ -68,7 +68,7 @@ class Projector:
 
 
 def _sweep_work(graph: Graph, *_: object) -> float:
-    """The solver looks at every node and edge about ten times."""
+    """The solver visits every node and edge about ten times."""
     return 10.0 * (len(graph.weight) + len(graph.above))
 
 
@@ -96,7 +96,7 @@ def _project(
 MAX_NEWTON, MAX_PROXIMAL = 12, 30
 
 DENSE_NODES, PATIENCE = 2000, 300
-"""A system of at most so many nodes is decomposed if conjugate gradients fail after so many products."""
+"""Most nodes of a system that is decomposed if conjugate gradients fail, and the products they get first."""
 
 
 class JointState(NamedTuple):
@@ -115,9 +115,9 @@ class Joint:
     rtol : float
         The relative gap of the certificate at which to stop.
     max_stages : int
-        Proximal steps, at most.
+        Largest number of proximal steps.
     max_products : int
-        Products for one system, at most.
+        Largest number of products for one system.
 
     Examples
     --------
@@ -153,7 +153,7 @@ class Joint:
     def _newton(
         self, problem: EmbeddedProblem, projector: Projector, state: JointState, near: float
     ) -> tuple[tuple[Float64, Float64], float]:
-        """Undamped steps: guess the tight edges, solve for the forces; the best answer and its gap."""
+        """Undamped steps: guess the tight edges, solve for the forces; return the best answer and its gap."""
         best, smallest = (state.forces, np.zeros(len(problem.order.above))), np.inf
         for _ in range(MAX_NEWTON):
             nearest = projector.nearest(state.scores - near * state.forces)
@@ -185,8 +185,8 @@ class Joint:
     ) -> JointState:
         """Forces that balance on every block and give its offsets: (τ + BQB) a = B(offsets + τ centre).
 
-        B takes off each block's mean. By conjugate gradients from the present forces; where these fail, by
-        dense eigenvectors, the means of blocks, where B is zero, made 0.
+        B subtracts each block's mean. Solved by conjugate gradients from the current forces; if these fail,
+        by dense eigenvectors, with the means of blocks, where B is zero, set to 0.
         """
         target = nearest.centred(nearest.offset + near * centre)
         small = len(target) <= DENSE_NODES
@@ -203,7 +203,7 @@ class Joint:
         values, vectors = np.linalg.eigh(matrix)
         usable = values > 1e-13 * values[-1]  # dependent embeddings leave some forces without effect
         axes, forces = vectors[:, usable], np.zeros(len(target))
-        for _ in range(2):  # the second time for what rounding has left
+        for _ in range(2):  # the second time for the residual that rounding left
             forces = forces + axes @ ((axes.T @ (target - matrix @ forces)) / values[usable])
         forces = nearest.centred(forces)
         return JointState(forces, problem.scores(forces))
@@ -217,9 +217,9 @@ def _conjugate_gradients(
     start: Float64,
     limits: tuple[float, int],
 ) -> tuple[JointState, bool]:
-    """Solve (τ + BQB) a = wanted from ``start``; whether the residual became small enough.
+    """Solve (τ + BQB) a = wanted from ``start``; also return whether the residual became small enough.
 
-    ``limits`` are the largest entry of the residual that is, and the most products to spend.
+    ``limits`` are the largest acceptable entry of the residual, and the largest number of products.
     """
     enough, max_products = limits
     forces = nearest.centred(start)
@@ -247,7 +247,7 @@ def _conjugate_gradients(
 def _search(
     projector: Projector, state: JointState, goal: JointState, nearest: Nearest, near: float, centre: Float64
 ) -> tuple[JointState, Nearest]:
-    """Halve the step from ``state`` to ``goal`` until the proximal objective falls enough (Armijo)."""
+    """Halve the step from ``state`` to ``goal`` until the proximal objective decreases enough (Armijo)."""
 
     def value(at: JointState, closest: Nearest) -> float:
         missed = at.scores - near * centre - closest.scores

@@ -1,7 +1,7 @@
 """The block solver: exact positions with gaps of 1, for many small orders at once and for one deep one.
 
-The problem is what graph drawing calls "variable placement with separation constraints" (Dwyer, Marriott,
-Stuckey). Each part is planted (a first forest of tight edges), then pivoted until every gap is met.
+Graph drawing calls this problem "variable placement with separation constraints" (Dwyer, Marriott, Stuckey).
+Each part starts with an initial forest of tight edges ("planting"), then pivots until every gap is met.
 """
 
 from dataclasses import dataclass
@@ -29,27 +29,27 @@ from attomaton.solvers.hard.planting import bind, find_reach, longest_paths, pla
 from attomaton.solvers.hard.problem import OrderProblem
 
 MARGIN = 32
-"""How many levels on either side of the balance are left to pivots at first."""
+"""Levels on either side of the balance that are initially left to pivots."""
 
 SPREAD = 16
-"""How many more bonds outwards are cut with one that pulls: their turn would come in the next rounds."""
+"""Further bonds outwards to cut with one that pulls: they would be cut in the next rounds."""
 
 
 class Clusters(NamedTuple):
     """Rigid groups of nodes."""
 
     number: Int32  # (n_nodes,): the cluster of each node
-    offset: Int32  # (n_nodes,): position less that of the cluster's root
+    offset: Int32  # (n_nodes,): position minus that of the cluster's root
 
 
 def solve_deep(graph: Graph, limits: tuple[float, float]) -> tuple[Float64, Float64]:
     """Positions, shape (n_nodes,), and multipliers, shape (n_edges,), of one deep order.
 
     Nearly every position is a longest path from the bottom (well above the balance) or from the top (well
-    below). Each node of these two ends is bound to the next one inwards; bound nodes are rigid clusters, the
-    nodes of a small problem. Bonds whose multiplier turns out to pull are cut until none does: then all
-    optimality conditions hold, whatever the guess was. ``limits`` are greed and the pivots' tolerance for one
-    level.
+    below). Each node of these two ends is bound to the next one inwards; bound nodes form rigid clusters, the
+    nodes of a small problem. Bonds with negative multipliers are cut until there are none: then all
+    optimality conditions hold, whatever the initial guess. ``limits`` are greed and the pivots' tolerance
+    for one level.
     """
     height, depth = longest_paths(graph)
     limits = (limits[0], limits[1] * (1 + int(height.max())))
@@ -98,7 +98,7 @@ def _join(graph: Graph, bond: Int32) -> Clusters:
 
 @compiled
 def _spread(graph: Graph, bond: Int32, pulls: Bool) -> None:
-    """Mark also the nodes that are bound, in a few steps, to a node that is marked."""
+    """Also mark the nodes that are bound, within a few steps, to a marked node."""
     for _ in range(SPREAD):
         for node in range(len(bond)):
             if bond[node] != NONE and pulls[_inwards(graph, bond, node)]:
@@ -114,8 +114,8 @@ def _inwards(graph: Graph, bond: Int32, node: int) -> int:
 def _contract(graph: Graph, clusters: Clusters, ranked: Int32) -> tuple[Graph, Int32]:
     """The problem between clusters, and the edge behind each of its edges.
 
-    Of several edges between two clusters the one that asks for most is kept, with its rank in ``ranked``.
-    Edges inside a cluster hold already: there positions differ as longest paths do.
+    Of several edges between two clusters only the most demanding is kept, with its rank in ``ranked``. Edges
+    inside a cluster already hold: positions there differ by longest paths.
     """
     number, offset = clusters
     size = int(number.max()) + 1
@@ -137,7 +137,7 @@ def _contract(graph: Graph, clusters: Clusters, ranked: Int32) -> tuple[Graph, I
 
 @compiled
 def _solve_small(graph: Graph, candidates: Bool, limits: tuple[float, float]) -> Bool:
-    """Which edges are active in the answer, starting from those of the candidates that close no circle."""
+    """Which edges are active in the answer, starting from the candidates that close no cycle."""
     forest, walk = empty_forest(graph), empty_walk(graph)
     plant(graph, forest, np.flatnonzero(candidates).astype(np.int32))
     pivot(graph, forest, walk, limits)
@@ -155,32 +155,32 @@ def _expand(graph: Graph, active: Int32) -> tuple[Float64, Float64]:
 
 
 TALL_LEVELS = 8
-"""From this many levels on, guessing which edges press pays."""
+"""Fewest levels for which guessing the tight edges pays."""
 
 TURNS = 10
-"""How often the solver looks at a node or an edge, about."""
+"""Approximate number of times the solver visits a node or an edge."""
 
 DEEP_NODES, DEEP_LEVELS = 4096, 2 * MARGIN
-"""From this many nodes and levels on, joining the rigid ends of an order pays."""
+"""Fewest nodes and levels for which joining the rigid ends of an order pays."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Place the blocks of all groups of the problem, side by side.
+    """Place the blocks of all groups of the problem, in parallel.
 
     Attributes
     ----------
     rtol : float
-        Edges violated by less than this times the levels of their group count as satisfied: that is what
-        rounding leaves of positions.
+        Edges violated by less than this times the levels of their group count as satisfied: this is the
+        rounding error of positions.
     greed : float
-        How close to the worst violation an edge must come to be taken in during a sweep.
+        How close to the worst violation an edge must be to be added during a sweep.
     threads : int, optional
-        How many to use; all processors if not given.
+        Number of threads; by default one per processor.
 
     Examples
     --------
-    >>> sizes, group = np.array([3, 1, 1]), np.zeros(3, int)  # a line of three components under one query
+    >>> sizes, group = np.array([3, 1, 1]), np.zeros(3, int)  # a chain of three components under one query
     >>> problem = OrderProblem(sizes, np.array([0, 1]), np.array([1, 2]), group)
     >>> positions, multipliers = Placement().solve_order(problem)
     >>> positions.round(6).tolist(), multipliers.round(6).tolist()
@@ -209,7 +209,7 @@ class Placement:
                 positions[nodes], multipliers[edges] = solve_deep(order, limits)
 
         expect_work(solve_parts, TURNS * (len(weight) + len(problem.above)))
-        number = 8 * (self.threads or count_processors())  # of shares with about equally many nodes
+        number = 8 * (self.threads or count_processors())  # of shares with about equal numbers of nodes
         cuts = np.searchsorted(borders[0], np.arange(number + 1) * len(weight) // number)
         share_out(solve_share, list(pairwise(sorted(set(cuts.tolist())))), self.threads)
         return positions, multipliers
@@ -223,10 +223,10 @@ def solve_parts(
     limits: tuple[float, float],
     answer: tuple[Float64, Float64, Bool],
 ) -> None:
-    """Solve the parts ``some[0] … some[1] − 1``, and mark those that are left out as deep.
+    """Solve the parts ``some[0] … some[1] − 1``, except deep ones, which are only marked.
 
-    ``arrays`` are weights and both ends of the edges, ``limits`` greed and the tolerance for one level,
-    ``answer`` what is written: positions, multipliers, and which parts are deep.
+    ``arrays`` are weights and both ends of the edges, ``limits`` greed and the tolerance for one level, and
+    ``answer`` is the output: positions, multipliers, and which parts are deep.
     """
     weight, above, below = arrays
     positions, multipliers, deep = answer

@@ -1,8 +1,8 @@
-"""A first forest for the block solver: the edges that are the likeliest to be tight.
+"""An initial forest for the block solver: the edges that are most likely tight.
 
-If the longest path of an order is rigid, every other node is held between a longest path from the bottom and
-one from the top. Nodes that must stay above the balance press down on such a path, nodes that must stay below
-it pull on one from above; those edges come first, then all others by their slack on longest paths.
+If the longest path of an order is rigid, every other node lies between a longest path from the bottom and one
+from the top. Nodes that must stay above the balance press down on such a path, nodes that must stay below it
+press up against one; those edges come first, then all others by their slack on longest paths.
 """
 
 import numpy as np
@@ -15,9 +15,9 @@ from attomaton.solvers.hard.forest import NONE, Array, Forest, Graph, link, whol
 
 @compiled
 def longest_paths(graph: Graph) -> tuple[Int32, Int32]:
-    """Longest path downwards and upwards from each node of an order, shape (n_nodes,) each.
+    """Length of the longest path down and up from each node of an order, shape (n_nodes,) each.
 
-    Edges must come sorted by their upper end.
+    Edges must be sorted by their upper end.
     """
     size = len(graph.weight)
     start = np.zeros(size + 1, np.int32)
@@ -38,9 +38,9 @@ def longest_paths(graph: Graph) -> tuple[Int32, Int32]:
 
 @compiled
 def rank_edges(graph: Graph, height: Int32, depth: Int32) -> Int32:
-    """The edges, those with least slack on longest paths first, shape (n_edges,).
+    """The edges, sorted by their slack on longest paths, least first, shape (n_edges,).
 
-    Slack of A → B: height(A) − height(B) − 1 + depth(B) − depth(A) − 1; sorted by counting.
+    Slack of A → B: height(A) − height(B) − 1 + depth(B) − depth(A) − 1; by counting sort.
     """
     n_edges = len(graph.above)
     slack, most = np.empty(n_edges, np.int32), 0
@@ -62,7 +62,7 @@ def rank_edges(graph: Graph, height: Int32, depth: Int32) -> Int32:
 
 @compiled
 def prefer_edges(graph: Graph, height: Int32, depth: Int32, reach: tuple[Float64, Float64]) -> Int32:
-    """Edges to plant, the likeliest to be tight first; some stand twice. ``reach`` is that of the nodes."""
+    """Edges to plant, those most likely tight first; some occur twice. ``reach`` is that of the nodes."""
     low, high = reach
     through = np.empty(len(height), np.int32)
     for node in range(len(height)):
@@ -70,7 +70,7 @@ def prefer_edges(graph: Graph, height: Int32, depth: Int32, reach: tuple[Float64
     bond = bind(graph, through, low, high, 0.0)
     ranked = rank_edges(graph, height, depth)
     critical = 0
-    for edge in ranked:  # those on a longest path of their weak component: neither end has any play
+    for edge in ranked:  # those on a longest path of their weak component: neither end has slack
         a, b = graph.above[edge], graph.below[edge]
         if through[a] != through[b] or high[a] - low[a] >= 0.5 or high[b] - low[b] >= 0.5:
             break
@@ -89,8 +89,8 @@ def prefer_edges(graph: Graph, height: Int32, depth: Int32, reach: tuple[Float64
 def find_reach(graph: Graph, height: Int32, depth: Int32) -> tuple[Float64, Float64]:
     """Lowest and highest position of each node if the longest path of its weak component were rigid.
 
-    That path is put where the positions closest to 0 within these bounds balance; the place is found by
-    halving an interval, for all weak components at once.
+    That path is placed where the positions closest to 0 within these bounds balance; bisection finds the
+    position for all weak components at once.
     """
     leader, size = np.arange(len(height)), len(height)  # one node for each weak component
     for edge in range(len(graph.above)):
@@ -129,7 +129,7 @@ def find_reach(graph: Graph, height: Int32, depth: Int32) -> tuple[Float64, Floa
 def bind(graph: Graph, through: Int32, low: Float64, high: Float64, margin: float) -> Int32:
     """The edge that binds each node beyond the margin to the next node inwards, or NONE, shape (n_nodes,).
 
-    Among several the one towards the longest path: ``through`` is the longest path through each node.
+    Of several edges it is the one towards the longest path; ``through`` is the longest path via each node.
     """
     bond, best = np.full(len(low), NONE, np.int32), np.full(len(low), NONE, np.int32)
     for edge in range(len(graph.above)):
@@ -143,7 +143,7 @@ def bind(graph: Graph, through: Int32, low: Float64, high: Float64, margin: floa
 
 @compiled
 def plant(graph: Graph, forest: Forest, edges: Int32) -> None:
-    """Make active every edge, in the order given, that closes no circle."""
+    """Activate every edge, in the given order, that closes no cycle."""
     leader = np.arange(len(graph.weight))
     for edge in edges:
         one, other = _lead(leader, whole(graph.above[edge])), _lead(leader, whole(graph.below[edge]))
@@ -154,7 +154,7 @@ def plant(graph: Graph, forest: Forest, edges: Int32) -> None:
 
 @compiled_within
 def _lead(leader: Array, node: int) -> int:
-    """The leader of a node's set, halving the way there for the next call."""
+    """The leader of a node's set (union-find with path halving)."""
     while leader[node] != node:
         leader[node] = leader[leader[node]]
         node = leader[node]

@@ -17,23 +17,23 @@ from attomaton.graphs.components import Components, count_strong_components
 
 @dataclass(frozen=True, eq=False)
 class OrderProblem:
-    """The orthonormal problem: a position for each component, all queries at once.
+    """The orthonormal problem: one position per component, for all queries at once.
 
     min Σ_C |C| p_C² subject to p_A − p_B ≥ 1 for every edge A → B.
 
     Attributes
     ----------
     sizes : int64 array, shape (n_components,)
-        |C|, the tokens that share a position.
+        |C|, the number of tokens that share a position.
     above, below : int64 arrays, shape (n_edges,)
         The edges A → B, as component numbers.
     group : int64 array, shape (n_components,)
-        Which components are solved and judged together, numbered from 0: the queries. Components come sorted
-        by group, edges by ``above``, and no edge joins two groups.
+        Which components are solved and certified together, numbered from 0: the queries. Components are
+        sorted by group, edges by ``above``, and no edge joins two groups.
 
     Examples
     --------
-    >>> sizes, group = np.array([1, 2, 1]), np.zeros(3, int)  # a line of three components under one query
+    >>> sizes, group = np.array([1, 2, 1]), np.zeros(3, int)  # a chain of three components under one query
     >>> problem = OrderProblem(sizes, np.array([0, 1]), np.array([1, 2]), group)
     >>> problem.gaps(np.array([1.0, 0.0, -1.0])).tolist()
     [1.0, 1.0]
@@ -47,31 +47,31 @@ class OrderProblem:
     group: Int64
 
     def __post_init__(self) -> None:
-        """Refuse what solvers would silently misread, or compiled code must not be given."""
+        """Refuse input that solvers would misinterpret or compiled code cannot trust."""
         sizes, group = check_int64(self.sizes, "sizes"), check_int64(self.group, "group")
         above, below = check_int64(self.above, "above"), check_int64(self.below, "below")
         check_lengths("sizes and groups of components", sizes=sizes, group=group)
         check_lengths("both ends of edges", above=above, below=below)
         if (np.diff(above) < 0).any() or (np.diff(group) < 0).any():
             raise MismatchedParts(
-                "an order problem needs its edges sorted by the component above and its components sorted by "
+                "an order problem needs edges sorted by the component above and components sorted by "
                 "group; sort them first"
             )
         for name, ends in (("above", above), ("below", below)):
             check_ids(ends, len(sizes), f"the component {name} an edge")
         if len(group) and (group[0] != 0 or int(np.diff(group, prepend=0).max()) > 1):
-            raise MismatchedParts("the groups of an order problem are numbered 0, 1, 2 …; renumber them")
+            raise MismatchedParts("the groups of an order problem must be numbered 0, 1, 2 …; renumber them")
         if len(sizes) and int(sizes.min()) < 1:
-            raise MismatchedParts("a component of an order problem has no tokens; every size is 1 or more")
+            raise MismatchedParts("a component of an order problem has no tokens; give sizes of at least 1")
         if (group[above] != group[below]).any():
-            raise MismatchedParts("an edge of an order problem joins two groups; each is solved alone")
+            raise MismatchedParts("an edge of an order problem joins two groups; groups must be independent")
         if (above == below).any() or count_strong_components(above, below, len(sizes)) < len(sizes):
-            raise MismatchedParts("the edges of an order problem close a cycle; an order has none")
+            raise MismatchedParts("the edges of an order problem close a cycle; an order must be acyclic")
         keep_checked(self, sizes=sizes, above=above, below=below, group=group)
 
     @property
     def n_groups(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return int(self.group[-1]) + 1 if len(self.group) else 0
 
     @property
@@ -85,7 +85,7 @@ class OrderProblem:
         return positions[self.above] - positions[self.below]
 
     def divergence(self, flow: Float64) -> Float64:
-        """Flow out of each component less flow into it, shape (n_components,)."""
+        """Flow out of each component minus flow into it, shape (n_components,)."""
         size = len(self.sizes)
         return sum_at(self.above, flow, size) - sum_at(self.below, flow, size)
 
@@ -95,7 +95,7 @@ class EmbeddedProblem:
     """The embedded problem: queries couple through the Gram matrix.
 
     The answer is W = Eᵀ A F with E the embeddings of the tokens in use, F those of the queries, and A a
-    matrix of forces that is zero but at the nodes (query, token). With a the forces at the nodes, the scores
+    matrix of forces, zero except at the nodes (query, token). With a the forces at the nodes, the scores
     there are s = Q a, Q_(i,k),(j,l) = (e_i·e_j)(f_k·f_l), and the problem is
 
         min aᵀ Q a  subject to  s equal inside each component, and ≥ 1 apart along each edge of the order.
@@ -133,7 +133,7 @@ class EmbeddedProblem:
     order: OrderProblem
 
     def __post_init__(self) -> None:
-        """Refuse what compiled code must not be given."""
+        """Check the arrays, so that compiled code can trust them."""
         n_tokens, n_queries = len(self.token_gram), len(self.query_gram)
         check_floats(self.token_gram, (n_tokens, n_tokens), "token_gram")
         check_floats(self.query_gram, (n_queries, n_queries), "query_gram")
@@ -144,7 +144,7 @@ class EmbeddedProblem:
             check_ids(nodes[name], size, f"the {name} of a node")
         counted = np.bincount(nodes["component"], minlength=len(self.order.sizes))
         if not np.array_equal(counted, self.order.sizes):
-            raise MismatchedParts("the components of the nodes have other sizes than those of the order")
+            raise MismatchedParts("the components of the nodes do not have the sizes given in the order")
         keep_checked(self, **nodes)
 
     def combine(self, forces: Float64) -> Float64:
@@ -154,7 +154,7 @@ class EmbeddedProblem:
         return combined
 
     def scores(self, forces: Float64) -> Float64:
-        """Q a, shape (n_nodes,), by two products of Gram size; Q itself is never formed."""
+        """Q a, shape (n_nodes,), by two products with Gram matrices; Q itself is never formed."""
         return (self.token_gram @ self.combine(forces) @ self.query_gram)[self.token, self.query]
 
     def kernel(self) -> Float64:
@@ -170,7 +170,7 @@ MULTIPLIER_SCHEMA = pa.schema([("above", pa.int64()), ("below", pa.int64()), ("m
 def order_problem(components: Components) -> OrderProblem:
     """The orthonormal problem: one position per component.
 
-    All edges of the order are kept: the block solver is as quick with them as reducing them would be.
+    All edges of the order are kept: a transitive reduction would take as long as it saves.
     """
     number = np.zeros(components.edges.n_tokens, np.int64)
     number[components.queries] = np.arange(len(components.queries))
@@ -180,7 +180,7 @@ def order_problem(components: Components) -> OrderProblem:
 
 
 def embedded_problem(components: Components, embeddings: Float64) -> EmbeddedProblem:
-    """The embedded problem, from E of shape (n_tokens, dim): only tokens and queries in use take part."""
+    """The embedded problem, from E of shape (n_tokens, dim), with only the tokens and queries in use."""
     tokens, token = np.unique(components.token_of_node, return_inverse=True)
     queries, query = np.unique(components.query_of_node, return_inverse=True)
     keys, rows = embeddings[tokens], embeddings[queries]
@@ -190,6 +190,6 @@ def embedded_problem(components: Components, embeddings: Float64) -> EmbeddedPro
 
 
 def multiplier_table(order: pa.Table, multipliers: Float64) -> pa.Table:
-    """The multipliers of the edges of the order, rounding below 0 taken off."""
+    """The multipliers of the edges of the order, with negative rounding errors set to 0."""
     columns = {name: column(order, name) for name in ("above", "below")}
     return make_table(MULTIPLIER_SCHEMA, {**columns, "multiplier": np.maximum(multipliers, 0.0)})

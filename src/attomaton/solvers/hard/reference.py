@@ -25,7 +25,7 @@ class Clarabel:
     rtol : float
         Tolerance on gap and feasibility.
     max_steps : int
-        Iterations, at most.
+        Largest number of iterations.
 
     Examples
     --------
@@ -34,7 +34,7 @@ class Clarabel:
     >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1]], [0])))
     >>> positions, _ = Clarabel().solve_order(order_problem(components))
     >>> forces, _ = Clarabel().solve_embedded(embedded_problem(components, np.eye(2)))
-    >>> positions.round(6).tolist(), forces.round(6).tolist()  # with orthonormal embeddings the same
+    >>> positions.round(6).tolist(), forces.round(6).tolist()  # the same with orthonormal embeddings
     ([0.5, -0.5], [0.5, -0.5])
     """
 

@@ -1,9 +1,9 @@
 """The constraints of the Graph-SVM written with the rows of the embeddings, and proofs from these.
 
-Every tie and every priority speaks of a difference of two rows, (e_i − e_j)ᵀ W e_k. Where two rows nearly
-coincide a Gram matrix has lost that difference. So here sums carry bounds on what rounding may have done to
-them, and where these are too wide differences are taken first, exactly, and summed with twice the digits of a
-float64.
+Every tie and every priority is about a difference of two rows, (e_i − e_j)ᵀ W e_k. If two rows nearly
+coincide, a Gram matrix has lost that difference. So here sums carry bounds on their rounding errors, and if
+these are too wide, differences are taken first, exactly, and summed in double-double arithmetic (pairs of
+float64).
 """
 
 from dataclasses import dataclass, replace
@@ -20,30 +20,30 @@ from attomaton.graphs.separation import bound_singular, unit_rows
 from attomaton.solvers.hard.certify import DIVERGED, FEASIBLE, HardCertificate
 
 PAIRED = 2.0**-95
-"""Rounding of sums of pairs, relative to the sum of the terms' sizes; a bound with room for dimensions."""
+"""Rounding error of double-double sums, relative to the sum of absolute terms; a bound for any dimension."""
 
 ROUNDING = 1e-13
-"""Room for the roundings of the few operations in float64 that follow."""
+"""Allowance for the rounding of the few subsequent float64 operations."""
 
 UNCLEAR, CLEAR = 1.5e-15, 1e-7
-"""Singular values between these, relative to the largest, leave open whether ties depend on each other."""
+"""Singular values between these, relative to the largest, leave it undecided whether ties are dependent."""
 
 MOST_NUMBERS = 5_000_000
-"""More numbers than this in the directions of ties that depend on each other are not decomposed."""
+"""Most numbers in the directions of dependent ties that are decomposed."""
 
 EPSILON = float(np.finfo(np.float64).eps)
 MOST_PRODUCTS = 200_000_000
-"""Sums with twice the digits are made up to this size: seconds, not minutes."""
+"""Largest size of double-double sums: seconds, not minutes."""
 
 CLOSE = 1e-6
-"""Rows closer than this, beside their lengths, are named where an answer is not certified."""
+"""Rows closer than this, relative to their lengths, are reported if an answer is not certified."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ropes:
     """All ties and priorities, as differences of rows, sorted by query: (e_one − e_other) e_queryᵀ.
 
-    Within a component every token but the first is tied to the first; a priority joins the first tokens of
+    Within a component every token except the first is tied to the first; a priority joins the first tokens of
     two components.
     """
 
@@ -52,12 +52,12 @@ class Ropes:
     one: Int64  # (n_ropes,): rows of ``keys``, as ``other``
     other: Int64
     query: Int64  # (n_ropes,): rows of ``asked``
-    number: Int64  # (n_ropes,): for a priority its row in the order, for a tie the node that it ties
+    number: Int64  # (n_ropes,): for a priority its row in the order, for a tie its node
     tie: Bool  # (n_ropes,)
     tokens: Int64  # (n_tokens_used,): the token of each row
 
     def __post_init__(self) -> None:
-        """Refuse what compiled code must not be given."""
+        """Check the arrays, so that compiled code can trust them."""
         keys, asked = (check_floats(part, (None, None), "rows of embeddings") for part in self.tables)
         check_floats(asked, (None, keys.shape[1]), "rows of queries")
         ends = dict(zip(("one", "other", "query"), self.ends, strict=True))
@@ -69,7 +69,7 @@ class Ropes:
 
     @cached_property
     def ties(self) -> "Ropes":
-        """The ties alone; the same if there is nothing else."""
+        """Only the ties; the same object if there is nothing else."""
         if self.tie.all():
             return self
         ends = {name: getattr(self, name)[self.tie] for name in ("one", "other", "query", "number", "tie")}
@@ -77,12 +77,12 @@ class Ropes:
 
     @property
     def ends(self) -> tuple[Int64, Int64, Int64]:
-        """What compiled code takes."""
+        """Arguments for compiled code."""
         return self.one, self.other, self.query
 
     @property
     def tables(self) -> tuple[Float64, Float64]:
-        """What compiled code takes."""
+        """Arguments for compiled code."""
         return self.keys, self.asked
 
     @cached_property
@@ -96,7 +96,7 @@ class Ropes:
         return press(self.tables, self.ends, check_floats(weights, (len(self.one), 2), "weights of ropes"))
 
     def read(self, weights: Float64, token: Int64, query: Int64) -> Float64:
-        """e_tokenᵀ W e_query for rows of ``keys`` and ``asked``, sorted by query; W in pairs."""
+        """e_tokenᵀ W e_query for rows of ``keys`` and ``asked``, sorted by query; W as pairs of float64."""
         keys = np.vstack([self.keys, np.zeros((1, self.keys.shape[1]))])
         nothing = np.full(len(token), len(self.keys))
         apart = replace(self, keys=keys, one=token, other=nothing, query=query, number=token, tie=token < 0)
@@ -115,9 +115,9 @@ class Ropes:
 
     @cached_property
     def rough_stiffness(self) -> float:
-        """The same as :attr:`stiffness`, or less, and found more quickly: from singular values of tokens.
+        """A cheaper lower bound on :attr:`stiffness`, from singular values of tokens.
 
-        Ties under one query are differences to first tokens; with lengths of 1, over the longest difference.
+        Ties under one query are differences to first tokens; the bound is divided by the longest difference.
         """
         apart, query = self._taut
         if not len(query):
@@ -127,11 +127,11 @@ class Ropes:
 
     @cached_property
     def stiffness(self) -> float:
-        """A lower bound on how much the least stretched change of W stretches all ties, in unit lengths.
+        """A lower bound on the smallest singular value of the ties' unit directions, as a map of W.
 
-        The smallest singular value of the ties' directions is at least that of the queries times that of the
-        differences under any one query; where these depend on each other, the smallest that is not zero, if
-        the others are clearly zero. Zero if nothing tells.
+        It is at least that of the queries times that of the differences under any one query; if these are
+        linearly dependent, it is the smallest nonzero one, provided the others are clearly zero. Zero if
+        undecided.
         """
         apart, query = self._taut
         if not len(query):
@@ -142,7 +142,7 @@ class Ropes:
         return asked * inside or _smallest_clear(apart, self.asked[query])
 
     def closest(self) -> str:
-        """Which two rows that must differ nearly coincide, in words; empty if none do."""
+        """A sentence about two rows that nearly coincide but must differ; empty if there are none."""
         norms = np.linalg.norm(self.keys, axis=1)
         apart = np.linalg.norm(self.keys[self.one] - self.keys[self.other], axis=1)
         sizes = np.maximum(norms[self.one], norms[self.other])
@@ -163,7 +163,7 @@ def _smallest(rows: Float64) -> float:
 
 
 def _smallest_clear(apart: Float64, asked: Float64) -> float:
-    """The smallest singular value of the directions apart ⊗ asked but zero, if zeros are clearly zero."""
+    """The smallest nonzero singular value of the directions apart ⊗ asked, if zeros are clearly zero."""
     if len(apart) * apart.shape[1] * asked.shape[1] > MOST_NUMBERS:
         return 0.0
     directions = unit_rows((apart[:, :, None] * asked[:, None, :]).reshape(len(apart), -1))
@@ -174,7 +174,7 @@ def _smallest_clear(apart: Float64, asked: Float64) -> float:
 
 
 def in_pairs(values: Float64) -> Float64:
-    """Numbers as pairs: with zeros in a new last axis."""
+    """Numbers as pairs of float64: with zeros in a new last axis."""
     return np.stack([values, np.zeros_like(values)], axis=-1)
 
 
@@ -205,25 +205,25 @@ def tie_ropes(components: Components, embeddings: Float64) -> Ropes:
 
 @dataclass(frozen=True, eq=False)
 class RowProof:
-    """A point and multipliers that are to prove each other."""
+    """A point and multipliers that certify each other."""
 
-    weights: Float64  # (dim, dim, 2): W, and what is to be added to it so that ties hold more exactly
+    weights: Float64  # (dim, dim, 2): W, and a correction with which ties hold more exactly
     multipliers: Float64  # (n_ropes,): those of ties are free
 
 
 def certify_answer(ropes: Ropes, answer: RowProof, *, rtol: float) -> HardCertificate:
-    """Bounds on ‖W_svm‖² that hold in spite of rounding.
+    """Bounds on ‖W_svm‖² that hold despite rounding.
 
-    Upper: W is moved until all ties hold, by no more than what they are stretched over their stiffness, and
-    scaled until the smallest margin is 1. Lower: (Σf)² / ‖Σ f (e_i − e_j)e_kᵀ + ties‖² with f = max(f, 0),
-    weak duality, whatever the multipliers of the ties. What rounding may have done is added to the bounds;
-    if they are too wide then, sums are made again with twice the digits.
+    Upper: W is moved until all ties hold, by at most their violation divided by their stiffness, and scaled
+    until the smallest margin is 1. Lower: (Σf)² / ‖Σ f (e_i − e_j)e_kᵀ + ties‖² with f = max(f, 0), by weak
+    duality, for any multipliers of the ties. The bounds include rounding errors; if they are then too wide,
+    the sums are recomputed in double-double.
     """
     dim = ropes.keys.shape[1]
     check_floats(answer.weights, (dim, dim, 2), "weights in pairs", finite=False)
     check_floats(answer.multipliers, (len(ropes.one),), "multipliers of ropes", finite=False)
     sizes = [float(np.max(np.abs(part), initial=0.0)) for part in (answer.weights, answer.multipliers)]
-    if not max(sizes) < DIVERGED:  # nor if one is not a number
+    if not max(sizes) < DIVERGED:  # also if one is NaN
         return HardCertificate(0.0, np.inf, np.inf, np.inf, rtol, closest=ropes.closest())
     certificate = _bound(_Plain(ropes), answer, rtol, ropes.rough_stiffness)
     if not certificate.certified:
@@ -235,25 +235,25 @@ def certify_answer(ropes: Ropes, answer: RowProof, *, rtol: float) -> HardCertif
 
 @dataclass(frozen=True)
 class _Plain:
-    """Sums in float64, row by row, with bounds on what rounding may have done to them."""
+    """Sums in float64, row by row, with bounds on their rounding errors."""
 
     ropes: Ropes
 
     @cached_property
     def sizes(self) -> Float64:
-        """(‖e_one‖ + ‖e_other‖) ‖e_query‖: no rope is longer, and roundings are relative to it."""
+        """(‖e_one‖ + ‖e_other‖) ‖e_query‖: no rope is longer, and rounding errors are relative to it."""
         keys, asked = (np.linalg.norm(part, axis=1) for part in self.ropes.tables)
         return (keys[self.ropes.one] + keys[self.ropes.other]) * asked[self.ropes.query]
 
     def stretch(self, weights: Float64) -> tuple[Float64, Float64]:
-        """(e_one − e_other)ᵀ W e_query of each rope, and its possible error, shape (n_ropes,) each."""
+        """(e_one − e_other)ᵀ W e_query of each rope, and a bound on its error, shape (n_ropes,) each."""
         ropes, plain = self.ropes, weights.sum(axis=2)
         scores = ropes.keys @ (plain @ ropes.asked.T)
         error = EPSILON * (2 * ropes.keys.shape[1] + 8) * float(np.linalg.norm(plain))
         return scores[ropes.one, ropes.query] - scores[ropes.other, ropes.query], error * self.sizes
 
     def press(self, multipliers: Float64) -> tuple[float, float]:
-        """‖Σ multiplier (e_one − e_other) e_queryᵀ‖, and its possible error."""
+        """‖Σ multiplier (e_one − e_other) e_queryᵀ‖, and a bound on its error."""
         ropes = self.ropes
         combined = np.zeros((len(ropes.asked), len(ropes.keys)))
         np.add.at(combined, (ropes.query, ropes.one), multipliers)
@@ -265,13 +265,13 @@ class _Plain:
 
 @dataclass(frozen=True)
 class _Paired:
-    """The same sums with twice the digits."""
+    """The same sums in double-double."""
 
     ropes: Ropes
 
     @property
     def sizes(self) -> Float64:
-        """Differences are taken first, so roundings are relative to the lengths of ropes."""
+        """Differences are taken first, so rounding errors are relative to the lengths of ropes."""
         return self.ropes.lengths
 
     def stretch(self, weights: Float64) -> tuple[Float64, Float64]:
@@ -298,8 +298,8 @@ def _bound(sums: _Plain | _Paired, answer: RowProof, rtol: float, stiffness: flo
 
 
 def _bound_above(sums: _Plain | _Paired, weights: Float64, stiffness: float) -> tuple[float, float]:
-    """An upper bound, or infinity, and how much W itself, without its second part, misses a constraint."""
-    tie, moved = sums.ropes.tie, 0.0  # how far W must be moved, at most, so that ties hold exactly
+    """An upper bound, or infinity, and the largest constraint violation of W without its correction."""
+    tie, moved = sums.ropes.tie, 0.0  # an upper bound on how far W must move so that ties hold exactly
     norm = float(np.linalg.norm(weights.sum(axis=2))) * (1.0 + ROUNDING)
     stretched, blur = sums.stretch(weights)
     if tie.any():
@@ -319,7 +319,7 @@ def _bound_above(sums: _Plain | _Paired, weights: Float64, stiffness: float) -> 
 
 Array = Any
 SPLIT = 134217729.0
-"""2²⁷ + 1: splits a double into halves whose products are exact."""
+"""2²⁷ + 1: splits a float64 into halves whose products are exact."""
 
 
 def _pair_work(tables: tuple[Array, Array], ropes: tuple[Array, Array, Array], _: Array) -> float:

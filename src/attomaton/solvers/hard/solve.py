@@ -1,4 +1,4 @@
-"""The Graph-SVM of all queries: the direction that the attention weights take in training."""
+"""The Graph-SVM of all queries: the direction of the attention weights in training."""
 
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -44,25 +44,25 @@ if TYPE_CHECKING:
     from attomaton.solvers.norms.solve import FactoredSolution, FactoredSolver
 
 FEW_PRODUCTS = 100_000
-"""Scores of problems up to this size are summed with twice the digits."""
+"""Scores of problems up to this size are summed in double-double."""
 
 SMALL = 600
-"""Up to this many nodes a dense solver stands by."""
+"""Most nodes for which a dense solver is the fallback."""
 
 
 @runtime_checkable
 class OrderSolver(Protocol):
-    """What solves the orthonormal problem.
+    """A solver of the orthonormal problem.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> class Levels:  # any class with this method will do: here the longest path below, seldom the answer
+    >>> class Levels:  # any class with this method works: here the longest path below, rarely optimal
     ...     def solve_order(self, problem):
     ...         return components.heights.astype(float), np.zeros(len(problem.above))
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])
     >>> components = at.find_components(at.extract_edges(samples))
-    >>> solve_graph_svm(components, solver=Levels()).status.name  # what is no optimum is not certified
+    >>> solve_graph_svm(components, solver=Levels()).status.name  # not optimal, so not certified
     'UNCERTIFIED'
     """
 
@@ -73,7 +73,7 @@ class OrderSolver(Protocol):
 
 @runtime_checkable
 class EmbeddedSolver(Protocol):
-    """What solves the embedded problem.
+    """A solver of the embedded problem.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class EmbeddedSolver(Protocol):
 
 
 class Kind(Enum):
-    """What the answer answers; the value is the message.
+    """Which problem was solved; the value is the message.
 
     Examples
     --------
@@ -108,7 +108,7 @@ class Kind(Enum):
     """
 
     EVERY_PRIORITY = "every priority is met with a margin of 1"
-    GENERALISED = "the embeddings cannot tell some priorities apart; those count as ties, all others are met"
+    GENERALISED = "the embeddings cannot separate some priorities; those count as ties, all others are met"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,10 +120,10 @@ class HardSolution(Solution):
     certificate : HardCertificate
         ``lower ≤ ‖W_svm‖² ≤ upper``.
     components : Components
-        What was solved: the components given, with those merged that the embeddings cannot tell apart.
+        The given components, with those merged that the embeddings cannot separate.
     multipliers : pyarrow.Table
-        Columns above, below (components) and multiplier (float64), a row for each edge of the order: how hard
-        each priority presses. A positive multiplier marks a tight one.
+        Columns above, below (components) and multiplier (float64), one row per edge of the order. A positive
+        multiplier marks a tight priority.
 
     Examples
     --------
@@ -143,7 +143,7 @@ class HardSolution(Solution):
     multipliers: pa.Table
 
     def __post_init__(self) -> None:
-        """Refuse what later code must not be given."""
+        """Check scores, weights and multipliers."""
         check_kind(self.components, Components, "components")
         check_scores(self.scores, self.components.nodes, "the table of hard scores")
         if "weights" in self.__dict__:
@@ -151,14 +151,14 @@ class HardSolution(Solution):
         check_table(self.multipliers, MULTIPLIER_SCHEMA, "the table of multipliers")
         ends = ["above", "below"]
         if not self.multipliers.select(ends).equals(self.components.order.select(ends)):
-            raise MismatchedParts(f"the multipliers are of other edges than the order's; {MEND}")
+            raise MismatchedParts(f"the multipliers do not belong to the edges of the order; {MEND}")
         pressed = check_floats(column(self.multipliers, "multiplier"), (None,), "the table of multipliers")
         if (pressed < 0).any():
-            raise MismatchedParts(f"a multiplier is negative, and must not be; {MEND}")
+            raise MismatchedParts(f"a multiplier is negative; {MEND}")
 
     @property
     def kind(self) -> Kind:
-        """Whether every priority is met, or only those that the embeddings can tell apart."""
+        """Whether every priority is met, or only those that the embeddings can separate."""
         return Kind.GENERALISED if self.certificate.inseparable else Kind.EVERY_PRIORITY
 
 
@@ -199,12 +199,12 @@ def solve_graph_svm(
     Parameters
     ----------
     components : Components
-        Who ties and who precedes whom.
+        The components and their order.
     embeddings : float array, shape (n_tokens, dim), optional
         E. None means orthonormal, so that queries do not interact. Priorities that contradict each other
-        under E count as ties (:func:`~attomaton.graphs.separation.separate`); ``.kind`` says so.
+        under E count as ties (:func:`~attomaton.graphs.separation.separate`); see ``.kind``.
     norm : "frobenius" or "nuclear"
-        The norm that is least: that which gradient descent on W keeps small, or the nuclear norm, which
+        The norm to minimise: the one that gradient descent on W keeps small, or the nuclear norm, which
         weight decay on the factors of W = K Qᵀ keeps small (up to about 64 tokens).
     rtol : float, optional
         Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 for
@@ -214,13 +214,13 @@ def solve_graph_svm(
         embeddings, :class:`~attomaton.solvers.hard.joint.Joint` for others,
         :class:`~attomaton.solvers.norms.interior.InteriorPoint` for the nuclear norm.
     threads : int, optional
-        Of the solver for orthonormal embeddings; the default is all processors.
+        Threads of the solver for orthonormal embeddings; by default one per processor.
 
     Returns
     -------
     HardSolution or FactoredSolution
-        Check it with ``.expect()``. The latter is that of the nuclear norm; an automaton takes only the
-        first.
+        Check it with ``.expect()``. ``norm="nuclear"`` returns a FactoredSolution; an automaton accepts only
+        a HardSolution.
 
     Examples
     --------
@@ -240,11 +240,10 @@ def solve_graph_svm(
 
         if not isinstance(solver, FactoredSolver | None):
             raise UnsupportedOption(
-                f"{solver!r} does not find the least nuclear norm; use InteriorPoint, or norm='frobenius' "
-                "with it"
+                f"{solver!r} does not minimise the nuclear norm; use InteriorPoint, or give norm='frobenius'"
             )
         if threads is not None:
-            raise UnsupportedOption("threads belong to frobenius; leave them out for the nuclear norm")
+            raise UnsupportedOption("threads apply only to norm='frobenius'; leave them out for 'nuclear'")
         rtol = 1e-6 if rtol is None else rtol
         return solve_factored(components, embeddings=embeddings, rtol=rtol, solver=solver)
     if norm != "frobenius":
@@ -253,7 +252,7 @@ def solve_graph_svm(
             "(attomaton.solvers.norms.solve.solve_normed has 'max' and 'spectral')"
         )
     if hasattr(solver, "solve_factored"):
-        raise UnsupportedOption(f"{solver!r} finds the least nuclear norm; give norm='nuclear' with it")
+        raise UnsupportedOption(f"{solver!r} minimises the nuclear norm; give norm='nuclear' with it")
     rtol = None if rtol is None else real_number(rtol, "rtol", least=0, below=1)
     threads = check_threads(threads)
     if embeddings is None:
@@ -293,8 +292,8 @@ def _solve_embedded(unmerged: Components, embeddings: object, rtol: float, solve
     unit, scale = scale_rows(check_embeddings(embeddings, unmerged.edges.n_tokens))
     if not 1e-70 < scale < 1e70:
         raise InvalidEmbeddings(
-            f"the embeddings have lengths of about {scale:.0e}, so that ‖W‖² is beyond floating point; give "
-            "them in other units: scores do not depend on those"
+            f"the embeddings have lengths of about {scale:.0e}, so that ‖W‖² overflows or underflows; "
+            "rescale them: scores do not depend on their scale"
         )
     separation = separate(unmerged, unit)
     components = separation.components
@@ -325,10 +324,10 @@ def _solve_embedded(unmerged: Components, embeddings: object, rtol: float, solve
 def _solve_rows(
     problem: EmbeddedProblem, ropes: Ropes, solver: EmbeddedSolver | None, rtol: float, independent: bool
 ) -> tuple[RowProof, HardCertificate]:
-    """The first answer that is certified, else the best.
+    """The first certified answer, or else the best.
 
-    Without a solver there are several to try: the dense one does better on small problems with dependent
-    embeddings, and the smallest are also solved from their rows.
+    Without a given solver there are several to try: the dense one does better on small problems with
+    dependent embeddings, and the smallest are also solved from their rows.
     """
     from attomaton.solvers.hard.dense import LeastDistance, find_answer
     from attomaton.solvers.hard.joint import Joint  # compiles, so only when needed

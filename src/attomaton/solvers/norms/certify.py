@@ -5,8 +5,8 @@ multipliers, f ≥ 0 on priorities and free on ties, with D = Σ_c α_c u_c v_c�
 
     Σ f ≤ Σ_c α_c ⟨W, u_c v_cᵀ⟩ = ⟨W, D⟩ ≤ ‖D‖° ‖W‖.
 
-The dual of the largest entry is the sum of all entries' sizes; the largest singular value and the sum of the
-singular values are each other's.
+The max norm is dual to the sum of absolute entries; the spectral and the nuclear norm are dual to each
+other.
 """
 
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ from attomaton.solvers.hard.certify import FEASIBLE, BoundsCertificate, find_ext
 from attomaton.solvers.norms.problem import FactoredProblem
 
 Norm = Literal["nuclear", "max", "spectral"]
-"""The sum of the singular values, the largest entry in size, or the largest singular value."""
+"""The sum of the singular values, the largest absolute entry, or the largest singular value."""
 
 SYMBOLS: dict[Norm, str] = {"nuclear": "‖W‖_*", "max": "‖W‖_max", "spectral": "‖W‖_spectral"}
 ORDERS: dict[str, Any] = {"nuclear": "nuc", "frobenius": "fro", "spectral": 2}
-"""What numpy calls the norms that singular values give."""
+"""Numpy's names of the norms of singular values."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class NormCertificate(BoundsCertificate):
     """Bounds on the least norm of a W with margins of 1; the best margin of a W of norm 1 is its inverse.
 
     ``lower ≤ min ‖W‖ ≤ upper``, to the relative gap ``rtol``; ``upper`` is the norm of the answer, infinite
-    if that is not feasible, and ``violation`` the largest amount by which it misses a constraint.
+    if it is not feasible, and ``violation`` its largest constraint violation.
 
     Attributes
     ----------
     norm : str
         "nuclear" for the sum of W's singular values, "spectral" for the largest of them, "max" for the
-        largest entry of W in size.
+        largest absolute entry of W.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class NormCertificate(BoundsCertificate):
     >>> certificate.lower, certificate.upper, certificate.certified
     (1.0, 1.0, True)
     >>> print(certificate)
-    1 ≤ min ‖W‖_max ≤ 1, relative gap 0.0e+00 (asked 1e-12), violation 0.0e+00
+    1 ≤ min ‖W‖_max ≤ 1, relative gap 0.0e+00 (tolerance 1e-12), violation 0.0e+00
     >>> certificate.scaled(2.0).upper
     2.0
     """
@@ -61,7 +61,7 @@ class NormCertificate(BoundsCertificate):
 
 
 def repair_weights(problem: FactoredProblem, weights: Float64) -> Float64:
-    """Weights that break no tie, scaled until the smallest margin is 1; unscaled if that is not positive."""
+    """Weights that violate no tie, scaled to a smallest margin of 1; unscaled if that is not positive."""
     settled = problem.settle_ties(weights)
     smallest = float(margins(problem.nodes, problem.scores(settled)).min(initial=np.inf))
     return settled / smallest if 0 < smallest < np.inf else settled
@@ -86,9 +86,9 @@ def measure_norm(weights: Float64, norm: Norm | Literal["frobenius"]) -> Float64
 def certify_weights(
     problem: FactoredProblem, weights: Float64, multipliers: Float64, *, norm: Norm, rtol: float
 ) -> NormCertificate:
-    """Bounds from weights W, as they are, and any multipliers, shape (n_constraints,).
+    """Bounds from unmodified weights W and any multipliers, shape (n_constraints,).
 
-    For the largest entry, ``problem`` must have the coordinates in which entries are meant.
+    For the max norm, ``problem`` must be in the coordinates to which the entries refer.
     """
     violation = find_violation(problem, weights)
     upper = float(measure_norm(weights, norm)) if violation <= FEASIBLE else np.inf
@@ -124,7 +124,7 @@ def upper_bound(problem: FactoredProblem, weights: Float64, norm: Norm) -> float
 
 
 def find_violation(problem: FactoredProblem, weights: Float64) -> float:
-    """The largest amount by which a tie or a priority is missed."""
+    """The largest violation of a tie or a priority."""
     if not np.isfinite(weights).all():
         return np.inf
     scores = problem.scores(weights)

@@ -1,8 +1,8 @@
-"""The Graph-SVM whose largest entry is least: a closed form for orthonormal embeddings, a linear program.
+"""The Graph-SVM in the max norm: a closed form for orthonormal embeddings, otherwise a linear program.
 
-With orthonormal embeddings W is the matrix of scores, and each query has a column of its own. A path of h
-edges through the components of a query spreads its scores over h at least, so that one of them is h/2 or more
-in size; and (longest path downwards) − h/2 is a solution whose scores are no larger. Hence
+With orthonormal embeddings W is the matrix of scores, and each query has its own column. A path of h edges
+through the components of a query spreads its scores over at least h, so that one of them is at least h/2 in
+absolute value; and (longest path downwards) − h/2 is a solution whose scores are no larger. Hence
 
     min ‖W‖_max = h/2,   h the longest path of any query,
 
@@ -27,7 +27,7 @@ sparse: Any = _sparse
 
 
 def place_levels(components: Components) -> Float64:
-    """Positions of least maximum, shape (n_components,): the longest path below less half the query's."""
+    """Positions of least maximum, shape (n_components,): the longest path below minus half the query's."""
     heights = components.heights.astype(np.float64)
     if not len(heights):
         return heights
@@ -39,7 +39,7 @@ def place_levels(components: Components) -> Float64:
 def find_longest(components: Components) -> Float64:
     """One longest path, as multipliers of the edges of the order, shape (n_order,): ½ along it.
 
-    Its D is half the difference of two nodes, so that ‖D‖° = 1 and Σf = h/2: the proof that no W is smaller.
+    Its D is half the difference of two nodes, so ‖D‖° = 1 and Σf = h/2, which proves that no W is smaller.
     """
     flow = np.zeros(components.order.num_rows)
     if not len(flow):
@@ -56,7 +56,7 @@ def find_longest(components: Components) -> Float64:
 def bound_path(components: Components, flow: Float64) -> float:
     """Σf / ‖D‖° of multipliers f ≥ 0 of the edges of the order, for orthonormal embeddings.
 
-    Ties move what flows into a component to any of its tokens, so that ‖D‖° is what is left in components.
+    Ties move the flow into a component to any of its tokens, so ‖D‖° is the net flow of components.
     """
     above, below = column(components.order, "above"), column(components.order, "below")
     rest = sum_at(above, flow, len(components)) - sum_at(below, flow, len(components))
@@ -67,7 +67,7 @@ def bound_path(components: Components, flow: Float64) -> float:
 def solve_entries(problem: FactoredProblem) -> tuple[Float64, Float64]:
     """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,), by a linear program.
 
-    ``problem`` must have the coordinates in which entries of W are meant.
+    ``problem`` must be in the coordinates to which the entries of W refer.
     """
     shape, n_priorities = (problem.tokens.shape[1], problem.queries.shape[1]), problem.n_priorities
     size, n_ties = shape[0] * shape[1], len(problem.above) - n_priorities

@@ -1,8 +1,8 @@
-"""The interior-point method for nuclear and spectral norm, whose least values are semidefinite programs.
+"""The interior-point method for the nuclear and the spectral norm, as semidefinite programs.
 
-The products of a primal and a dual matrix, and of each priority's slack s_c and multiplier f_c, are μI and μ
-on the path, and μ falls to 0: a first step predicts how far μ may fall at once, a second aims there
-(Mehrotra; the direction is that of Helmberg, Kojima and Monteiro). About 20 steps are enough at any size.
+On the central path the product of primal and dual matrix is μI, and that of each priority's slack s_c and
+multiplier f_c is μ; μ decreases to 0. A predictor step finds how far μ can decrease, a corrector step aims
+there (Mehrotra; with the HKM direction of Helmberg, Kojima and Monteiro). About 20 steps suffice at any size.
 """
 
 from dataclasses import dataclass
@@ -18,22 +18,22 @@ from attomaton.solvers.norms.certify import Norm, lower_bound, relative_gap, upp
 from attomaton.solvers.norms.problem import FactoredProblem
 
 SHORT = 0.95
-"""How much of the way to the border is gone."""
+"""Fraction of the distance to the boundary that a step takes."""
 
 RAISED = 1e-14
-"""By how much the diagonal of a system is raised, as it becomes singular at the optimum."""
+"""Regularisation of a system's diagonal, since it becomes singular at the optimum."""
 
 HOPELESS = 1e14
-"""A lower bound that no answer in floats can reach: the constraints contradict each other."""
+"""A lower bound that no float64 answer can reach: the constraints contradict each other."""
 
 
 class Point(NamedTuple):
-    """An interior point; or, from one to the next, a step."""
+    """An interior point, or a step between two."""
 
     primal: Float64  # [[·, W], [Wᵀ, ·]], (n_rows + n_columns) squared
     slack: Float64  # s, (n_priorities,)
-    dual: Float64  # what the product with ``primal`` vanishes for, of its size
-    multipliers: Float64  # those of the priorities first; further ones as a norm needs them
+    dual: Float64  # complementary to ``primal``: their product vanishes at the optimum
+    multipliers: Float64  # those of the priorities first, then others that the norm needs
 
     @property
     def flow(self) -> Float64:
@@ -55,7 +55,7 @@ class Point(NamedTuple):
         return products / (len(self.primal) + len(self.slack))
 
     def reach(self, step: "Point") -> tuple[float, float]:
-        """How many times the primal and the dual part of a step fit before the border."""
+        """The largest multiples of the primal and the dual part of a step inside the boundary."""
         primal = min(reach_matrix(self.primal, step.primal), reach_vector(self.slack, step.slack))
         return primal, min(reach_matrix(self.dual, step.dual), reach_vector(self.flow, step.flow))
 
@@ -68,7 +68,7 @@ def follow_path(
     rtol: float,
     max_steps: int,
 ) -> tuple[Float64, Float64]:
-    """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,); the best met."""
+    """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,): the best found."""
     n_rows = problem.tokens.shape[1]
     weights, upper = np.zeros((n_rows, problem.queries.shape[1])), np.inf
     multipliers, lower = np.zeros(len(problem.above)), 0.0
@@ -95,7 +95,7 @@ def follow_path(
 
 
 def _advance(point: Point, equations: "NuclearEquations | SpectralEquations") -> Point:
-    """One step: predict how far μ may fall, then aim there with what the prediction left out."""
+    """One step: predict how far μ can decrease, then aim there with second-order terms."""
     guess = equations.solve(0.0, np.zeros_like(point.primal), np.zeros(len(point.slack)))
     primal, dual = point.reach(guess)
     before, after = point.distance(), point.move(guess, min(1.0, primal), min(1.0, dual)).distance()
@@ -106,7 +106,7 @@ def _advance(point: Point, equations: "NuclearEquations | SpectralEquations") ->
 
 
 def first_scale(problem: FactoredProblem) -> float:
-    """The size of a first point that is well inside."""
+    """The scale of an initial point well inside the boundary."""
     norms = np.linalg.norm(problem.left, axis=1) * np.linalg.norm(problem.right, axis=1)
     return 10.0 / min(1.0, max(float(norms[: problem.n_priorities].min()), 1e-6))
 
@@ -128,7 +128,7 @@ def symmetric(matrix: Float64) -> Float64:
 
 
 REFINEMENTS = 3
-"""How often each system is solved for what is left."""
+"""Number of iterative refinements of each system."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class InteriorPoint:
     rtol : float
         The relative gap at which to stop.
     max_steps : int
-        Steps, at most.
+        Largest number of steps.
 
     Examples
     --------
@@ -159,7 +159,7 @@ class InteriorPoint:
     max_steps: int = 60
 
     def solve_factored(self, problem: FactoredProblem) -> tuple[Float64, Float64]:
-        """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,); the best met."""
+        """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,): the best found."""
         method = NuclearMethod(problem)
         return follow_path(problem, method, norm="nuclear", rtol=self.rtol, max_steps=self.max_steps)
 
@@ -179,7 +179,7 @@ class NuclearMethod:
     problem: FactoredProblem
 
     def start(self) -> Point:
-        """Multiples of the identity, well inside; W = 0 meets no priority yet."""
+        """Multiples of the identity, well inside the boundary; W = 0 meets no priority yet."""
         problem, scale = self.problem, first_scale(self.problem)
         size = problem.tokens.shape[1] + problem.queries.shape[1]
         multipliers = np.zeros(len(problem.above))
@@ -189,7 +189,7 @@ class NuclearMethod:
         return Point(scale * np.eye(size), np.full(problem.n_priorities, scale), dual, multipliers)
 
     def press(self, point: Point) -> Float64:
-        """The multipliers as they are."""
+        """The multipliers, unchanged."""
         return point.multipliers
 
     def linearise(self, point: Point) -> "NuclearEquations":
@@ -216,7 +216,7 @@ class NuclearEquations(NamedTuple):
     point: Point
     inverse: Float64  # Y = Z⁻¹
     factor: tuple[Float64, bool]  # of H
-    missed: Float64  # (n_constraints,): by how much W and s miss the constraints
+    missed: Float64  # (n_constraints,): residuals of the constraints at W and s
 
     def curve(self, guess: Point) -> Float64:
         """ΔP ΔZ Y, made symmetric."""
@@ -225,7 +225,7 @@ class NuclearEquations(NamedTuple):
     def solve(self, aim: float, curved: Float64, product: Float64) -> Point:
         """The step to PZ = ``aim``·I and s f = ``aim``, less second-order terms.
 
-        What rounding leaves of the constraints in the step itself, not in H, is solved for again.
+        The constraint residual of the step itself, not of H, is solved for again.
         """
         problem, point, inverse, factor, missed = self
         n_rows, n_priorities = problem.tokens.shape[1], problem.n_priorities
@@ -251,7 +251,7 @@ def _dual_step(problem: FactoredProblem, multipliers: Float64) -> Float64:
 
 
 class Seen(NamedTuple):
-    """A matrix [[A, B], [Bᵀ, C]] as the constraints see it."""
+    """A matrix [[A, B], [Bᵀ, C]] multiplied by the vectors of the constraints."""
 
     tokens: Float64  # (n_constraints, n_tokens): u_cᵀ A e_i
     cross: Float64  # (n_constraints, n_queries): u_cᵀ B f_k
@@ -289,7 +289,7 @@ def _assemble(primal: Seen, dual: Seen, nodes: tuple[Int64, Int64], asked: Int64
 
 
 SPECTRAL_REFINEMENTS = 2
-"""How often each system is solved for what is left."""
+"""Number of iterative refinements of each system."""
 
 
 @dataclass(frozen=True)
@@ -301,7 +301,7 @@ class SpectralInterior:
     rtol : float
         The relative gap at which to stop.
     max_steps : int
-        Steps, at most.
+        Largest number of steps.
 
     Examples
     --------
@@ -318,14 +318,14 @@ class SpectralInterior:
     max_steps: int = 60
 
     def solve_spectral(self, problem: FactoredProblem) -> tuple[Float64, Float64]:
-        """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,); the best met."""
+        """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,): the best found."""
         method = SpectralMethod(problem)
         return follow_path(problem, method, norm="spectral", rtol=self.rtol, max_steps=self.max_steps)
 
 
 @dataclass(frozen=True)
 class SpectralMethod:
-    """‖W‖_op is the least t with S = [[tI, W], [Wᵀ, tI]] ⪰ 0, the ``primal`` matrix; ties are never broken.
+    """‖W‖_op is the least t with S = [[tI, W], [Wᵀ, tI]] ⪰ 0, the ``primal`` matrix; ties always hold.
 
     The multipliers α obey ‖D‖_* ≤ 1: there is X ⪰ 0 of trace 1, the ``dual``, with −2 X₁₂ = D. Each step
     solves a symmetric system in (t, W); with Y = S⁻¹, its entries for two entries of W are
@@ -343,14 +343,14 @@ class SpectralMethod:
         return _frame(self.problem)
 
     def start(self) -> Point:
-        """W = 0, which meets no priority yet, well inside all borders."""
+        """W = 0, which meets no priority yet, well inside the boundary."""
         size = self.problem.tokens.shape[1] + self.problem.queries.shape[1]
         scale, n_priorities = first_scale(self.problem), self.problem.n_priorities
         slack, flow = np.full(n_priorities, scale), np.full(n_priorities, 1.0 / size)
         return Point(scale * np.eye(size), slack, np.eye(size) / size, flow)
 
     def press(self, point: Point) -> Float64:
-        """Those of the priorities, and those of the ties that fit them best."""
+        """The multipliers of the priorities, and the best-fitting ones of the ties."""
         n_rows = self.problem.tokens.shape[1]
         return np.concatenate([point.flow, self.frame.pull(point.dual[:n_rows, n_rows:], point.flow)])
 
@@ -389,7 +389,7 @@ class SpectralEquations(NamedTuple):
         frame, shape, point, inverse, matrix, factor = self
         n_rows = shape[0]
         missed = frame.asked @ point.primal[:n_rows, n_rows:].ravel() - 1.0 - point.slack
-        aimed = (aim - product) / point.slack  # f + Δf, but for what Δs takes off
+        aimed = (aim - product) / point.slack  # f + Δf, except for the term of Δs
         target = aim * inverse - curved
         target_weights = 2.0 * target[:n_rows, n_rows:].ravel()
         target_weights = target_weights + frame.asked.T @ (aimed - point.flow / point.slack * missed)
@@ -407,15 +407,15 @@ class SpectralEquations(NamedTuple):
 
 
 class ConstraintFrame(NamedTuple):
-    """The constraints as rows, and the space in which no tie is broken."""
+    """The constraints as rows, and the subspace in which all ties hold."""
 
     asked: Float64  # u_c v_cᵀ of every priority, (n_priorities, n_rows · n_columns)
-    held: Float64  # an orthonormal basis of what ties fix, (n_rows · n_columns, n_ties)
+    held: Float64  # an orthonormal basis of the subspace fixed by ties, (n_rows · n_columns, n_ties)
     triangle: Float64  # the ties in that basis, (n_ties, n_ties)
     free: Float64  # an orthonormal basis of the rest, (n_rows · n_columns, n_free)
 
     def pull(self, cross: Float64, flow: Float64) -> Float64:
-        """Multipliers of the ties that bring D nearest to −2 X₁₂, shape (n_ties,)."""
+        """Multipliers of the ties for which D is nearest to −2 X₁₂, shape (n_ties,)."""
         rest = -2.0 * cross.ravel() - self.asked.T @ flow
         return np.asarray(solve_triangular(self.triangle, self.held.T @ rest))
 

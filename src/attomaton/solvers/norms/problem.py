@@ -1,6 +1,6 @@
 """The Graph-SVM in weight space, for norms of W that do not separate over queries.
 
-Each constraint c, a priority or a tie between tokens i and j under query k, is one matrix of rank one:
+Each constraint c, a priority or a tie between tokens i and j under query k, is a matrix of rank one:
 ⟨W, u_c v_cᵀ⟩ with u_c = e_i − e_j and v_c = e_k.
 """
 
@@ -17,17 +17,17 @@ from attomaton.graphs.components import Components, find_ends, find_needed, find
 from attomaton.solvers.hard.problem import EmbeddedProblem, embedded_problem
 
 ROUNDS = 20
-"""How often what is left of the broken ties is solved for again, at most."""
+"""Most refinements of the residual of violated ties."""
 
 DEPENDENT = 1e-13
-"""A tie whose direction is, squared, this near to the span of others follows from them."""
+"""A tie whose squared distance from the span of others is below this follows from them."""
 
 
 @dataclass(frozen=True, eq=False)
 class FactoredProblem:
     """min ‖W‖_* subject to ⟨W, u_c v_cᵀ⟩ ≥ 1 for priorities and = 0 for ties.
 
-    W is written in orthonormal bases of what the embeddings in use span; no product and no norm changes.
+    W is written in orthonormal bases of the span of the embeddings in use; products and norms do not change.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class FactoredProblem:
     kept : bool array, shape (n_order,)
         The edges of the order that no longer path replaces: the priorities that are constraints.
     above, below : int64 arrays, shape (n_constraints,)
-        The two nodes of each constraint: the priorities kept, then chains of ties, without those
+        The two nodes of each constraint: the kept priorities, then chains of ties, without those
         that follow from others because embeddings are dependent.
 
     Examples
@@ -63,7 +63,7 @@ class FactoredProblem:
     below: Int64
 
     def __post_init__(self) -> None:
-        """Refuse what compiled code must not be given."""
+        """Check the arrays, so that compiled code can trust them."""
         check_floats(self.tokens, (len(self.nodes.token_gram), None), "tokens")
         check_floats(self.queries, (len(self.nodes.query_gram), None), "queries")
         check_lengths("both nodes of constraints", above=self.above, below=self.below)
@@ -71,11 +71,11 @@ class FactoredProblem:
             ends = check_int64(getattr(self, name), name)
             check_ids(ends, len(self.nodes.token), f"the node {name} a constraint")
         if self.kept.shape != self.nodes.order.above.shape or int(self.kept.sum()) > len(self.above):
-            raise MismatchedParts("kept is not one truth value for each edge of the order; use find_needed")
+            raise MismatchedParts("kept is not one boolean for each edge of the order; use find_needed")
 
     @cached_property
     def n_priorities(self) -> int:
-        """How many constraints are priorities; they come first."""
+        """The number of constraints that are priorities; they come first."""
         return int(self.kept.sum())
 
     @cached_property
@@ -106,7 +106,7 @@ class FactoredProblem:
         return self.left.T @ (multipliers[:, None] * self.right)
 
     def settle_ties(self, weights: Float64) -> Float64:
-        """The nearest W (in ‖·‖_F) that breaks no tie: W − Σ_ties y_c u_c v_cᵀ."""
+        """The nearest W (in ‖·‖_F) for which all ties hold: W − Σ_ties y_c u_c v_cᵀ."""
         from scipy.linalg import cho_solve  # a tenth of the start-up time
 
         size = len(self.above)
@@ -124,7 +124,7 @@ class FactoredProblem:
 
     @cached_property
     def _tie_factor(self) -> tuple[Float64, bool]:
-        """The Gram matrix of the ties, factored, its diagonal raised a little in case it is near singular."""
+        """The Cholesky factor of the ties' Gram matrix, slightly regularised in case it is near singular."""
         from scipy.linalg import cho_factor
 
         gram = _gram(self.left[self.n_priorities :], self.right[self.n_priorities :])
@@ -155,14 +155,14 @@ def _gram(left: Float64, right: Float64) -> Float64:
 
 
 def _independent(left: Float64, right: Float64) -> Bool:
-    """A largest set of linearly independent u_c v_cᵀ; all of them if the embeddings are independent."""
+    """A maximal set of linearly independent u_c v_cᵀ; all of them if the embeddings are independent."""
     gram = _gram(left, right)
     norms = np.sqrt(np.maximum(np.diag(gram), 1e-24))
     chosen = np.zeros(len(gram), bool)
     if len(gram):
         from scipy.linalg import lapack as routines
 
-        lapack: Any = routines  # its stubs leave the pivoted factor out
+        lapack: Any = routines  # its stubs omit the pivoted factorisation
         _, order, rank, _ = lapack.dpstrf(gram / norms / norms[:, None], tol=DEPENDENT)
         chosen[order[:rank] - 1] = True
     return chosen

@@ -1,7 +1,7 @@
-"""The Graph-SVM in the nuclear, the max and the spectral norm: the best margins that optimisers can reach.
+"""The Graph-SVM in the nuclear, max and spectral norms: the best margins that optimisers can reach.
 
-The Frobenius norm, which gradient descent keeps small, and the door to the nuclear norm are
-:func:`~attomaton.solvers.hard.solve.solve_graph_svm`'s.
+:func:`~attomaton.solvers.hard.solve.solve_graph_svm` handles the Frobenius norm, which gradient descent
+keeps small, and is the public function for the nuclear norm.
 """
 
 from collections.abc import Callable
@@ -32,13 +32,13 @@ NEGLIGIBLE = 1e-5
 
 @runtime_checkable
 class FactoredSolver(Protocol):
-    """What solves the problem of least nuclear norm.
+    """A solver of the problem of least nuclear norm.
 
     Examples
     --------
     >>> import attomaton as at
     >>> from attomaton.solvers.norms.interior import InteriorPoint
-    >>> class Hasty:  # any class with this method will do
+    >>> class Hasty:  # any class with this method works
     ...     def solve_factored(self, problem):
     ...         return InteriorPoint(max_steps=2).solve_factored(problem)
     >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])
@@ -58,19 +58,19 @@ class FactoredSolution(Solution):
     Attributes
     ----------
     weights : float64 array, shape (dim, dim)
-        W; orthonormal: of shape (n_tokens, n_tokens). Not sparse: it has scores also where no node is.
+        W; shape (n_tokens, n_tokens) if orthonormal. Not sparse: it also has scores outside the nodes.
     certificate : NormCertificate
         ``lower ≤ min ‖W‖_* ≤ upper``.
     multipliers : pyarrow.Table
-        Columns above, below (components) and multiplier (float64), a row for each edge of the order: how hard
-        each priority presses. They add up to the lower bound.
+        Columns above, below (components) and multiplier (float64), one row per edge of the order. The
+        multipliers add up to the lower bound.
 
     Examples
     --------
     >>> import attomaton as at
     >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])  # 0 beats 1 under 1, and 2 under 2
     >>> factored = solve_factored(at.find_components(at.extract_edges(samples))).expect()
-    >>> factored.rank, np.abs(factored.weights[:, 0]).max().round(4).item()  # nothing asks under query 0
+    >>> factored.rank, np.abs(factored.weights[:, 0]).max().round(4).item()  # query 0 has no constraints
     (1, 0.0)
     >>> pressed = factored.multipliers.column("multiplier").to_numpy()
     >>> bool(np.isclose(pressed.sum(), factored.certificate.lower))
@@ -83,7 +83,7 @@ class FactoredSolution(Solution):
 
     @property
     def rank(self) -> int:
-        """How many singular values of W are not negligible: the width that K and Q need."""
+        """The number of non-negligible singular values of W: the width that K and Q need."""
         values = np.linalg.svd(self.weights, compute_uv=False)
         return int(np.sum(values > NEGLIGIBLE * values.max(initial=0.0)))
 
@@ -97,17 +97,17 @@ def solve_factored(
 ) -> FactoredSolution:
     """Solve min ‖W‖_* s.t. ties score equal and priorities score ≥ 1 apart, for all queries together.
 
-    ‖W‖_*, the sum of the singular values, is the least ½‖K‖² + ½‖Q‖² with K Qᵀ = W: what weight decay on the
-    two factors keeps small. It couples all queries. Meant for up to about 64 tokens: time grows with the
-    third power of the number of priorities and ties.
+    ‖W‖_*, the sum of the singular values, is the least ½‖K‖² + ½‖Q‖² with K Qᵀ = W, which weight decay on the
+    two factors keeps small. It couples all queries. Meant for up to about 64 tokens: time grows with the cube
+    of the number of priorities and ties.
 
     Parameters
     ----------
     components : Components
-        Who ties and who precedes whom.
+        The components and their order.
     embeddings : float array, shape (n_tokens, dim), optional
         E. None means orthonormal. Dependent rows may make priorities contradict each other; then nothing is
-        certified. To count those as ties, give ``separate(components, embeddings).components``.
+        certified. To treat those as ties, pass ``separate(components, embeddings).components``.
     rtol : float
         Relative gap between the certificate's bounds at which the answer counts as certified.
     solver : optional
@@ -119,7 +119,7 @@ def solve_factored(
     >>> import attomaton as at
     >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])  # 0 beats 1 under 1, and 2 under 2
     >>> factored = solve_factored(at.find_components(at.extract_edges(samples))).expect()
-    >>> factored.scores.column("score").to_numpy().round(4).tolist()  # alone: ½ and −½
+    >>> factored.scores.column("score").to_numpy().round(4).tolist()  # each query alone: ½ and −½
     [0.6667, -0.3333, 0.6667, -0.3333]
     >>> factored.rank, round(factored.certificate.upper, 6)
     (1, 1.154701)
@@ -140,12 +140,12 @@ def _solve(
     rtol: float,
     solve: Callable[[FactoredProblem], tuple[Float64, Float64]],
 ) -> dict[str, Any]:
-    """The parts of a solution in any norm: the weights and multipliers that ``solve`` finds, certified."""
+    """The parts of a solution in any norm: the certified weights and multipliers from ``solve``."""
     n_tokens = components.edges.n_tokens
     table = np.eye(n_tokens) if embeddings is None else check_embeddings(embeddings, n_tokens)
     unit, scale = scale_rows(table)
     problem, rows, columns = factored_problem(components, unit)
-    if norm == "max":  # entries are meant in the coordinates of the embeddings
+    if norm == "max":  # entries refer to the coordinates of the embeddings
         rows = columns = np.eye(unit.shape[1])
         ids = {"tokens": components.token_of_node, "queries": components.query_of_node}
         problem = replace(problem, **{name: unit[np.unique(nodes)] for name, nodes in ids.items()})
@@ -166,13 +166,13 @@ def _solve(
 
 @runtime_checkable
 class SpectralSolver(Protocol):
-    """What solves the problem of least spectral norm.
+    """A solver of the problem of least spectral norm.
 
     Examples
     --------
     >>> import attomaton as at
     >>> from attomaton.solvers.norms.interior import SpectralInterior
-    >>> class Hasty:  # any class with this method will do
+    >>> class Hasty:  # any class with this method works
     ...     def solve_spectral(self, problem):
     ...         return SpectralInterior(max_steps=2).solve_spectral(problem)
     >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])
@@ -197,8 +197,8 @@ class NormedSolution(Solution):
     certificate : NormCertificate
         ``lower ≤ min ‖W‖ ≤ upper``.
     multipliers : pyarrow.Table
-        Columns above, below (components) and multiplier (float64), a row for each edge of the order: how hard
-        each priority presses. They add up to the lower bound.
+        Columns above, below (components) and multiplier (float64), one row per edge of the order. The
+        multipliers add up to the lower bound.
 
     Examples
     --------
@@ -214,7 +214,7 @@ class NormedSolution(Solution):
 
     @property
     def norm(self) -> str:
-        """Which norm is least: "max" or "spectral"."""
+        """The norm that is minimised: "max" or "spectral"."""
         return self.certificate.norm
 
     @property
@@ -234,17 +234,17 @@ def solve_normed(
     """Solve min ‖W‖ s.t. ties score equal and priorities score ≥ 1 apart, in the max or the spectral norm.
 
     Sign descent and Adam seek the largest margin in the max norm, spectral descent and Muon in the spectral
-    norm, on data without cycles. With orthonormal embeddings the least max norm is half of the longest path
-    of any query; its linear program (other embeddings) and the spectral norm are for up to about 32 tokens.
+    norm, on data without cycles. With orthonormal embeddings the least max norm is half the longest path of
+    any query; the linear program for other embeddings, and the spectral norm, handle up to about 32 tokens.
 
     Parameters
     ----------
     components : Components
-        Who ties and who precedes whom.
+        The components and their order.
     norm : "max" or "spectral"
-        The largest entry of W in size, or its largest singular value.
+        The largest absolute entry of W, or its largest singular value.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None means orthonormal. Where dependent rows make priorities contradict each other, nothing is
+        E. None means orthonormal. If dependent rows make priorities contradict each other, nothing is
         certified.
     rtol : float, optional
         Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 for the
@@ -257,7 +257,7 @@ def solve_normed(
     --------
     >>> import attomaton as at
     >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])))
-    >>> for norm in ("max", "spectral"):  # under 1 and under 2 a path of one edge
+    >>> for norm in ("max", "spectral"):  # a path of one edge under each of 1 and 2
     ...     print(norm, round(solve_normed(components, norm=norm).expect().best_margin, 6))
     max 2.0
     spectral 1.366025
@@ -265,7 +265,7 @@ def solve_normed(
     if norm not in ("max", "spectral"):
         raise UnsupportedOption(f"the norm is {show(norm)}; give 'max' or 'spectral'")
     if norm == "max" and solver is not None:
-        raise UnsupportedOption(f"{solver!r} has no part in the max norm; leave the solver out")
+        raise UnsupportedOption(f"{solver!r} is not used for the max norm; leave the solver out")
     exact = norm == "max" and embeddings is None
     rtol = real_number((1e-12 if exact else 1e-6) if rtol is None else rtol, "rtol", above=0, below=1)
     if exact:
@@ -278,7 +278,7 @@ def solve_normed(
 
     chosen = cast("object", SpectralInterior(rtol=rtol / 10) if solver is None else solver)
     if not isinstance(chosen, SpectralSolver):
-        raise UnsupportedOption(f"{chosen!r} does not find the least spectral norm; use SpectralInterior")
+        raise UnsupportedOption(f"{chosen!r} does not minimise the spectral norm; use SpectralInterior")
     return NormedSolution(**_solve(components, embeddings, norm, rtol, chosen.solve_spectral))
 
 

@@ -1,9 +1,9 @@
 """Proof for the Luce problem: how far the returned scores can be from the optimum.
 
 Let g be the gradient at the scores s, λ the smallest eigenvalue of the Hessian there (over the directions
-that scores may move in), and δ the way to the optimum. The third derivative of a log-sum-exp along δ is the
+in which scores may move), and δ the step to the optimum. The third derivative of a log-sum-exp along δ is the
 third central moment of δ under p, at most d times its variance, where d is the range of δ. So the curvature
-along the way falls no faster than e^{−d t}, and as the slope at its end is 0,
+along the step decays no faster than e^{−d t}, and since the slope at its end is 0,
 
     −g·δ ≥ δᵀHδ · (1 − e^{−d})/d,   hence   ‖δ‖ (1 − e^{−d})/d ≤ ‖g‖/λ.
 
@@ -11,7 +11,7 @@ With d ≤ κ‖δ‖ (κ = √2 for free scores: the range of a vector is at mo
 
     ‖δ‖ ≤ −ln(1 − κ‖g‖/λ)/κ   where κ‖g‖/λ < 1.
 
-That is ‖g‖/λ to first order, but it holds far from the optimum too.
+This is ‖g‖/λ to first order, but it also holds far from the optimum.
 """
 
 from collections.abc import Sequence
@@ -23,29 +23,29 @@ from attomaton.base.tables import Float64
 from attomaton.solvers.soft.likelihood import LuceProblem, Slopes
 
 SCORES_WITHIN = 1e-6
-"""Error of a score up to which the answer counts as certified."""
+"""Largest error of a score in a certified answer."""
 
 
 @dataclass(frozen=True)
 class SoftCertificate:
-    """Gradient, curvature and the error of the scores that follows from them; of all components the worst.
+    """Gradient, curvature and the resulting error bound of the scores; the worst of all components.
 
     Attributes
     ----------
     gradient_norm : float
         Largest absolute entry of the gradient of the summed loss. The loss is convex, so 0 means optimal.
     excess : float
-        The same after taking off each entry what rounding alone may leave (8 units in the last place for each
-        choice of its component), which matters from about ten million choices on.
+        The same minus the possible rounding error of each entry (8 units in the last place for each choice of
+        its component), which matters from about ten million choices on.
     atol : float
-        The excess asked for.
+        The tolerance on the excess.
     curvature : float or None
         A proven lower bound on the curvature of the loss in every direction inside components (the smallest
         eigenvalue of the Hessian over scores with mean zero in each). None means that no component has two
         tokens.
     error_bound : float or None
-        No score is farther than this from the optimum, proven from gradient and curvature of its component.
-        None means that nothing could be proven.
+        Every score is within this distance of the optimum, proven from gradient and curvature of its
+        component. None means that nothing could be proven.
 
     Examples
     --------
@@ -73,13 +73,13 @@ class SoftCertificate:
     def __str__(self) -> str:
         error = "not bounded" if self.error_bound is None else f"at most {self.error_bound:.1e}"
         return (
-            f"error of a score {error} (asked {SCORES_WITHIN:.0e}), "
-            f"largest gradient entry {self.gradient_norm:.1e} (asked {self.atol:.0e} beyond rounding)"
+            f"error of a score {error} (tolerance {SCORES_WITHIN:.0e}), "
+            f"largest gradient entry {self.gradient_norm:.1e} (tolerance {self.atol:.0e} beyond rounding)"
         )
 
 
 def join_soft(parts: Sequence[SoftCertificate]) -> SoftCertificate:
-    """The certificate of all components from those of parts of them, which are solved apart: the worst."""
+    """The certificate of all components from those of separately solved parts: the worst."""
     bends = [part.curvature for part in parts if part.curvature is not None]
     bounds = [part.error_bound for part in parts]
     proven = [bound for bound in bounds if bound is not None]
@@ -105,7 +105,7 @@ def certify_scores(
 
 
 def certify_slopes(slopes: Slopes, rounding: Float64, *, atol: float) -> SoftCertificate:
-    """The certificate from bounds for each component, and what rounding may leave of a gradient entry."""
+    """The certificate from bounds for each component, and the possible rounding error of a gradient entry."""
     distance = bound_distance(slopes.gradient, slopes.curvature)
     return SoftCertificate(
         gradient_norm=float(np.max(slopes.largest, initial=0.0)),
@@ -121,7 +121,7 @@ def certify_coordinates(
 ) -> SoftCertificate:
     """The certificate of the scores features @ coordinates among all of that form.
 
-    The curvature is that over coordinates; the error bound is for the scores of tokens that tie.
+    The curvature is over coordinates; the error bound is for the scores of tokens that tie.
     """
     scores = features @ coordinates
     gradient = features.T @ problem.gradient(scores)
@@ -139,7 +139,7 @@ def certify_coordinates(
 
 
 def bound_distance(gradient: Float64, curvature: Float64, *, reach: float = np.sqrt(2.0)) -> Float64:
-    """−ln(1 − κ‖g‖/λ)/κ with κ = ``reach``, or infinity where that proves nothing."""
+    """−ln(1 − κ‖g‖/λ)/κ with κ = ``reach``, or infinity if that proves nothing."""
     part = np.divide(reach * gradient, curvature, out=np.ones_like(gradient), where=curvature > 0.0)
     return -np.log1p(-np.minimum(part, 1.0), out=np.full_like(part, -np.inf), where=part < 1.0) / reach
 

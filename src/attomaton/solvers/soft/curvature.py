@@ -1,11 +1,11 @@
-"""How steep and how curved the Luce loss is in each group of alternatives, with proven bounds.
+"""Proven bounds on gradient and curvature of the Luce loss in each group of alternatives.
 
 The Hessian on a group is a graph Laplacian: L = Σ count Σ_{i<j} p_i p_j (e_i − e_j)(e_i − e_j)ᵀ. Its smallest
 eigenvalue on scores with mean zero is no smaller than that of L without the row and column of one alternative
-(interlacing), L_r, which has no positive entry off its diagonal. If some v > 0 has L_r v ≥ c > 0 in every
+(interlacing), L_r, whose off-diagonal entries are not positive. If some v > 0 has L_r v ≥ c > 0 in every
 entry, L_r is an M-matrix: its inverse has no negative entry, and its row sums are at most max v / c, so that
 the eigenvalue is at least c / max v. Conjugate gradients supply v; whatever they return, the bound holds for
-the v that is checked, and the rounding of the check itself is taken off.
+the v that is checked, and the rounding error of the check itself is subtracted.
 """
 
 import math
@@ -36,10 +36,10 @@ from attomaton.solvers.soft.newton import (
 EPS = float(np.finfo(np.float64).eps)
 
 LEAST_PROBABILITY = 1e-290
-"""Smaller probabilities have few digits, or none."""
+"""Smaller probabilities are inaccurate or zero."""
 
 CLOSE = 0.25
-"""How far L_r v may stay from 1: nearer costs more turns than it wins."""
+"""How far L_r v may be from 1: closer costs more iterations than it gains."""
 
 
 def measure_slopes(
@@ -47,7 +47,7 @@ def measure_slopes(
 ) -> Slopes:
     """Bounds on gradient and curvature of the summed loss + ½ ridge Σ s² in each component.
 
-    Where nothing is proven, as in a group that no choices connect, the curvature is that of the ridge alone.
+    If nothing is proven, as in a group that no choices connect, the curvature is that of the ridge alone.
     """
     scores = check_floats(scores, (problem.n_alternatives,), "scores")
     groups = sort_by_group(problem)
@@ -57,7 +57,7 @@ def measure_slopes(
 def measure_groups(
     groups: Groups, scores: Float64, *, ridge: float = 0.0, threads: int | None = None
 ) -> Slopes:
-    """The same for a problem that is sorted by group; so are the scores."""
+    """The same for a problem and scores sorted by group."""
     n_groups = len(groups)
     slopes = Slopes(np.zeros(n_groups), np.zeros(n_groups), np.full(n_groups, np.inf), np.zeros(n_groups))
     share_groups(groups, threads, _measure_groups, (scores, float(ridge)), slopes)
@@ -88,7 +88,7 @@ def _measure_groups(
 
 @compiled_within
 def _sum_losses(choices: Choices, part: GroupPart, scores: Array, space: Space) -> float:
-    """−Σ count · ln p(winner), from the probabilities; where one is too small, from the scores."""
+    """−Σ count · ln p(winner), from the probabilities, or from the scores if a probability is too small."""
     base, total = choices.offsets[part.first_choice], 0.0
     for choice in range(part.first_choice, part.last_choice):
         begin, end = choices.offsets[choice], choices.offsets[choice + 1]
@@ -108,7 +108,7 @@ def _sum_losses(choices: Choices, part: GroupPart, scores: Array, space: Space) 
 
 @compiled_within
 def find_looseness(choices: Choices, part: GroupPart, scores: Array) -> float:
-    """Relative rounding error of a probability, from the size of logits and the length of sums."""
+    """Relative rounding error of a probability, from the magnitude of logits and the length of sums."""
     largest, longest = 0.0, 0
     for choice in range(part.first_choice, part.last_choice):
         longest = max(longest, choices.offsets[choice + 1] - choices.offsets[choice])
@@ -122,10 +122,10 @@ def find_looseness(choices: Choices, part: GroupPart, scores: Array) -> float:
 def _measure_gradient(
     choices: Choices, part: GroupPart, scores: Array, space: Space, loose: tuple[float, float], moved: Array
 ) -> tuple[float, float]:
-    """The largest entry, and no less than the norm; ``loose`` is the looseness, and the ridge.
+    """The largest entry, and an upper bound on the norm; ``loose`` is the looseness, and the ridge.
 
-    ``moved`` becomes Σ count · (probability of losing, or of having won where another did) for each
-    alternative: the sum of the absolute terms of the gradient.
+    ``moved`` becomes Σ count · (1 − p if it won, p if another won) for each alternative: the sum of the
+    absolute terms of the gradient.
     """
     first, base = part.first, choices.offsets[part.first_choice]
     total, lost_digits = np.zeros(len(moved)), np.zeros(len(moved))
@@ -155,7 +155,7 @@ def _least_curvature(choices: Choices, part: GroupPart, space: Space, loose: flo
     """A proven lower bound on the smallest eigenvalue over scores with mean zero; 0 if none is found."""
     size = part.last - part.first
     find_diagonal(choices, part, space)
-    root, lowest = part.first - part.first, np.inf  # a zero of the type of nodes: one type compiles once
+    root, lowest = part.first - part.first, np.inf  # a zero with the type of nodes: one type compiles once
     for node in range(size):
         lowest = min(lowest, space.diagonal[node])
         if space.diagonal[node] > space.diagonal[root]:
@@ -177,7 +177,7 @@ def _least_curvature(choices: Choices, part: GroupPart, space: Space, loose: flo
 
 @compiled_within
 def _solve_grounded(choices: Choices, part: GroupPart, space: Space, root: int) -> bool:
-    """L_r v ≈ 1 by conjugate gradients, v = 0 at the root, into ``space.step``; whether it came close."""
+    """Solve L_r v ≈ 1 by conjugate gradients, v = 0 at the root, into ``space.step``; return success."""
     size = part.last - part.first
     residual, scaled, direction, bent = space.residual, space.scaled, space.direction, space.bent
     energy = 0.0
@@ -212,11 +212,11 @@ def _solve_grounded(choices: Choices, part: GroupPart, space: Space, root: int) 
 linalg: Any = np.linalg
 
 LARGEST = 16_384
-"""Most tokens of a component whose covariance, a dense matrix, is formed: two gigabytes."""
+"""Most tokens of a component for its covariance, a dense matrix: two gigabytes."""
 
 
 def score_errors(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -> Float64:
-    """The standard error of each score about the mean of its component, shape (n_alternatives,).
+    """The standard error of each score relative to the mean of its component, shape (n_alternatives,).
 
     The covariance of scores with mean zero is the pseudo-inverse of the Hessian H of the summed loss, found
     as (H + c/m 11ᵀ)⁻¹ − 11ᵀ/(c m): adding c along the flat direction makes H invertible and changes nothing
@@ -228,7 +228,7 @@ def score_errors(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -
     if largest > LARGEST:
         raise UnsupportedOption(
             f"a component has {largest:,} tokens, and standard errors need a dense matrix of that size; "
-            f"at most {LARGEST:,} are supported"
+            f"give components of at most {LARGEST:,} tokens"
         )
     variance = np.zeros(problem.n_alternatives)
     share_groups(groups, None, _spread_groups, (scores[groups.place], float(ridge)), variance)

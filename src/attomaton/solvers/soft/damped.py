@@ -1,11 +1,11 @@
-"""Damped Newton's method without a line search: the loop, once, for every solver in numpy.
+"""Damped Newton's method without a line search: the loop shared by all numpy solvers.
 
-Along a step on which logits differ by at most d, the curvature of sums of powers of e changes at most by the
-factor e^d (generalised self-concordance). So the share ln(1 + d)/d of Newton's step lowers the function; it
-tends to 1.
+Along a step that changes logits by amounts differing by at most d, the curvature of sums of exponentials
+changes at most by the factor e^d (generalised self-concordance). So the fraction ln(1 + d)/d of Newton's step
+lowers the function; it tends to 1.
 
-Compiled solvers (``soft/newton``, ``trajectory/flow``) write the loop again, each around its own step: numba
-would compile it anew for every function handed in, and keep none of that on disk.
+Compiled solvers (``soft/newton``, ``trajectory/flow``) repeat the loop, each around its own step: numba would
+recompile it for every function passed in, and cache none of that on disk.
 """
 
 from collections.abc import Callable
@@ -30,11 +30,11 @@ def minimise(
     max_steps: int,
     patience: int | None = None,
 ) -> tuple[Float64, float]:
-    """The place where no entry of the slope exceeds ``atol``, or else the best of those that were met.
+    """The point where no entry of the slope exceeds ``atol``, or else the best point found.
 
     Notes
     -----
-    The search also ends where a step is not finite.
+    The search also ends if a step is not finite.
     """
     point = best = start.copy()
     least, stuck = np.inf, 0
@@ -54,7 +54,7 @@ def minimise(
 
 
 def damping(reach: Float64 | float) -> Float64 | float:
-    """ln(1 + d)/d, the share of a step that is taken if logits differ by at most d along it."""
+    """ln(1 + d)/d, the fraction of a step to take if logit changes along it differ by at most d."""
     reach = np.maximum(reach, LEAST_REACH)
     return np.log1p(reach) / reach
 
@@ -67,7 +67,7 @@ def solve_systems(
 ) -> Float64:
     """Solve H x = right for block-diagonal, positive semidefinite H, from zero, by conjugate gradients.
 
-    Each system takes its own steps, so that it needs at most as many as its own size.
+    Each system has its own step sizes, so it needs at most as many steps as its size.
     """
     size = int(system.max(initial=-1)) + 1
     answer, residual = np.zeros_like(right), right.copy()
@@ -95,15 +95,15 @@ def solve_systems(
 class DampedNewton:
     """Damped Newton from zero until no gradient entry exceeds ``atol``, at most ``max_steps`` steps.
 
-    The optimum is finite because choices are compared inside strongly connected components only (Ford 1957).
+    The optimum is finite because choices are compared only inside strongly connected components (Ford 1957).
     The loss is flat along a constant on each component; conjugate gradients never leave the complement.
 
     Attributes
     ----------
     atol : float
-        Largest gradient entry to be left.
+        Largest gradient entry at which to stop.
     max_steps : int
-        Steps, at most.
+        Largest number of steps.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class DampedNewton:
         """The scores that minimise Σ count · (−ln p) + ½ stiffness · Σ (s − anchor)²: (n_alternatives,).
 
         With stiffness 0 they are known up to a constant on each component. A component that has converged
-        stays where it is, so that the rounding of others does not disturb it.
+        stays fixed, so that the rounding errors of others do not disturb it.
         """
         component, size = problem.component, problem.n_components
         target = np.zeros(problem.n_alternatives) if anchor is None else anchor
@@ -136,7 +136,7 @@ class DampedNewton:
 
         def find_step(scores: Float64, gradient: Float64) -> tuple[Float64, Float64]:
             probabilities, size_left = problem.probabilities(scores), float(np.abs(gradient).max())
-            if stiffness == 0.0:  # rounding puts a little of it along the flat direction
+            if stiffness == 0.0:  # rounding adds a little along the flat direction
                 gradient = centre(component, gradient)
             step = solve_systems(
                 lambda move: problem.curvature(probabilities, move) + stiffness * move,
@@ -156,7 +156,7 @@ _linalg: Any = np.linalg
 
 @dataclass(frozen=True)
 class Subspace:
-    """The Luce model when dependent embeddings tie the scores of different tokens and queries together.
+    """The Luce model if dependent embeddings couple the scores of different tokens and queries.
 
     W is sought in the span of (e_i − e_j)e_kᵀ over all ties, where the loss is strictly convex and grows
     without bound in every direction, so that the optimum is finite and unique.
@@ -183,16 +183,16 @@ class Subspace:
 
 
 PATIENCE = 20
-"""Steps in a row that need not lower the largest entry of the gradient."""
+"""Most consecutive steps that do not lower the largest entry of the gradient."""
 
 
 def solve_direct(
     problem: LuceProblem, scores: Float64, pull: tuple[Float64, float], limits: tuple[float, int]
 ) -> Float64:
-    """The minimum for a problem of one group, from ``scores``, by sparse elimination.
+    """The minimum of a problem with one group, starting from ``scores``, by sparse elimination.
 
     It is for the rare group on which conjugate gradients stall, such as a long cycle. ``pull`` is the anchor
-    and its stiffness, ``limits`` the largest gradient entry asked for and the most steps.
+    and its stiffness, ``limits`` the tolerance on gradient entries and the largest number of steps.
     """
     anchor, stiffness = pull
     one, other, choice = _pairs(problem)
@@ -233,7 +233,7 @@ def _eliminate(first: Int64, second: Int64, weight: Float64, system: tuple[Float
     every = np.arange(size)
     rows, columns = np.concatenate([first, second, every]), np.concatenate([second, first, every])
     matrix = csc_array((np.concatenate([-weight, -weight, diagonal]), (rows, columns)), shape=(size, size))
-    free = every if stiffness else every[1:]  # what is left out is held at zero
+    free = every if stiffness else every[1:]  # the omitted entry is fixed at zero
     answer = np.zeros(size)
     try:
         answer[free] = splu(matrix[free][:, free].tocsc(), options={"SymmetricMode": True}).solve(right[free])

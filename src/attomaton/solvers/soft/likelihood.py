@@ -27,11 +27,11 @@ from attomaton.graphs.components import Components, count_strong_components
 from attomaton.graphs.grouping import distinct_keys, pack_pairs, unpack_pairs
 
 NOT_ONE_CORPUS = (
-    "these choices and these components are not of one corpus: a choice set leaves its component, or no "
-    "choices connect it; give the samples that the components were found from"
+    "these choices and components do not belong to one corpus: a choice set leaves its component, or no "
+    "choices connect it; give the samples from which the components were found"
 )
 MOST_ODDS = float(np.log(2**31 - 1))
-"""Largest known offset of a member of a choice set: multiplicities are whole numbers of 32 bits."""
+"""Largest known offset of a member of a choice set: multiplicities are 32-bit integers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,17 +41,17 @@ class LuceProblem:
     Attributes
     ----------
     alternative : int64 array, shape (n_entries,)
-        The members of all choice sets, one set after the other.
+        The members of all choice sets, concatenated.
     offsets : int64 array, shape (n_choices + 1,)
         Set ``i`` is ``alternative[offsets[i]:offsets[i + 1]]``.
     log_multiplicity : float64 array, shape (n_entries,)
         ln m_j, the known offset of each member.
     winner : int64 array, shape (n_choices,)
-        The alternative chosen.
+        The chosen alternative.
     count : float64 array, shape (n_choices,)
         How often this choice was made.
     component : int64 array, shape (n_alternatives,)
-        Which alternatives are compared with which: no choice set holds two components.
+        The component of each alternative: no choice set spans two components.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class LuceProblem:
     [0.75, 0.75]
     >>> problem.curvature_of(probabilities, np.eye(2)).shape
     (2, 2)
-    >>> kept, same = problem.restrict(np.array([True]))  # to some components; here there is one
+    >>> kept, same = problem.restrict(np.array([True]))  # to some components; here there is only one
     >>> kept.tolist()
     [0, 1]
     """
@@ -82,7 +82,7 @@ class LuceProblem:
     component: Int64
 
     def __post_init__(self) -> None:
-        """Refuse what compiled code must not be given."""
+        """Check the arrays, so that compiled code can trust them."""
         names = ("alternative", "offsets", "winner", "component")
         numbers = {name: check_int64(getattr(self, name), name) for name in names}
         entries, choices = len(numbers["alternative"]), len(numbers["winner"])
@@ -93,7 +93,7 @@ class LuceProblem:
         for name in ("alternative", "winner", "component"):
             check_ids(numbers[name], len(numbers["component"]), name)
         if (count < 0).any() or float(count.sum()) > MOST_COUNTED:
-            raise MismatchedParts(f"counts of choices are 0 or more, and at most {MOST_COUNTED:,} in all")
+            raise MismatchedParts(f"counts of choices must be ≥ 0, and sum to at most {MOST_COUNTED:,}")
         times = np.exp(np.clip(odds, -1.0, MOST_ODDS))
         whole = np.abs(times - np.rint(times)) <= 1e-12 * times
         if not (whole.all() and (odds <= MOST_ODDS).all() and (times > 0.5).all()):
@@ -102,9 +102,9 @@ class LuceProblem:
         choice = rows_of(self.offsets)
         won = np.flatnonzero(self.alternative == self.winner[choice])
         if not np.array_equal(choice[won], np.arange(len(self.winner))):
-            raise MismatchedParts("a choice set does not hold its winner, or holds it twice; mend the sets")
+            raise MismatchedParts("a choice set lacks its winner, or has it twice; correct the sets")
         if (self.component[self.alternative] != self.component[self.winner][choice]).any():
-            raise MismatchedParts("a choice set holds alternatives of two components; mend the sets")
+            raise MismatchedParts("a choice set has alternatives of two components; correct the sets")
 
     @property
     def n_alternatives(self) -> int:
@@ -113,13 +113,13 @@ class LuceProblem:
 
     @property
     def n_components(self) -> int:
-        """How many components the alternatives belong to."""
+        """The number of components of the alternatives."""
         return int(self.component.max(initial=-1)) + 1
 
     def restrict(self, wanted: Bool) -> tuple[Int64, "LuceProblem"]:
         """The same problem on the alternatives of some components only (``wanted`` is by component number).
 
-        Returns the alternatives kept, and the smaller problem over them.
+        Returns the kept alternatives, and the smaller problem over them.
         """
         alternatives = np.flatnonzero(wanted[self.component])
         choices = wanted[self.component[self.winner]]
@@ -134,7 +134,7 @@ class LuceProblem:
         """The summed loss −Σ count · ln p(winner)."""
         logits = scores[self.alternative] + self.log_multiplicity
         chosen = logits[self.alternative == np.repeat(self.winner, np.diff(self.offsets))]
-        return float(np.sum(self.count * (log_sums(logits, self.offsets) - chosen)))  # in one order anywhere
+        return float(np.sum(self.count * (log_sums(logits, self.offsets) - chosen)))  # in a fixed order
 
     def probabilities(self, scores: Float64) -> Float64:
         """The probability of each member of each set, shape (n_entries,)."""
@@ -142,13 +142,13 @@ class LuceProblem:
         return np.exp(logits - np.repeat(log_sums(logits, self.offsets), np.diff(self.offsets)))
 
     def gradient(self, scores: Float64) -> Float64:
-        """Derivative of the summed loss, shape (n_alternatives,): expected less observed wins."""
+        """Derivative of the summed loss, shape (n_alternatives,): expected minus observed wins."""
         expected = np.repeat(self.count, np.diff(self.offsets)) * self.probabilities(scores)
         observed = sum_at(self.winner, self.count, self.n_alternatives)
         return sum_at(self.alternative, expected, self.n_alternatives) - observed
 
     def rounding(self) -> Float64:
-        """What rounding alone may leave of a gradient entry, shape (n_components,): some units a choice."""
+        """Bound on the rounding error of a gradient entry, shape (n_components,): a few units per choice."""
         counts = sum_at(self.component[self.winner], self.count, self.n_components)
         return rounding_of(counts)
 
@@ -172,7 +172,7 @@ class LuceProblem:
 
 
 def select_choices(problem: LuceProblem, entries: Bool, choices: Bool) -> LuceProblem:
-    """The same alternatives with only these choices, and only these members of their sets."""
+    """The same alternatives, with only these choices and only these members of their sets."""
     lengths = np.bincount(rows_of(problem.offsets)[entries], minlength=len(problem.winner))
     return trusted(
         LuceProblem,
@@ -186,16 +186,16 @@ def select_choices(problem: LuceProblem, entries: Bool, choices: Bool) -> LucePr
 
 
 class Slopes(NamedTuple):
-    """What is measured of the loss of each component at some scores, each of shape (n_components,)."""
+    """Properties of the loss of each component at some scores, each of shape (n_components,)."""
 
     largest: Float64  # the largest absolute entry of the gradient, as computed
-    gradient: Float64  # no less than the Euclidean norm of the gradient
-    curvature: Float64  # no more than the smallest eigenvalue of the Hessian on scores with mean zero
+    gradient: Float64  # at least the Euclidean norm of the gradient
+    curvature: Float64  # at most the smallest eigenvalue of the Hessian on scores with mean zero
     loss: Float64  # the summed loss −Σ count · ln p(winner)
 
 
 def rounding_of(made: Float64) -> Float64:
-    """What rounding alone may leave of a gradient entry after so many choices: some units for each."""
+    """Bound on the rounding error of a gradient entry after ``made`` choices: a few units for each."""
     return 8 * np.finfo(np.float64).eps * made
 
 
@@ -204,8 +204,8 @@ def luce_problem(
 ) -> tuple[Int64, LuceProblem]:
     """The choices over the tokens that tie with others.
 
-    The choices must strongly connect every component, unless ``connected`` is False, as it is for components
-    that dependent embeddings have merged, and where a ridge makes the optimum finite.
+    The choices must strongly connect every component, unless ``connected`` is False, as for components that
+    dependent embeddings have merged, and with a ridge, which makes the optimum finite.
 
     Returns the rows of ``components.nodes`` that are the alternatives, and the problem.
     """
@@ -227,7 +227,7 @@ def luce_problem(
 
 
 def _number_choices(choices: ChoiceTable, member: Int64, winner: Int64, component: Int64) -> LuceProblem:
-    """The problem of choices whose members and winners are numbered, with the component of each number."""
+    """The problem of choices with numbered members and winners, and the component of each number."""
     offsets, multiplicities = ragged_column(choices.rows, "multiplicities")
     counts = choices["count"].astype(np.float64)
     return LuceProblem(member, offsets, np.log(multiplicities), winner, counts, component)
@@ -237,10 +237,10 @@ PAIR_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32())])
 
 
 def context_problem(choices: ChoiceTable) -> tuple[pa.Table, LuceProblem]:
-    """The choices with a score for each (query, token) of some choice set; a group for each query.
+    """The choices with a score for each (query, token) in a choice set, and one group per query.
 
-    Of whole contexts this is what training itself minimises. Its optimum is not finite: something must hold
-    the scores back, an anchor with some stiffness or a training that stops.
+    For whole contexts this is the training loss itself. Its optimum is not finite: something must limit the
+    scores, such as an anchor with some stiffness or early stopping.
     """
     offsets, tokens = ragged_column(choices.rows, "tokens")
     member = pack_pairs(np.repeat(choices["query"], np.diff(offsets)), tokens)
@@ -254,6 +254,6 @@ def context_problem(choices: ChoiceTable) -> tuple[pa.Table, LuceProblem]:
 
 
 def pooled_problem(choices: ChoiceTable, n_tokens: int) -> LuceProblem:
-    """The same choices with one score for each token, whatever the query; all tokens are one group."""
+    """The same choices with one score per token, independent of the query; all tokens are one group."""
     tokens = ragged_column(choices.rows, "tokens")[1].astype(np.int64)
     return _number_choices(choices, tokens, choices["winner"].astype(np.int64), np.zeros(n_tokens, np.int64))

@@ -1,4 +1,4 @@
-"""Newton's method for anchored Luce problems, compiled: each group of alternatives alone, to its own end.
+"""Newton's method for anchored Luce problems, compiled: each group of alternatives is solved separately.
 
 The function is  Σ count · (−ln p(winner)) + ½ r Σ_j (s_j − a_j)²  over the alternatives of one group. With
 r = 0 it is the Luce problem itself; with r > 0 it is a ridge (a = 0), shrinkage towards other scores, or one
@@ -22,26 +22,26 @@ from attomaton.solvers.soft.damped import solve_direct
 from attomaton.solvers.soft.likelihood import LuceProblem, rounding_of
 
 Array = Any
-"""A numpy array, in code that is compiled."""
+"""A numpy array in compiled code."""
 
 MAX_TURNS = 2_000
-"""Most conjugate-gradient turns for one Newton step."""
+"""Most conjugate-gradient iterations for one Newton step."""
 
 WIDE = 500.0
-"""Scores that differ by less have powers of e that fit floating point with room to spare."""
+"""Exponentials of scores that differ by less are well within the range of float64."""
 
 N_GUESSES = 2
-"""Steps of expected against observed wins that precede Newton's where nothing anchors the scores."""
+"""Minorise-maximise steps (observed / expected wins) before Newton's, if nothing anchors the scores."""
 
 CLOSEST = 1e-5
-"""No Newton step needs its residual lowered by more: the next step does that better."""
+"""Largest useful reduction of the residual in one Newton step: beyond it, another step is better."""
 
 MAX_STALLS = 3
-"""Newton steps that may use up their turns; then the group is given up."""
+"""Newton steps that may exhaust their iterations before the group is abandoned."""
 
 
 class Choices(NamedTuple):
-    """Choices sorted by group, as :class:`~attomaton.solvers.soft.likelihood.LuceProblem` has them."""
+    """Choices sorted by group, in the form of :class:`~attomaton.solvers.soft.likelihood.LuceProblem`."""
 
     alternative: Array  # int32 (n_entries,): alternatives of a group are consecutive numbers
     offsets: Array  # int64 (n_choices + 1,)
@@ -51,7 +51,7 @@ class Choices(NamedTuple):
 
 
 class GroupPart(NamedTuple):
-    """Where one group stands: its alternatives and its choices."""
+    """The range of one group: its alternatives and its choices."""
 
     first: int
     last: int
@@ -60,7 +60,7 @@ class GroupPart(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Room to work in, at least as large as the group."""
+    """Work arrays, at least as large as the group."""
 
     probability: Array  # float64 (n_entries of the group,)
     gradient: Array  # float64 (n_alternatives of the group,), and so are the others
@@ -76,7 +76,7 @@ class Space(NamedTuple):
 def weigh(choices: Choices, part: GroupPart, scores: Array, space: Space) -> None:
     """Probabilities of all members of all sets, and the gradient of the summed loss.
 
-    What a winner lacks of certainty is the sum of the losers' probabilities, never 1 − p: no digit is lost.
+    A winner's 1 − p is computed as the sum of the losers' probabilities, so that no digits are lost.
     """
     first, base = part.first, choices.offsets[part.first_choice]
     probability, gradient = space.probability, space.gradient
@@ -101,7 +101,7 @@ def weigh(choices: Choices, part: GroupPart, scores: Array, space: Space) -> Non
 def find_odds(choices: Choices, part: GroupPart, scores: Array, space: Space) -> None:
     """m e^s for each member of each set, up to a factor for each set, into ``space.probability``.
 
-    Where all e^s of the group are floating-point numbers, each is computed once.
+    If all e^s of the group fit float64, each is computed once.
     """
     first, base = part.first, choices.offsets[part.first_choice]
     probability, power = space.probability, space.scaled
@@ -129,7 +129,7 @@ def find_odds(choices: Choices, part: GroupPart, scores: Array, space: Space) ->
 def bend(choices: Choices, part: GroupPart, space: Space) -> None:
     """Curvature of the summed loss along ``space.direction``, into ``space.bent``.
 
-    Differences are taken to the winner, so that nothing cancels when its probability is close to 1.
+    Differences are relative to the winner, so that nothing cancels if its probability is close to 1.
     """
     first, base = part.first, choices.offsets[part.first_choice]
     probability, direction, bent = space.probability, space.direction, space.bent
@@ -167,9 +167,9 @@ def find_diagonal(choices: Choices, part: GroupPart, space: Space) -> None:
 
 @compiled_within
 def find_step(choices: Choices, part: GroupPart, stiffness: float, space: Space, rtol: float) -> bool:
-    """The Newton step by conjugate gradients, the residual lowered by ``rtol``, into ``space.step``.
+    """The Newton step by conjugate gradients, with the residual reduced by ``rtol``, into ``space.step``.
 
-    Returns whether it was lowered that far.
+    Returns whether it was reduced that far.
     """
     size = part.last - part.first
     residual, scaled, direction, bent = space.residual, space.scaled, space.direction, space.bent
@@ -208,8 +208,8 @@ def find_step(choices: Choices, part: GroupPart, stiffness: float, space: Space,
 def guess_scores(choices: Choices, part: GroupPart, scores: Array, space: Space) -> None:
     """Raise each score by ln(observed wins / expected wins), a few times.
 
-    Each time lowers the loss (Hunter 2004) at the price of one gradient. Groups in which something never wins
-    are left as they are.
+    Each time lowers the loss (Hunter 2004) at the cost of one gradient. Groups in which some alternative
+    never wins are left unchanged.
     """
     size = part.last - part.first
     observed = np.zeros(size)
@@ -226,7 +226,7 @@ def guess_scores(choices: Choices, part: GroupPart, scores: Array, space: Space)
 
 @compiled_within
 def add_pull(gradient: Array, anchor: Array, stiffness: float, scores: Array) -> float:
-    """Add the pull of the anchor to the gradient of the loss; returns the largest entry."""
+    """Add the pull of the anchor to the gradient of the loss; return the largest entry."""
     total, largest = 0.0, 0.0
     for node in range(len(gradient)):
         gradient[node] += stiffness * (scores[node] - anchor[node])
@@ -248,12 +248,12 @@ def solve_part(
     space: Space,
     limits: tuple[float, int],
 ) -> float:
-    """Move ``scores`` of one group to the minimum; returns the largest gradient entry.
+    """Move ``scores`` of one group to the minimum; return the largest gradient entry.
 
-    ``limits`` are the largest gradient entry asked for and the most Newton steps. Along a step whose entries
-    differ by at most d the curvature changes at most by the factor e^d, so the share ln(1 + d)/d of it lowers
-    the function without any line search; it tends to 1. A group whose steps use up their turns is given up
-    early, with the gradient entry reached, and so is one that rounding keeps from coming closer.
+    ``limits`` are the tolerance on gradient entries and the most Newton steps. Along a step whose entries
+    differ by at most d the curvature changes at most by the factor e^d, so the fraction ln(1 + d)/d of it
+    lowers the function without a line search; it tends to 1. A group whose steps exhaust their iterations is
+    abandoned early, with the gradient reached so far, and so is one that rounding keeps from improving.
     """
     size, before, last, stalls = part.last - part.first, np.inf, np.inf, 0
     atol, max_steps = limits
@@ -272,7 +272,7 @@ def solve_part(
         for node in range(size):
             lowest, highest = min(lowest, space.step[node]), max(highest, space.step[node])
         spread = max(highest - lowest, 1e-12)
-        if spread < 1e-9 and largest > 0.5 * last:  # full steps that gain nothing: the rest is rounding
+        if spread < 1e-9 and largest > 0.5 * last:  # full steps without gain: the rest is rounding
             return largest
         share = math.log1p(spread) / spread
         for node in range(size):
@@ -281,20 +281,20 @@ def solve_part(
 
 
 FAR = 1e4
-"""A group that ends with a gradient this many times larger than asked has stalled."""
+"""A group that ends with a gradient this many times the tolerance has stalled."""
 
 TURNS = 20
-"""How often a solver looks at a member of a choice set, about."""
+"""Approximate number of times a solver visits a member of a choice set."""
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """A Luce problem with the alternatives and choices of each group next to each other."""
+    """A Luce problem with the alternatives and choices of each group stored contiguously."""
 
     choices: Choices  # sorted by group; alternatives are numbered by group
-    place: Int64  # (n_alternatives,): the problem's number of each alternative here
+    place: Int64  # (n_alternatives,): the number in the problem of each alternative here
     borders: Int64  # (n_groups + 1,): where the alternatives of each group begin and end
-    choice_borders: Int64  # (n_groups + 1,): where its choices do
+    choice_borders: Int64  # (n_groups + 1,): where the choices of each group begin and end
 
     def __len__(self) -> int:
         return len(self.borders) - 1
@@ -316,17 +316,17 @@ class Groups:
         return here, problem_of(choices, np.zeros(here.stop - here.start, np.int64))
 
     def rounding(self) -> Float64:
-        """What rounding alone may leave of a gradient entry of each group, shape (n_groups,)."""
+        """Bound on the rounding error of a gradient entry of each group, shape (n_groups,)."""
         group = np.repeat(np.arange(len(self)), np.diff(self.choice_borders))
         return rounding_of(sum_at(group, self.choices.count, len(self)))
 
     @property
     def starts(self) -> tuple[Int64, Int64]:
-        """Both borders, as compiled code takes them."""
+        """Both borders, for compiled code."""
         return self.borders, self.choice_borders
 
     def shares(self, threads: int | None) -> list[Int64]:
-        """The groups, those with most entries first, cut into shares of about equal work for the threads."""
+        """The groups, largest first, cut into shares of about equal work for the threads."""
         entries = np.diff(self.choices.offsets[self.choice_borders])  # of each group
         largest_first = np.argsort(-entries, kind="stable")
         work = np.cumsum(entries[largest_first] + np.diff(self.borders)[largest_first])
@@ -352,7 +352,7 @@ def problem_of(choices: Choices, component: Int64) -> LuceProblem:
 def share_groups(groups: Groups, threads: int | None, kernel: Callable[..., None], *given: object) -> None:
     """Call ``kernel(choices, starts, some, *given)`` for all groups, some of them on each thread.
 
-    Compiled code holds no lock, and groups share nothing.
+    Compiled code releases the GIL, and groups share nothing.
     """
 
     def work(some: Int64) -> None:
@@ -386,17 +386,17 @@ def sort_by_group(problem: LuceProblem) -> Groups:
 class Newton:
     """Damped Newton in each group until no gradient entry exceeds ``atol``, at most ``max_steps`` steps.
 
-    To ``atol`` comes what rounding alone may leave: 8 units in the last place for each choice of the group
-    and for the pull of the anchor. Where conjugate gradients stall, elimination takes over.
+    The bound on rounding errors is added to ``atol``: 8 units in the last place for each choice of the group
+    and for the pull of the anchor. If conjugate gradients stall, elimination takes over.
 
     Attributes
     ----------
     atol : float
-        Largest gradient entry to be left.
+        Largest gradient entry at which to stop.
     max_steps : int
-        Steps for each group, at most.
+        Largest number of steps for each group.
     threads : int, optional
-        How many to use; all processors if not given.
+        Number of threads; by default one per processor.
 
     Examples
     --------
@@ -418,9 +418,9 @@ class Newton:
     ) -> Float64:
         """The scores s that minimise Σ count · (−ln p) + ½ stiffness · Σ (s − anchor)², (n_alternatives,).
 
-        No choice set holds alternatives of two components; a component may be any group. The search starts at
-        the ``anchor``, by default 0. With a ``stiffness`` of 0 each group must be strongly connected, and its
-        scores are known up to a constant.
+        No choice set spans two components; a component may be any group. The search starts at the ``anchor``,
+        by default 0. With a ``stiffness`` of 0 each group must be strongly connected; its scores are known
+        up to a constant.
         """
         if anchor is not None:
             anchor = check_floats(anchor, (problem.n_alternatives,), "the anchor")
@@ -434,7 +434,7 @@ class Newton:
 def minimise_groups(
     solver: Newton, groups: Groups, *, anchor: Float64 | None = None, stiffness: float = 0.0
 ) -> Float64:
-    """The scores that :meth:`Newton.solve` finds, of a problem that is sorted; so are anchor and answer."""
+    """The scores that :meth:`Newton.solve` finds, for a sorted problem; anchor and answer are sorted too."""
     start = np.zeros(len(groups.place)) if anchor is None else anchor
     scores, stalled = start.copy(), np.zeros(len(groups), bool)
     pull, limits = (start, float(stiffness)), (solver.atol, solver.max_steps)
@@ -448,14 +448,14 @@ def minimise_groups(
 
 @compiled_within
 def find_part(starts: tuple[Array, Array], group: int) -> GroupPart:
-    """Where a group stands; ``starts`` are the borders of alternatives and of choices."""
+    """The range of a group; ``starts`` are the borders of alternatives and of choices."""
     nodes, choices = starts
     return GroupPart(nodes[group], nodes[group + 1], choices[group], choices[group + 1])
 
 
 @compiled_within
 def make_room(choices: Choices, starts: tuple[Array, Array], some: Array) -> Space:
-    """Room for the largest of some groups."""
+    """Work arrays for the largest of some groups."""
     n_alternatives, n_entries = 0, 0
     for group in some:
         part = find_part(starts, group)
@@ -476,7 +476,7 @@ def _solve_groups(
 ) -> None:
     """Move the scores of the groups ``some`` to their minimum; ``pull`` is the anchor and its stiffness.
 
-    ``answer`` are the scores, and for each group whether it ended far from what was asked.
+    ``answer`` are the scores, and for each group whether it ended far from the tolerance.
     """
     scores, stalled = answer
     anchor, stiffness = pull
@@ -484,7 +484,7 @@ def _solve_groups(
     for group in some:
         part = find_part(starts, group)
         here = slice(part.first, part.last)
-        copy_into(scores, part.first, anchor[here])  # so that it may be begun again
+        copy_into(scores, part.first, anchor[here])  # so that it may be restarted
         n_choices, farthest = 0.0, 0.0
         for choice in range(part.first_choice, part.last_choice):
             n_choices += choices.count[choice]

@@ -30,13 +30,13 @@ from attomaton.solvers.soft.likelihood import LuceProblem, luce_problem
 
 @runtime_checkable
 class LuceSolver(Protocol):
-    """What solves the Luce problem with free scores.
+    """A solver of the Luce problem with free scores.
 
     Examples
     --------
     >>> import attomaton as at
     >>> from attomaton.solvers.soft.damped import DampedNewton
-    >>> class Telling:  # any class with this method will do
+    >>> class Telling:  # any class with this method works
     ...     def solve(self, problem, *, anchor=None, stiffness=0.0):
     ...         print(f"{problem.n_alternatives} scores to find")
     ...         return DampedNewton().solve(problem, anchor=anchor, stiffness=stiffness)
@@ -55,12 +55,12 @@ class LuceSolver(Protocol):
 
 
 REFINEMENTS = 6
-"""How often what W misses is solved for, at most."""
+"""Most refinements of the residual of W."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SoftSolution(Solution):
-    """W_fin as scores and weights, with the gradient that is left.
+    """W_fin as scores and weights, with the remaining gradient.
 
     Attributes
     ----------
@@ -69,13 +69,13 @@ class SoftSolution(Solution):
     loss : float
         The summed loss −Σ ln p over all counted choices: n times the limit of the training loss.
     choices : ChoiceTable
-        What it was fitted to.
+        The choices to which it was fitted.
     components : Components
-        Inside which it was fitted: those given, with those merged that the embeddings cannot tell apart.
+        The components inside which it was fitted: those given, merged if the embeddings cannot separate them.
     ridge : float
-        The regulariser asked for; 0 is none.
+        Strength of the regulariser; 0 means none.
     free : bool
-        Whether scores inside components are free, as they are unless dependent embeddings tie them together.
+        Whether scores inside components are free, as they are unless dependent embeddings couple them.
 
     Examples
     --------
@@ -96,27 +96,27 @@ class SoftSolution(Solution):
     free: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what later code must not be given."""
+        """Check scores, weights, loss and ridge."""
         check_kind(self.components, Components, "components")
         check_scores(self.scores, self.components.nodes, "the table of soft scores")
         if "weights" in self.__dict__:
             check_weights(self.weights, self.components.edges.n_tokens, "the array of soft weights")
         check_kind(self.choices, ChoiceTable, "choices")
         if not (np.isfinite(self.loss) and 0.0 <= self.ridge < np.inf):
-            raise MismatchedParts(f"loss is {self.loss} and ridge {self.ridge}, which cannot be; {MEND}")
+            raise MismatchedParts(f"loss is {self.loss} and ridge {self.ridge}, which is impossible; {MEND}")
 
     def standard_errors(self) -> Float64:
-        """The standard error of each score about the mean of its component, shape (n_scores,).
+        """The standard error of each score relative to the mean of its component, shape (n_scores,).
 
         From the observed information: the square roots of the diagonal of the pseudo-inverse of the Hessian
-        over scores with mean zero in each component (with a ridge, of the Hessian with it). A token alone in
-        its component has score 0 by definition, and standard error 0.
+        over scores with mean zero in each component (the Hessian includes the ridge, if any). A token alone
+        in its component has score 0 by definition, and standard error 0.
         """
         from attomaton.solvers.soft.curvature import score_errors  # compiles, so only when needed
 
         if not self.free:
             raise UnsupportedOption(
-                "dependent embeddings tie these scores together; standard errors are for free scores only"
+                "dependent embeddings couple these scores; standard errors exist only for free scores"
             )
         rows, problem = luce_problem(self.choices, self.components, connected=self.ridge == 0.0)
         errors = np.zeros(self.scores.num_rows)
@@ -140,21 +140,21 @@ def solve_luce(
     Parameters
     ----------
     samples : Samples or ChoiceTable
-        The corpus, or its counted choices if they have been extracted already.
+        The corpus, or its counted choices if already extracted.
     components : Components
-        Choices are compared inside a component only, so the optimum is always finite and needs no
-        regulariser. Scores have mean zero in each component; tokens alone in theirs score 0.
+        Choices are compared only inside a component, so the optimum is always finite and needs no
+        regulariser. Scores have mean zero in each component; tokens alone in theirs have score 0.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None means orthonormal. With dependent rows, components that E cannot tell apart count as one
+        E. None means orthonormal. With dependent rows, components that E cannot separate count as one
         (:func:`~attomaton.graphs.separation.separate`) and W_fin is the best W in the span of the ties.
     atol : float
         Largest entry of the gradient of the summed loss at which the answer counts as certified.
     ridge : float
-        Adds ½ ridge Σ s² to the summed loss. 0, the default: no regulariser.
+        Adds ½ ridge Σ s² to the summed loss. The default, 0, means no regulariser.
     solver : LuceSolver, optional
         The solver to use: :class:`~attomaton.solvers.soft.newton.Newton`.
     threads : int, optional
-        How many the default solver and the certificate use; all processors if not given.
+        Threads for the default solver and the certificate; by default one per processor.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def solve_luce(
                 raise UnsupportedOption("a ridge needs embeddings with independent rows; leave it at 0")
             if isinstance(samples, ChoiceTable) and separation.inseparable.any():
                 raise MismatchedParts(
-                    "these embeddings merge components, and the choices given were extracted without that; "
+                    "these embeddings merge components, but the given choices were extracted without that; "
                     "give the samples, or extract them with separate(components, embeddings).components"
                 )
             return _solve_dependent(samples, separation.components, table, atol)
@@ -208,7 +208,7 @@ def solve_luce(
 def _solve_dependent(
     samples: Samples | ChoiceTable, components: Components, table: Float64, atol: float
 ) -> SoftSolution:
-    """The best W in the cyclic subspace when scores are not free inside components."""
+    """The best W in the cyclic subspace if scores are not free inside components."""
     choices = samples if isinstance(samples, ChoiceTable) else extract_choices(samples, components)
     unit, scale = scale_rows(table)
     features, (left, right) = node_features(components, unit)
@@ -233,11 +233,11 @@ def _solve_dependent(
 
 
 def _embed(components: Components, scores: Float64, table: Float64) -> tuple[Float64, Float64]:
-    """W in the span of the ties whose scores differ inside components as ``scores`` do, and all its scores.
+    """W in the span of the ties with the differences of ``scores`` inside components, and all its scores.
 
     W = Σ β_t (e_i − e_j) e_kᵀ over a chain of ties; β solves Q β = s_i − s_j with the kernel
     Q_tt' = (e_i − e_j)·(e_i' − e_j') · e_k·e_k', positive definite as the rows of E are independent. It has
-    the square of their condition, so what W misses is solved for again until that no longer helps.
+    the square of their condition number, so the residual of W is refined until that no longer helps.
     """
     from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 

@@ -1,8 +1,8 @@
-"""The soft side of ties, straight from counted choices: eight bytes for each member of a choice set.
+"""The soft problem of ties, directly from counted choices: eight bytes for each member of a choice set.
 
-The most frequent word of a large corpus has a hundred million of them. The definition is
-:func:`attomaton.solvers.soft.solve.solve_luce`, which holds the general form of the problem, in several
-copies.
+The most frequent word of a large corpus has a hundred million members. The definition is
+:func:`attomaton.solvers.soft.solve.solve_luce`, which keeps several copies of the general form of the
+problem in memory.
 """
 
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ from attomaton.solvers.soft.newton import Array, Choices, Groups, Newton, minimi
 
 @dataclass(frozen=True, eq=False)
 class TieScores:
-    """The soft side of tokens that tie.
+    """The soft solution of tokens that tie.
 
     Attributes
     ----------
     scores : float64 array, shape (n_nodes,)
         A score for each node, with mean zero in each component.
     certificate : SoftCertificate
-        How far they can be from the optimum.
+        Bound on their distance from the optimum.
     loss : float
         The summed loss −Σ ln p over all counted choices.
 
@@ -97,11 +97,11 @@ def _sort_members(
     within: tuple[Int32, Int64, Int64],
     size: int,
 ) -> tuple[Array, Array, bool]:
-    """Members and multiplicities of choice sets in a new order, and whether no set leaves its component.
+    """Members and multiplicities of choice sets in a new order, and whether every set stays in its component.
 
     ``lists`` are the offsets, tokens, multiplicities and queries of the choices, ``nodes`` the keys of all
-    nodes with their numbers, and ``within`` the numbers of the winners, in the new order, with the first
-    number of each node's component and that behind it. In the new order queries do not fall either.
+    nodes with their numbers, and ``within`` the numbers of the winners, in the new order, with the first and
+    one past the last number of each node's component. Queries stay sorted in the new order.
     """
     offsets, tokens, times, queries = lists
     keys, number = nodes
