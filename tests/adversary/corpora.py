@@ -45,7 +45,7 @@ def attack_robustness(rng) -> Finding:
             own = {edge for edge in inside if not _holds(part, inside.keys() - {edge})}
             bridges |= {(query, *edge, inside[edge]) for edge in own}
             table[query, len(part), len(inside), len(own), _support(part, inside)] += 1
-            named = components.hangs_on(components.component(query, min(part))).to_pylist()
+            named = components.bridges_of(components.component(query, min(part))).to_pylist()
             hangs += len({(row["winner"], row["loser"]) for row in named} ^ own)
     names = ("query", "winner", "loser", "support")
     found = {tuple(row[name] for name in names) for row in told.bridges.to_pylist()}

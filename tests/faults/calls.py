@@ -158,7 +158,7 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
         "Automaton.predict_proba": (partial(auto.predict_proba, [0, 2]), ("step",)),
         "Automaton.score": (partial(auto.score, data), ("epsilon",)),
         "Components.component": (lambda query=2, token=0: graph.component(query, token), ("query", "token")),
-        "Components.hangs_on": (graph.hangs_on, ("component",)),
+        "Components.bridges_of": (graph.bridges_of, ("component",)),
         "Components.tokens": (graph.tokens, ("component",)),
         "EdgeTable.filter": (graph.edges.filter, ("min_support",)),
         "Samples.chunks": (lambda max_values: list(data.chunks(max_values)), ("max_values",)),

@@ -50,7 +50,7 @@ def test_bridges_and_supports_equal_the_definitions(edges):
     assert [row["component"] for row in rows] == np.flatnonzero(components.sizes > 1).tolist()
     for row in rows:
         number, graph = row["component"], graph_of(components, row["component"])
-        found = components.hangs_on(number)
+        found = components.bridges_of(number)
         links = {(link["winner"], link["loser"]): link["support"] for link in found.to_pylist()}
         assert links == {edge: graph.edges[edge]["support"] for edge in bridges_by_definition(graph)}
         assert found.equals(robustness.bridges.filter(np.array(robustness.bridges["component"]) == number))
@@ -86,17 +86,17 @@ def test_long_cycles_are_walked_without_recursion():
 def test_single_tokens_have_no_row_and_merged_components_are_refused():
     components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1, 2]], [0])))
     assert measure_robustness(components).rows.num_rows == 0
-    assert components.hangs_on(0).num_rows == 0
+    assert components.bridges_of(0).num_rows == 0
     merged = merge_components(components, np.zeros(len(components), np.int64))
     with pytest.raises(MismatchedParts, match="component 0 is held together not by edges"):
-        merged.hangs_on(0)
+        merged.bridges_of(0)
 
 
 @pytest.mark.parametrize("number", [-1, 3, 99])
 def test_components_that_do_not_exist_are_refused(number):
     components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1, 2]], [0])))
     with pytest.raises(UnknownToken, match=f"no component {number} among 3, numbered from 0"):
-        components.hangs_on(number)
+        components.bridges_of(number)
 
 
 def test_samples_are_no_components():

@@ -72,7 +72,7 @@ class Components(Tabular):
     ([2, 1], 0, [0, 1])
     >>> comps.components_of(np.array([2, 2]), np.array([0, 2])).tolist()
     [0, 1]
-    >>> comps.hangs_on(0).to_pylist()[0]  # a single sample makes them tie
+    >>> comps.bridges_of(0).to_pylist()[0]  # a single sample makes them tie
     {'component': 0, 'query': 2, 'winner': 1, 'loser': 0, 'support': 1}
     >>> rows, found = comps.rows(np.array([2, 2]), np.array([1, 5]))
     >>> found.tolist(), comps.heights.tolist()
@@ -208,7 +208,7 @@ class Components(Tabular):
             )
         return int(self.component_of_node[rows[0]])
 
-    def hangs_on(self, component: int) -> pa.Table:
+    def bridges_of(self, component: int) -> pa.Table:
         """The edges whose removal alone would split the component, weakest first.
 
         Columns component (int64), query, winner, loser (int32) and support (int64); see

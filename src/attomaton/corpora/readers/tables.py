@@ -68,7 +68,7 @@ def find_column(schema: Any, reading: Reading, source: str) -> str:
     if kinds[name] is None:
         arrow_type = next(field.type for field in schema if field.name == name)
         raise UnreadableSource(
-            f"{source}, column {shown(chosen)!r}, is {shown(str(kind))}; documents must be "
+            f"{source}, column {shown(name)!r}, is {shown(str(arrow_type))}; documents must be "
             "text, or flat lists of integers: name another column"
         )
     return name
