@@ -65,9 +65,6 @@ class Automaton(Tabular, Solved, Attention):
     window : int, optional
         The longest context that it was learned with; :meth:`score` reads new text with it.
 
-    Notes ----- :class:`~attomaton.automaton.attention.Attention` documents the methods that all attention
-    layers share, such as :meth:`predict_samples` and :meth:`score`.
-
     Examples
     --------
     >>> import tempfile, attomaton as at

@@ -64,6 +64,8 @@ class Agreement(Tabular):
 
     Attributes
     ----------
+    trace : DeepTrace
+        The run.
     beginnings : tuple of Beginning
         The forecast from each trial's corpus.
     near : dict of str to Near
@@ -132,6 +134,8 @@ def find_crossings(steps: Int64, values: Float64, level: float) -> Float64:
         The steps of the records.
     values : float64 array, shape (n_records, …)
         The curves; NaN is neither above nor below.
+    level : float
+        The level.
 
     Returns
     -------
@@ -172,8 +176,10 @@ def compare_beginning(
 
     Parameters
     ----------
-    The forecast from the corpus of all trials, or of each. None means computed from the sequences of the
-        trace.
+    trace : DeepTrace
+        The run.
+    beginnings : Beginning or sequence of Beginning, optional
+        What the corpus of all trials, or that of each, forecasts; computed from the sequences of the trace
         if not given.
 
     Examples
@@ -203,6 +209,8 @@ def compare_course(trace: DeepTrace, courses: ForecastCourse | Sequence[Forecast
 
     Parameters
     ----------
+    trace : DeepTrace
+        The run.
     courses : ForecastCourse or sequence of ForecastCourse
         One for all trials, or one per trial (:func:`~attomaton.theories.beginning.course.follow_course`).
 

@@ -54,6 +54,8 @@ class Ends(Tabular):
         them ranks all tokens equally.
     first, last : int64 arrays, shape (n,)
         The highest-ranked token at each end, the smallest id among equals.
+    vocabulary : Vocabulary, optional
+        The texts of the tokens.
 
     Examples
     --------

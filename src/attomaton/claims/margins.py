@@ -77,6 +77,10 @@ class Margins:
 
     Attributes
     ----------
+    norm : str
+        "frobenius", "max" or "spectral".
+    steps : int64 array, shape (n_records,)
+        The steps of the records.
     margin : float64 array, shape (n_records, n_trials)
         The smallest score difference of any priority; infinite in trials without priorities.
     size : float64 array, shape (n_records, n_trials)
@@ -116,8 +120,12 @@ def measure_margins(trace: Trace, automata: Sequence[Automaton], norm: Norm) -> 
 
     Parameters
     ----------
+    trace : Trace
+        The run.
     automata : sequence of Automaton
         The automata of the trials (:func:`~attomaton.claims.measures.solve_trials`).
+    norm : "frobenius", "max" or "spectral"
+        What W is divided by.
 
     Examples
     --------

@@ -108,6 +108,8 @@ class Curves(Tabular):
 
     Attributes
     ----------
+    steps : int64 array, shape (n_records,)
+        The steps of the records.
     norm : float64 array
         ‖W‖.
     correlation : float64 array

@@ -53,6 +53,8 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
         The automata of the trials (:func:`~attomaton.claims.measures.solve_trials`), one per trial.
         A single automaton must come from the corpus that all trials were trained on; it is solved again with
         the embeddings of each.
+    trace : Trace
+        The run.
 
     Returns
     -------

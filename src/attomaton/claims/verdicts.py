@@ -75,6 +75,8 @@ class Verdict:
 
     Attributes
     ----------
+    claim : str
+        Its name.
     status : VerdictStatus
         Whether it holds; ``too_early`` if a longer run could be judged, ``not_applicable`` if one of its
         assumptions is missing.

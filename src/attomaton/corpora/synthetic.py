@@ -118,6 +118,13 @@ class Chain(Blocks):
 class RandomBlocks(BlockOrder):
     """Blocks of these sizes; each arc from an earlier to a later block occurs with probability ``density``.
 
+    Attributes
+    ----------
+    sizes : sequence of int
+        Tokens of each block.
+    arcs : tuple of pairs of int
+        The arcs that occur.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -136,7 +143,15 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Sa
     """Samples under one query whose components and order are exactly ``order``.
 
     The first samples show every tie and every arc once; the others are random and contradict none of them.
-    ``order`` is ``Blocks(…)``, ``Chain(…)``, ``RandomBlocks(…)`` or one of your own.
+
+    Parameters
+    ----------
+    order : BlockOrder
+        ``Blocks(…)``, ``Chain(…)``, ``RandomBlocks(…)`` or one of your own.
+    n_samples : int
+        How many samples; enough to show every tie and arc.
+    rng : numpy.random.Generator
+        What to draw with.
 
     Examples
     --------
@@ -171,6 +186,13 @@ def draw_random(
 
     The sizes are K, n and T of the paper, which also gives the defaults.
 
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        What to draw with.
+    n_tokens, n_samples, window : int
+        K, n and T: the sizes of the paper by default.
+
     Examples
     --------
     >>> samples = draw_random(np.random.default_rng(0))
@@ -190,6 +212,8 @@ def draw_cyclic(
 ) -> Samples:
     """Draw as :func:`draw_random` does until at least one query's token-priority graph has a cycle.
 
+    ``rng``, ``n_tokens``, ``n_samples`` and ``window`` are those of :func:`draw_random`.
+
     Examples
     --------
     >>> has_cycle(draw_cyclic(np.random.default_rng(0)))
@@ -202,6 +226,8 @@ def draw_acyclic(
     rng: np.random.Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4
 ) -> Samples:
     """Draw as :func:`draw_random` does until no query's token-priority graph has a cycle.
+
+    ``rng``, ``n_tokens``, ``n_samples`` and ``window`` are those of :func:`draw_random`.
 
     Examples
     --------
@@ -225,6 +251,17 @@ def draw_ordered(
     The label is the context token that comes first in the query's order, in which the query itself is last:
     so there is no cycle, and paths are longer than those of :func:`draw_acyclic`. If ``cyclic``, labels are
     instead drawn at random from their contexts, until some query's graph has a cycle.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        What to draw with.
+    n_tokens, n_samples, window : int
+        As in :func:`draw_random`.
+    n_queries : int
+        Number of queries.
+    cyclic : bool
+        Draw labels at random from their contexts instead, until some query's graph has a cycle.
 
     Examples
     --------

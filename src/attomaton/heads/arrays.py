@@ -38,6 +38,8 @@ def from_arrays(
         Maps to the logits. None means the transposed embedding.
     scale : float, optional
         None means 1/√width.
+    name : str
+        What the model is called.
 
     Returns
     -------

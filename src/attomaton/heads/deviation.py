@@ -49,6 +49,8 @@ def compare_logits(model: HeadModel, original: Any, contexts: Integers | Tensor)
 
     Parameters
     ----------
+    model : HeadModel
+        Ours.
     original : callable or HeadModel
         A ``transformers`` model, a TransformerLens model, or any function that maps token ids, shape
         (n, length), to logits or a value with ``.logits``, shape (n, length, n_tokens). It is called

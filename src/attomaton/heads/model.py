@@ -47,6 +47,8 @@ class ModelShape:
     ----------
     n_layers, n_heads : int
         Layers, and heads per layer.
+    n_tokens : int
+        Size of the vocabulary.
     longest : int, optional
         The longest context that the model takes. None means unlimited.
 

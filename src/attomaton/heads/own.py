@@ -37,6 +37,8 @@ class TheoryLayer:
 
     Attributes
     ----------
+    name : str
+        What it is called.
     embeddings : Tensor, shape (n_tokens, dim)
         E.
     weights : Tensor, shape (dim, dim)
@@ -176,6 +178,8 @@ def watch_layer(
         E and W.
     head : optional
         ``TokenId()`` (the default for None), ``Tied()`` or ``Untied()``.
+    name : str
+        What it is called.
 
     Examples
     --------
@@ -213,8 +217,12 @@ def watch_deep(
         Its architecture.
     numbers : float64 array, shape (n_numbers,)
         All its weights in a row, as :class:`~attomaton.training.trace.DeepTrace` has them.
+    n_tokens : int
+        Size of the vocabulary.
     window : int
         The longest context.
+    name : str
+        What it is called.
 
     Examples
     --------

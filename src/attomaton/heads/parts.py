@@ -62,6 +62,15 @@ class Norm:
 
     ``centred`` means LayerNorm. ``gain`` and ``shift`` have shape (dim,); None means one and zero.
 
+    Attributes
+    ----------
+    centred : bool
+        Whether it is LayerNorm.
+    eps : float
+        What keeps the root from zero.
+    gain, shift : Tensor, shape (dim,), optional
+        None means one and zero.
+
     Examples
     --------
     >>> norm = Norm(centred=True, eps=0.0, gain=torch.tensor([1.0, 2.0]))
@@ -189,6 +198,17 @@ class Layer:
     """Attention and a feed-forward layer, each after its norm; None means absent.
 
     Attention reads the residual stream through ``norm``, the feed-forward layer through ``feed_norm``.
+
+    Attributes
+    ----------
+    attention : AttentionMaps
+        The maps of its heads.
+    norm : Norm, optional
+        What attention reads the residual stream through.
+    feed : FeedForward, optional
+        What follows attention.
+    feed_norm : Norm, optional
+        What the feed-forward part reads the residual stream through.
 
     Examples
     --------

@@ -30,6 +30,8 @@ class Transformer:
 
     Attributes
     ----------
+    name : str
+        What users call it.
     n_heads, n_groups : int
         Heads per layer, and groups of keys and values that they share.
     embedding : Tensor, shape (n_tokens, dim)
@@ -128,6 +130,8 @@ class Transformer:
 
         Parameters
         ----------
+        head : Head
+            Which.
         queries, keys : int arrays, shapes (n_queries,) and (n_keys,)
             Tokens.
         lag : int

@@ -135,8 +135,12 @@ def train(
     step : Step or float
         ``GradientDescent(step_size, normalized=…, momentum=…)`` or ``Adam(step_size)``; a number is the step
         size of plain gradient descent, as is ``step_size=0.5``.
+    steps : int
+        Number of steps.
     trials : int, optional
         Number of trials for one corpus. None means 1.
+    seed : int
+        Random seed.
     watch : Watch, optional
         Steps between records (``Watch(every=10)``), callbacks, and a condition to stop early. None
         means 200 records and nothing else.
@@ -212,6 +216,8 @@ def train_deep(
     step : Step or float
         ``GradientDescent(step_size, …)``, ``Adam(step_size)`` or another step; a number is the step size of
         plain gradient descent.
+    steps : int
+        Number of steps.
     n_tokens : int, optional
         Size of the vocabulary. None means one more than the largest token.
     watch : Watch, optional

@@ -132,6 +132,8 @@ class GradientDescent(_Paced):
 
     Attributes
     ----------
+    step_size : float
+        η.
     normalized : bool
         Divide the gradient of each trial by its norm (over all its parameters).
     momentum : float
@@ -200,10 +202,14 @@ class Adam:
 
     Attributes
     ----------
+    step_size : float
+        η.
     betas : tuple of two floats
         Decay rates of the running means of the gradient and of its square.
     epsilon : float
         Added to the root of the mean square. With 0, an entry that never had a gradient does not move.
+    schedule : callable, optional
+        Step number → factor of η, such as :class:`~attomaton.training.steps.Decay`.
 
     Examples
     --------
@@ -302,6 +308,15 @@ class SpectralDescent(_Paced):
 
     Fields are those of :class:`SignDescent`; every nonzero singular value of a step is η.
 
+    Attributes
+    ----------
+    step_size : float
+        η: every singular value of a step that is not zero.
+    momentum : float
+        v ← momentum · v + (1 − momentum) · gradient; 0 takes the gradient itself.
+    schedule : callable, optional
+        Step number → factor of η, such as :class:`~attomaton.training.steps.Decay`.
+
     Examples
     --------
     >>> start, slope = (torch.zeros(1, 2, 2),), (torch.tensor([[[3.0, 0.0], [0.0, -0.001]]]),)
@@ -336,10 +351,14 @@ class Muon(_Paced):
 
     Attributes
     ----------
+    step_size : float
+        η.
     momentum : float
         Decay rate of the running mean.
     nesterov : bool
         Whether the gradient is mixed in once more before the step.
+    schedule : callable, optional
+        Step number → factor of η, such as :class:`~attomaton.training.steps.Decay`.
     native : bool
         Use ``torch.optim.Muon`` itself for the steps.
 

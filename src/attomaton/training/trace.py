@@ -331,6 +331,8 @@ class DeepTrace(_Recorded):
         The mean of −ln p(next token) over all positions.
     sequences : int64 array, shape (n_trials, n_sequences, window + 1)
         The sequences of each trial.
+    n_tokens : int
+        Size of the vocabulary.
     about : mapping
         Model, step and seed as a JSON record.
 

@@ -105,7 +105,7 @@ def build_folder(
             restore_spare(target)
             if ownership.take_stock(target) is not None and not _can_be_renamed(target):
                 raise UnwritablePlace(
-                    f"{shown(target)} cannot be replaced as a whole (it is your working directory, or a mount "
+                    f"{shown(target)} cannot be replaced as a whole (it is your working directory, a mount "
                     "point, or its parent cannot be written); change directory, or give another folder"
                 )
             check_replaceable(target, kind, overwrite=overwrite)

@@ -238,6 +238,8 @@ def replace_heads(
 
     Parameters
     ----------
+    model : HeadModel
+        The model.
     contexts : LabelledContexts
         Where the loss is measured.
     sets : sequence of Head or of sequences of Head, optional
@@ -303,6 +305,8 @@ class Shapley(Tabular):
 
     Attributes
     ----------
+    heads : tuple of Head
+        The set.
     pattern, ablation : float64 array, shape (n_heads,)
         Each head's share in nats; the shares add up to the effect of the whole set.
     pattern_error, ablation_error : float64 array, shape (n_heads,)
@@ -351,6 +355,8 @@ def share_out(
 
     Parameters
     ----------
+    model : HeadModel
+        The model.
     contexts : LabelledContexts
         Where the loss is measured and the means are taken.
     heads : sequence of Head
@@ -359,6 +365,8 @@ def share_out(
         ``"lag"`` or ``"place"``, as in :func:`measure_means`.
     orders : int
         How many orders are sampled if there are more than six heads.
+    seed : int
+        Random seed.
     progress : callable, optional
         Called with the number of sets measured and the largest number that may be needed.
 

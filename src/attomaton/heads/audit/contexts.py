@@ -33,12 +33,16 @@ class HeadContexts(Tabular):
 
     Attributes
     ----------
+    head : Head
+        The head.
     rows : Rows
         The contexts, for this head only.
     names : tuple of str
         The rungs, nested.
     fitted : float64 array, shape (n_rungs, n_rows, window)
         The attention fitted by each rung together with those before it.
+    vocabulary : Vocabulary, optional
+        The texts of the tokens.
 
     Examples
     --------
@@ -118,8 +122,16 @@ def show_head(
     ----------
     model, documents
         As for :func:`~attomaton.heads.audit.heads.audit_heads`.
+    head : Head
+        Which.
     rungs, how
         As for :func:`~attomaton.heads.audit.heads.audit_heads`.
+    n : int
+        Number of contexts.
+    vocabulary : Vocabulary, optional
+        The texts of the tokens.
+    progress : Stages, optional
+        Reports progress.
 
     Examples
     --------

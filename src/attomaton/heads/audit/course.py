@@ -45,6 +45,8 @@ class ModelStep:
 
     Attributes
     ----------
+    step : int
+        The step.
     name : str
         Where the model is, as users refer to it.
     open : callable
@@ -312,6 +314,10 @@ def audit_course(
         How many sets of random heads are drawn for each model, to compare its heads with.
     null : str
         The kind of random heads, as for ``audit_heads``.
+    how : Audit, optional
+        Sizes and the seed.
+    progress : Stages, optional
+        Reports progress.
 
     Returns
     -------

@@ -156,6 +156,13 @@ class Frequency:
 
     ``counts`` come from the documents to fit on.
 
+    Attributes
+    ----------
+    counts : TokenCounts
+        What the documents to fit on hold.
+    name : str
+        What tables call it.
+
     Examples
     --------
     >>> from attomaton.heads.audit.rows import example_rows
@@ -176,6 +183,13 @@ class Bigram:
     """The log probability that a token follows the query in the corpus.
 
     ``counts`` come from the documents to fit on.
+
+    Attributes
+    ----------
+    counts : TokenCounts
+        What the documents to fit on hold.
+    name : str
+        What tables call it.
 
     Examples
     --------
@@ -199,6 +213,13 @@ class PMI:
     """Pointwise mutual information of the query and the token that follows it.
 
     ``counts`` come from the documents to fit on.
+
+    Attributes
+    ----------
+    counts : TokenCounts
+        What the documents to fit on hold.
+    name : str
+        What tables call it.
 
     Examples
     --------
@@ -230,6 +251,8 @@ class Table:
 
     Attributes
     ----------
+    name : str
+        What tables call it.
     query, token : integers, shape (n_pairs,)
         The pairs.
     values : float64 array, shape (n_pairs,) or (n_heads, n_pairs)
@@ -321,6 +344,8 @@ class AttentionRung:
 
     Attributes
     ----------
+    name : str
+        What tables call it.
     attention : Attention
         Computes attention over the last ``window`` tokens of each context.
     floor : float, optional

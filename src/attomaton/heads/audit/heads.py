@@ -52,6 +52,8 @@ class Audit:
         The share of documents used to fit explanations; the others are scored.
     length : int
         Tokens per context for causal value; 0 leaves causal value out.
+    seed : int
+        What draws.
 
     Examples
     --------
@@ -139,6 +141,8 @@ class HeadAudit(Tabular):
     ----------
     model : str
         The model's name.
+    heads : tuple of Head
+        The heads.
     ladder, alone : Ladder
         Explained shares: nested, and of each rung alone.
     seeking : Seeking
@@ -308,6 +312,10 @@ def audit_heads(
         (:func:`~attomaton.heads.audit.randomised.rotate_beside`). ``"rotated"``: they read the output of
         random heads (:func:`~attomaton.heads.audit.randomised.rotate_heads`), so deep in a model they vary
         less.
+    how : Audit, optional
+        Sizes and the seed.
+    progress : Stages, optional
+        Reports progress.
 
     Examples
     --------

@@ -191,6 +191,8 @@ class KeyToken:
     ----------
     ridge : float
         How strongly effects are shrunk: ridge × their squares is added to the loss, in nats per row.
+    name : str
+        What tables call it.
 
     Examples
     --------
@@ -226,6 +228,8 @@ class Ladder(Tabular):
 
     Attributes
     ----------
+    heads : tuple of Head
+        The heads.
     names : tuple of str
         The rungs, in order.
     nested : bool

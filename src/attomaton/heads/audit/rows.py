@@ -41,6 +41,8 @@ class Rows:
         The token at each position, and the token before it.
     labels, documents, positions : int32 array, shape (n_rows,)
         The next token, the number of the document, and the position of the query in its context.
+    n_tokens : int
+        Size of the vocabulary.
 
     Examples
     --------

@@ -71,6 +71,8 @@ class Measured:
     ----------
     windows : int64 array, shape (n, length + 1)
         Windows of text; as many of the first are used as ``MOST_PAIRS`` allows.
+    name : str
+        What tables call it.
 
     Examples
     --------
@@ -101,6 +103,8 @@ class Closed:
     ----------
     samples : Samples
         The text, cut into contexts.
+    name : str
+        What tables call it.
 
     Examples
     --------
@@ -133,6 +137,10 @@ def useful_rungs(
 
     Parameters
     ----------
+    documents : sequence of integer sequences
+        Token ids.
+    n_tokens : int
+        Size of the vocabulary.
     window : int
         The longest context of the closed form; utility is measured on windows of twice as many tokens.
 
@@ -191,6 +199,10 @@ def learned_rungs(
 
     Parameters
     ----------
+    documents : sequence of integer sequences
+        Token ids.
+    n_tokens : int
+        Size of the vocabulary.
     window : int
         The longest context.
     strength : float, optional

@@ -124,6 +124,8 @@ class Seeking(Tabular):
 
     Attributes
     ----------
+    heads : tuple of Head
+        The heads.
     mass : Estimates
         The attention on the label's positions.
     over_profile : Estimates

@@ -164,6 +164,8 @@ def find_closed_utility(
 
     Parameters
     ----------
+    model : HeadModel
+        The trained model.
     counts : PairCounts
         Counts of the text that the model was trained on.
     repeated : int

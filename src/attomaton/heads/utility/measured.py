@@ -43,6 +43,8 @@ class UtilityTable:
 
     Attributes
     ----------
+    head : Head
+        Whose it is.
     scores : pyarrow.Table
         Columns query, token (int32), score (float64), sorted; only pairs that were seen.
     background : float64 array, shape (n_tokens,)
@@ -129,6 +131,8 @@ def measure_utility(
 
     Parameters
     ----------
+    model : HeadModel
+        The trained model.
     rows : integers, shape (n, length + 1)
         Windows of text that the model was trained on: contexts, and the label of the last position.
     baseline : "uniform" or "position"
