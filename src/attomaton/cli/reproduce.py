@@ -30,15 +30,22 @@ def reproduce(
     quiet: output.Quiet = False,
 ) -> None:
     """Run a published experiment again and compare the result with what was published."""
-    from attomaton_experiments.settings import ALL, find_experiments, list_experiments, read_settings
+    from attomaton_experiments.settings import (
+        ALL,
+        describe_experiments,
+        find_experiments,
+        list_experiments,
+        read_settings,
+    )
 
     if experiment == "list":
-        first = find_experiments(ALL)
-        names = [*first, ALL, *(name for name in list_experiments() if name not in first)]
+        rows = describe_experiments()
         if as_json:
-            output.print_json({"names": names})
+            output.print_json({"names": [ALL, *list_experiments()], "experiments": rows})
         else:
-            output.print_line(" ".join(names))
+            cells = [(row["name"], row["title"], row["figure"] or "", row["minutes"] or "") for row in rows]
+            output.print_table("Experiments", ["name", "title", "published figure", "minutes"], cells)
+            output.print_line(f"{ALL} runs all that begin with mechanics; minutes are for two cores.")
         return
     options: Any = {"data": data, "trials": trials, "seed": seed, "work": work}
     experiments = [read_settings(name, **options) for name in find_experiments(experiment)]

@@ -2,7 +2,7 @@
 
 A file has a ``title`` and a ``kind``, which selects the function that runs it (``KINDS`` in
 :mod:`attomaton_experiments.run`). It has ``trials`` if several are drawn, ``needs`` if it cannot run
-without ``--data``, ``resumes`` if ``--work`` stores finished parts, and ``remarks`` if results
+without ``--data``, ``figure`` and ``minutes`` where they are known, ``resumes`` if ``--work`` stores finished parts, and ``remarks`` if results
 differ from the published ones. All other settings belong to its kind.
 """
 
@@ -28,6 +28,14 @@ def list_experiments() -> list[str]:
     """The names of all experiments."""
     found = sorted(file.name for file in files(__name__).iterdir() if file.name.endswith(".toml"))
     return [name.removesuffix(".toml") for family in FAMILIES for name in found if name.startswith(family)]
+
+
+def describe_experiments() -> list[dict[str, Any]]:
+    """Every experiment: name, title, published figure, minutes on two cores (None: not measured), needs."""
+    files_by_name = {name: files(__name__) / f"{name}.toml" for name in list_experiments()}
+    rows = {name: tomllib.loads(file.read_text(encoding="utf-8")) for name, file in files_by_name.items()}
+    keys = ("title", "figure", "minutes", "needs")
+    return [{"name": name, **{key: row.get(key) for key in keys}} for name, row in rows.items()]
 
 
 def find_experiments(name: str) -> list[str]:
