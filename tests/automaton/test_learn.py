@@ -74,7 +74,7 @@ def test_parts_that_do_not_belong_together_are_refused():
         at.Automaton(one.components, embedded, one.soft)
     samples = at.synthetic.corpus(at.synthetic.Blocks([3, 1]), n_samples=30, rng=np.random.default_rng(0))
     tied = at.learn(samples)
-    with pytest.raises(MismatchedParts, match="not of one corpus"):
+    with pytest.raises(MismatchedParts, match="do not belong to one corpus"):
         at.solve_luce(tied.soft.choices, one.components)
 
 

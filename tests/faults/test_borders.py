@@ -163,7 +163,7 @@ def test_the_constructor_of_samples_checks_what_it_is_given():
         replace(good, labels=np.array([7, 1], np.int32))
     with pytest.raises(TokenOutOfRange, match="token -1 at index 0 of values"):
         replace(good, values=np.array([-1, 0, 0, 0, 0]))
-    with pytest.raises(InvalidSamples, match=r"the context of sample 1 is values\[3:99\], and there are 5"):
+    with pytest.raises(InvalidSamples, match=r"the context of sample 1 is values\[3:99\], but there are 5"):
         replace(good, stops=np.array([3, 99]))
     with pytest.raises(InvalidSamples, match=r"values\[-2:3\]"):
         replace(good, starts=np.array([-2, 3]))

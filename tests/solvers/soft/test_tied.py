@@ -63,8 +63,8 @@ def test_losses_of_impossible_probabilities_are_numbers():
 
 def test_foreign_choices_are_refused():
     choices, ties = tied(0)
-    with pytest.raises(MismatchedParts, match="not of one corpus"):
+    with pytest.raises(MismatchedParts, match="do not belong to one corpus"):
         group_choices(choices, tied(1, n=40, n_tokens=30)[1])
     some = ChoiceTable(choices.rows.slice(0, 1))
-    with pytest.raises(MismatchedParts, match="not of one corpus"):
+    with pytest.raises(MismatchedParts, match="do not belong to one corpus"):
         group_choices(some, ties)
