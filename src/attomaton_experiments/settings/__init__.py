@@ -2,8 +2,8 @@
 
 A file has a ``title`` and a ``kind``, which selects the function that runs it (``KINDS`` in
 :mod:`attomaton_experiments.run`). It has ``trials`` if several are drawn, ``needs`` if it cannot run
-without ``--data``, ``figure`` and ``minutes`` where they are known, ``resumes`` if ``--work`` stores finished parts, and ``remarks`` if results
-differ from the published ones. All other settings belong to its kind.
+without ``--data``, ``figure`` and ``minutes`` if they are known, ``resumes`` if ``--work`` stores finished
+parts, and ``remarks`` if results differ from the published ones. All other settings belong to its kind.
 """
 
 import tomllib
