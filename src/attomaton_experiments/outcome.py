@@ -58,7 +58,7 @@ class Outcome:
         return {name: (float(end.mean()), float(end.min()), float(end.max())) for name, end in ends.items()}
 
     def table(self) -> pa.Table:
-        """All numbers: columns measure, at, trial, value."""
+        """All numbers, in the columns ``measure``, ``at``, ``trial`` and ``value``."""
         names = [name for name, one in self.measured.items() for _ in range(one.values.size)]
         curves = self.measured.values()
         columns = {

@@ -184,7 +184,7 @@ def test_the_constructor_of_edges_checks_what_it_is_given():
         replace(edges, rows=rows.take([1, 0, 2]))
     with pytest.raises(MismatchedParts, match="must be sorted, no repeats"):
         replace(edges, rows=rows.take([0, 0, 1]))
-    with pytest.raises(MismatchedParts, match="winner in the edge table is 1 in row 2, not in 0 … 0"):
+    with pytest.raises(MismatchedParts, match="winner in the edge table is 1 in row 2, outside 0 … 0"):
         replace(edges, n_tokens=1, rows=rows.set_column(0, "query", pa.array([0, 0, 0], pa.int32())))
     with pytest.raises(MismatchedParts, match="the wrong columns; expected query: int32"):
         replace(edges, rows=rows.drop_columns(["support"]))
@@ -246,7 +246,7 @@ def test_order_problems_are_checked(changed, match):
 @pytest.mark.parametrize(
     ("changed", "match"),
     [
-        ({"alternative": [0, 1, 0, 7]}, "alternative is 7 in row 3, not in 0 … 1"),
+        ({"alternative": [0, 1, 0, 7]}, "alternative is 7 in row 3, outside 0 … 1"),
         ({"winner": [0, -1]}, "winner is -1"),
         ({"offsets": [0, 9, 4]}, "offsets of choice sets must increase from 0 to 4"),
         ({"component": [0, 1]}, "alternatives of two components"),
@@ -265,7 +265,7 @@ def test_luce_problems_are_checked(changed, match):
 def test_pieces_of_text_are_checked():
     ids, documents = np.array([0, 1, 0, 2], np.int32), np.array([0, 4])
     piece = Piece(ids, documents, 0, 3)
-    with pytest.raises(TokenOutOfRange, match="a token of the piece is 2 in row 3, not in 0 … 1"):
+    with pytest.raises(TokenOutOfRange, match="a token of the piece is 2 in row 3, outside 0 … 1"):
         Piece(ids, documents, 0, 2)
     with pytest.raises(InvalidSamples, match="offsets of documents must increase from 0 to 4"):
         Piece(ids, np.array([0, 2**40, 4]), 0, 3)
@@ -293,7 +293,7 @@ def test_edges_that_lead_nowhere_are_said():
 
 def test_classes_of_sequences_are_checked():
     classes = CorpusClasses.from_table([3, 3], [4, 5], [[0.5, 0.5, 0, 0, 0, 0], [0.5, 0, 0.5, 0, 0, 0]])
-    with pytest.raises(InvalidSamples, match="tokens is 6 in row 0, not in 0 … 5"):
+    with pytest.raises(InvalidSamples, match="tokens is 6 in row 0, outside 0 … 5"):
         replace(classes, tokens=np.array([6, 1, 0, 2], np.int32))
     with pytest.raises(InvalidSamples, match="offsets of classes must increase from 0 to 4"):
         replace(classes, offsets=np.array([0, 9, 4]))

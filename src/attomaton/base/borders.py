@@ -80,7 +80,7 @@ def check_ids(ids: Integers, size: int, what: str, *, error: Refusal = Mismatche
         return
     outside = np.flatnonzero((ids < 0) | (ids >= size))
     raise error(
-        f"{what} is {ids[outside[0]]} in row {outside[0]}, not in 0 … {size - 1} "
+        f"{what} is {ids[outside[0]]} in row {outside[0]}, outside 0 … {size - 1} "
         f"({len(outside)} such rows); {MEND}"
     )
 

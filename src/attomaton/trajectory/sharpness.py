@@ -90,7 +90,7 @@ class StabilityEdge:
 def find_edge(
     loss: TrainingLoss, step_size: float, basis: Basis | None = None, finite: Float64 | None = None
 ) -> StabilityEdge:
-    """The edge for a step size; without a basis, for orthonormal embeddings.
+    """The edge of stability for a step size; if no basis is given, for orthonormal embeddings.
 
     ``finite`` is W_fin, if known: weights, shape (dim, dim), or without a basis the scores of all nodes.
     """

@@ -161,7 +161,7 @@ def describe_counts(components: Components, gathered: Gathered | None = None) ->
 def write_tables(
     folder: Path, tables: Mapping[str, pa.Table], borders: Int64
 ) -> dict[str, list[dict[str, Any]]]:
-    """Write whole tables in parts; return the entries of the files of each."""
+    """Write whole tables in parts; return, for each table, the entries of its files."""
     limits = list(pairwise(borders.tolist()))
 
     def write(part: tuple[str, int]) -> dict[str, Any]:

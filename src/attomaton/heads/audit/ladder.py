@@ -70,7 +70,7 @@ class Design:
 
     @property
     def penalty(self) -> Float64:
-        """The ridge of each coefficient, shape (size,)."""
+        """The ridge penalty of each coefficient, shape (size,)."""
         lags, tokens = self.borders
         penalty = np.full(self.size, TINY)
         penalty[lags:tokens] = 2.0 * self.ridge

@@ -148,7 +148,7 @@ class LuceProblem:
         return sum_at(self.alternative, expected, self.n_alternatives) - observed
 
     def rounding(self) -> Float64:
-        """Bound on the rounding error of a gradient entry, shape (n_components,): a few units per choice."""
+        """Bound on the rounding error of a gradient entry, shape (n_components,): a few eps per choice."""
         counts = sum_at(self.component[self.winner], self.count, self.n_components)
         return rounding_of(counts)
 
@@ -195,7 +195,7 @@ class Slopes(NamedTuple):
 
 
 def rounding_of(made: Float64) -> Float64:
-    """Bound on the rounding error of a gradient entry after ``made`` choices: a few units for each."""
+    """Bound on the rounding error of a gradient entry after ``made`` choices: a few eps for each."""
     return 8 * np.finfo(np.float64).eps * made
 
 

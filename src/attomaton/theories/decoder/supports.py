@@ -210,7 +210,7 @@ def unpack_contexts(keys: Int64, width: int, n_tokens: int) -> Int32:
 
 
 def supports_of(keys: Int64, counts: Int64, width: int, n_tokens: int) -> Supports:
-    """Ascending keys ``context · V + next token`` and their counts as supports."""
+    """The supports that ascending keys ``context · V + next token`` and their counts describe."""
     context, token = np.divmod(keys, n_tokens)
     starts = np.flatnonzero(np.diff(context, prepend=-1))
     offsets = np.append(starts, len(keys))

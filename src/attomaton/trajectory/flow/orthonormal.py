@@ -253,7 +253,7 @@ class OrthonormalFlow:
         return damped
 
     def sharpness(self, place: Float64, enough: float = 0.0) -> Float64:
-        """Bounds on the largest eigenvalue of each query's curvature; rough bounds below ``enough``."""
+        """Bounds on the largest eigenvalue of each query's curvature; those up to ``enough`` may be rough."""
         blocks = self.spread(np.arange(len(self.groups.borders) - 1))
         problem = problem_of(self.groups.choices, blocks)
         return bound_curvatures(problem, problem.probabilities(self._check(place)), blocks, enough=enough)
