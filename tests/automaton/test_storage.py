@@ -139,7 +139,7 @@ def test_a_file_in_the_way_is_named(text):
     stages = []
     with pytest.raises(UnwritablePlace, match=r"text\.txt is a file; give the path of a folder"):
         at.learn(text, out=text, progress=stages.append)
-    with pytest.raises(UnwritablePlace, match=r"cannot be written: .*work elsewhere"):
+    with pytest.raises(UnwritablePlace, match=r"cannot be written: .*write elsewhere"):
         at.learn(text, out="/proc/nowhere", progress=stages.append)
     with pytest.raises(UnwritablePlace, match=r"holds the corpus itself .*; give another folder"):
         at.learn(text, out=text.parent, progress=stages.append)

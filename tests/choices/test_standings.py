@@ -241,7 +241,7 @@ def test_saved_and_loaded(make, tmp_path):
     assert (again.prior, again.parts, again.n_ties) == (fit.prior, fit.parts, fit.n_ties)
     assert str(again) == str(fit)
     assert again.log_likelihood == fit.log_likelihood
-    with pytest.raises(UnwritablePlace, match="holds a fit of choices already"):
+    with pytest.raises(UnwritablePlace, match="already holds a fit of choices"):
         fit.save(tmp_path / "fit")
     fit.save(tmp_path / "fit", overwrite=True)
 

@@ -90,7 +90,7 @@ def test_refused_in_a_sentence_and_nothing_written(place, command, option, value
     before = sorted(folder.rglob("*"))
     ended = run_inside(*command_line(command, option, value), cwd=folder)
     assert ended.returncode == 2
-    assert any(word in ended.stderr for word in ("give", "choose", "write", "mend"))
+    assert any(word in ended.stderr for word in ("give", "choose", "write", "correct"))
     assert sorted(folder.rglob("*")) == before
 
 

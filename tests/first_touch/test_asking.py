@@ -101,7 +101,7 @@ def test_ids_are_asked_by_ids_on_the_command_line(tmp_path):
     assert "Query: 2" in run_inside("explain", "run", "0 1 2", cwd=tmp_path).stdout
     refused = run_inside("explain", "run", "the cat", cwd=tmp_path)
     assert refused.returncode == 2
-    assert "'the' is no token id" in refused.stderr
+    assert "'the' is not a token id" in refused.stderr
 
 
 def test_text_is_generated(auto, folder):

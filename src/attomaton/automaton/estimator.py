@@ -227,7 +227,7 @@ def _check_tokens(values: NDArray[Any], padded: Bool) -> None:
     if fractional.any():
         row, column = np.argwhere(fractional)[0]
         raise InvalidSamples(
-            f"{values[row, column]} in row {row}, column {column} of X is no token id; "
+            f"{values[row, column]} in row {row}, column {column} of X is not a token id; "
             "number the tokens 0, 1, 2 …"
         )
     empty = np.flatnonzero(padded.all(axis=1))

@@ -180,7 +180,7 @@ def check_replaceable(target: Path, kind: FolderKind, *, overwrite: bool) -> Non
         return
     within = " with a training in it, which would be removed, too" if has_training else ""
     raise UnwritablePlace(
-        f"{shown(target)} holds {kind.phrase} already{within}; give another folder, or replace it with "
+        f"{shown(target)} already holds {kind.phrase}{within}; give another folder, or replace it with "
         "--overwrite (in Python: overwrite=True)"
     )
 
