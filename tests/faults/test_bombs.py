@@ -64,7 +64,7 @@ def test_a_line_of_very_many_values(tmp_path):
 NPY = [
     ("{'descr': '<i4', 'fortran_order': False, 'shape': (10000000000000000000000000,), }", "has 50 ids, but its header says"),
     ("{'descr': '<i4', 'fortran_order': False, 'shape': (9223372036854775808, 2), }", "has 50 ids, but its header says"),
-    ("{'descr': '<i4', 'fortran_order': False, 'shape': (5, -10), }", "has the shape"),
+    ("{'descr': '<i4', 'fortran_order': False, 'shape': (5, -10), }", "has shape"),
     ("{'descr': '<m8[s]', 'fortran_order': False, 'shape': (25,), }", "not integers"),
     ("{'descr': ('<i4', (5,)), 'fortran_order': False, 'shape': (10,), }", "not integers"),
     ("[" * 3000, "has no valid array header"),

@@ -181,7 +181,7 @@ def test_a_failure_leaves_the_old_file_and_no_draft(automaton, tmp_path, monkeyp
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(graphml, "_write_rows", fail)
-    with pytest.raises(UnwritablePlace, match="No space left on device; make room"):
+    with pytest.raises(UnwritablePlace, match="No space left on device; free space"):
         write_graphml(automaton, target, pick_queries(automaton))
     assert [path.name for path in tmp_path.iterdir()] == ["a.graphml"]
     assert target.read_bytes() == old

@@ -149,7 +149,7 @@ def test_truncated_and_altered_checkpoints_are_refused(cut_run, which):
         flips[-1][place] ^= 1 << int(rng.integers(8))
     for bad in [*cuts, *flips, good + b"more"]:
         file.write_bytes(bad)
-        with pytest.raises(CorruptRun, match=r"cut short or altered|was altered|does not follow"):
+        with pytest.raises(CorruptRun, match=r"truncated or altered|was altered|does not follow"):
             run(Store(cut_run, resume=True, every=100))
     file.write_bytes(good)
     run(Store(cut_run, resume=True, every=100))
@@ -190,7 +190,7 @@ def test_a_trace_is_saved_and_loaded(tmp_path, whole):
     again = Trace.load(shared.save(tmp_path / "shared"))
     assert again.samples[0] is again.samples[2]
     (tmp_path / "shared").write_bytes((tmp_path / "shared").read_bytes()[:-3])
-    with pytest.raises(CorruptRun, match="cut short"):
+    with pytest.raises(CorruptRun, match="truncated"):
         Trace.load(tmp_path / "shared")
     with pytest.raises(CorruptRun, match="does not exist"):
         Trace.load(tmp_path / "nothing")

@@ -148,7 +148,7 @@ def resolve_target(path: str | os.PathLike[str]) -> Path:
     target = Path(os.path.realpath(path))
     with explained(target):
         if Path(path).is_symlink() and not target.exists():
-            raise UnwritablePlace(f"{path} is a link to nothing; give the path of a folder")
+            raise UnwritablePlace(f"{path} is a broken link; give the path of a folder")
         if target.exists() and not target.is_dir():
             raise UnwritablePlace(f"{path} is a file; give the path of a folder to write to")
         ownership.refuse_inside(target, path)
@@ -178,7 +178,7 @@ def check_replaceable(target: Path, kind: FolderKind, *, overwrite: bool) -> Non
     was_cut_short = stock.missing and not has_training and bool(moves)  # a writer was killed in _move_in
     if overwrite or stock.is_bare_run or was_cut_short:
         return
-    within = " with a training in it, which would be removed, too" if has_training else ""
+    within = " with a training run in it, which would be removed too" if has_training else ""
     raise UnwritablePlace(
         f"{shown(target)} already holds {kind.phrase}{within}; give another folder, or replace it with "
         "--overwrite (in Python: overwrite=True)"
