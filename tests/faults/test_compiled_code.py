@@ -60,7 +60,7 @@ def test_where_nothing_can_be_kept_a_warning_says_so(monkeypatch):
         return real(function, **options)
 
     monkeypatch.setattr(numba, "njit", njit)
-    with pytest.warns(UserWarning, match="set NUMBA_CACHE_DIR to a folder that can be written"):
+    with pytest.warns(UserWarning, match="set NUMBA_CACHE_DIR to a writable folder"):
         made = kernels.dispatcher_of(lambda number: 2 * number)
     assert made(4) == 8
     assert kernels.has_kept(made) is None
