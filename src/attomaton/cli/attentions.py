@@ -76,8 +76,8 @@ def read_words(attention: "Attention", text: str) -> "Context":
     wrong = [number for number in numbers if not isinstance(number, int)]
     if wrong:
         raise TokenOutOfRange(
-            f"{show(wrong[0])} is not a token id, and this run has no vocabulary; give ids with spaces between "
-            "them, such as '0 2 1'"
+            f"{show(wrong[0])} is not a token id, and this run has no vocabulary; give ids separated by "
+            "spaces, such as '0 2 1'"
         )
     return numbers
 
