@@ -13,7 +13,7 @@ from tests.e2e.environments import ROOT, TORCH, Environment
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
     "optional-dependencies"
 ]
-NO_FEATURE = {"docs", "dev", "all", "heads"}  # for those who work on attomaton, and several of the others at once
+NO_FEATURE = {"docs", "dev", "all", "heads"}  # for work on attomaton, and several of the others at once
 
 SAMPLES = """
 import attomaton as at

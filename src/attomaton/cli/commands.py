@@ -150,7 +150,7 @@ def load_command(name: str) -> Any:
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     examples = "\n\n".join(["Examples", *(f"$ {line}" for line in EXAMPLES[name])])
     group = next(group for group, names in GROUPS.items() if name in names)
-    shown = {"epilog": examples, "context_settings": HELP, "rich_help_panel": group}
+    shown: Any = {"epilog": examples, "context_settings": HELP, "rich_help_panel": group}
     alone.command(name, cls=Command, **shown)(function)
     return typer.main.get_command(alone)
 
