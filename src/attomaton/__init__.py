@@ -29,7 +29,11 @@ if TYPE_CHECKING:
         winners as winners,
     )
     from attomaton.base import AttomatonError as AttomatonError, errors as errors
-    from attomaton.choices import ChoiceFit as ChoiceFit, fit_choices as fit_choices
+    from attomaton.choices import (
+        ChoiceFit as ChoiceFit,
+        check_separation as check_separation,
+        fit_choices as fit_choices,
+    )
     from attomaton.claims import verify as verify
     from attomaton.corpora import (
         Reading as Reading,

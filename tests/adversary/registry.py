@@ -4,6 +4,7 @@ from tests.adversary import (
     beginning,
     causal,
     choices,
+    choices_features,
     choices_ties,
     corpora,
     decoders,
@@ -61,6 +62,15 @@ TARGETS = {
         "separability, ‖W^mm‖², loss and probabilities", decoders.attack_features, 20, least_judged=0.8
     ),
     "choices-ties": Target("ties as half wins: errors, ranks, no scores", choices_ties.attack, 25),
+    "choices-features": Target(
+        "pairs, ranks and contrasts of choices with features, in fractions", choices_features.attack, 200
+    ),
+    "choices-features-near": Target(
+        "nothing certified is wrong at gaps of 10⁻³ to 10⁻¹²",
+        choices_features.attack_ladder,
+        60,
+        least_judged=0.5,
+    ),
     "prediction": Target("probabilities, attention, rules by definition", prediction.attack, 120),
     "scores": Target("log-loss, top-1 and shares by definition", prediction.attack_scores, 100),
     "robustness": Target("bridges and support by removal", corpora.attack_robustness, 200),

@@ -7,9 +7,32 @@ from attomaton.base.doors import open_door
 if TYPE_CHECKING:
     from attomaton.choices.fit import fit_choices as fit_choices
     from attomaton.choices.given import Columns as Columns
+    from attomaton.choices.logit.builders import (
+        battles as battles,
+        best_worst as best_worst,
+        binary_logit as binary_logit,
+        long_table as long_table,
+        multinomial_logit as multinomial_logit,
+        ranked_choices as ranked_choices,
+    )
+    from attomaton.choices.logit.certificate import (
+        LogitCertificate as LogitCertificate,
+        LogitEvidence as LogitEvidence,
+        LogitState as LogitState,
+    )
+    from attomaton.choices.logit.contrasts import Contrast as Contrast, ContrastKind as ContrastKind
+    from attomaton.choices.logit.direction import HardDirection as HardDirection
+    from attomaton.choices.logit.fit import LogitFit as LogitFit, fit_logit as fit_logit
+    from attomaton.choices.logit.problem import ChoiceProblem as ChoiceProblem
+    from attomaton.choices.logit.rows import ChoiceRows as ChoiceRows, Situations as Situations
+    from attomaton.choices.logit.spans import Span as Span
     from attomaton.choices.order import Comparison as Comparison, OrderedItems as OrderedItems
     from attomaton.choices.rankings import unroll_rankings as unroll_rankings
     from attomaton.choices.result import ChoiceFit as ChoiceFit
+    from attomaton.choices.separation import (
+        SeparationCheck as SeparationCheck,
+        check_separation as check_separation,
+    )
     from attomaton.choices.standings import Standings as Standings
     from attomaton.choices.uncertainty import ScoreDifference as ScoreDifference
 else:

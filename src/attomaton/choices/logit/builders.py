@@ -1,0 +1,271 @@
+"""Choice models as rows with names: battles, rankings, best–worst, long tables, logistic regression."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from attomaton.base.errors import InvalidSamples
+from attomaton.base.ragged import offsets_of
+from attomaton.base.tables import Float64, Int64
+from attomaton.choices.logit.problem import ChoiceProblem
+from attomaton.choices.logit.rows import csr_array
+
+OUTCOMES = ("first", "second", "tie")
+"""How a battle ends."""
+
+
+def battles(
+    first: Sequence[Hashable],
+    second: Sequence[Hashable],
+    outcome: Sequence[str],
+    *,
+    ties: str = "davidson",
+    position: bool = False,
+    features: Float64 | None = None,
+    names: Sequence[str] = (),
+    counts: Any = None,
+    merge: bool = True,
+) -> ChoiceProblem:
+    """Battles of two items, each won by the first, the second, or neither.
+
+    The first has the row e_first + z_first, the second e_second + z_second; a tie their mean and e_tie
+    (Davidson). ``position`` adds a column for standing first.
+
+    Parameters
+    ----------
+    first, second : sequence of items
+        Who met whom.
+    outcome : sequence of str
+        "first", "second" or "tie".
+    ties : str
+        "davidson": a tie is an outcome of its own. "half": half a win for each, which estimates the expected
+        score and not the odds; use robust errors then.
+    position : bool
+        Whether standing first has an effect of its own.
+    features : float array, shape (n_battles, n_features), optional
+        Features of the first less those of the second.
+    names : sequence of str
+        What the features are called.
+    counts : sequence of float, optional
+        How often each battle was fought.
+    merge : bool
+        Whether equal battles are added up; clusters need each for itself.
+
+    Examples
+    --------
+    >>> from attomaton.choices.logit import fit_logit
+    >>> problem = battles(["a", "b", "a", "b"], ["b", "a", "b", "a"], ["first", "first", "tie", "second"])
+    >>> fit = fit_logit(problem)
+    >>> round(fit.contrast("a", "b").value, 4), fit.contrast("tie").kind.value
+    (0.6931, 'finite')
+    """
+    items, (a, b) = number_items(first, second)
+    ends = np.array([OUTCOMES.index(end) if end in OUTCOMES else -1 for end in outcome], np.int64)
+    if not len(a) == len(b) == len(ends):
+        raise InvalidSamples(
+            f"{len(a)} first items, {len(b)} second and {len(ends)} outcomes; give equally many"
+        )
+    if (ends < 0).any():
+        row = int(np.flatnonzero(ends < 0)[0])
+        raise InvalidSamples(f"the outcome in row {row} is {outcome[row]!r}; say first, second or tie")
+    if ties not in ("davidson", "half"):
+        raise InvalidSamples(f"there is no way {ties!r} of ties; choose davidson or half")
+    times = np.ones(len(ends)) if counts is None else np.asarray(counts, np.float64)
+    won = np.eye(3)[ends] * times[:, None]
+    if ties == "half":
+        won = won[:, :2] + 0.5 * won[:, 2:]
+    elif not (ends == 2).any():
+        won = won[:, :2]
+    wide = np.zeros((len(ends), 0)) if features is None else np.asarray(features, np.float64)
+    labels = (
+        [f"x{k + 1}" for k in range(wide.shape[1])] if features is not None and not names else list(names)
+    )
+    if position:
+        wide, labels = np.column_stack([np.ones(len(ends)), wide]), ["first", *labels]
+    return ChoiceProblem.from_battles(a, b, won, items=items, features=wide, names=labels, merge=merge)
+
+
+def ranked_choices(orders: Sequence[Sequence[Hashable]]) -> ChoiceProblem:
+    """Rankings, each best first (Plackett–Luce): the first is chosen from all, the second from the rest, ….
+
+    Examples
+    --------
+    >>> from attomaton.choices.logit import fit_logit
+    >>> fit = fit_logit(ranked_choices([["a", "b", "c"], ["b", "a", "c"], ["a", "c"]]))
+    >>> fit.contrast("a", "b").value.__round__(6), fit.contrast("a", "c").kind.value
+    (0.0, '+inf')
+    """
+    items, numbers = number_items(*orders)
+    stages = [order[place:] for order in numbers for place in range(len(order) - 1)]
+    flat = np.concatenate(stages) if stages else np.zeros(0, np.int64)
+    sizes = np.array([len(stage) for stage in stages], np.int64)
+    matrix = csr_array((np.ones(len(flat)), (np.arange(len(flat)), flat)), shape=(len(flat), len(items)))
+    counts = np.zeros(len(flat))
+    counts[offsets_of(sizes)[:-1]] = 1.0
+    return ChoiceProblem.from_rows(matrix, sizes, counts, names=items)
+
+
+def best_worst(
+    sets: Sequence[Sequence[Hashable]], best: Sequence[Hashable], worst: Sequence[Hashable]
+) -> ChoiceProblem:
+    """From each set one pair (best, worst) is chosen among all ordered pairs, with row e_best − e_worst.
+
+    Parameters
+    ----------
+    sets : sequence of sequences of items
+        What was shown.
+    best, worst : sequence of items
+        What was called the best and the worst of each set.
+
+    Examples
+    --------
+    >>> from attomaton.choices.logit import fit_logit
+    >>> problem = best_worst([["a", "b", "c"]] * 3, ["a", "a", "b"], ["c", "b", "a"])
+    >>> fit_logit(problem).contrast("a", "c").kind.value
+    'finite'
+    """
+    items, numbers = number_items(*sets)
+    number = {item: place for place, item in enumerate(items)}
+    rows, counts, sizes = list[Float64](), list[float](), list[int]()
+    for place, members in enumerate(numbers):
+        chosen = number.get(str(best[place]), -1), number.get(str(worst[place]), -1)
+        pairs = [(a, b) for a in members.tolist() for b in members.tolist() if a != b]
+        if chosen not in pairs:
+            raise InvalidSamples(
+                f"in row {place} best {best[place]!r} and worst {worst[place]!r} are not two items of the set"
+            )
+        block = np.zeros((len(pairs), len(items)))
+        for row, (a, b) in enumerate(pairs):
+            block[row, a], block[row, b] = 1.0, -1.0
+        rows.append(block)
+        counts += [float(pair == chosen) for pair in pairs]
+        sizes.append(len(pairs))
+    matrix = csr_array(np.concatenate(rows)) if rows else np.zeros((0, len(items)))
+    return ChoiceProblem.from_rows(matrix, sizes, counts, names=items)
+
+
+def long_table(
+    situation: Sequence[Hashable], chosen: Any, features: Any, *, names: Sequence[str] | None = None
+) -> ChoiceProblem:
+    """One row for each alternative of each situation, as statistics packages have it.
+
+    Parameters
+    ----------
+    situation : sequence
+        Which rows belong together; they need not follow each other.
+    chosen : sequence of float
+        1 where the alternative was chosen, or how often.
+    features : array, shape (n_rows, n_features)
+        The features of each alternative.
+    names : sequence of str, optional
+        What they are called.
+
+    Examples
+    --------
+    >>> from attomaton.choices.logit import fit_logit
+    >>> fit = fit_logit(long_table([1, 2, 1, 2], [1, 0, 0, 1], [[2.0], [3.0], [1.0], [4.0]], names=["price"]))
+    >>> fit.contrast("price").kind.value
+    '+inf'
+    """
+    groups = list(situation)
+    place = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    number = np.array([place[group] for group in groups], np.int64)
+    order = np.argsort(number, kind="stable")
+    matrix = np.asarray(features, np.float64)
+    sizes = np.bincount(number, minlength=len(place))
+    return ChoiceProblem.from_rows(matrix[order], sizes, np.asarray(chosen, np.float64)[order], names=names)
+
+
+def binary_logit(features: Any, outcome: Any, *, names: Sequence[str] | None = None) -> ChoiceProblem:
+    """Logistic regression: each outcome is a choice between the row x and the row 0.
+
+    Parameters
+    ----------
+    features : array, shape (n, n_features)
+        With a column of ones if there is to be a constant.
+    outcome : sequence of bool
+        What happened.
+    names : sequence of str, optional
+        What the columns are called.
+
+    Examples
+    --------
+    >>> from attomaton.choices.logit import fit_logit
+    >>> rows = [[1.0, 0.0], [1.0, 0.0], [1.0, 1.0], [1.0, 1.0]]  # quasi-complete separation
+    >>> fit = fit_logit(binary_logit(rows, [0, 1, 1, 1], names=["constant", "x"]))
+    >>> [contrast.kind.value for contrast in fit.contrasts]
+    ['finite', '+inf']
+    """
+    matrix, happened = np.asarray(features, np.float64), np.asarray(outcome, np.float64)
+    if matrix.ndim != 2 or happened.shape != (len(matrix),) or not np.isin(happened, (0.0, 1.0)).all():
+        raise InvalidSamples("give one row of features and one outcome, 0 or 1, for each observation")
+    rows = np.zeros((2 * len(matrix), matrix.shape[1]))
+    rows[::2] = matrix
+    counts = np.stack([happened, 1 - happened], axis=1).ravel()
+    return ChoiceProblem.from_rows(rows, np.full(len(matrix), 2), counts, names=names)
+
+
+def multinomial_logit(
+    features: Any,
+    outcome: Sequence[Hashable],
+    *,
+    names: Sequence[str] | None = None,
+    reference: Hashable | None = None,
+) -> ChoiceProblem:
+    """Multinomial regression: each outcome is a choice between classes k with rows x ⊗ e_k.
+
+    Parameters
+    ----------
+    features : array, shape (n, n_features)
+        With a column of ones if there is to be a constant.
+    outcome : sequence
+        The class of each observation.
+    names : sequence of str, optional
+        What the columns are called.
+    reference : hashable, optional
+        The class whose coefficients are 0. Without, none is, and only differences between classes are
+        identified.
+
+    Examples
+    --------
+    >>> from attomaton.choices.logit import fit_logit
+    >>> ones, classes = [[1.0]] * 6, ["a", "b", "a", "c", "a", "b"]
+    >>> fit = fit_logit(multinomial_logit(ones, classes, names=["constant"]))
+    >>> round(fit.contrast("a: constant", "c: constant").value, 4)
+    1.0986
+    >>> fit = fit_logit(multinomial_logit(ones, classes, names=["constant"], reference="c"))
+    >>> round(fit.contrast("a: constant").value, 4)
+    1.0986
+    """
+    matrix = np.asarray(features, np.float64)
+    if matrix.ndim != 2 or len(matrix) != len(outcome):
+        raise InvalidSamples("give one row of features and one outcome for each observation")
+    classes, (number,) = number_items(outcome)
+    if reference is not None and str(reference) not in classes:
+        raise InvalidSamples(f"no outcome is the reference {reference!r}; name one that occurs")
+    labels = [f"x{k + 1}" for k in range(matrix.shape[1])] if names is None else list(names)
+    size, width = len(classes), matrix.shape[1]
+    own = np.array([kind != str(reference) or reference is None for kind in classes])
+    filled = np.tile(own, len(matrix))  # class by class, as the columns are
+    indices: Any = np.tile(np.arange(own.sum() * width, dtype=np.int64), len(matrix))
+    data = np.repeat(matrix[:, None], own.sum(), axis=1).ravel()
+    starts = np.concatenate([[0], np.cumsum(filled)]) * width
+    rows = csr_array((data, indices, starts), shape=(len(matrix) * size, int(own.sum()) * width))
+    counts = np.eye(size)[number].ravel()
+    wide = [f"{kind}: {label}" for kind, has in zip(classes, own, strict=True) if has for label in labels]
+    return ChoiceProblem.from_rows(rows, np.full(len(matrix), size), counts, names=wide)
+
+
+def number_items(*columns: Sequence[Hashable]) -> tuple[list[str], list[Int64]]:
+    """The names of all items in order of first appearance, and each column in their numbers."""
+    number = dict[Hashable, int]()
+    numbered = [
+        np.array([number.setdefault(item, len(number)) for item in column], np.int64) for column in columns
+    ]
+    names = [str(item) for item in number]
+    if len(set(names)) < len(names):
+        raise InvalidSamples(
+            "two items have the same name as text; give all items as texts, or all as numbers"
+        )
+    return names, numbered

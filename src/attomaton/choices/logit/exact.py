@@ -1,0 +1,142 @@
+"""Proofs in fractions, for rows of integers and halves where floating point decides nothing.
+
+The vectors of a fit are rounded to fractions and put exactly on the solutions of D₀ v = 0 and D₀ᵀ λ = 0; then
+signs are read off without any rounding.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from attomaton.base.errors import UncertifiedSolution
+from attomaton.base.tables import Bool, Float64
+from attomaton.choices.logit.face import solve_program
+from attomaton.choices.logit.problem import ChoiceProblem
+
+MOST_ENTRIES = 20_000
+"""Entries of the distinct differences up to which fractions are used."""
+
+LARGEST_ENTRY = 2.0**20
+"""Up to this size, halves are taken for what was meant, and not for rounded numbers."""
+
+DENOMINATOR = 1 << 20
+
+Row = list[Fraction]
+
+
+def prove_in_fractions(
+    problem: ChoiceProblem,
+    dying: Bool,
+    direction: Float64,
+    ranks: tuple[int, int],
+) -> bool:
+    """Whether fractions prove which pairs die, and that S and R have these ranks.
+
+    ``direction`` is v, about, in scaled coordinates.
+    """
+    rows = np.flatnonzero(problem.is_pair & (problem.norms > 0))
+    if len(rows) * problem.rows.n_parameters > 50 * MOST_ENTRIES:
+        return False
+    raw = problem.differences(rows) * problem.scale  # exact: the scale is a power of two
+    if not _is_half(raw):
+        return False
+    level, both = _distinct(raw[~dying[rows]], problem.also_chosen[rows][~dying[rows]])
+    rising, _ = _distinct(raw[dying[rows]], np.zeros(int(dying[rows].sum()), bool))
+    if (len(level) + len(rising)) * problem.rows.n_parameters > MOST_ENTRIES:
+        return False
+    reduced, pivots = reduce_rows(level)
+    if (len(pivots), len(reduce_rows([*level, *rising])[1])) != ranks:
+        return False
+    return _rises(reduced, pivots, rising, direction / problem.scale) and _balances(level, both)
+
+
+def reduce_rows(rows: Sequence[Row]) -> tuple[list[Row], list[int]]:
+    """The reduced echelon form of some rows, and its pivot columns."""
+    reduced, pivots = list[Row](), list[int]()
+    for row in rows:
+        rest = list(row)
+        for above, pivot in zip(reduced, pivots, strict=True):
+            if rest[pivot]:
+                factor = rest[pivot]
+                rest = [a - factor * b for a, b in zip(rest, above, strict=True)]
+        pivot = next((place for place, value in enumerate(rest) if value), None)
+        if pivot is None:
+            continue
+        first = rest[pivot]
+        rest = [value / first for value in rest]
+        for place, above in enumerate(reduced):
+            if above[pivot]:
+                factor = above[pivot]
+                reduced[place] = [a - factor * b for a, b in zip(above, rest, strict=True)]
+        reduced.append(rest)
+        pivots.append(pivot)
+    return reduced, pivots
+
+
+def _rises(reduced: list[Row], pivots: list[int], rising: list[Row], direction: Float64) -> bool:
+    """Whether the direction, put exactly on D₀ v = 0, raises all rows."""
+    if not rising:
+        return True
+    size = max(float(np.abs(direction).max()), 1e-300)
+    exact = [Fraction(float(value) / size).limit_denominator(DENOMINATOR) for value in direction]
+    for row, pivot in zip(reduced, pivots, strict=True):
+        exact[pivot] = -sum((row[k] * exact[k] for k in range(len(exact)) if k not in pivots), Fraction(0))
+    return all(sum(map(Fraction.__mul__, row, exact)) > 0 for row in rising)
+
+
+def _balances(level: list[Row], both: list[bool]) -> bool:
+    """Whether some λ > 0 (of any sign on pairs both ways) has Σ λ d = 0 exactly.
+
+    A floating-point λ is found with all one-way multipliers at 1 or above and rounded; the multipliers of
+    independent rows are then solved for in fractions.
+    """
+    if not level:
+        return True
+    matrix = np.array([[float(value) for value in row] for row in level])
+    bounds = np.array([(-np.inf if free else 1.0, np.inf) for free in both])
+    try:
+        answer = solve_program(
+            np.where(both, 0.0, 1.0), A_eq=matrix.T, b_eq=np.zeros(matrix.shape[1]), bounds=bounds
+        )
+    except UncertifiedSolution:
+        return False
+    order = sorted(range(len(level)), key=lambda k: (not both[k], -answer.x[k]))  # large ones bear rounding
+    basis = _independent([level[k] for k in order])
+    solved = [order[k] for k in basis]
+    weight = [Fraction(float(value)).limit_denominator(DENOMINATOR) for value in answer.x]
+    rest = [
+        -sum((weight[k] * level[k][c] for k in range(len(level)) if k not in solved), Fraction(0))
+        for c in range(matrix.shape[1])
+    ]
+    columns = [[level[k][c] for k in solved] + [rest[c]] for c in range(matrix.shape[1])]
+    reduced, pivots = reduce_rows(columns)
+    if len(solved) in pivots:
+        return False
+    for row, pivot in zip(reduced, pivots, strict=True):
+        weight[solved[pivot]] = row[-1]
+    return all(free or value > 0 for free, value in zip(both, weight, strict=True))
+
+
+def _independent(rows: list[Row]) -> list[int]:
+    """The numbers of rows that are independent of those before them."""
+    reduced, numbers = list[Row](), list[int]()
+    for number, row in enumerate(rows):
+        larger = reduce_rows([*reduced, row])[0]
+        if len(larger) > len(reduced):
+            reduced = larger
+            numbers.append(number)
+    return numbers
+
+
+def _is_half(values: Float64) -> bool:
+    return bool((2 * values % 1 == 0).all()) and float(np.abs(values).max(initial=0.0)) <= LARGEST_ENTRY
+
+
+def _distinct(rows: Float64, both: Bool) -> tuple[list[Row], list[bool]]:
+    if not len(rows):
+        return [], []
+    values, number = np.unique(rows, axis=0, return_inverse=True)
+    free = np.zeros(len(values), bool)
+    free[number.ravel()[both]] = True
+    return [[Fraction(float(x)) for x in row] for row in values], free.tolist()

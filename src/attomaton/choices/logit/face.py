@@ -1,0 +1,252 @@
+"""Which pairs die: the face of the data on which the estimate is finite.
+
+A pair dies if some direction v with D v ≥ 0 has d·v > 0: its log odds then run to infinity. One linear
+program decides for all pairs: max Σ s with D v ≥ s, 0 ≤ s ≤ 1 has s ∈ {0, 1}, because D v ≥ 0 is a cone, and
+s = 1 exactly on the pairs that die. It is solved in the few directions that Newton's method leaves open.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from attomaton.base.errors import UncertifiedSolution
+from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.choices.logit.newton import NewtonClimb
+from attomaton.choices.logit.problem import ChoiceProblem
+from attomaton.choices.logit.spans import CUT, span_of, span_of_vectors
+
+sparse: Any = scipy.sparse
+unique: Any = np.unique
+round_off: Any = np.round
+
+PATIENCE = 6
+"""Newton steps without a proof before the face is looked for."""
+
+CUTS = (0.5, 0.1, 0.02)
+"""A pair is taken as surviving if Newton's step moves it by no more than this."""
+
+FEW_PARAMETERS, FEW_ROWS = 20, 200_000
+"""Up to these numbers of columns and rows the linear program is solved at once, without a guess."""
+
+ATTEMPTS = 4
+"""How often the face is guessed."""
+
+CHUNK = 2_000
+"""Rows by which a large linear program grows."""
+
+TOLERANCE = 1e-7
+"""Activities of rows of length 1 below this count as zero in a large linear program."""
+
+
+@dataclass(frozen=True, eq=False)
+class Face:
+    """Which rows die, a direction along which they do, and how they were found.
+
+    Attributes
+    ----------
+    dying : bool array, shape (n_rows,)
+        Rows j whose pair (c, j) dies.
+    direction : float64 array, shape (n_parameters,)
+        v with d·v ≥ ½ on dying pairs of length 1 and 0 on the others, in scaled coordinates.
+    start : float64 array, shape (n_parameters,)
+        A point from which Newton's method on the face may begin.
+    way : str
+        "Newton", "components", "linear program" or "guess and linear program".
+    program_rows : int
+        How many rows the linear program had.
+    """
+
+    dying: Bool
+    direction: Float64
+    start: Float64
+    way: str
+    program_rows: int = 0
+
+
+class ConeProgram(NamedTuple):
+    """A solved linear program: direction w, which rows die, and how many rows it had."""
+
+    direction: Float64
+    dies: Bool
+    n_rows: int
+
+
+def find_face(problem: ChoiceProblem, start: Float64, *, guess: bool | None = None) -> Face:
+    """Decide which pairs die, where Newton's method has not proved that none do.
+
+    Parameters
+    ----------
+    problem : ChoiceProblem
+        The data.
+    start : float64 array
+        Where Newton's method was after some steps.
+    guess : bool, optional
+        Whether to guess the face first; None means by the number of columns.
+    """
+    arcs = problem.rows.arcs(problem.reference)
+    if arcs is not None and guess is None:
+        return find_components_face(problem, arcs, start)
+    proven, way = problem.also_chosen, "linear program"
+    many = problem.rows.n_parameters > FEW_PARAMETERS or problem.situations.n_rows > FEW_ROWS
+    if guess or (guess is None and many):
+        alive, start = _guess_face(problem, start)
+        if alive is not None:
+            proven, way = alive & problem.is_pair, "guess and linear program"
+    dying, direction, n_rows = _solve_reduced(problem, proven)
+    return Face(dying, direction, start, way, n_rows)
+
+
+def find_components_face(problem: ChoiceProblem, arcs: tuple[Int64, Int64], start: Float64) -> Face:
+    """Where all differences are e_a − e_b a pair survives exactly inside a strongly connected component."""
+    from scipy.sparse.csgraph import connected_components
+
+    winner, loser = arcs
+    both = problem.also_chosen
+    tails, heads = np.concatenate([winner, loser[both]]), np.concatenate([loser, winner[both]])
+    size = problem.rows.n_parameters
+    graph = sparse.csr_array((np.ones(len(tails)), (tails, heads)), shape=(size, size))
+    component = np.asarray(connected_components(graph, connection="strong")[1], np.int64)
+    dying = component[winner] != component[loser]
+    level = _levels(component[winner[dying]], component[loser[dying]], int(component.max(initial=0)) + 1)
+    direction = level[component].astype(np.float64) * problem.scale
+    return Face(dying, direction, start, "components")
+
+
+def _levels(above: Int64, below: Int64, size: int) -> Int64:
+    """Whole numbers with level[above] > level[below] on a graph without circles."""
+    level = np.arange(size)
+    for order in (level, size - 1 - level):  # scipy numbers components along the order, one way or the other
+        if (order[above] > order[below]).all():
+            return order
+    level = np.zeros(size, np.int64)
+    for _ in range(size):
+        lifted = level.copy()
+        np.maximum.at(lifted, above, level[below] + 1)
+        if np.array_equal(lifted, level):
+            return level
+        level = lifted
+    raise UncertifiedSolution("the components of the choices have a circle; this is a fault of attomaton")
+
+
+def _guess_face(problem: ChoiceProblem, start: Float64) -> tuple[Bool | None, Float64]:
+    """Rows that Newton's step leaves together and whose survival a further step proves; where it stopped.
+
+    A step of Newton's method moves dying pairs apart by about 1 each time, and surviving ones less and less.
+    """
+    climb = NewtonClimb(most_steps=0)
+    prove = NewtonClimb(most_steps=8, until_proof=True, patience=5)
+    here = climb.run(problem, None, start).last
+    tried = set[int]()
+    for _ in range(ATTEMPTS):
+        values = here.moved
+        apart = np.abs(problem.situations.spread(values[problem.reference]) - values)
+        for cut in CUTS:
+            alive = (apart <= cut) | (problem.counts > 0)
+            if (size := int(alive.sum())) in tried:
+                continue
+            tried.add(size)
+            course = prove.run(problem, alive, here.beta)
+            if course.proof is not None:
+                return alive, course.last.beta
+        here = NewtonClimb(most_steps=5, patience=5).run(problem, None, here.beta).last
+    return None, start
+
+
+def _solve_reduced(problem: ChoiceProblem, proven: Bool) -> tuple[Bool, Float64, int]:
+    """Dying rows and a direction, the rows in ``proven`` being known to survive."""
+    alive = proven.copy()
+    alive[problem.reference] = True
+    complement = span_of(problem, alive).complement
+    rest = np.flatnonzero(problem.is_pair & ~proven & (problem.norms > 0))
+    slopes = np.empty((len(rest), complement.shape[1]))
+    for place, column in enumerate(np.ascontiguousarray(complement.T)):
+        slopes[:, place] = problem.gaps(column)[rest] / problem.norms[rest]
+    steep = np.abs(slopes).max(axis=1, initial=0.0) > CUT
+    rest, slopes = rest[steep], slopes[steep]
+    directions, number = distinct_directions(slopes)
+    program = solve_cone(directions)
+    dying = np.zeros(problem.situations.n_rows, bool)
+    dying[rest[program.dies[number]]] = True
+    return dying, complement @ program.direction, program.n_rows
+
+
+def distinct_directions(vectors: Float64, digits: int | None = 10) -> tuple[Float64, Int64]:
+    """Vectors as directions of length 1, equal ones once, and which direction each vector has.
+
+    Directions count as equal if they agree to ``digits``, or exactly.
+    """
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not len(units) or units.size > 4_000_000:
+        return units, np.arange(len(units))
+    rounded = units if digits is None else round_off(units, digits)
+    _, first, number = unique(rounded + 0.0, axis=0, return_index=True, return_inverse=True)
+    return units[first], number.ravel()
+
+
+def solve_cone(directions: Float64) -> ConeProgram:
+    """Which rows of A a direction w with A w ≥ 0 can raise above 0, and one that raises them all.
+
+    A large program grows by the rows that its solution violates, then by rows at 0 that the rows proven to
+    survive do not span.
+    """
+    size = len(directions)
+    if size <= 3 * CHUNK:
+        return ConeProgram(*_solve_program(directions), size)
+    use = np.zeros(size, bool)
+    use[np.random.default_rng(0).choice(size, CHUNK, replace=False)] = True
+    while True:
+        rows = np.flatnonzero(use)
+        direction, dies = _solve_program(directions[rows])
+        height = directions @ direction
+        low = np.flatnonzero((height < -TOLERANCE) & ~use)
+        if len(low):
+            use[low[np.argsort(height[low])[:CHUNK]]] = True
+            continue
+        level = np.flatnonzero((np.abs(height) <= TOLERANCE) & ~use)
+        span = span_of_vectors(directions[rows[~dies]], directions.shape[1])
+        outside = np.abs(directions[level] @ span.complement).max(axis=1, initial=0.0) > TOLERANCE
+        if outside.any():
+            use[level[outside][:CHUNK]] = True
+            continue
+        whole = height > TOLERANCE
+        whole[rows] = dies
+        return ConeProgram(direction, whole, len(rows))
+
+
+def _solve_program(matrix: Float64) -> tuple[Float64, Bool]:
+    """Max Σ s with A w ≥ s, 0 ≤ s ≤ 1; the direction is then put on the surviving rows' complement."""
+    n_rows, size = matrix.shape
+    if size == 0 or n_rows == 0:
+        return np.zeros(size), np.zeros(n_rows, bool)
+    cost = np.concatenate([np.zeros(size), -np.ones(n_rows)])
+    left = sparse.hstack([sparse.csr_array(-matrix), sparse.eye_array(n_rows)], format="csr")
+    bounds = np.array([(-np.inf, np.inf)] * size + [(0.0, 1.0)] * n_rows)
+    answer = solve_program(cost, A_ub=left, b_ub=np.zeros(n_rows), bounds=bounds)
+    direction, dies = np.asarray(answer.x[:size]), np.asarray(answer.x[size:] > 0.5)
+    return straighten(matrix, direction, dies), dies
+
+
+def straighten(matrix: Float64, direction: Float64, dies: Bool) -> Float64:
+    """The direction without what it has along surviving rows, and with rows that die at 1 or above."""
+    level = span_of_vectors(matrix[~dies], matrix.shape[1]).reject(direction)
+    lowest = float((matrix[dies] @ level).min(initial=1.0))
+    return level / lowest if lowest > 0.25 else direction
+
+
+def solve_program(cost: Float64, **constraints: Any) -> Any:
+    """HiGHS's answer to a linear program; its word is checked where it is used."""
+    import scipy.optimize
+
+    linprog: Any = scipy.optimize.linprog
+    answer: Any = None
+    for method in ("highs", "highs-ds", "highs-ipm"):
+        fine = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+        answer = linprog(cost, method=method, options=fine, **constraints)
+        if answer.status == 0:
+            return answer
+    raise UncertifiedSolution(
+        f"the linear program that decides which comparisons die was not solved ({answer.message}); scale "
+        "features to a common size, or drop those that hardly differ"
+    )

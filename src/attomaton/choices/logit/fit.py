@@ -1,0 +1,465 @@
+"""The fit of a conditional logit, finite where the data make it so, with its proof."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self, cast
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base.artifacts import load_run, write_run
+from attomaton.base.errors import InvalidSamples, UncertifiedSolution, UnsupportedOption
+from attomaton.base.frames import Tabular
+from attomaton.base.options import real_number
+from attomaton.base.printing import Block, Grid
+from attomaton.base.tables import Bool, Float64, table_of
+from attomaton.choices.logit.certificate import (
+    LogitCertificate,
+    LogitEvidence,
+    LogitState,
+    certify,
+    find_multipliers,
+)
+from attomaton.choices.logit.contrasts import (
+    Cone,
+    Contrast,
+    ContrastKind,
+    bound_below,
+    classify,
+    describe_contrast,
+    describe_settling,
+)
+from attomaton.choices.logit.direction import HardDirection, find_direction
+from attomaton.choices.logit.exact import prove_in_fractions
+from attomaton.choices.logit.face import PATIENCE, Face, find_face
+from attomaton.choices.logit.folders import LOGIT, pack_fit, unpack_fit
+from attomaton.choices.logit.identification import describe_aliases, sparse_null_vectors
+from attomaton.choices.logit.newton import Course, NewtonClimb
+from attomaton.choices.logit.problem import ChoiceProblem
+from attomaton.choices.logit.spans import Span, span_of
+
+
+def fit_logit(problem: ChoiceProblem, *, guess: bool | None = None) -> "LogitFit":
+    """Fit a conditional logit and decide what of it is finite.
+
+    Newton's method runs with a test that proves survival of all pairs. Where it fails, the face of the data
+    is found (which pairs die), and Newton's method runs there.
+
+    Parameters
+    ----------
+    problem : ChoiceProblem
+        The choices.
+    guess : bool, optional
+        Whether to guess the face before the linear program; None means what is faster.
+
+    Returns
+    -------
+    LogitFit
+        Print it for a table; ``contrast`` answers for any difference.
+
+    Examples
+    --------
+    Three tosses of each kind: x = 1 always wins, x = 0 wins once.
+
+    >>> problem = ChoiceProblem.from_rows(
+    ...     [[1, 1], [0, 0], [1, 0], [0, 0]], [2, 2], [3, 0, 1, 2], names=["constant", "x"]
+    ... )
+    >>> fit = fit_logit(problem).expect()
+    >>> print(fit.contrast("constant"))
+    constant: -0.693 (s.e. 1.225, robust 1.225)
+    >>> fit.contrast("x").kind.value, round(fit.contrast("x").bound, 3)
+    ('+inf', 0.154)
+    """
+    zero = np.zeros(problem.rows.n_parameters)
+    course = NewtonClimb(patience=PATIENCE).run(problem, None, zero)
+    if course.proof is not None:
+        face = Face(np.zeros(problem.situations.n_rows, bool), zero, zero, "Newton")
+    else:
+        face = find_face(problem, course.last.beta, guess=guess)
+        course = _climb(problem, face)
+    identified = span_of(problem, None)
+    finite = span_of(problem, ~face.dying) if face.dying.any() else identified
+    fit = _prove(problem, face, course, finite, identified)
+    if not fit.certificate.converged:  # again from 0, with steps that stay in S and are all looked at
+        alive = ~face.dying if face.dying.any() else None
+        further = NewtonClimb(settled=1e-20, chord=False, basis=finite.basis).run(
+            problem, alive, np.zeros_like(zero)
+        )
+        fit = _prove(problem, face, Course(further.last, course.proof or further.proof), finite, identified)
+    return fit
+
+
+def _prove(problem: ChoiceProblem, face: Face, course: Course, finite: Span, identified: Span) -> "LogitFit":
+    """The fit with the strongest proof that is there: a Newton step, multipliers, fractions."""
+    beta = finite.project(course.last.beta)
+    evidence = LogitEvidence(face.dying, beta, finite.reject(face.direction), beta, None)
+    fit = _conclude(problem, evidence, finite, identified, face.way, face.program_rows)
+    if fit.certificate.survival:
+        return fit
+    if course.proof is not None:
+        evidence = evidence._replace(witness=finite.project(course.proof.beta))
+    evidence = evidence._replace(multipliers=find_multipliers(problem, face.dying))
+    return _conclude(problem, evidence, finite, identified, face.way, face.program_rows)
+
+
+def _conclude(
+    problem: ChoiceProblem,
+    evidence: LogitEvidence,
+    finite: Span,
+    identified: Span,
+    way: str,
+    program_rows: int,
+) -> "LogitFit":
+    """The fit with the certificate of its vectors, by fractions where floating point is not enough."""
+    certificate, covariance = certify(problem, evidence, finite, identified)
+    ranks = (finite.rank, identified.rank)
+    if (
+        not certificate.certified
+        and certificate.converged
+        and prove_in_fractions(problem, evidence.dying, evidence.direction, ranks)
+    ):
+        certificate, covariance = certify(problem, evidence, finite, identified, exact=True)
+    return LogitFit(problem, evidence, finite, identified, certificate, covariance, way, program_rows)
+
+
+def _climb(problem: ChoiceProblem, face: Face) -> Course:
+    """Newton's method on a face, begun again at 0 if nothing is proved on the way from elsewhere."""
+    alive = ~face.dying if face.dying.any() else None
+    course = NewtonClimb().run(problem, alive, face.start)
+    if course.proof is None and face.start.any():
+        zero = np.zeros_like(face.start)
+        course = Course(
+            course.last, NewtonClimb(most_steps=20, until_proof=True).run(problem, alive, zero).proof
+        )
+    return course
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LogitFit(Tabular):
+    """A conditional logit: the finite part of its estimate, what runs to infinity, and the proof.
+
+    Attributes
+    ----------
+    problem : ChoiceProblem
+        The choices.
+    evidence : LogitEvidence
+        β*, v, the witness and the multipliers, in scaled coordinates: what the certificate is computed from.
+    finite, identified : Span
+        S, the contrasts with a finite estimate, and R, those that the data bear on, in scaled coordinates.
+    certificate : LogitCertificate
+        The numbers of the proof.
+    scaled_covariance : float64 array, shape (n_parameters, n_parameters)
+        S (SᵀHS)⁻¹ Sᵀ at β*, in scaled coordinates.
+    way : str
+        How it was decided which pairs die.
+    program_rows : int
+        How many rows the linear program had; 0 if there was none.
+
+    Examples
+    --------
+    >>> from attomaton.choices.logit import ChoiceProblem, fit_logit
+    >>> items = [[1, 0, 0], [0, 1, 0], [0, 1, 0], [0, 0, 1]]  # a and b met 4 times, b and c twice
+    >>> fit = fit_logit(ChoiceProblem.from_rows(items, [2, 2], [3, 1, 2, 0], names=["a", "b", "c"]))
+    >>> fit.contrast("a", "b").value.__round__(6), fit.contrast("a", "c").kind.value
+    (1.098612, '+inf')
+    >>> fit.aliases
+    ('only differences inside {a, b, c} are identified',)
+    """
+
+    problem: ChoiceProblem
+    evidence: LogitEvidence
+    finite: Span
+    identified: Span
+    certificate: LogitCertificate
+    scaled_covariance: Float64
+    way: str = "Newton"
+    program_rows: int = 0
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the fit into a new folder; ``overwrite`` replaces an earlier fit there."""
+        run = pack_fit(self.problem, self.evidence, self.way, self.program_rows)
+        return write_run(path, run, LOGIT, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "LogitFit":
+        """Read a fit that :meth:`save` wrote; spans and certificate are computed anew.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> fit = fit_logit(ChoiceProblem.from_rows([[1.0], [0.0]], [2], [8, 0], names=["x"]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     again = LogitFit.load(fit.save(f"{folder}/fit"))
+        >>> again.certificate.certified, round(again.contrast("x").bound, 3)
+        (True, 0.789)
+        """
+        problem, evidence, way, program_rows = load_run(path, LOGIT, unpack_fit)
+        identified = span_of(problem, None)
+        finite = span_of(problem, ~evidence.dying) if evidence.dying.any() else identified
+        return _conclude(problem, evidence, finite, identified, way, program_rows)
+
+    @property
+    def state(self) -> LogitState:
+        """Certified, treated as equal, or not certified."""
+        return self.certificate.state
+
+    def expect(self) -> Self:
+        """Return the fit itself if it is certified; raise ``UncertifiedSolution`` if not."""
+        if self.state is LogitState.CERTIFIED:
+            return self
+        still = "" if self.state is LogitState.UNCERTIFIED else "; contrast() answers, and says so"
+        raise UncertifiedSolution(
+            f"{self.state.value} ({self.certificate}); drop or round features that hardly differ, or scale "
+            f"them to a common size{still}"
+        )
+
+    @property
+    def dying(self) -> Bool:
+        """Rows whose alternative is infinitely far behind in its situation, shape (n_rows,)."""
+        return self.evidence.dying
+
+    @property
+    def n_parameters(self) -> int:
+        """How many finite numbers are fitted: dim S."""
+        return self.finite.rank
+
+    @cached_property
+    def coefficients(self) -> Float64:
+        """β*, the finite part, in S of the scaled columns: only contrasts whose class is finite count."""
+        self.expect()
+        return self.evidence.beta / self.problem.scale
+
+    @cached_property
+    def log_likelihood(self) -> float:
+        """Σ n ln p: the maximum, or the supremum where pairs die."""
+        self.expect()
+        return self._at_limit[1]
+
+    @property
+    def aic(self) -> float:
+        """Akaike's information criterion, where the likelihood has a maximum."""
+        if self.dying.any():
+            raise UnsupportedOption(
+                "AIC is for a maximum of the likelihood, and it is at infinity; compare .log_likelihood and "
+                ".n_parameters as you see fit"
+            )
+        return 2.0 * self.n_parameters - 2.0 * self.log_likelihood
+
+    @cached_property
+    def probabilities(self) -> Float64:
+        """The limit of the probability of each row; 0 for those that die."""
+        self.expect()
+        return self._at_limit[0]
+
+    @cached_property
+    def _utilities(self) -> Float64:
+        return self.problem.with_offsets(self.problem.utilities(self.evidence.beta))
+
+    @cached_property
+    def _at_limit(self) -> tuple[Float64, float]:
+        return self.problem.probabilities(self._utilities, ~self.dying if self.dying.any() else None)
+
+    @cached_property
+    def covariance(self) -> Float64:
+        """The covariance of β* by the information, shape (n_parameters, n_parameters); for contrasts in S."""
+        self.expect()
+        return self.scaled_covariance / np.outer(self.problem.scale, self.problem.scale)
+
+    def robust_covariance(self, clusters: Any = None) -> Float64:
+        """The sandwich, shape (n_parameters, n_parameters); for contrasts in S.
+
+        Parameters
+        ----------
+        clusters : sequence, optional
+            What choices that belong together share (a judge, a prompt), one for each situation. Without,
+            every choice stands alone, or every situation if its counts are parts of choices.
+        """
+        self.expect()
+        return self._sandwich(clusters) / np.outer(self.problem.scale, self.problem.scale)
+
+    def _sandwich(self, clusters: Any) -> Float64:
+        self._check()
+        problem, bread = self.problem, self.scaled_covariance
+        rest = problem.residuals(self._at_limit[0])
+        if clusters is not None:
+            labels = np.asarray(clusters)
+            source = problem.source_situations
+            labels = labels if source is None else labels[source]
+            if len(labels) != len(problem.situations):
+                raise InvalidSamples(
+                    f"there are {len(labels)} clusters for {len(problem.situations)} situations; give one "
+                    "each, and build the problem with merge=False"
+                )
+            meat = problem.rows.scores(rest, np.unique(labels, return_inverse=True)[1].ravel())
+        elif (problem.counts % 1 == 0).all():
+            shared = rest / problem.situations.spread(np.sqrt(problem.totals))
+            meat = problem.rows.scores(shared, None)
+            if (problem.totals > 1).any():  # choices of one situation scatter about its mean, too
+                share = problem.counts / problem.situations.spread(problem.totals)
+                meat = meat + problem.rows.information(share, problem.totals)
+        else:
+            meat = problem.rows.scores(rest, None)
+        meat = meat / np.outer(problem.scale, problem.scale)
+        return bread @ meat @ bread
+
+    @cached_property
+    def _robust(self) -> Float64:
+        return self._sandwich(None)
+
+    def contrast(self, *names: Any, level: float = 0.95) -> Contrast:
+        """What the data say about a contrast of parameters.
+
+        Parameters
+        ----------
+        *names : str, or one mapping
+            One name; two names for their difference; or a mapping from names to weights.
+        level : float
+            The confidence of the bound.
+
+        Examples
+        --------
+        >>> from attomaton.choices.logit import ChoiceProblem, fit_logit
+        >>> rows = [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]]
+        >>> fit = fit_logit(ChoiceProblem.from_rows(rows, [2, 2], [1, 0, 1, 0], names=["a", "b", "c"]))
+        >>> fit.contrast("b", "c").kind.value, fit.contrast({"a": 2, "b": -1, "c": -1}).kind.value
+        ('undecided', '+inf')
+        """
+        self._check()
+        level = real_number(level, "level", above=0, below=1)
+        weights = _weights_of(names)
+        contrast = np.zeros(self.problem.rows.n_parameters)
+        for name, weight in weights.items():
+            contrast[self.problem.number(name)] += weight / self.problem.scale[self.problem.number(name)]
+        proof = classify(contrast, self.finite, self.identified, self._cone)
+        answer = self._tell(contrast, weights, proof.kind, level)
+        sure = proof.certified and self.certificate.certified
+        return answer if sure else replace(answer, certified=False)
+
+    def _tell(
+        self, contrast: Float64, weights: Mapping[str, float], kind: ContrastKind, level: float
+    ) -> Contrast:
+        label = describe_contrast(weights)
+        if kind is ContrastKind.FINITE:
+            inside = self.finite.project(contrast)
+            return Contrast(
+                label,
+                kind,
+                float(contrast @ self.evidence.beta),
+                float(np.sqrt(max(inside @ self.scaled_covariance @ inside, 0.0))),
+                float(np.sqrt(max(inside @ self._robust @ inside, 0.0))),
+                level=level,
+                comparisons=self._on_face,
+            )
+        settle = describe_settling(weights, kind)
+        if kind in (ContrastKind.UNDECIDED, ContrastKind.UNIDENTIFIED):
+            return Contrast(label, kind, np.nan, level=level, settle=settle)
+        sign = 1.0 if kind is ContrastKind.PLUS else -1.0
+        binding = self._cone.binding(sign * contrast)
+        least = bound_below(self._cone, sign * contrast, binding, self._behind, level)
+        owners = np.unique(self.problem.situation_of(self._cone.rows[binding]))
+        return Contrast(
+            label,
+            kind,
+            sign * np.inf,
+            bound=None if least is None else float(contrast @ self.evidence.beta) + sign * least,
+            level=level,
+            comparisons=float(self.problem.totals[owners].sum()),
+            settle=settle,
+        )
+
+    @cached_property
+    def _cone(self) -> Cone:
+        return Cone.of(self.problem, self.dying, self.finite, self.evidence.direction)
+
+    @cached_property
+    def _behind(self) -> Float64:
+        """Log odds of each dying row against the face of its situation, at β*."""
+        situations, rows = self.problem.situations, self._cone.rows
+        inside = np.where(self.dying, -np.inf, self._utilities)
+        top = situations.top(inside)
+        sums = top + np.log(situations.sum(np.exp(inside - situations.spread(top))))
+        return self._utilities[rows] - sums[self.problem.situation_of(rows)]
+
+    @cached_property
+    def _on_face(self) -> float:
+        alive = self.problem.situations.sum((~self.dying).astype(np.float64))
+        return float(self.problem.totals[alive > 1].sum())
+
+    @cached_property
+    def aliases(self) -> tuple[str, ...]:
+        """What the data cannot tell apart, in sentences; empty if every parameter is identified."""
+        vectors = sparse_null_vectors(self.identified.complement / self.problem.scale[:, None])
+        return describe_aliases(vectors, self.problem.names)
+
+    @cached_property
+    def direction(self) -> HardDirection:
+        """Where gradient descent from 0 goes: β_t / ln t tends to it.
+
+        It depends on how features are scaled, and is the path of training: it does not decide a contrast that
+        the data leave open.
+        """
+        self.expect()
+        return find_direction(self.problem, self.dying, self.finite)
+
+    @cached_property
+    def contrasts(self) -> tuple[Contrast, ...]:
+        """Each parameter by itself, as :meth:`contrast` has it."""
+        return tuple(self.contrast(name) for name in self.problem.names)
+
+    def _table(self) -> pa.Table:
+        rows = self.contrasts
+        return table_of(
+            {
+                "parameter": [row.label for row in rows],
+                "kind": [row.kind.value for row in rows],
+                "estimate": [row.value for row in rows],
+                "standard_error": [row.standard_error for row in rows],
+                "robust_error": [row.robust_error for row in rows],
+                "bound": [row.bound for row in rows],
+                "comparisons": [row.comparisons for row in rows],
+                "certified": [row.certified for row in rows],
+            }
+        )
+
+    def _blocks(self) -> list[Block]:
+        problem = self.problem
+        head = f"{problem.n_choices:,.12g} choices in {len(problem.situations):,} situations, "
+        head += f"{len(problem.names):,} parameters, {self.n_parameters:,} finite numbers"
+        if not self.certificate.certified:
+            return [head, f"{self.state.value}: {self.certificate}"]
+        rows = [_cells(row) for row in self.contrasts]
+        grid = Grid("", ["parameter", "estimate", "s.e.", "robust", "reading"], rows)
+        return [head, grid, *self.aliases, str(self.certificate)]
+
+    def _check(self) -> None:
+        """Refuse what nothing is proved of; what treats small differences as equal is said by contrasts."""
+        if self.state is LogitState.UNCERTIFIED:
+            self.expect()
+
+
+def _weights_of(names: tuple[Any, ...]) -> dict[str, float]:
+    if len(names) == 1 and isinstance(names[0], Mapping):
+        mapping = cast("Mapping[Any, Any]", names[0])
+        return {str(name): float(weight) for name, weight in mapping.items() if weight}
+    if len(names) == 1:
+        return {str(names[0]): 1.0}
+    if len(names) == 2:
+        first, second = map(str, names)
+        return {first: 1.0, second: -1.0} if first != second else {}
+    raise UnsupportedOption("give one name, two names for their difference, or a mapping of names to weights")
+
+
+def _cells(row: Contrast) -> list[str]:
+    if row.kind is ContrastKind.FINITE:
+        return [row.label, f"{row.value:+.3f}", f"{row.standard_error:.3f}", f"{row.robust_error:.3f}", ""]
+    if row.kind in (ContrastKind.PLUS, ContrastKind.MINUS):
+        side = "or more" if row.kind is ContrastKind.PLUS else "or less"
+        bound = "" if row.bound is None else f": {row.bound:+.3f} {side} ({100 * row.level:g} %)"
+        said = f"{row.comparisons:,.12g} comparisons{bound}"
+        return [row.label, row.kind.value, "-", "-", said]
+    return [row.label, "-", "-", "-", row.kind.value]

@@ -1,0 +1,111 @@
+"""A logit fit as a folder, and back: the data and the vectors; spans and certificate are computed anew."""
+
+from typing import Any
+
+import numpy as np
+
+from attomaton.base.artifacts import FolderKind, Run
+from attomaton.base.tables import Float64, Int64
+from attomaton.choices.logit.certificate import LogitEvidence
+from attomaton.choices.logit.problem import ChoiceProblem
+from attomaton.choices.logit.rows import BattleRows, ChoiceRows, DenseRows, Situations, SparseRows, csr_array
+
+LOGIT = FolderKind("logit", "a fit of choices with features", "LogitFit.save")
+KERNELS = {"battles": BattleRows, "dense": DenseRows, "sparse": SparseRows}
+
+
+def pack_fit(problem: ChoiceProblem, evidence: LogitEvidence, way: str, program_rows: int) -> Run:
+    """The files of a fit."""
+    kernel = next(name for name, kind in KERNELS.items() if isinstance(problem.rows, kind))
+    vectors = {"beta": evidence.beta, "direction": evidence.direction, "witness": evidence.witness}
+    arrays = {
+        **{f"rows/{name}": np.ascontiguousarray(part) for name, part in problem.rows.arrays().items()},
+        **{f"evidence/{name}": np.ascontiguousarray(part) for name, part in vectors.items()},
+        "evidence/dying": evidence.dying.astype(np.int64),
+        "counts": problem.counts,
+    }
+    optional = {
+        "evidence/multipliers": evidence.multipliers,
+        "offsets": problem.offsets,
+        "source_rows": problem.source_rows,
+        "source_situations": problem.source_situations,
+    }
+    arrays |= {name: part for name, part in optional.items() if part is not None}
+    manifest = {"kernel": kernel, "way": way, "program_rows": program_rows}
+    manifest |= {"optional": [name for name in optional if name in arrays]}
+    return Run(tables={}, arrays=arrays, records={"names": list(problem.names)}, manifest=manifest)
+
+
+def unpack_fit(run: Run) -> tuple[ChoiceProblem, LogitEvidence, str, int]:
+    """The data and the vectors, checked."""
+    arrays, about = run.arrays, run.manifest
+    rows = _unpack_rows(str(about["kernel"]), arrays)
+    size, n_rows = rows.n_parameters, rows.situations.n_rows
+    extra: dict[str, Any] = {name: arrays[name] for name in about["optional"]}
+    counts = _numbers(arrays["counts"], n_rows)
+    if counts.min(initial=0.0) < 0 or not (rows.situations.sum(counts) > 0).all():
+        raise ValueError("a situation has no choice")
+    offsets = None if "offsets" not in extra else _numbers(extra["offsets"], n_rows)
+    names = tuple(map(str, run.records["names"]))
+    if len(names) != size or len(set(names)) != size:
+        raise ValueError("names.json does not name each column once")
+    sources = [
+        None if name not in extra else _whole(extra[name]) for name in ("source_rows", "source_situations")
+    ]
+    vectors = [_numbers(arrays[f"evidence/{name}"], size) for name in ("beta", "direction", "witness")]
+    dying = _numbers(arrays["evidence/dying"], n_rows) != 0
+    multipliers = extra.get("evidence/multipliers")
+    multipliers = None if multipliers is None else _numbers(multipliers, len(multipliers))
+    problem = ChoiceProblem(rows, counts, names, offsets, *sources)
+    beta, direction, witness = vectors
+    return (
+        problem,
+        LogitEvidence(dying, beta, direction, witness, multipliers),
+        str(about["way"]),
+        int(about["program_rows"]),
+    )
+
+
+def _unpack_rows(kernel: str, arrays: Any) -> ChoiceRows:
+    if kernel == "battles":
+        n_items, ties = _whole(arrays["rows/sizes"]).tolist()
+        first, second = _whole(arrays["rows/first"]), _whole(arrays["rows/second"])
+        for side in (first, second):
+            if len(side) != len(first) or (len(side) and not 0 <= side.min() <= side.max() < n_items):
+                raise ValueError("a battle has an item that is not there")
+        features = np.asarray(arrays["rows/features"], np.float64)
+        if features.ndim != 2 or features.shape[1] != len(first) or not np.isfinite(features).all():
+            raise ValueError("features are not one finite number for each battle")
+        return BattleRows(first, second, features, int(n_items), bool(ties))
+    starts = _whole(arrays["rows/starts"])
+    if not len(starts) or starts[0] != 0 or (np.diff(starts) < 2).any():
+        raise ValueError("a situation has fewer than two alternatives")
+    situations = Situations(starts)
+    if kernel == "dense":
+        matrix = np.asarray(arrays["rows/matrix"], np.float64)
+        if matrix.ndim != 2 or len(matrix) != starts[-1] or not np.isfinite(matrix).all():
+            raise ValueError("the matrix is not one finite row for each alternative")
+        return DenseRows(matrix, situations)
+    if kernel != "sparse":
+        raise ValueError(f"there is no kernel {kernel[:20]!r}")
+    shape = int(starts[-1]), int(_whole(arrays["rows/n_parameters"])[0])
+    parts = [arrays[f"rows/{name}"] for name in ("data", "indices", "indptr")]
+    matrix = csr_array((np.asarray(parts[0], np.float64), parts[1], parts[2]), shape=shape)
+    matrix.check_format(full_check=True)
+    if not np.isfinite(matrix.data).all():
+        raise ValueError("the matrix has an entry that is not finite")
+    return SparseRows(matrix, situations)
+
+
+def _numbers(values: Any, size: int) -> Float64:
+    numbers = np.asarray(values, np.float64)
+    if numbers.shape != (size,) or not np.isfinite(numbers).all():
+        raise ValueError(f"an array is not {size} finite numbers")
+    return numbers
+
+
+def _whole(values: Any) -> Int64:
+    numbers = np.asarray(values)
+    if numbers.ndim != 1 or numbers.dtype.kind != "i":
+        raise ValueError("an array does not hold whole numbers")
+    return numbers.astype(np.int64)

@@ -1,0 +1,74 @@
+"""What no comparison can tell apart: the null vectors of all differences, by the names of columns."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from attomaton.base.tables import Float64
+
+SHOWN_NAMES = 8
+"""Names of a group that a sentence lists."""
+
+
+def sparse_null_vectors(basis: Float64) -> Float64:
+    """Vectors with few entries that span the same space as the columns of ``basis``, one in each row.
+
+    The reduced echelon form with the largest entries as pivots; each is divided by its most frequent size, so
+    that a group of columns that always add up to the same has entries 1.
+    """
+    rows = np.array(basis.T, np.float64)
+    for place in range(len(rows)):
+        free = np.abs(rows[place:])
+        pivot = np.unravel_index(int(free.argmax()), free.shape)
+        rows[[place, place + int(pivot[0])]] = rows[[place + int(pivot[0]), place]]
+        column = int(pivot[1])
+        rows[place] /= rows[place, column]
+        others = np.arange(len(rows)) != place
+        rows[others] -= np.outer(rows[others, column], rows[place])
+    rows = np.where(np.abs(rows) < 1e-8, 0.0, rows)
+    for row in rows:
+        entries: Float64 = np.abs(row[row != 0])
+        sizes, often = np.unique(np.round(entries, 8), return_counts=True)
+        row /= sizes[often.argmax()] * (1.0 if (row > 0).sum() >= (row < 0).sum() else -1.0)
+    rounded: Any = np.round(rows, 8) + 0.0
+    return rounded
+
+
+def describe_aliases(vectors: Float64, names: Sequence[str]) -> tuple[str, ...]:
+    """A sentence for each null vector; groups of columns of which only differences count share one."""
+    groups, sentences = list[str](), list[str]()
+    for row in vectors:
+        members = np.flatnonzero(row)
+        if len(members) == 1:
+            sentences.append(f"{names[members[0]]} never differs between the alternatives of a comparison")
+        elif (row[members] == 1).all():
+            groups.append(_group([names[k] for k in members.tolist()]))
+        else:
+            shared = "in all comparisons, up to what the alternatives share"
+            sentences.append(f"{relate(row, names)} {shared}")
+    if groups:
+        sentences.insert(0, f"only differences inside {_join(groups)} are identified")
+    return tuple(sentences)
+
+
+def _group(names: Sequence[str]) -> str:
+    more = f", … {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+    return "{" + ", ".join(names[:SHOWN_NAMES]) + more + "}"
+
+
+def _join(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def relate(row: Float64, names: Sequence[str]) -> str:
+    """A null vector of two entries or more as an equation of columns, such as "length = a + b"."""
+    members = np.flatnonzero(row).tolist()
+    lead = next((k for k in reversed(members) if abs(row[k]) == 1), members[-1])
+    others = {k: -row[k] / row[lead] for k in members if k != lead}
+    parts = list[str]()
+    for k, weight in others.items():
+        sign = ("- " if weight < 0 else "+ ") if parts else ("-" if weight < 0 else "")
+        size = "" if abs(weight) == 1 else f"{abs(weight):g} "
+        parts.append(f"{sign}{size}{names[k]}")
+    return f"{names[lead]} = {' '.join(parts)}"

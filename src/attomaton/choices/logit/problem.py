@@ -1,0 +1,381 @@
+"""Choices in situations whose alternatives have rows with names: the data of a conditional logit.
+
+ℓ(β) = Σ n_ij log p_ij with p_ij = exp(o_ij + x_ij·β) / Σ_k exp(o_ik + x_ik·β). All methods use scaled
+coordinates: column k is divided by ``scale[k]``, a power of two near its spread inside situations, and β is
+multiplied by it. A *pair* is (chosen alternative c, other alternative j) with difference d = x_c − x_j; it is
+known by the row j, c being the most chosen row of the situation. Rows that were also chosen are pairs in
+both directions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+
+from attomaton.base.errors import InvalidSamples
+from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.choices.logit.rows import (
+    BattleRows,
+    ChoiceRows,
+    DenseRows,
+    Situations,
+    SparseRows,
+    most_chosen,
+)
+
+csr_array: Any = scipy.sparse.csr_array
+issparse: Any = scipy.sparse.issparse
+
+MOST_PARAMETERS = 5_000
+"""Columns of which the information matrix is formed."""
+
+DENSE_SHARE = 0.25
+"""Share of entries that are not zero from which a sparse matrix is stored as a dense one."""
+
+
+@dataclass(frozen=True, eq=False)
+class ChoiceProblem:
+    """Alternatives with rows, how often each was chosen, and what the columns are called.
+
+    Attributes
+    ----------
+    rows : ChoiceRows
+        The alternatives of all situations, one situation after the other.
+    counts : float64 array, shape (n_rows,)
+        How often each alternative was chosen; every situation has a positive one.
+    names : tuple of str
+        What each column is called.
+    offsets : float64 array, shape (n_rows,), or None
+        Known parts of the utilities.
+    source_rows, source_situations : int64 array or None
+        The numbers of the rows and situations before those that say nothing were dropped; None where none
+        were, or where equal battles were added up.
+
+    Examples
+    --------
+    >>> problem = ChoiceProblem.from_rows([[1.0], [0.0], [1.0], [0.0]], [2, 2], [3, 0, 0, 1], names=["x"])
+    >>> problem.n_choices, problem.rows.n_parameters, problem.scale.tolist()
+    (4.0, 1, [0.5])
+    """
+
+    rows: ChoiceRows
+    counts: Float64
+    names: tuple[str, ...]
+    offsets: Float64 | None = None
+    source_rows: Int64 | None = None
+    source_situations: Int64 | None = None
+
+    @classmethod
+    def from_rows(
+        cls,
+        matrix: Any,
+        sizes: Any,
+        counts: Any,
+        *,
+        names: Sequence[str] | None = None,
+        offsets: Any = None,
+    ) -> Self:
+        """Situations of ``sizes`` alternatives each, whose rows follow each other in ``matrix``.
+
+        Parameters
+        ----------
+        matrix : array or scipy sparse array, shape (n_rows, n_parameters)
+            The row of each alternative.
+        sizes : sequence of int
+            How many alternatives each situation has.
+        counts : sequence of float, shape (n_rows,)
+            How often each alternative was chosen.
+        names : sequence of str, optional
+            What the columns are called; "x1", "x2", … if not given.
+        offsets : sequence of float, optional
+            Known parts of the utilities, such as ln m for an option that is there m times; −inf says that
+            the alternative was not there.
+        """
+        values, lengths, times = _check_rows(matrix, sizes, counts)
+        known = None if offsets is None else _check_offsets(offsets, len(times))
+        use = np.ones(len(times), bool) if known is None else known > -np.inf
+        if (times[~use] > 0).any():
+            row = int(np.flatnonzero((times > 0) & ~use)[0])
+            raise InvalidSamples(f"row {row} was chosen but has the offset −inf; give it a finite offset")
+        situation = np.repeat(np.arange(len(lengths)), lengths)
+        present = np.bincount(situation[use], minlength=len(lengths))
+        total = np.bincount(situation, times, minlength=len(lengths))
+        use &= ((present > 1) & (total > 0))[situation]  # else the situation says nothing
+        if not use.all():
+            values, times = values[use], times[use]
+            known = None if known is None else known[use]
+        sizes_left = np.bincount(situation[use], minlength=len(lengths))
+        situations = Situations(np.concatenate([[0], np.cumsum(sizes_left[sizes_left > 0])]).astype(np.int64))
+        return cls(
+            _centre(values, situations, most_chosen(situations, times)),
+            times,
+            _check_names(names, values.shape[1]),
+            known if known is not None and known.any() else None,
+            None if use.all() else np.flatnonzero(use),
+            None if use.all() else np.flatnonzero(sizes_left),
+        )
+
+    @classmethod
+    def from_battles(
+        cls,
+        first: Int64,
+        second: Int64,
+        outcomes: Float64,
+        *,
+        items: Sequence[str],
+        features: Float64 | None = None,
+        names: Sequence[str] = (),
+        tie: str = "tie",
+        merge: bool = True,
+    ) -> Self:
+        """Battles of two items with numbers ``first`` and ``second``.
+
+        Parameters
+        ----------
+        first, second : int array, shape (n_battles,)
+            Numbers of items.
+        outcomes : float array, shape (n_battles, 2) or (n_battles, 3)
+            How often the first won, the second won, and, as a third outcome, neither did (Davidson).
+        items : sequence of str
+            The names of the items.
+        features : float array, shape (n_battles, n_features), optional
+            Features of the first less those of the second.
+        names : sequence of str
+            The names of the features.
+        tie : str
+            The name of the parameter of ties.
+        merge : bool
+            Whether equal battles are added up where there are no features and all counts are whole numbers.
+        """
+        times = np.asarray(outcomes, np.float64)
+        wide = np.zeros((len(times), 0)) if features is None else np.asarray(features, np.float64)
+        _check_finite(wide, "the feature in row")
+        _check_counts(times.ravel())
+        said = np.asarray(times.sum(axis=1) > 0) & (first != second)
+        if merge and wide.shape[1] == 0 and len(times) and (times % 1 == 0).all():
+            pair, number = np.unique(first * len(items) + second, return_inverse=True)
+            times = np.stack([np.bincount(number, column * said) for column in times.T], axis=1)
+            first, second = pair // len(items), pair % len(items)
+            said, wide = times.sum(axis=1) > 0, np.zeros((len(pair), 0))
+            source = None
+        else:
+            source = None if said.all() else np.flatnonzero(said)
+        if not said.all():
+            first, second, times, wide = first[said], second[said], times[said], wide[said]
+        ties = times.shape[1] == 3
+        rows = BattleRows(
+            np.ascontiguousarray(first, np.int64),
+            np.ascontiguousarray(second, np.int64),
+            np.ascontiguousarray(wide.T),
+            len(items),
+            ties,
+        )
+        labels = _check_names([*items, *names, *([tie] if ties else [])], rows.n_parameters)
+        return cls(rows, np.asarray(times.ravel(), np.float64), labels, source_situations=source)
+
+    @cached_property
+    def totals(self) -> Float64:
+        """How many choices were made in each situation."""
+        return self.situations.sum(self.counts)
+
+    @property
+    def situations(self) -> Situations:
+        """Which rows belong together."""
+        return self.rows.situations
+
+    @property
+    def n_choices(self) -> float:
+        """How many choices were made."""
+        return float(self.totals.sum())
+
+    @cached_property
+    def reference(self) -> Int64:
+        """The most chosen row of each situation; its probability is near 1 where others' digits count."""
+        return most_chosen(self.situations, self.counts)
+
+    @cached_property
+    def also_chosen(self) -> Bool:
+        """Rows that were chosen where another was chosen too; with the reference they are pairs both ways."""
+        mask = self.counts > 0
+        mask[self.reference] = False
+        return mask
+
+    @cached_property
+    def shared(self) -> Int64:
+        """References of situations in which other rows were chosen, too."""
+        if not self.also_chosen.any():
+            return np.zeros(0, np.int64)
+        return self.reference[self.situations.sum(self.also_chosen.astype(np.float64)) > 0]
+
+    @cached_property
+    def is_pair(self) -> Bool:
+        """Rows that are not the reference of their situation."""
+        mask = np.ones(self.situations.n_rows, bool)
+        mask[self.reference] = False
+        return mask
+
+    @cached_property
+    def scale(self) -> Float64:
+        """Powers of two near the spread of each column inside situations; 1 for a column without any."""
+        spread = np.sqrt(np.diag(self._raw_information) / max(self.n_choices, 1.0))
+        exponent = np.round(np.log2(np.where(spread > 0, spread, 1.0)))
+        return np.where(spread > 0, 2.0**exponent, 1.0)
+
+    @cached_property
+    def _raw_information(self) -> Float64:
+        size = np.diff(self.situations.starts).astype(np.float64)
+        return self.rows.information(self.situations.spread(1.0 / size), self.totals)
+
+    @cached_property
+    def norms(self) -> Float64:
+        """‖d‖ of the pair of each row; 0 at references."""
+        return self.rows.norms(self.reference, self.scale)
+
+    def even(self, face: Bool | None) -> Float64:
+        """Equal probabilities of all alternatives of a face."""
+        size = np.diff(self.situations.starts).astype(np.float64)
+        if face is None:
+            return self.situations.spread(1.0 / size)
+        return face / self.situations.spread(self.situations.sum(face.astype(np.float64)))
+
+    def utilities(self, beta: Float64) -> Float64:
+        """X β without offsets, β of shape (n_parameters,) or (n_parameters, n_columns)."""
+        return self.rows.utilities((beta.T / self.scale).T)
+
+    def gaps(self, beta: Float64) -> Float64:
+        """d·β of the pair of each row; 0 at references."""
+        values = self.utilities(beta)
+        top = values[self.reference]
+        np.negative(values, out=values)
+        return self.situations.apply(np.add, values, top)
+
+    def differences(self, rows: Int64) -> Float64:
+        """The differences d of the pairs of some rows, shape (n, n_parameters)."""
+        own = self.reference[self.situation_of(rows)]
+        return (self.rows.take(own) - self.rows.take(rows)) / self.scale
+
+    def situation_of(self, rows: Int64) -> Int64:
+        """The situations of some rows."""
+        return np.searchsorted(self.situations.starts, rows, side="right") - 1
+
+    def gradient(self, weight: Float64) -> Float64:
+        """Xᵀ w."""
+        return self.rows.gradient(weight) / self.scale
+
+    def information(self, probability: Float64) -> Float64:
+        """Σ N_i Cov_i(x) under these probabilities."""
+        return self.rows.information(probability, self.totals) / np.outer(self.scale, self.scale)
+
+    def information_at_zero(self, face: Bool | None) -> Float64:
+        """The information where all alternatives of the face are equally probable: it spans what D₀ spans."""
+        if face is None:
+            return self._raw_information / np.outer(self.scale, self.scale)
+        return self.information(self.even(face))
+
+    def probabilities(self, utilities: Float64, face: Bool | None) -> tuple[Float64, float]:
+        """Probabilities of the alternatives of a face, and the log-likelihood there."""
+        inside = utilities if face is None else np.where(face, utilities, -np.inf)
+        top = self.situations.top(inside)
+        odds = self.situations.apply(np.subtract, inside.copy() if face is None else inside, top)
+        total = float(self.counts[self._chosen] @ odds[self._chosen])
+        np.exp(odds, out=odds)
+        sums = self.situations.sum(odds)
+        self.situations.apply(np.divide, odds, sums)
+        return odds, total - float(self.totals @ np.log(sums))
+
+    def with_offsets(self, utilities: Float64) -> Float64:
+        """The utilities with their known parts."""
+        return utilities if self.offsets is None else utilities + self.offsets
+
+    def residuals(self, probability: Float64) -> Float64:
+        """n_ij − N_i p_ij."""
+        expected = self.situations.apply(np.multiply, probability.copy(), self.totals)
+        return np.subtract(self.counts, expected, out=expected)
+
+    @cached_property
+    def _chosen(self) -> Int64:
+        return np.flatnonzero(self.counts > 0)
+
+    def number(self, name: str) -> int:
+        """The column of this name."""
+        try:
+            return self._numbers[name]
+        except KeyError:
+            known = ", ".join(map(repr, self.names[:5])) + (", …" if len(self.names) > 5 else "")
+            raise InvalidSamples(f"there is no parameter {name!r}; the names are {known}") from None
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+
+def _centre(values: Any, situations: Situations, reference: Int64) -> DenseRows | SparseRows:
+    """Rows less the reference row of their situation."""
+    if values.shape[1] > MOST_PARAMETERS:
+        raise InvalidSamples(
+            f"there are {values.shape[1]:,} columns, and at most {MOST_PARAMETERS:,} are supported; "
+            "drop columns, or fit parts of the data"
+        )
+    if not issparse(values):
+        if situations.size:
+            wide = values.reshape(len(situations), situations.size, -1)
+            chosen = values[reference][:, None]
+            return DenseRows((wide - chosen).reshape(values.shape), situations)
+        return DenseRows(values - situations.spread(values[reference]), situations)
+    pick = csr_array(
+        (np.ones(situations.n_rows), (np.arange(situations.n_rows), situations.spread(reference))),
+        shape=(situations.n_rows,) * 2,
+    )
+    matrix = csr_array(values - pick @ values)
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    return SparseRows(matrix, situations)
+
+
+def _check_rows(matrix: Any, sizes: Any, counts: Any) -> tuple[Any, Int64, Float64]:
+    lengths, times = np.asarray(sizes, np.int64), np.asarray(counts, np.float64)
+    values: Any = csr_array(matrix, dtype=np.float64) if issparse(matrix) else np.asarray(matrix, np.float64)
+    if issparse(matrix) and values.nnz > DENSE_SHARE * values.shape[0] * values.shape[1]:
+        values = values.toarray()
+    if values.ndim != 2 or len(times) != values.shape[0] or int(lengths.sum()) != len(times):
+        raise InvalidSamples(
+            f"the matrix has shape {values.shape}, there are {len(times)} counts, and the sizes of "
+            f"situations add up to {int(lengths.sum())}; give one row and one count for each alternative"
+        )
+    if len(lengths) and lengths.min() < 0:
+        raise InvalidSamples("a situation has a negative number of alternatives; mend the sizes")
+    _check_finite(values.data if issparse(values) else values, "the value in row")
+    _check_counts(times)
+    return values, lengths, times
+
+
+def _check_finite(values: Float64, what: str) -> None:
+    if not np.isfinite(values.sum()):  # one pass without a mask
+        bad = np.argwhere(~np.isfinite(values))
+        if len(bad):
+            raise InvalidSamples(f"{what} {int(bad[0][0])} is not finite; fill it in or drop the row")
+
+
+def _check_counts(counts: Float64) -> None:
+    if len(counts) and not (np.isfinite(counts).all() and counts.min() >= 0):
+        row = int(np.flatnonzero(~(np.isfinite(counts) & (counts >= 0)))[0])
+        raise InvalidSamples(f"count {row} is {counts[row]}; give finite counts that are not negative")
+
+
+def _check_offsets(offsets: Any, size: int) -> Float64:
+    values = np.asarray(offsets, np.float64)
+    if values.shape != (size,) or np.isnan(values).any() or (values == np.inf).any():
+        raise InvalidSamples("offsets are one number for each alternative, finite or −inf; mend them")
+    return values
+
+
+def _check_names(names: Sequence[str] | None, size: int) -> tuple[str, ...]:
+    labels = tuple(f"x{number + 1}" for number in range(size)) if names is None else tuple(names)
+    if len(labels) != size or len(set(labels)) != size:
+        raise InvalidSamples(
+            f"there are {size} columns and {len(set(labels))} different names; name each column once"
+        )
+    return labels

@@ -1,0 +1,484 @@
+"""The rows x_ij of a choice model, in three kernels with one interface: battles, dense rows, sparse rows.
+
+Only differences inside a situation matter. Dense and sparse rows are stored as x_ij − x_ic with c the
+most chosen alternative of situation i; battles as ±h and e_tie with h = ½ (x_first − x_second). The
+definition of each method is the line in :class:`ChoiceRows`; the kernels compute it without forming the
+differences.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse
+
+from attomaton.base.tables import Float64, Int64
+
+csr_array: Any = scipy.sparse.csr_array
+
+AT_ONCE = 1 << 17
+"""Entries of a block of dense rows that are weighted at once: they stay in the cache."""
+
+FEW = 12
+"""Alternatives per situation up to which sums run over columns instead of over segments."""
+
+CACHED_ITEMS = 256
+"""Items up to which a sum for each pair of them stays in the cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class Situations:
+    """Which rows belong to which situation: situation i has rows ``starts[i]`` … ``starts[i + 1] − 1``."""
+
+    starts: Int64
+
+    @cached_property
+    def size(self) -> int | None:
+        """The number of alternatives if it is the same in all situations."""
+        sizes = np.diff(self.starts)
+        return int(sizes[0]) if len(sizes) and (sizes == sizes[0]).all() else None
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def n_rows(self) -> int:
+        """How many alternatives there are in all situations together."""
+        return int(self.starts[-1])
+
+    @cached_property
+    def of_row(self) -> Int64:
+        """The situation of each row."""
+        return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.starts))
+
+    def sum(self, values: Float64) -> Float64:
+        """Sums over the rows of each situation, shape (n_situations, …)."""
+        return self._reduce(np.add, values)
+
+    def top(self, values: Float64) -> Float64:
+        """The largest value of each situation."""
+        return self._reduce(np.maximum, values)
+
+    def spread(self, values: Any) -> Any:
+        """One value per situation → one per row."""
+        return np.repeat(values, np.diff(self.starts) if self.size is None else self.size, axis=0)
+
+    def apply(self, operation: Any, values: Float64, of_situation: Float64) -> Float64:
+        """Such as np.subtract: each row's value and its situation's, in place of the row's."""
+        if self.size is None or self.size > FEW:
+            return operation(values, self.spread(of_situation), out=values)
+        for column in self.columns(values):
+            operation(column, of_situation, out=column)
+        return values
+
+    def columns(self, values: Float64) -> list[Float64]:
+        """Views of the first, second, … alternative of all situations, which are equally large."""
+        return [values[place :: self.size] for place in range(self.size or 0)]
+
+    def _reduce(self, operation: Any, values: Float64) -> Float64:
+        if self.size is None or self.size > FEW:
+            return operation.reduceat(values, self.starts[:-1], axis=0) if len(self) else values[:0]
+        first, *others = self.columns(values)
+        total = first.copy()
+        for other in others:
+            operation(total, other, out=total)
+        return total
+
+
+class ChoiceRows(Protocol):
+    """Rows X with situations; p are probabilities of the rows, N_i totals of the situations."""
+
+    @property
+    def situations(self) -> Situations:
+        """Which rows belong together."""
+        ...
+
+    @property
+    def n_parameters(self) -> int:
+        """The number of columns."""
+        ...
+
+    def utilities(self, beta: Float64) -> Float64:
+        """X β, shape (n_rows,) or (n_rows, n_columns of β)."""
+        ...
+
+    def gradient(self, weight: Float64) -> Float64:
+        """Xᵀ w, shape (n_parameters,)."""
+        ...
+
+    def information(self, probability: Float64, totals: Float64) -> Float64:
+        """Σ_i N_i Σ_j p_ij (x_ij − x̄_i)(x_ij − x̄_i)ᵀ, shape (n_parameters, n_parameters)."""
+        ...
+
+    def scores(self, weight: Float64, groups: Int64 | None) -> Float64:
+        """Σ_g s_g s_gᵀ with s_g = Σ_{rows of g} w x; g are situations, or ``groups`` of them."""
+        ...
+
+    def take(self, rows: Int64) -> Float64:
+        """Some rows as a dense matrix."""
+        ...
+
+    def norms(self, reference: Int64, scale: Float64) -> Float64:
+        """‖(x_r − x_row) / scale‖ with r the reference row of the row's situation, shape (n_rows,)."""
+        ...
+
+    def arcs(self, reference: Int64) -> tuple[Int64, Int64] | None:
+        """(a, b) of every row if all differences x_r − x_row are e_a − e_b, a = b where they are 0."""
+        ...
+
+    def arrays(self) -> dict[str, Any]:
+        """The arrays from which the rows can be made again."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class DenseRows:
+    """Rows of a dense matrix, weighted in blocks by BLAS.
+
+    ``matrix`` has x_ij − x_ic in row ij, c being the reference of the situation.
+    """
+
+    matrix: Float64
+    situations: Situations
+
+    @property
+    def n_parameters(self) -> int:
+        """The number of columns."""
+        return self.matrix.shape[1]
+
+    def utilities(self, beta: Float64) -> Float64:
+        """X β."""
+        return self.matrix @ beta
+
+    def gradient(self, weight: Float64) -> Float64:
+        """Xᵀ w."""
+        return weight @ self.matrix
+
+    def information(self, probability: Float64, totals: Float64) -> Float64:
+        """Second moments less those of the means, block by block of whole situations."""
+        total = np.zeros((self.n_parameters, self.n_parameters))
+        once = np.sqrt(totals)
+        root = np.sqrt(self.situations.apply(np.multiply, probability.copy(), totals))
+        size = self.situations.size
+        for first, last in self._blocks():
+            begin, end = self.situations.starts[first], self.situations.starts[last]
+            block = self.matrix[begin:end] * root[begin:end, None]
+            total += block.T @ block
+            if size:
+                weight = probability[begin:end].reshape(-1, 1, size) * once[first:last, None, None]
+                means = np.matmul(weight, self.matrix[begin:end].reshape(-1, size, self.n_parameters))[:, 0]
+            else:
+                block *= np.sqrt(probability[begin:end])[:, None]  # √N p x: sums to √N x̄
+                means = Situations(self.situations.starts[first : last + 1] - begin).sum(block)
+            total -= means.T @ means
+        return total
+
+    def scores(self, weight: Float64, groups: Int64 | None) -> Float64:
+        """Scores of situations, summed by group, times themselves."""
+        total = np.zeros((self.n_parameters, self.n_parameters))
+        sums = None if groups is None else np.zeros((int(groups.max(initial=-1)) + 1, self.n_parameters))
+        for first, last in self._blocks():
+            begin, end = self.situations.starts[first], self.situations.starts[last]
+            block = self.matrix[begin:end] * weight[begin:end, None]
+            part = Situations(self.situations.starts[first : last + 1] - begin).sum(block)
+            if sums is None or groups is None:
+                total += part.T @ part
+            else:
+                np.add.at(sums, groups[first:last], part)
+        return total if sums is None else sums.T @ sums
+
+    def take(self, rows: Int64) -> Float64:
+        """Some rows."""
+        return self.matrix[rows]
+
+    def norms(self, reference: Int64, scale: Float64) -> Float64:  # noqa: ARG002
+        """The reference row is zero, so these are the norms of the rows."""
+        return np.sqrt(np.square(self.matrix) @ scale**-2.0)
+
+    def arcs(self, reference: Int64) -> tuple[Int64, Int64] | None:  # noqa: ARG002
+        """Rows that are zero, or −1 at the chosen and 1 at the other."""
+        if self.n_parameters > 1 << 12:
+            return None
+        return sparse_arcs(csr_array(self.matrix))
+
+    def arrays(self) -> dict[str, Any]:
+        """The matrix and where situations start."""
+        return {"matrix": self.matrix, "starts": self.situations.starts}
+
+    def _blocks(self) -> list[tuple[int, int]]:
+        mean = max(self.matrix.size / max(len(self.situations), 1), 1.0)
+        step = max(int(AT_ONCE / mean), 1)
+        edges = [*range(0, len(self.situations), step), len(self.situations)]
+        return list(pairwise(edges))
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows:
+    """Rows of a sparse matrix; ``matrix`` has x_ij − x_ic in row ij, c being the reference."""
+
+    matrix: Any
+    situations: Situations
+
+    @property
+    def n_parameters(self) -> int:
+        """The number of columns."""
+        return int(self.matrix.shape[1])
+
+    @cached_property
+    def _transposed(self) -> Any:
+        return self.matrix.T.tocsr()
+
+    def utilities(self, beta: Float64) -> Float64:
+        """X β."""
+        return self.matrix @ beta
+
+    def gradient(self, weight: Float64) -> Float64:
+        """Xᵀ w."""
+        return self._transposed @ weight
+
+    def information(self, probability: Float64, totals: Float64) -> Float64:
+        """Second moments less those of the means, as products of sparse matrices."""
+        weight = probability * self.situations.spread(totals)
+        moments = self._transposed @ self._weighted(weight)
+        means = self._sums(probability)
+        shifted = means.T @ (csr_array((totals, (range(len(totals)),) * 2)) @ means)
+        return (moments - shifted).toarray()
+
+    def scores(self, weight: Float64, groups: Int64 | None) -> Float64:
+        """Scores of situations, summed by group, times themselves."""
+        sums = self._sums(weight)
+        if groups is not None:
+            ones = np.ones(len(groups))
+            sums = csr_array((ones, (groups, np.arange(len(groups))))) @ sums
+        return (sums.T @ sums).toarray()
+
+    def take(self, rows: Int64) -> Float64:
+        """Some rows, dense."""
+        return self.matrix[rows].toarray()
+
+    def norms(self, reference: Int64, scale: Float64) -> Float64:  # noqa: ARG002
+        """The reference row is zero, so these are the norms of the rows."""
+        return np.sqrt(self.matrix.multiply(self.matrix).tocsr() @ scale**-2.0)
+
+    def arcs(self, reference: Int64) -> tuple[Int64, Int64] | None:  # noqa: ARG002
+        """Rows that are zero, or −1 at the chosen and 1 at the other."""
+        return sparse_arcs(self.matrix)
+
+    def arrays(self) -> dict[str, Any]:
+        """The matrix in parts and where situations start."""
+        parts = {name: getattr(self.matrix, name) for name in ("data", "indices", "indptr")}
+        return {**parts, "starts": self.situations.starts, "n_parameters": np.array([self.n_parameters])}
+
+    def _weighted(self, weight: Float64) -> Any:
+        matrix = self.matrix
+        data = matrix.data * np.repeat(weight, np.diff(matrix.indptr))
+        return csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+    def _sums(self, weight: Float64) -> Any:
+        size = self.situations.n_rows
+        return csr_array((weight, np.arange(size), self.situations.starts)) @ self.matrix
+
+
+def sparse_arcs(matrix: Any) -> tuple[Int64, Int64] | None:
+    """(a, b) of rows −e_a + e_b, and (0, 0) of zero rows; None if a row is neither."""
+    matrix = csr_array(matrix)
+    matrix.eliminate_zeros()
+    lengths = np.diff(matrix.indptr)
+    pairs = lengths == 2
+    if not (pairs | (lengths == 0)).all():
+        return None
+    values, columns = matrix.data.reshape(-1, 2), matrix.indices.reshape(-1, 2)
+    if not (np.abs(values) == 1).all() or not (values.sum(axis=1) == 0).all():
+        return None
+    ends = np.zeros((2, len(lengths)), np.int64)
+    ends[0, pairs] = np.where(values[:, 0] < 0, columns[:, 0], columns[:, 1])
+    ends[1, pairs] = np.where(values[:, 0] < 0, columns[:, 1], columns[:, 0])
+    return ends[0], ends[1]
+
+
+@dataclass(frozen=True, eq=False)
+class BattleRows:
+    """Battles of two items, with or without the outcome "tie": rows h, −h and e_tie.
+
+    h = ½ (e_first − e_second + z) with z the features of the first less those of the second.
+
+    Attributes
+    ----------
+    first, second : int64 array, shape (n_battles,)
+        The items.
+    features : float64 array, shape (n_features, n_battles)
+        z, one feature after the other.
+    n_items : int
+        Columns 0 … n_items − 1 are items; then come the features; then the tie if there is one.
+    ties : bool
+        Whether a tie is a third alternative.
+    """
+
+    first: Int64
+    second: Int64
+    features: Float64
+    n_items: int
+    ties: bool
+
+    @property
+    def situations(self) -> Situations:
+        """Two or three rows each."""
+        return self._situations
+
+    @cached_property
+    def _situations(self) -> Situations:
+        size = 3 if self.ties else 2
+        return Situations(np.arange(len(self.first) + 1, dtype=np.int64) * size)
+
+    @property
+    def n_parameters(self) -> int:
+        """Items, features and the tie."""
+        return self.n_items + len(self.features) + self.ties
+
+    @cached_property
+    def _pair(self) -> Int64:
+        """The number of the ordered pair of items of each battle."""
+        return self.first * self.n_items + self.second
+
+    @property
+    def _last(self) -> int:
+        return self.n_items + len(self.features)
+
+    def utilities(self, beta: Float64) -> Float64:
+        """h·β, −h·β and the tie's, one battle after the other."""
+        if beta.ndim == 2:
+            return np.stack([self.utilities(column) for column in np.ascontiguousarray(beta.T)], axis=1)
+        item = 0.5 * beta[: self.n_items]
+        half = item[self.first]
+        half -= item[self.second]
+        if len(self.features):
+            half += (0.5 * beta[self.n_items : self._last]) @ self.features
+        result = np.empty((len(half), 3 if self.ties else 2))
+        result[:, 0] = half
+        np.negative(half, out=result[:, 1])
+        if self.ties:
+            result[:, 2] = beta[-1]
+        return result.ravel()
+
+    def gradient(self, weight: Float64) -> Float64:
+        """Xᵀ w."""
+        first, second, *tie = self.situations.columns(weight)
+        half = 0.5 * (first - second)
+        return np.concatenate([self._sides(half), self.features @ half, [column.sum() for column in tie]])
+
+    def information(self, probability: Float64, totals: Float64) -> Float64:
+        """One weighted Gram of h: the variance of h's sign is 4 p_a p_b + p_t (1 − p_t)."""
+        first, second, *rest = self.situations.columns(probability)
+        weight = 4.0 * first * second
+        if not rest:
+            return self._gram(totals * weight)
+        tie = rest[0]
+        spread = tie * (first + second)
+        weight += spread
+        cross = (second - first) * tie
+        return self._gram(totals * weight, totals * cross, float(totals @ spread))
+
+    def scores(self, weight: Float64, groups: Int64 | None) -> Float64:
+        """The score of a battle is r h + t e_tie, so that its square is a weighted Gram too."""
+        first, second, *rest = self.situations.columns(weight)
+        along = first - second
+        tie = rest[0] if rest else np.zeros(0)
+        if groups is None:
+            return self._gram(along**2, along * tie, float(tie @ tie)) if rest else self._gram(along**2)
+        size = int(groups.max(initial=-1)) + 1
+        sums = csr_array((0.5 * along, (groups, self.first)), shape=(size, self.n_parameters))
+        sums = sums - csr_array((0.5 * along, (groups, self.second)), shape=(size, self.n_parameters))
+        wide = np.zeros((size, len(self.features) + len(rest)))
+        for place, feature in enumerate(self.features):
+            wide[:, place] = np.bincount(groups, 0.5 * along * feature, size)
+        if rest:
+            wide[:, -1] = np.bincount(groups, tie, size)
+        total: Float64 = (sums.T @ sums).toarray()
+        cross = sums[:, : self.n_items].T @ wide
+        total[: self.n_items, self.n_items :], total[self.n_items :, : self.n_items] = cross, cross.T
+        total[self.n_items :, self.n_items :] = wide.T @ wide
+        return total
+
+    def take(self, rows: Int64) -> Float64:
+        """Some rows, dense."""
+        size = 3 if self.ties else 2
+        battle, place = rows // size, rows % size
+        sign = np.where(place == 0, 0.5, np.where(place == 1, -0.5, 0.0))
+        result = np.zeros((len(rows), self.n_parameters))
+        result[np.arange(len(rows)), self.first[battle]] += sign
+        result[np.arange(len(rows)), self.second[battle]] -= sign
+        result[:, self.n_items : self._last] = sign[:, None] * self.features[:, battle].T
+        if self.ties:
+            result[:, -1] = place == 2
+        return result
+
+    def norms(self, reference: Int64, scale: Float64) -> Float64:
+        """‖2h‖ between the two items, √(‖h‖² + 1) between an item and the tie, in units of ``scale``."""
+        inverse = scale**-2.0
+        square = inverse[self.first] + inverse[self.second]
+        square[self.first == self.second] = 0.0
+        square = 0.25 * (square + inverse[self.n_items : self._last] @ np.square(self.features))
+        size = 3 if self.ties else 2
+        place = reference - np.arange(len(self.first)) * size
+        result = np.zeros((len(square), size))
+        between = np.sqrt(square + inverse[-1]) if self.ties else square
+        for column in range(size):
+            other = 2.0 * np.sqrt(square) if column < 2 else between
+            away = np.where(place == 2, between, other)
+            result[:, column] = np.where(place == column, 0.0, away)
+        return result.ravel()
+
+    def arcs(self, reference: Int64) -> tuple[Int64, Int64] | None:
+        """The two items, where there is nothing else."""
+        if self.ties or len(self.features):
+            return None
+        reverse = np.repeat(reference % 2 == 1, 2)
+        first, second = np.repeat(self.first, 2), np.repeat(self.second, 2)
+        winner, loser = np.where(reverse, second, first), np.where(reverse, first, second)
+        loser[reference] = winner[reference]
+        return winner, loser
+
+    def arrays(self) -> dict[str, Any]:
+        """The battles."""
+        sizes = np.array([self.n_items, int(self.ties)])
+        return {"first": self.first, "second": self.second, "features": self.features, "sizes": sizes}
+
+    def _sides(self, weight: Float64) -> Float64:
+        """Σ w (e_first − e_second), shape (n_items,); by pairs where all pairs fit into the cache."""
+        size = self.n_items
+        if size <= CACHED_ITEMS:
+            met = np.bincount(self._pair, weight, size**2).reshape(size, size)
+            return met.sum(axis=1) - met.sum(axis=0)
+        sums: Any = np.bincount(self.first, weight, size) - np.bincount(self.second, weight, size)
+        return sums
+
+    def _gram(self, weight: Float64, cross: Float64 | None = None, tie: float = 0.0) -> Float64:
+        """Σ w h hᵀ + Σ cross (h e_tieᵀ + e_tie hᵀ) + tie · e_tie e_tieᵀ."""
+        n_items, last = self.n_items, self._last
+        total = np.zeros((self.n_parameters, self.n_parameters))
+        met = np.bincount(self._pair, weight, n_items**2).reshape(n_items, n_items)
+        total[:n_items, :n_items] = np.diag(met.sum(axis=0) + met.sum(axis=1)) - met - met.T
+        weighted = np.empty_like(self.features)
+        for place, feature in enumerate(self.features):
+            np.multiply(feature, weight, out=weighted[place])
+            total[:n_items, n_items + place] = self._sides(weighted[place])
+        total[n_items:last, n_items:last] = weighted @ self.features.T
+        total *= 0.25
+        if cross is not None:
+            total[:n_items, -1] = 0.5 * self._sides(cross)
+            total[n_items:last, -1] = 0.5 * (self.features @ cross)
+            total[-1, -1] = tie
+        upper = np.triu(total, 1)
+        return upper + upper.T + np.diag(np.diag(total))
+
+
+def most_chosen(situations: Situations, counts: Float64) -> Int64:
+    """The first of the rows chosen most often in each situation, all of which have one."""
+    rows = np.flatnonzero(counts > 0)
+    if len(rows) == len(situations):
+        return rows
+    number = rows // situations.size if situations.size else situations.of_row[rows]
+    rows = rows[np.lexsort((rows, -counts[rows], number))]
+    return rows[np.diff(np.sort(number), prepend=-1) > 0]

@@ -1,0 +1,124 @@
+"""What the pairs of a face span: contrasts that are finite, and directions that change none of them."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from attomaton.base.tables import Bool, Float64
+from attomaton.choices.logit.problem import ChoiceProblem
+
+linalg: Any = scipy.linalg
+
+SMALL = 2_000_000
+"""Entries of the differences up to which their own singular values are computed, not the Gram matrix's."""
+
+CUT = 1e-9
+"""Singular values of normalised differences below this share of the largest are taken as zero."""
+
+GRAM_CUT = 1e-11
+"""The same for eigenvalues of the Gram matrix, which squares the condition."""
+
+ROUNDING = 4e-15
+"""Times √n_parameters: a difference outside the span up to this size is rounding; above, features differ by a
+tiny amount."""
+
+
+class Span(NamedTuple):
+    """S = span of the differences of a face and its orthogonal complement, in scaled coordinates."""
+
+    basis: Float64  # (n_parameters, rank)
+    complement: Float64  # (n_parameters, n_parameters − rank)
+    least_kept: float  # singular value next to the cut, as a share of the largest
+    largest_dropped: float
+    leak: float  # largest |d·b| / ‖d‖ over differences d of the face and columns b of the complement
+
+    @property
+    def rank(self) -> int:
+        """The dimension of the span."""
+        return self.basis.shape[1]
+
+    def project(self, vector: Float64) -> Float64:
+        """The part of a vector inside the span."""
+        return self.basis @ (self.basis.T @ vector)
+
+    def reject(self, vector: Float64) -> Float64:
+        """The part of a vector outside the span."""
+        return self.complement @ (self.complement.T @ vector)
+
+
+def span_of(problem: ChoiceProblem, face: Bool | None) -> Span:
+    """The span of the differences d of the alternatives of ``face`` (None: all)."""
+    inside = problem.is_pair if face is None else problem.is_pair & face
+    rows = np.flatnonzero(inside)
+    if len(rows) * problem.rows.n_parameters <= SMALL:
+        return span_of_vectors(problem.differences(rows), problem.rows.n_parameters)
+    information = problem.information_at_zero(face)
+    scale = np.sqrt(np.maximum(np.diag(information), 0.0))
+    scale = np.where(scale > 0, scale, 1.0)
+    values, vectors = linalg.eigh(information / np.outer(scale, scale), check_finite=False)
+    large = values > GRAM_CUT * max(float(values[-1]), 1e-300)
+    basis, complement = _split(scale[:, None] * vectors[:, large])
+    top = max(float(values[-1]), 1e-300)
+    kept = float(np.sqrt(values[large][0] / top)) if large.any() else 1.0
+    dropped = float(np.sqrt(max(values[~large][-1], 0.0) / top)) if (~large).any() else 0.0
+    leak = _measure_leak(problem, inside, complement)
+    for _ in range(2):
+        if leak <= ROUNDING:
+            break
+        complement = _refine(problem, face, information, basis, complement)
+        basis = _split(complement)[1]
+        leak = _measure_leak(problem, inside, complement)
+    return Span(basis, complement, kept, dropped, leak)
+
+
+def span_of_vectors(vectors: Float64, size: int) -> Span:
+    """The span of a few vectors, shape (n, size), by singular values of their directions."""
+    norm = np.linalg.norm(vectors, axis=1)
+    directions = vectors[norm > 0] / norm[norm > 0, None]
+    if not len(directions):
+        return Span(np.zeros((size, 0)), np.eye(size), 1.0, 0.0, 0.0)
+    if len(directions) > 4 * size:  # the triangle of a QR factorisation has the same singular values
+        directions = linalg.qr(directions, mode="r", check_finite=False)[0][:size]
+    values, right = linalg.svd(directions, check_finite=False)[1:]
+    values = np.concatenate([values, np.zeros(size - len(values))])
+    rank = int((values > CUT * values[0]).sum())
+    basis, complement = right[:rank].T, right[rank:].T
+    leak = float(np.abs((vectors[norm > 0] / norm[norm > 0, None]) @ complement).max(initial=0.0))
+    kept, dropped = values[rank - 1] / values[0], values[rank] / values[0] if rank < size else 0.0
+    return Span(basis, complement, float(kept), float(dropped), leak)
+
+
+def _split(columns: Float64) -> tuple[Float64, Float64]:
+    """Orthonormal bases of the span of some columns and of what is orthogonal to it."""
+    size, rank = columns.shape
+    if rank == 0:
+        return np.zeros((size, 0)), np.eye(size)
+    whole: Any = linalg.qr(columns, mode="full", check_finite=False)[0]
+    return whole[:, :rank], whole[:, rank:]
+
+
+def _measure_leak(problem: ChoiceProblem, inside: Bool, complement: Float64) -> float:
+    if complement.shape[1] == 0:
+        return 0.0
+    norm = np.where(inside & (problem.norms > 0), problem.norms, np.inf)
+    worst = 0.0
+    for column in complement.T:
+        worst = max(worst, float((np.abs(problem.gaps(column)) / norm).max(initial=0.0)))
+    return worst
+
+
+def _refine(
+    problem: ChoiceProblem, face: Bool | None, information: Float64, basis: Float64, complement: Float64
+) -> Float64:
+    """One step B ← B − H⁺ (H B), with H B from the rows themselves, whose small values lose no digits."""
+    even = problem.even(face)
+    weight = problem.situations.spread(problem.totals) * even
+    columns = list[Float64]()
+    for column in complement.T:
+        moved = problem.utilities(column)
+        moved = moved - problem.situations.spread(problem.situations.sum(even * moved))
+        columns.append(problem.gradient(weight * moved))
+    inner = basis.T @ information @ basis
+    moved = basis @ linalg.solve(inner, basis.T @ np.stack(columns, axis=1), assume_a="sym")
+    return linalg.qr(complement - moved, mode="economic", check_finite=False)[0]

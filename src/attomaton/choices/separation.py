@@ -1,0 +1,521 @@
+"""Whether the maximum-likelihood estimate of a logistic regression exists, and which coefficients do not."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Self, cast
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base.errors import InvalidSamples
+from attomaton.base.frames import Tabular
+from attomaton.base.options import show
+from attomaton.base.printing import Block, Grid
+from attomaton.base.tables import Bool, Float64, table_of
+from attomaton.choices.columns import as_list, columns_of, is_frame
+from attomaton.choices.logit.builders import binary_logit, multinomial_logit
+from attomaton.choices.logit.certificate import LogitState
+from attomaton.choices.logit.contrasts import Contrast, ContrastKind
+from attomaton.choices.logit.fit import LogitFit, fit_logit
+from attomaton.choices.logit.identification import relate, sparse_null_vectors
+from attomaton.choices.logit.spans import span_of_vectors
+from attomaton.corpora.readers.tables import library_of
+
+INTERCEPT = "intercept"
+"""What the column of ones that is added is called."""
+
+INFINITE = {ContrastKind.PLUS: "+∞", ContrastKind.MINUS: "−∞"}
+
+MOST_CLASSES = 100
+"""More labels than this are a measurement and no classes."""
+
+
+def check_separation(
+    X: Any,  # noqa: N803  the name that statsmodels and scikit-learn give it
+    y: Any,
+    names: Sequence[str] | None = None,
+    *,
+    intercept: bool = True,
+    reference: Any = None,
+) -> "SeparationCheck":
+    """Whether the estimate of a logistic regression exists, and which of its coefficients are infinite.
+
+    The maximum-likelihood estimate of a binary or multinomial logistic regression does not exist where the
+    data are separated: some coefficients grow without bound. This decides it, with proof, for each
+    coefficient.
+
+    Parameters
+    ----------
+    X : array, list of rows, or frame of pandas, Polars or Arrow; shape (n_cases, n_columns)
+        The explanatory variables, as numbers or truth values. A single column may stand alone.
+    y : sequence
+        The outcome of each case: any two or more labels.
+    names : sequence of str, optional
+        What the columns are called; those of the frame, or "x1", "x2", … if not given.
+    intercept : bool
+        Whether to add a column of ones. A column of ones in ``X`` takes its place.
+    reference : label, optional
+        The label whose coefficients are 0: the first in order if not given, as 0 before 1.
+
+    Returns
+    -------
+    SeparationCheck
+        Print it for an answer in words; ``.exists`` is the answer in short.
+
+    Examples
+    --------
+    Whoever was treated recovered; of the others, one of three.
+
+    >>> import attomaton as at
+    >>> answer = at.check_separation({"treated": [0, 0, 0, 1, 1]}, [0, 1, 0, 1, 1])
+    >>> answer.exists, answer.certified
+    (False, True)
+    >>> print(answer.explain())
+    The estimate does not exist (quasi-complete separation): treated → +∞ (all 2 cases with treated = 1 had
+    y = 1). The other coefficient is finite: intercept.
+    """
+    matrix, columns = _read_columns(X, names)
+    labels, outcome = _read_labels(y, len(matrix))
+    _check_index(X, y)
+    target = str(getattr(y, "name", None) or "y")
+    names_used, note = list(columns), ""
+    if intercept:
+        ones = np.flatnonzero((matrix == 1).all(axis=0)).tolist() if len(matrix) else []
+        if ones:
+            note = f"{columns[ones[0]]} is 1 in every case and serves as the intercept"
+        else:
+            matrix, names_used = np.column_stack([np.ones(len(matrix)), matrix]), [INTERCEPT, *columns]
+    if len(set(names_used)) < len(names_used):
+        twice = next(name for name in names_used if names_used.count(name) > 1)
+        raise InvalidSamples(f"two columns are called {twice!r}; give each its own name with names=")
+    if not names_used:
+        raise InvalidSamples("there are no columns; give at least one, or intercept=True")
+    base = _reference(labels, reference)
+    if len(labels) <= 2:
+        happened = outcome != base if base is not None else np.ones(len(outcome), bool)
+        problem = binary_logit(matrix, happened, names=names_used)
+    else:
+        words = [_word(label) for label in labels]
+        kinds: list[str] = [words[k] for k in outcome.tolist()]
+        problem = multinomial_logit(matrix, kinds, names=names_used, reference=words[base or 0])
+    fit = fit_logit(problem)
+    if fit.state is LogitState.UNCERTIFIED:
+        fit.expect()
+    return SeparationCheck(
+        fit=fit,
+        labels=labels,
+        reference=base,
+        target=target,
+        columns=tuple(names_used),
+        values=matrix,
+        outcome=outcome,
+        note=note,
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SeparationCheck(Tabular):
+    """Which coefficients of a logistic regression are finite, and why others are not.
+
+    Attributes
+    ----------
+    fit : LogitFit
+        The fit behind it: finite part, bounds, contrasts, certificate.
+    labels : tuple
+        The labels of the outcome, in order.
+    reference : int or None
+        The number of the label whose coefficients are 0; None where the only label is another.
+    target : str
+        What the outcome is called.
+    columns : tuple of str
+        What the columns are called, the intercept included.
+    values : float64 array, shape (n_cases, n_columns)
+        The columns.
+    outcome : int64 array, shape (n_cases,)
+        The number of the label of each case.
+    note : str
+        What was done with the columns, if anything.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> answer = at.check_separation([-2, -1, 1, 2], [0, 0, 1, 1], names=["dose"])
+    >>> answer.separation, answer.kinds
+    ('complete', {'intercept': 'undecided', 'dose': '+inf'})
+    >>> answer.to_pandas()[["coefficient", "kind", "cases"]].values.tolist()
+    [['intercept', 'undecided', 0.0], ['dose', '+inf', 4.0]]
+    """
+
+    fit: LogitFit
+    labels: tuple[Any, ...]
+    reference: int | None
+    target: str
+    columns: tuple[str, ...]
+    values: Float64
+    outcome: Any
+    note: str = ""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the likelihood has a maximum; :attr:`unique` says whether it has one only."""
+        return not self.fit.dying.any()
+
+    @property
+    def unique(self) -> bool:
+        """Whether the estimate exists and every coefficient is identified."""
+        return self.exists and not self.aliases
+
+    @property
+    def certified(self) -> bool:
+        """Whether every answer is proved; else differences below 1e-8 decide, and were taken as none."""
+        return self.fit.certificate.certified and all(one.certified for one in self.coefficients)
+
+    @property
+    def separation(self) -> str:
+        """In the words of Albert and Anderson (1984): "complete", "quasi-complete" or "none" (overlap)."""
+        situations = self.fit.problem.situations
+        left = situations.n_rows - int(self.fit.dying.sum())
+        return "none" if self.exists else "complete" if left == len(situations) else "quasi-complete"
+
+    @cached_property
+    def coefficients(self) -> tuple[Contrast, ...]:
+        """Each coefficient: finite, +inf, -inf, undecided or not identified."""
+        if len(self.labels) <= 2:
+            return self.fit.contrasts
+        words = [_word(label) for place, label in enumerate(self.labels) if place != self.reference]
+        return tuple(self.fit.contrast(f"{word}: {column}") for word in words for column in self.columns)
+
+    @cached_property
+    def kinds(self) -> dict[str, str]:
+        """The class of each coefficient, by name."""
+        return {one.label: one.kind.value for one in self.coefficients}
+
+    @cached_property
+    def aliases(self) -> tuple[str, ...]:
+        """Which columns follow from others in every case; empty if all coefficients are identified."""
+        scale = self.fit.problem.scale[:, None]
+        if len(self.fit.problem.names) > len(self.columns):  # the same columns once for each class
+            spread = np.maximum(np.abs(self.values).max(axis=0, initial=0.0), 1e-300)
+            found = span_of_vectors(self.values / spread, len(self.columns)).complement / spread[:, None]
+            vectors = sparse_null_vectors(found)
+        else:
+            vectors = sparse_null_vectors(self.fit.identified.complement / scale)
+        return tuple(_alias(row, self.columns) for row in vectors)
+
+    def expect(self) -> Self:
+        """Return the answer itself if it is proved; raise ``UncertifiedSolution`` if not."""
+        self.fit.expect()
+        return self
+
+    def reason(self, name: str) -> str:
+        """Why the coefficient ``name`` is infinite, in the terms of its column; empty if it is not.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> at.check_separation([1, 2, 3, 4], [0, 0, 1, 1], names=["dose"]).reason("dose")
+        'every case with dose > 2 had y = 1, every other y = 0'
+        """
+        self.fit.problem.number(name)
+        found = next(one for one in self.coefficients if one.label == name)
+        if found.kind not in INFINITE:
+            return ""
+        kind, column, one = self._place(name)
+        constant = bool(np.ptp(self.values[:, self.columns.index(column)]) == 0)
+        told = "" if constant else self._tell_column(kind, column, one, found.kind)
+        if told:
+            return told
+        cases = f"all {found.comparisons:,.12g} cases" if found.comparisons != 1 else "the case"
+        bear = "bear" if found.comparisons != 1 else "bears"
+        alone = constant or int((np.ptp(self.values, axis=0) > 0).sum()) == 1
+        return f"in {cases} that {bear} on it" + ("" if alone else ", by several columns together")
+
+    def _place(self, name: str) -> tuple[str, str, Bool]:
+        """The class that a coefficient belongs to, its column, and which cases are in the class."""
+        if len(self.labels) > 2:
+            width = len(self.columns)
+            number = self.fit.problem.number(name)
+            kind, column = (
+                name.removesuffix(f": {self.columns[number % width]}"),
+                self.columns[number % width],
+            )
+            place = [_word(label) for label in self.labels].index(kind)
+            return kind, column, np.asarray(self.outcome == place)
+        return self._happening, name, np.asarray(self.outcome != self.reference)
+
+    def _tell_column(self, kind: str, column: str, one: Bool, found: ContrastKind) -> str:
+        """Two values of which one decides, or a threshold; empty if the column alone does not decide."""
+        values = self.values[:, self.columns.index(column)]
+        if len(self.labels) > 2:  # only cases of the class and of the reference
+            use = one | (self.outcome == self.reference)
+            values, one = values[use], one[use]
+            other = _word(self.labels[self.reference or 0])
+            among = f"of the cases with {self.target} = {other} or {kind}, "
+        else:
+            other, among = self._other, ""
+        if found is ContrastKind.MINUS:
+            one, kind, other = ~one, other, kind
+        levels = np.unique(values)
+        if len(levels) < 2 or one.all() or not one.any():
+            return ""
+        shifted = bool(((np.ptp(self.values, axis=0) == 0) & (self.values[0] != 0)).any())
+        if not shifted and ((values[one] < 0).any() or (values[~one] > 0).any()):
+            return ""  # without an intercept the threshold is 0
+        low, high = levels[0], levels[-1]
+        if len(levels) == 2:
+            sides = [(values == high, one, high, kind), (values == low, ~one, low, other)]
+            told = [
+                f"{_all(int(side.sum()))} with {column} = {level:.12g} had {self.target} = {label}"
+                for side, right, level, label in sides
+                if right[side].all()
+            ]
+            return among + " and ".join(told) if told else ""
+        least, most = float(values[one].min()), float(values[~one].max())
+        if least < most:
+            return ""
+        above = f"{among}every case with {column} > {most:.12g} had {self.target} = {kind}"
+        if least > most:
+            return f"{above}, every other {self.target} = {other}"
+        return f"{above}, every one with {column} < {most:.12g} had {self.target} = {other}"
+
+    @property
+    def _happening(self) -> str:
+        """The label whose odds the coefficients of two classes are about."""
+        others = [label for place, label in enumerate(self.labels) if place != self.reference]
+        return _word(others[0]) if others else f"other than {_word(self.labels[0])}"
+
+    @property
+    def _other(self) -> str:
+        return "another label" if self.reference is None else _word(self.labels[self.reference])
+
+    def explain(self) -> str:
+        """The answer in words: one paragraph."""
+        by = {kind: [one for one in self.coefficients if one.kind is kind] for kind in ContrastKind}
+        parts = list[str]()
+        if self.exists:
+            parts.append(
+                "The estimate exists, and every coefficient is finite."
+                if self.unique
+                else "The likelihood has a maximum, but not at one point only."
+            )
+        else:
+            infinite = [
+                f"{one.label} → {INFINITE[one.kind]} ({self.reason(one.label)})"
+                for one in self.coefficients
+                if one.kind in INFINITE
+            ]
+            said = f"The estimate does not exist ({self.separation} separation)"
+            parts.append(f"{said}: {'; '.join(infinite)}." if infinite else f"{said}.")
+        if len(self.labels) == 1:
+            parts.append(f"Every case had {self.target} = {_word(self.labels[0])}: nothing is compared.")
+        if by[ContrastKind.UNDECIDED]:
+            many = len(by[ContrastKind.UNDECIDED]) > 1
+            which = f"{_names(by[ContrastKind.UNDECIDED])} {'are' if many else 'is'}"
+            whole = f"with {'each of them' if many else 'it'} at any value"
+            parts.append(f"{which} undecided: the likelihood comes as near to its supremum {whole}.")
+        if by[ContrastKind.UNIDENTIFIED]:
+            parts.append(f"Not identified: {_names(by[ContrastKind.UNIDENTIFIED])}, because")
+            parts[-1] += f" {'; '.join(self.aliases)}." if self.aliases else " the data do not bear on them."
+        if by[ContrastKind.FINITE] and not self.unique:
+            many = len(by[ContrastKind.FINITE]) > 1
+            parts.append(
+                f"The other coefficient{'s are' if many else ' is'} finite: "
+                f"{_names(by[ContrastKind.FINITE])}."
+            )
+        if not self.certified:
+            parts.append(
+                "Not proved: tiny differences (1e-8 of a column's scale and below) decide; taken as none."
+            )
+        return " ".join(parts)
+
+    def _table(self) -> pa.Table:
+        rows = self.coefficients
+        return table_of(
+            {
+                "coefficient": [row.label for row in rows],
+                "kind": [row.kind.value for row in rows],
+                "estimate": [row.value for row in rows],
+                "standard_error": [row.standard_error for row in rows],
+                "bound": [row.bound for row in rows],
+                "cases": [row.comparisons for row in rows],
+                "reason": [self.reason(row.label) for row in rows],
+                "certified": [row.certified for row in rows],
+            }
+        )
+
+    def _blocks(self) -> list[Block]:
+        size = len(self.outcome)
+        if len(self.labels) > 2:
+            base = _word(self.labels[self.reference or 0])
+            odds = f"log odds of {len(self.labels)} labels of {self.target} against {base}"
+        else:
+            odds = f"log odds of {self.target} = {self._happening} against {self._other}"
+        head = f"Logistic regression, {odds}: {size:,} cases, {len(self.coefficients):,} coefficients"
+        rows = [_cells(one) for one in self.coefficients]
+        grid = Grid("", ["coefficient", "estimate", "s.e.", "95 % interval"], rows)
+        notes = [f"{self.note}."] if self.note else []
+        return [head, self.explain(), grid, *notes, str(self.fit.certificate)]
+
+
+def _cells(one: Contrast) -> list[str]:
+    if one.kind is ContrastKind.FINITE:
+        low, high = one.interval()
+        return [one.label, f"{one.value:+.4f}", f"{one.standard_error:.4f}", f"{low:+.3f} … {high:+.3f}"]
+    if one.kind in INFINITE:
+        side = "or more" if one.kind is ContrastKind.PLUS else "or less"
+        return [one.label, INFINITE[one.kind], "-", "" if one.bound is None else f"{one.bound:+.3f} {side}"]
+    return [one.label, one.kind.value, "-", "-"]
+
+
+def _names(rows: Sequence[Contrast]) -> str:
+    words = [row.label for row in rows]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _word(label: Any) -> str:
+    """A label as text; whole numbers without a point."""
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
+
+
+def _all(count: int) -> str:
+    return f"all {count:,} cases" if count != 1 else "the one case"
+
+
+def _alias(row: Float64, names: Sequence[str]) -> str:
+    members = np.flatnonzero(row).tolist()
+    if len(members) == 1:
+        return f"{names[members[0]]} is 0 in every case"
+    return f"{relate(row, names)} in every case"
+
+
+class _Labels(NamedTuple):
+    labels: tuple[Any, ...]
+    outcome: Any
+
+
+def _read_columns(given: Any, names: Sequence[str] | None) -> tuple[Float64, list[str]]:
+    """The columns as numbers, and their names."""
+    if is_frame(given):
+        columns = columns_of(given)
+    else:
+        own = getattr(given, "name", None)
+        table: Any = given.toarray() if hasattr(given, "toarray") else given
+        try:
+            matrix: Any = np.asarray(table)
+        except ValueError:
+            matrix = np.zeros(())
+        if matrix.ndim == 1:
+            matrix = matrix[:, None]
+        if matrix.ndim != 2:
+            raise InvalidSamples("X is one row of numbers for each case, all of one length; mend it")
+        labels = [str(own)] if own is not None and matrix.shape[1] == 1 else None
+        labels = labels or [f"x{k + 1}" for k in range(matrix.shape[1])]
+        columns = dict(zip(labels, matrix.T, strict=True))
+    keys = [str(name) for name in columns]
+    labels = keys if names is None else [str(name) for name in names]
+    if len(labels) != len(keys):
+        raise InvalidSamples(f"there are {len(keys)} columns and {len(labels)} names; name each column once")
+    parts = [_numbers(column, name) for column, name in zip(columns.values(), labels, strict=True)]
+    if len({len(part) for part in parts}) > 1:
+        raise InvalidSamples("the columns are of different lengths; give one value for each case")
+    return np.column_stack(parts) if parts else np.zeros((0, 0)), labels
+
+
+def _numbers(column: Any, name: str) -> Float64:
+    """A column as finite numbers."""
+    if column is None:
+        raise InvalidSamples(f"there are two columns {name!r}; rename one of them")
+    plain: Any = np.asarray(column)
+    if plain.dtype.kind in "biuf" and plain.ndim == 1 and np.isfinite(plain).all():
+        return plain.astype(np.float64)
+    values = as_list(column)
+    for row, value in enumerate(values):
+        if isinstance(value, str):
+            raise InvalidSamples(
+                f"column {show(name)} holds text ({show(value)} in row {row}); make it numbers, such as a "
+                "column of 0 and 1 for each level but one (in pandas: get_dummies(frame, drop_first=True))"
+            )
+        if _is_missing(value):
+            raise InvalidSamples(
+                f"column {show(name)} is missing ({value!r}) in row {row}; drop such rows (in pandas: "
+                "frame.dropna()) or fill them in"
+            )
+    try:
+        numbers = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        numbers = np.zeros((0, 0))
+    if numbers.ndim != 1:
+        raise InvalidSamples(f"column {show(name)} holds something else than numbers; make it numbers")
+    if not np.isfinite(numbers).all():
+        row = int(np.flatnonzero(~np.isfinite(numbers))[0])
+        raise InvalidSamples(f"column {show(name)} is infinite in row {row}; drop the row or mend it")
+    return numbers
+
+
+def _read_labels(given: Any, size: int) -> _Labels:
+    """The labels in order, and the number of each case's."""
+    if is_frame(given):
+        columns = list(columns_of(given).values())
+        if len(columns) != 1:
+            raise InvalidSamples("y is one column, the label of each case; pick it from the frame")
+        given = columns[0]
+    values = as_list(given)
+    if values and all(isinstance(value, list) and len(cast("list[Any]", value)) == 1 for value in values):
+        values = [value[0] for value in values]  # a column of a matrix
+    if len(values) != size:
+        raise InvalidSamples(f"X has {size:,} cases and y {len(values):,}; give one label for each case")
+    if not values:
+        raise InvalidSamples("there are no cases; give at least one")
+    for row, value in enumerate(values):
+        if _is_missing(value):
+            raise InvalidSamples(
+                f"y is missing ({value!r}) in row {row}; drop such rows (in pandas: frame.dropna())"
+            )
+    try:
+        distinct = set(values)
+    except TypeError:
+        raise InvalidSamples("y is one label for each case: a number, a text or a truth value") from None
+    try:
+        labels = sorted(distinct)
+    except TypeError:
+        raise InvalidSamples("y has labels of different kinds; give all as numbers, or all as text") from None
+    if len(labels) > MOST_CLASSES:
+        raise InvalidSamples(
+            f"y has {len(labels):,} different labels, which look like a measurement; give classes (at most "
+            f"{MOST_CLASSES})"
+        )
+    number = {label: place for place, label in enumerate(labels)}
+    return _Labels(tuple(labels), np.array([number[value] for value in values], np.int64))
+
+
+def _check_index(given: Any, outcome: Any) -> None:
+    """Refuse frames of pandas whose rows do not go together."""
+    pair: list[Any] = [
+        getattr(one, "index", None) if library_of(one) == "pandas" else None for one in (given, outcome)
+    ]
+    if pair[0] is not None and pair[1] is not None and not pair[0].equals(pair[1]):
+        raise InvalidSamples(
+            "X and y have different indexes, so it is not clear which rows go together; align them, or give "
+            "y.to_numpy()"
+        )
+
+
+def _reference(labels: tuple[Any, ...], given: Any) -> int | None:
+    """The number of the label whose coefficients are 0."""
+    if given is not None:
+        if given not in labels:
+            raise InvalidSamples(f"no case has the label {show(given)}; the reference is one that occurs")
+        return labels.index(given)
+    if len(labels) == 1 and labels[0] and labels[0] != "0":
+        return None  # every case had what the coefficients are about
+    return 0
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating) and bool(value != value)

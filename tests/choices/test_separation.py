@@ -1,0 +1,265 @@
+"""check_separation: textbook cases, linear programs of their own, other packages, and what is refused."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy.optimize import linprog
+
+import attomaton as at
+from attomaton.base import InvalidSamples, UncertifiedSolution
+from attomaton.choices import LogitState
+
+# 79 patients, published by Heinze and Schemper, "A solution to the problem of separation in logistic
+# regression", Statistics in Medicine 21 (2002) 2409-2419; .
+ENDOMETRIAL = Path(__file__).parent / "logit" / "endometrial.csv"
+
+
+def test_the_endometrial_data():
+    data = pd.read_csv(ENDOMETRIAL)
+    found = at.check_separation(data[["NV", "PI", "EH"]], data["HG"])
+    assert found.kinds == {"intercept": "finite", "NV": "+inf", "PI": "finite", "EH": "finite"}
+    assert not found.exists
+    assert found.separation == "quasi-complete"
+    assert found.certified
+    assert found.expect() is found
+    table = found.to_pandas().set_index("coefficient")
+    finite = ["intercept", "PI", "EH"]
+    assert table.loc[finite, "estimate"].tolist() == pytest.approx(
+        [4.3045178, -0.0421834, -2.9026056], abs=1e-7
+    )
+    assert table.loc[finite, "standard_error"].tolist() == pytest.approx(
+        [1.63729861, 0.04433196, 0.84555156], abs=1e-7
+    )
+    assert table.loc["NV", "estimate"] == np.inf
+    assert "NV → +∞ (all 13 cases with NV = 1 had HG = 1)" in str(found)
+    assert "The other coefficients are finite: intercept, PI and EH." in str(found)
+    assert "<table" in found._repr_html_()
+
+
+def test_complete_separation():
+    found = at.check_separation([-2, -1, 1, 2], [0, 0, 1, 1])
+    assert found.separation == "complete"
+    assert found.kinds == {"intercept": "undecided", "x1": "+inf"}
+    assert found.reason("x1") == "every case with x1 > -1 had y = 1, every other y = 0"
+    assert found.reason("intercept") == ""
+    assert (
+        at.check_separation([-2, -1, 1, 2], [1, 1, 0, 0]).reason("x1").startswith("every case with x1 > -1")
+    )
+
+
+def test_quasi_complete_separation():
+    found = at.check_separation([0, 0, 0, 0, 1, 1], [0, 1, 0, 1, 1, 1])
+    assert found.kinds == {"intercept": "finite", "x1": "+inf"}
+    assert found.coefficients[0].value == pytest.approx(0, abs=1e-12)
+    edge = at.check_separation([1, 2, 3, 3, 4], [0, 0, 0, 1, 1])
+    assert edge.separation == "quasi-complete"
+    assert edge.reason("x1") == "every case with x1 > 3 had y = 1, every one with x1 < 3 had y = 0"
+
+
+def test_two_columns_separate_together():
+    rows = [[0, 2], [1, 3], [4, 6], [2, 1], [3, 2], [5, 4]]  # x1 > x2, or not
+    found = at.check_separation(rows, [0, 0, 0, 1, 1, 1])
+    assert found.separation == "complete"
+    assert found.kinds["x1"] == "+inf"
+    assert "by several columns together" in found.reason("x1")
+
+
+def test_without_an_intercept_the_threshold_is_zero():
+    found = at.check_separation([1.0, 2.0, 2.0], [1, 1, 1], intercept=False)
+    assert found.kinds == {"x1": "+inf"}
+    assert found.reason("x1") == "in all 3 cases that bear on it"
+    assert at.check_separation([-1.0, 0, 2, 0], [0, 0, 1, 1], intercept=False).reason("x1") == (
+        "every case with x1 > 0 had y = 1, every one with x1 < 0 had y = 0"
+    )
+    assert at.check_separation([1.0, 2.0, 3.0], [0, 1, 1], intercept=False).exists
+
+
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_overlapping_data_as_statsmodels_has_them(n_labels):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        models = pytest.importorskip("statsmodels.api")
+    rng = np.random.default_rng(n_labels)
+    X, y = rng.normal(size=(120, 3)), rng.integers(0, n_labels, 120)
+    found = at.check_separation(X, y)
+    assert found.exists
+    assert found.unique
+    assert found.explain() == "The estimate exists, and every coefficient is finite."
+    model = models.Logit if n_labels == 2 else models.MNLogit
+    theirs = model(y, models.add_constant(X)).fit(disp=0)
+    table = found.to_pandas()
+    assert table["estimate"].to_numpy() == pytest.approx(np.asarray(theirs.params).T.ravel(), abs=1e-6)
+    assert table["standard_error"].to_numpy() == pytest.approx(np.asarray(theirs.bse).T.ravel(), abs=1e-6)
+
+
+def by_linear_programs(X, y):
+    """Existence, and the class of each coefficient, from the recession cone: two programs for each."""
+    wide = np.column_stack([np.ones(len(X)), X])
+    n_labels = int(y.max()) + 1
+    rows = []
+    for x, label in zip(wide, y, strict=True):
+        for other in range(n_labels):
+            if other != label:
+                row = np.zeros((n_labels, wide.shape[1]))
+                row[label], row[other] = x, -x
+                rows.append(row[1:].ravel())
+    rows = np.array(rows)
+
+    def highest(goal):
+        return -linprog(-goal, A_ub=-rows, b_ub=np.zeros(len(rows)), bounds=(-1, 1)).fun
+
+    kinds = []
+    for goal in np.eye(rows.shape[1]):
+        up, down = highest(goal) > 1e-7, highest(-goal) > 1e-7
+        kinds.append(["finite", "+inf", "-inf", "open"][up + 2 * down])
+    return highest(rows.sum(axis=0)) <= 1e-7, kinds
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_small_tables_against_linear_programs(seed):
+    rng = np.random.default_rng(seed)
+    n_labels = 2 + seed % 2
+    X = rng.integers(-1, 2, (rng.integers(5, 12), rng.integers(1, 4)))
+    y = np.concatenate([np.arange(n_labels), rng.integers(0, n_labels, len(X) - n_labels)])
+    exists, kinds = by_linear_programs(X, y)
+    found = at.check_separation(X, y)
+    assert found.certified
+    if (X == 1).all(axis=0).any():  # it serves as the intercept
+        assert found.exists == exists
+        return
+    assert found.exists == exists
+    told = ["open" if kind in ("undecided", "not identified") else kind for kind in found.kinds.values()]
+    assert told == kinds
+    ranks = np.linalg.matrix_rank(np.column_stack([np.ones(len(X)), X])), X.shape[1] + 1
+    assert bool(found.aliases) == (ranks[0] < ranks[1])
+    assert ("not identified" in found.kinds.values()) == bool(found.aliases)
+    str(found)
+
+
+def test_constant_columns():
+    y = [0, 1, 0, 1, 1]
+    five = at.check_separation({"age": [1, 2, 3, 4, 2], "year": [5] * 5}, y)
+    assert five.exists
+    assert not five.unique
+    assert five.kinds == {"intercept": "not identified", "age": "finite", "year": "not identified"}
+    assert five.aliases == ("year = 5 intercept in every case",)
+    one = at.check_separation({"const": [1] * 5, "age": [1, 2, 3, 4, 2]}, y)  # as sm.add_constant makes it
+    assert one.unique
+    assert one.columns == ("const", "age")
+    assert "const is 1 in every case and serves as the intercept." in str(one)
+    none = at.check_separation({"age": [1, 2, 3, 4, 2], "zero": [0] * 5}, y)
+    assert none.aliases == ("zero is 0 in every case",)
+
+
+@pytest.mark.parametrize("labels", ["abbab", "abcab"])
+def test_collinear_columns(labels):
+    found = at.check_separation({"a": [1, 2, 3, 4, 2], "b": [2, 4, 6, 8, 4]}, list(labels))
+    assert found.aliases == ("b = 2 a in every case",)
+    assert not found.unique
+    assert "Not identified" in found.explain()
+
+
+@pytest.mark.parametrize(
+    ("label", "kind"), [(1, "+inf"), (True, "+inf"), ("yes", "+inf"), (0, "-inf"), (False, "-inf")]
+)
+def test_one_class_only(label, kind):
+    found = at.check_separation([-1.0, 0.0, 4.0], [label] * 3)
+    assert not found.exists
+    assert found.separation == "complete"
+    assert found.kinds == {"intercept": kind, "x1": "undecided"}
+    assert f"Every case had y = {label}: nothing is compared." in found.explain()
+    assert found.certified
+
+
+def test_three_labels_and_a_reference():
+    x = [0, 0, 1, 1, 0, 0, 1, 1, 0]
+    y = ["a", "b", "a", "b", "a", "b", "c", "c", "a"]
+    found = at.check_separation({"x": x}, y)
+    assert list(found.kinds) == ["b: intercept", "b: x", "c: intercept", "c: x"]
+    assert found.kinds["c: x"] == "+inf"
+    assert found.kinds["b: x"] == "finite"
+    assert found.reason("c: x").startswith("of the cases with y = a or c, all 3 cases with x = 0 had y = a")
+    other = at.check_separation({"x": x}, y, reference="c")
+    assert other.kinds["a: x"] == "-inf"
+    assert "against c" in str(other)
+
+
+def test_a_reference_turns_signs():
+    data = [0, 0, 0, 1, 1], ["no", "yes", "no", "yes", "yes"]
+    assert at.check_separation(*data).kinds["x1"] == "+inf"
+    assert at.check_separation(*data, reference="yes").kinds["x1"] == "-inf"
+
+
+FRAME = {"dose": [1.0, 2.0, 3.0, 4.0], "old": [True, False, False, True]}
+
+
+@pytest.mark.parametrize("make", [dict, pd.DataFrame, pl.DataFrame, pa.table])
+def test_frames_keep_their_names(make):
+    y = pd.Series([0, 1, 0, 1], name="cured") if make is pd.DataFrame else [0, 1, 0, 1]
+    found = at.check_separation(make(FRAME), y)
+    assert found.columns == ("intercept", "dose", "old")
+    assert found.target == ("cured" if make is pd.DataFrame else "y")
+    plain = at.check_separation(np.column_stack(list(FRAME.values())).tolist(), y, names=["dose", "old"])
+    assert plain.kinds == found.kinds
+
+
+def test_series_and_columns_of_matrices():
+    x, y = pd.Series([1.0, 2.0, 3.0, 4.0], name="dose"), np.array([[0], [1], [0], [1]])
+    found = at.check_separation(x, y)
+    assert found.columns == ("intercept", "dose")
+    assert found.exists
+    nullable = pd.DataFrame({"dose": pd.array([1, 2, 3, 4], dtype="Int64")})
+    assert at.check_separation(nullable, y[:, 0]).kinds == found.kinds
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "options", "message"),
+    [
+        ([[1.0], [np.nan], [2.0]], [0, 1, 1], {}, r"column 'x1' is missing \(nan\) in row 1; drop such rows"),
+        ({"a": [1, None, 2]}, [0, 1, 1], {}, r"column 'a' is missing \(None\) in row 1"),
+        ([1.0, np.inf, 2.0], [0, 1, 1], {}, "column 'x1' is infinite in row 1"),
+        ({"sex": ["f", "m", "f"]}, [0, 1, 1], {}, "column 'sex' holds text .* get_dummies"),
+        ([1, 2, 3], [0, None, 1], {}, r"y is missing \(None\) in row 1"),
+        ([1, 2, 3], [0.0, np.nan, 1.0], {}, r"y is missing \(nan\) in row 1"),
+        ([1, 2, 3], [0, 1], {}, "X has 3 cases and y 2"),
+        ([1, 2, 3], [0, "1", 1], {}, "labels of different kinds"),
+        ([1, 2, 3], [[0, 1], [1, 0], [1, 1]], {}, "one label for each case"),
+        (range(200), np.arange(200) / 7, {}, "200 different labels, which look like a measurement"),
+        ([[1, 2], [3]], [0, 1], {}, "one row of numbers for each case"),
+        ([1, 2, 3], [0, 1, 1], {"names": ["a", "b"]}, "1 columns and 2 names"),
+        ([[1, 2], [3, 4]], [0, 1], {"names": ["a", "a"]}, "two columns are called 'a'"),
+        ([[1], [2]], [0, 1], {"names": ["intercept"]}, "two columns are called 'intercept'"),
+        ([1, 2, 3], [0, 1, 1], {"reference": 2}, "no case has the label 2"),
+        ([], [], {}, "there are no cases"),
+        (pd.Series([1, 2], index=[3, 4]), pd.Series([0, 1]), {}, "different indexes"),
+        (pd.DataFrame([[1, 2], [2, 1]], columns=["a", "a"]), [0, 1], {}, "two columns 'a'"),
+        (pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"y": [0, 1], "z": [0, 1]}), {}, "y is one column"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_what_to_do(X, y, options, message):
+    with pytest.raises(InvalidSamples, match=message):
+        at.check_separation(X, y, **options)
+
+
+def test_tiny_differences_are_said_to_be_taken_as_none():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=40)
+    rows = np.column_stack([x, x + 1e-10 * rng.normal(size=40)])
+    found = at.check_separation(rows, rng.integers(0, 2, 40))
+    assert found.fit.state is LogitState.EQUAL
+    assert not found.certified
+    assert "Not proved: tiny differences" in str(found)
+    assert found.table()["certified"].to_pylist() == [False] * 3
+    with pytest.raises(UncertifiedSolution, match="treated as equal"):
+        found.expect()
+    for name in ("coefficients", "covariance", "log_likelihood", "probabilities", "direction"):
+        with pytest.raises(UncertifiedSolution, match=r"treated as equal.*contrast\(\) answers, and says so"):
+            getattr(found.fit, name)
+    with pytest.raises(UncertifiedSolution, match="treated as equal"):
+        found.fit.robust_covariance()
+    assert not found.fit.contrast("intercept").certified
