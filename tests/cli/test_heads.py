@@ -204,3 +204,77 @@ def test_without_torch_the_command_says_what_to_install(tmp_path):
     assert done.returncode
     assert "pip install 'attomaton[" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+COMMITS = {"step10": "a" * 40, "step2": "b" * 40}
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A hub that has two steps of a model, each with the same tokenizer."""
+    from types import SimpleNamespace
+
+    from tests.heads import made
+
+    for commit in COMMITS.values():
+        made.write(tmp_path / commit, "gpt2", vocab_size=300, n_layer=1, n_head=2)
+    write_tokenizer(tmp_path)
+
+    class Api:
+        def model_info(self, _, *, revision):
+            return SimpleNamespace(sha=COMMITS.get(revision))
+
+        def list_repo_files(self, _, *, revision):
+            return [file.name for file in (tmp_path / revision).iterdir()]
+
+    def download(_, name, *, revision):
+        return str(tmp_path / revision / name)
+
+    monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace(HfApi=Api, hf_hub_download=download))
+    return tmp_path
+
+
+def write_tokenizer(place):
+    from tests.heads.reading.test_gguf import learn_tokens
+
+    for commit in COMMITS.values():
+        learn_tokens(300).save(str(place / commit / "tokenizer.json"))
+
+
+SERIES = ["--window", "4", "--length", "0", "--random", "0", "--no-utility", "--documents", "line"]
+
+
+def test_revisions_of_a_hub_model_are_a_series_with_its_tokenizer(hub):
+    text = "\n".join(f"Once upon a time there's {n} girl{'s' * (n % 3)} and a dog." for n in range(40))
+    (hub / "text.txt").write_text(text)
+    revisions = [word for name in COMMITS for word in ("--revision", name)]
+    ended = run_inside("heads", "owner/name", "text.txt", *revisions, *SERIES, "--json", cwd=hub)
+    assert ended.returncode == 0, ended.stderr
+    rows = json.loads(ended.stdout)["rows"]
+    assert sorted({row["step"] for row in rows}) == [2, 10]
+    assert "their weights are probably the same" in ended.stderr
+    ended = run_inside("heads", "owner/name", "text.txt", "--revision", "step2", *SERIES, cwd=hub)
+    assert ended.returncode == 0, ended.stderr
+    (hub / COMMITS["step2"] / "tokenizer.json").write_text('{"other": 1}')
+    ended = run_inside("heads", "owner/name", "text.txt", *revisions, *SERIES, cwd=hub)
+    assert ended.returncode == 2
+    assert "the tokenizers of owner/name@step2 and owner/name@step10 differ" in ended.stderr
+
+
+def test_a_gguf_file_brings_its_tokenizer(tmp_path):
+    gguf = pytest.importorskip("gguf")
+    assert gguf
+    from tests.heads import made
+    from tests.heads.reading import test_gguf
+
+    test_gguf.write(
+        tmp_path / "model.gguf",
+        "llama",
+        made.make("llama", vocab_size=300),
+        tokenizer=test_gguf.learn_tokens(300),
+    )
+    text = "\n".join(f"Once upon a time there's {n} girl{'s' * (n % 3)} and a dog." for n in range(40))
+    (tmp_path / "text.txt").write_text(text)
+    ended = run_inside("heads", "model.gguf", "text.txt", *SERIES, "--head", "1.3", cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert "query Ġ" in ended.stdout

@@ -73,16 +73,82 @@ CONFIGS = {
         "num_key_value_heads": 2,
         "max_position_embeddings": 48,
     },
+    "gpt_neo": {
+        "model_type": "gpt_neo",
+        "num_layers": 3,
+        "attention_types": [[["global", "local", "local"], 1]],
+        "num_heads": 4,
+        "hidden_size": 32,
+        "window_size": 7,
+        "max_position_embeddings": 48,
+        "vocab_size": 61,
+    },
+    "qwen3": {
+        "model_type": "qwen3",
+        **SMALL,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 10,
+        "max_position_embeddings": 48,
+    },
+    "gemma3_text": {
+        "model_type": "gemma3_text",
+        **SMALL,
+        "num_hidden_layers": 3,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        "num_attention_heads": 4,
+        "num_key_value_heads": 1,
+        "head_dim": 12,
+        "query_pre_attn_scalar": 20,
+        "sliding_window": 9,
+        "max_position_embeddings": 48,
+    },
+    "olmo2": {
+        "model_type": "olmo2",
+        **SMALL,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 48,
+        "pad_token_id": None,
+    },
+    "phi3": {
+        "model_type": "phi3",
+        **SMALL,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 48,
+        "sliding_window": 11,
+        "pad_token_id": None,
+    },
+    "llama 3": {
+        "model_type": "llama",
+        **SMALL,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 64,
+        "rope_parameters": {
+            "rope_type": "llama3",
+            "rope_theta": 1e4,
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 16,
+        },
+    },
 }
 
 
 def make(name, *, seed=0, spread=0.2, **changes):
     """A ``transformers`` model of the configuration; all weights are random, biases and gains too."""
+    return make_of({**CONFIGS[name], **changes}, seed=seed, spread=spread)
+
+
+def make_of(settings, *, seed=0, spread=0.2):
+    """A ``transformers`` model of settings, as ``make`` has them."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    given = {**CONFIGS[name], **changes}
     config = AutoConfig.for_model(
-        given["model_type"], **{k: v for k, v in given.items() if k != "model_type"}
+        settings["model_type"], **{k: v for k, v in settings.items() if k != "model_type"}
     )
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()

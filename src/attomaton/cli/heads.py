@@ -27,13 +27,16 @@ def heads(
     models: Annotated[
         list[str],
         words_argument(
-            "A folder with config.json and safetensors files, a hub id, or a run of attomaton; or several "
-            "checkpoints of one training, such as run/checkpoint-*."
+            "A folder with config.json and safetensors files, a GGUF file, a hub id, or a run of attomaton; "
+            "or several checkpoints of one training, such as run/checkpoint-*."
         ),
     ],
     corpus: Corpus,
     how: How,
-    revision: Annotated[str | None, words("Commit, branch or tag of a hub model.")] = None,
+    revision: Annotated[
+        list[str] | None,
+        words("Commit, branch or tag of a hub model. Give it several times to audit a series."),
+    ] = None,
     steps: Annotated[
         int | None,
         whole("Audit at most this many checkpoints, evenly spaced.", least=1),
@@ -62,8 +65,9 @@ def heads(
     """Audit every head of MODELS: what explains where it looks on CORPUS, and whether it seeks the label.
 
     Several models, named after their steps as in checkpoint-100, are audited on the same contexts. Text is
-    tokenised with tokenizer.json beside the model, the vocabulary of a run, or --tokenizer (also .tiktoken
-    files and .bin files of llama2.c). Utility in closed form needs a vocabulary of at most 5,000 tokens.
+    tokenised with tokenizer.json beside the model or on the hub, the tokenizer in a GGUF file, the vocabulary
+    of a run, or --tokenizer (also .tiktoken files and .bin files of llama2.c). Utility in closed form needs a
+    vocabulary of at most 5,000 tokens.
     """
     with needing("heads"):
         from attomaton.heads.audit.heads import Audit
@@ -73,9 +77,10 @@ def heads(
     _check_targets(out, figure, head)
     with stages(quiet or as_json) as announce, told_as_lines(SameWeights):
         announce("reading")
-        model_steps = find_models(models, revision=revision, steps=steps)
+        revisions = tuple(revision or ())
+        model_steps = find_models(models, revisions=revisions, steps=steps)
         last = model_steps[-1].open()  # says what is wrong with the model before the corpus is read
-        documents = read_for(model_steps, corpus, how)
+        documents = read_for(model_steps, corpus, how, revisions=revisions)
         watching = _Watching(model_steps, last, documents, settings, announce, useful=not no_utility)
         value = watching.audit(random, null) if chosen is None else watching.show(chosen, limit)
         _write(value, out, figure)
@@ -213,27 +218,32 @@ def _finite(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def find_models(
-    sources: Sequence[str], *, revision: str | None = None, steps: int | None = None
+    sources: Sequence[str], *, revisions: Sequence[str] = (), steps: int | None = None
 ) -> "tuple[ModelStep, ...]":
     """What the arguments name: one model, as it is, or the steps of a training; none is opened."""
-    from attomaton.heads.audit.course import ModelStep, expand, find_steps
+    from attomaton.heads.audit.course import ModelStep, expand, find_revisions, find_steps, spread
     from attomaton.heads.opening import open_model
 
-    names = list(sources) if revision is not None else expand(sources)
-    for missing in (name for name in names if revision is None and not Path(name).exists()):
+    if revisions:
+        if len(sources) != 1:
+            raise UnsupportedOption("--revision is for one model of the hub; leave it out, or give one model")
+        series = find_revisions(sources[0], revisions)
+        return series if steps is None else spread(series, steps)
+    names = expand(sources)
+    for missing in (name for name in names if not Path(name).exists()):
         open_model(missing)  # says what is missing, before the corpus is read
     if len(names) == 1 and steps is None:
-        return (ModelStep(0, names[0], partial(open_model, names[0], revision=revision)),)
-    if revision is not None:
-        raise UnsupportedOption("--revision is for one model of the hub; leave it out, or give one model")
+        return (ModelStep(0, names[0], partial(open_model, names[0])),)
     return find_steps(names, most=steps)
 
 
-def read_for(models: "Sequence[ModelStep]", corpus: str, how: "How") -> "Documents":
+def read_for(
+    models: "Sequence[ModelStep]", corpus: str, how: "How", *, revisions: Sequence[str] = ()
+) -> "Documents":
     """The corpus as ids of the models: by the tokenizer asked for, by their own, or ids as they are."""
     from attomaton.corpora.readers.corpus import read_given
 
-    tokenizer: Any = how.tokenizer or own_tokenizer([model.name for model in models])
+    tokenizer: Any = how.tokenizer or own_tokenizer([model.name for model in models], on_hub=bool(revisions))
     read, _ = read_given(corpus, tokenizer or "word", how.reading)
     if tokenizer is None and read.vocabulary is not None:
         raise UnsupportedOption(
@@ -245,12 +255,13 @@ def read_for(models: "Sequence[ModelStep]", corpus: str, how: "How") -> "Documen
     return read
 
 
-def own_tokenizer(names: Sequence[str]) -> Any:
-    """The tokenizer that stands beside models, the same beside all; None where there is none."""
-    from attomaton.base.artifacts import digest_file
+def own_tokenizer(names: Sequence[str], *, on_hub: bool = False) -> Any:
+    """The tokenizer that stands beside models, the same beside all; None where there is none.
 
-    files = {name: place for name in names if (place := _beside(name)) is not None}
-    digests = {name: digest_file(place) for name, place in files.items()}
+    Models of the hub are named with their revision, ``owner/name@revision``.
+    """
+    files = {name: place for name in names if (place := _on_hub(name) if on_hub else _beside(name))}
+    digests = {name: _digest_tokenizer(place) for name, place in files.items()}
     if len(set(digests.values())) > 1:
         first = next(iter(files))
         other = next(name for name in files if digests[name] != digests[first])
@@ -261,6 +272,10 @@ def own_tokenizer(names: Sequence[str]) -> Any:
     if not files:
         return None
     place = next(iter(files.values()))
+    if place.suffix == ".gguf":
+        from attomaton.heads.reading.gguf_tokenizer import read_tokenizer
+
+        return read_tokenizer(place)
     if place.name == "tokenizer.json":
         return str(place)
     from attomaton.automaton.automaton import Automaton
@@ -268,9 +283,29 @@ def own_tokenizer(names: Sequence[str]) -> Any:
     return Automaton.load(place.parent).vocabulary
 
 
+def _digest_tokenizer(place: Path) -> str:
+    """What two files share if their tokenizers are the same."""
+    from attomaton.base.artifacts import digest_file
+
+    if place.suffix != ".gguf":
+        return digest_file(place)
+    from attomaton.heads.reading.gguf_tokenizer import read_tokenizer
+
+    return str(read_tokenizer(place).definition)
+
+
+def _on_hub(name: str) -> Path | None:
+    from attomaton.heads.reading.folders import fetch_tokenizer
+
+    repository, _, revision = name.partition("@")
+    return fetch_tokenizer(repository, revision)
+
+
 def _beside(name: str) -> Path | None:
     """The file that says which ids tokens have: tokenizer.json, or the vocabulary of a run of attomaton."""
     place = Path(name)
+    if place.suffix == ".gguf":
+        return place
     run = place.absolute().parent.parent.parent if place.suffix == ".safetensors" else place
     for file in (place / "tokenizer.json", run / "vocabulary.json"):
         if file.is_file() and (file.name == "tokenizer.json" or (file.parent / "training").is_dir()):

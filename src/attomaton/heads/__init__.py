@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         HeadCourse as HeadCourse,
         ModelStep as ModelStep,
         audit_course as audit_course,
+        find_revisions as find_revisions,
         find_steps as find_steps,
     )
     from attomaton.heads.audit.explanations import (
@@ -81,7 +82,9 @@ if TYPE_CHECKING:
         Linear as Linear,
         Norm as Norm,
         Rotary as Rotary,
+        RotaryBands as RotaryBands,
     )
+    from attomaton.heads.patterns import PatternModel as PatternModel
     from attomaton.heads.transformer import Transformer as Transformer
     from attomaton.heads.utility.closed import (
         PairCounts as PairCounts,

@@ -19,10 +19,12 @@ from attomaton.corpora.budgets import open_regular, shown
 from attomaton.heads.lens import read_lens
 from attomaton.heads.model import HeadModel
 from attomaton.heads.own import watch_trace, watch_weights
+from attomaton.heads.patterns import PatternModel, unwrap_nnsight
 from attomaton.heads.reading.configs import parse_settings
 from attomaton.heads.reading.families import build_model
 from attomaton.heads.reading.files import named, parse_json
 from attomaton.heads.reading.folders import HUB_ID, read_folder, read_hub
+from attomaton.heads.reading.gguf import read_gguf
 from attomaton.heads.transformer import Transformer
 from attomaton.training.checkpoints import CHECKPOINTS, TRACE, TRAINING, read_checkpoint, read_trace
 from attomaton.training.models.attention import combine
@@ -129,9 +131,11 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str = "float3
     ----------
     source : path, str or object
         A folder with ``config.json`` and safetensors files; the id of a model on the hub, with a
-        ``revision``; a minGPT ``.json`` file; a run folder of attomaton (its last step), or one of its
-        ``training/checkpoints``; a ``transformers`` or TransformerLens model; a
-        :class:`~attomaton.training.trace.Trace` or ``DeepTrace``; or a ``HeadModel``, which is returned.
+        ``revision``; a ``.gguf`` file; a minGPT ``.json`` file; a run folder of attomaton (its last step), or
+        one of its ``training/checkpoints``; a ``transformers``, TransformerLens or nnsight model; a
+        :class:`~attomaton.training.trace.Trace` or ``DeepTrace``; or a ``HeadModel``, which is returned. For
+        models in memory whose family is not supported, only attention patterns are used
+        (:class:`~attomaton.heads.patterns.PatternModel`).
     revision : str, optional
         For the hub: a commit, or a branch or tag, which is resolved to a commit. The model's name
         contains the commit that was read.
@@ -156,10 +160,18 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str = "float3
         return watch_trace(source)
     if hasattr(source, "watch") and hasattr(source, "score_tokens"):
         return source
-    if hasattr(source, "cfg") and hasattr(source, "state_dict"):
-        return read_lens(source, dtype=DTYPES[dtype])
-    if hasattr(source, "config") and hasattr(source, "state_dict"):
-        return read_object(source, dtype=DTYPES[dtype])
+    source = unwrap_nnsight(source)
+    try:
+        if hasattr(source, "cfg") and hasattr(source, "state_dict"):
+            return read_lens(source, dtype=DTYPES[dtype])
+        if hasattr(source, "config") and hasattr(source, "state_dict"):
+            return read_object(source, dtype=DTYPES[dtype])
+    except UnreadableModel as error:
+        if hasattr(source, "run_with_cache"):
+            return PatternModel.from_lens(source, reason=str(error))
+        if callable(source) and hasattr(source, "get_input_embeddings"):
+            return PatternModel.from_transformers(source, reason=str(error))
+        raise
     raise UnreadableModel(
         f"an object of type {type(source).__name__} cannot be read as a model; give a folder, a hub id with "
         "revision, a transformers or TransformerLens model, or a trace"
@@ -179,11 +191,11 @@ def read_object(model: Any, *, dtype: torch.dtype = torch.float32) -> Transforme
     Examples
     --------
     >>> from types import SimpleNamespace
-    >>> read_object(SimpleNamespace(config={"model_type": "t5"}, state_dict=dict))
+    >>> read_object(SimpleNamespace(config={"model_type": "t5"}, state_dict=dict))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    attomaton.base.errors.UnreadableModel: model_type is 't5'; supported are gpt2, gpt_neox, llama, mistral,
-    qwen2
+    attomaton.base.errors.UnreadableModel: model_type is 't5'; supported are gemma3_text, gpt2, gpt_neo,
+    gpt_neox, llama, mistral, olmo2, phi3, qwen2, qwen3; ...
     """
     config: Any = model.config
     settings = parse_settings(
@@ -202,6 +214,8 @@ def _open_place(place: Path, source: str, revision: str | None, dtype: torch.dty
         return read_folder(place, dtype=dtype)
     if place.suffix == ".safetensors" and place.exists():
         return open_checkpoint(place)
+    if place.suffix == ".gguf" and place.exists():
+        return read_gguf(place, dtype=dtype)
     if place.suffix == ".json" and place.exists():
         return read_mingpt(place, dtype=dtype)
     if HUB_ID.fullmatch(source) and not place.exists():

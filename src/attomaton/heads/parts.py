@@ -87,7 +87,8 @@ class Norm:
 
     def apply(self, held: Tensor) -> Tensor:
         """Normalise along the last axis."""
-        held = held - held.mean(-1, keepdim=True) if self.centred else held
+        if self.centred:
+            return functional.layer_norm(held, held.shape[-1:], self.gain, self.shift, self.eps)
         held = held * torch.rsqrt(held.square().mean(-1, keepdim=True) + self.eps)
         held = held if self.gain is None else held * self.gain
         return held if self.shift is None else held + self.shift
@@ -96,6 +97,33 @@ class Norm:
         """The norm of one addend with a scale of one: centred, times the gain, without shift."""
         written = written - written.mean(-1, keepdim=True) if self.centred else written
         return written if self.gain is None else written * self.gain
+
+
+@dataclass(frozen=True)
+class RotaryBands:
+    """The scaling of RoPE in Llama 3: slow coordinate pairs are slowed further, by ``factor``.
+
+    Slow pairs make fewer than ``low`` rotations over ``length`` positions. Pairs with more than ``high``
+    rotations keep their frequency; between the two it is interpolated.
+
+    Examples
+    --------
+    >>> RotaryBands(8.0, 1.0, 4.0, length=100.0).apply(torch.tensor([1.0, 0.01])).tolist()
+    [1.0, 0.0012499999720603228]
+    """
+
+    factor: float
+    low: float
+    high: float
+    length: float
+
+    def apply(self, frequencies: Tensor) -> Tensor:
+        """The scaled frequencies of all pairs."""
+        waves = 2 * torch.pi / frequencies  # in positions
+        slow = torch.where(waves > self.length / self.low, frequencies / self.factor, frequencies)
+        share = (self.length / waves - self.low) / (self.high - self.low)
+        between = (waves >= self.length / self.high) & (waves <= self.length / self.low)
+        return torch.where(between, (1 - share) * slow / self.factor + share * slow, slow)
 
 
 @dataclass(frozen=True)
@@ -108,6 +136,10 @@ class Rotary:
         How many coordinates of a head are rotated, from the first on.
     theta : float
         Coordinate pair i is rotated by position·theta^(−2i/width).
+    divisors : tuple of float
+        Divisor of the angle of each pair, in models scaled for longer contexts; empty means 1.
+    bands : RotaryBands, optional
+        The scaling of Llama 3.
 
     Examples
     --------
@@ -118,12 +150,21 @@ class Rotary:
 
     width: int
     theta: float
+    divisors: tuple[float, ...] = ()
+    bands: RotaryBands | None = None
 
     def turn(self, held: Tensor, places: Tensor) -> Tensor:
-        """The last axis rotated by the positions, which run along the axis before."""
-        steps = torch.arange(0, self.width, 2, dtype=torch.float64) / self.width
-        angles = places.to(torch.float64)[:, None] * self.theta**-steps
-        across, along = angles.cos().to(held.dtype), angles.sin().to(held.dtype)
+        """The last axis rotated by the positions, which run along the axis before.
+
+        Angles are computed in the type of ``held``, since models are trained with angles in float32.
+        """
+        frequencies = 1.0 / self.theta ** (torch.arange(0, self.width, 2, dtype=held.dtype) / self.width)
+        if self.divisors:
+            frequencies = frequencies / torch.tensor(self.divisors, dtype=held.dtype)
+        if self.bands is not None:
+            frequencies = self.bands.apply(frequencies)
+        angles = places.to(held.dtype)[:, None] * frequencies
+        across, along = angles.cos(), angles.sin()
         half = self.width // 2
         first, second = held[..., :half], held[..., half : self.width]
         turned = (first * across - second * along, second * across + first * along)
@@ -177,6 +218,13 @@ class AttentionMaps:
         Multiplies query·key, usually 1/√width.
     lags : Tensor, shape (n_heads, window), optional
         Added to the score of the key at each lag before the query.
+    query_norm, key_norm : Norm, optional
+        Applied to queries and keys before RoPE: to each head, or to all heads together, depending on the
+        length of its gain.
+    window : int, optional
+        Size of the sliding window: keys at this lag or further back are masked. None means no window.
+    rotary : Rotary, optional
+        RoPE of this layer, if it differs from the model's.
 
     Examples
     --------
@@ -191,13 +239,32 @@ class AttentionMaps:
     output: Linear
     scale: float
     lags: Tensor | None = None
+    query_norm: Norm | None = None
+    key_norm: Norm | None = None
+    window: int | None = None
+    rotary: Rotary | None = None
+
+    def project(self, read: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries and keys of all heads side by side, normed where the layer does so, without RoPE."""
+        return (
+            _norm_heads(self.query_norm, self.query.apply(read)),
+            _norm_heads(self.key_norm, self.key.apply(read)),
+        )
+
+
+def _norm_heads(norm: Norm | None, projected: Tensor) -> Tensor:
+    """Normalise each part of the last axis that is as long as the norm's gain."""
+    if norm is None or norm.gain is None:
+        return projected
+    return norm.apply(projected.reshape(*projected.shape[:-1], -1, len(norm.gain))).flatten(-2)
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
     """Attention and a feed-forward layer, each after its norm; None means absent.
 
-    Attention reads the residual stream through ``norm``, the feed-forward layer through ``feed_norm``.
+    Attention reads the residual stream through ``norm``, the feed-forward layer through ``feed_norm``. Their
+    outputs pass ``output_norm`` and ``feed_output_norm`` before they are added to the stream.
 
     Attributes
     ----------
@@ -221,6 +288,8 @@ class Layer:
     norm: Norm | None = None
     feed: FeedForward | None = None
     feed_norm: Norm | None = None
+    output_norm: Norm | None = None
+    feed_output_norm: Norm | None = None
 
 
 def in_dtype(part: Part, dtype: torch.dtype) -> Part:

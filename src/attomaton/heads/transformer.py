@@ -55,6 +55,8 @@ class Transformer:
     recorded : tuple of AttentionMaps, optional
         Heads whose patterns are recorded instead of the model's own, one entry per layer. They read the same
         residual stream and write nothing: the applied, and edited, patterns stay the model's own.
+    embedding_scale : float
+        Multiplies embeddings before the first layer, but not the decoder.
 
     Examples
     --------
@@ -85,6 +87,7 @@ class Transformer:
     longest: int | None = None
     dtype: torch.dtype = torch.float32
     recorded: tuple[AttentionMaps, ...] | None = field(default=None, repr=False)
+    embedding_scale: float = 1.0
 
     @property
     def shape(self) -> ModelShape:
@@ -145,7 +148,8 @@ class Transformer:
         float64 array, shape (n_keys, n_queries)
         """
         layer, number = check_head(head, self.shape)
-        lag = whole_number(lag, "lag", most=(self.longest or LARGEST) - 1)
+        attention = self.layers[layer].attention
+        lag = whole_number(lag, "lag", most=min(self.longest or LARGEST, attention.window or LARGEST) - 1)
         query_ids, key_ids = (check_tokens(one, self.shape) for one in (queries, keys))
         where = (
             None
@@ -155,10 +159,10 @@ class Transformer:
         query = self._project(layer, query_ids, where)[0][:, number]
         key = self._project(layer, key_ids, None if where is None else where - lag)[1]
         key = key[:, number * self.n_groups // self.n_heads]
-        if self.rotary is not None:
-            query = self.rotary.turn(query, torch.full((len(query),), lag))
-        scores = key @ query.T * self.layers[layer].attention.scale
-        lags = self.layers[layer].attention.lags
+        rotary = attention.rotary or self.rotary
+        if rotary is not None:
+            query = rotary.turn(query, torch.full((len(query),), lag))
+        scores, lags = key @ query.T * attention.scale, attention.lags
         return (scores if lags is None else scores + lags[number, lag].double()).numpy()
 
     def project_tokens(self, layer: int, *, lag: int = 0) -> tuple[Tensor, Tensor]:
@@ -172,17 +176,17 @@ class Transformer:
         check_head(Head(layer, 0), self.shape)
         tokens = torch.arange(len(self.embedding))
         queries, keys = self._project(layer, tokens, None, self.dtype)
-        if self.rotary is not None:
-            queries = self.rotary.turn(queries.transpose(0, 1), torch.full((len(tokens),), lag)).transpose(
-                0, 1
-            )
+        rotary = self.layers[layer].attention.rotary or self.rotary
+        if rotary is not None:
+            lags = torch.full((len(tokens),), lag)
+            queries = rotary.turn(queries.transpose(0, 1), lags).transpose(0, 1)
         return queries * self.layers[layer].attention.scale, keys
 
     def write_logits(self, head: Head, tokens: Integers) -> Float64:
         """What the head adds to the logits if it attends to one token only, in float64.
 
-        This includes the bias of its values. The last norm centres and multiplies by its gain; its scale
-        is taken as one.
+        This includes the bias of its values. The last norm, and that of the layer's output, centre and
+        multiply by their gains; their scales are taken as one.
 
         Returns
         -------
@@ -194,19 +198,26 @@ class Transformer:
         values = self._split(attention.value.apply(self._normed(layer, ids)[None]), self.n_groups)[0]
         read = values[number * self.n_groups // self.n_heads]
         written = read @ attention.output.weight[number * read.shape[1] : (number + 1) * read.shape[1]]
+        output_norm = self.layers[layer].output_norm
+        if output_norm is not None:
+            written = in_dtype(output_norm, torch.float64).apply_unscaled(written)
         if self.last is not None:
             written = in_dtype(self.last, torch.float64).apply_unscaled(written)
         return (written @ self.decoder.weight.double()).numpy()
 
     def _embed(self, ids: Tensor, where: Tensor, dtype: torch.dtype) -> Tensor:
-        stream = self.embedding[ids].to(dtype)
+        stream = self.embedding[ids].to(dtype) * self.embedding_scale
         return stream if self.places is None else stream + self.places[where].to(dtype)
 
     def _normed(
         self, layer: int, ids: Tensor, where: Tensor | None = None, dtype: torch.dtype = torch.float64
     ) -> Tensor:
         """The layer's input for single tokens, shape (n, dim), with nothing before the layer."""
-        stream = self.embedding[ids].to(dtype) if where is None else self._embed(ids, where, dtype)
+        stream = (
+            self.embedding[ids].to(dtype) * self.embedding_scale
+            if where is None
+            else self._embed(ids, where, dtype)
+        )
         norm = self.layers[layer].norm
         return stream if norm is None else in_dtype(norm, dtype).apply(stream)
 
@@ -214,9 +225,8 @@ class Transformer:
         self, layer: int, ids: Tensor, where: Tensor | None, dtype: torch.dtype = torch.float64
     ) -> tuple[Tensor, Tensor]:
         """Queries (n, n_heads, width) and keys (n, n_groups, width), neither rotated nor scaled."""
-        read, attention = self._normed(layer, ids, where, dtype), self.layers[layer].attention
-        queries = in_dtype(attention.query, dtype).apply(read)
-        keys = in_dtype(attention.key, dtype).apply(read)
+        attention = in_dtype(self.layers[layer].attention, dtype)
+        queries, keys = attention.project(self._normed(layer, ids, where, dtype))
         return queries.reshape(len(ids), self.n_heads, -1), keys.reshape(len(ids), self.n_groups, -1)
 
     def _split(self, values: Tensor, count: int) -> Tensor:
@@ -231,20 +241,23 @@ class Transformer:
     def _attend(self, attention: AttentionMaps, read: Tensor) -> Tensor:
         """softmax over the keys up to the query, shape (n, n_heads, length, length)."""
         places = torch.arange(read.shape[1])
-        queries = self._split(attention.query.apply(read), self.n_heads)
-        keys = self._split(attention.key.apply(read), self.n_groups)
-        if self.rotary is not None:
-            queries, keys = self.rotary.turn(queries, places), self.rotary.turn(keys, places)
+        queries, keys = attention.project(read)
+        queries, keys = self._split(queries, self.n_heads), self._split(keys, self.n_groups)
+        rotary = attention.rotary or self.rotary
+        if rotary is not None:
+            queries, keys = rotary.turn(queries, places), rotary.turn(keys, places)
         scores = queries @ self._share(keys).transpose(2, 3) * attention.scale
         behind = places[:, None] - places
         if attention.lags is not None:
             scores = scores + attention.lags[:, behind.clamp(min=0)]
-        return torch.softmax(scores.masked_fill(behind < 0, -torch.inf), -1)
+        hidden = behind < 0 if attention.window is None else (behind < 0) | (behind >= attention.window)
+        return torch.softmax(scores.masked_fill(hidden, -torch.inf), -1)
 
     def _add(self, layer: Layer, stream: Tensor, written: Tensor) -> Tensor:
         """The residual stream after a layer."""
-        after = stream + written
+        after = stream + (written if layer.output_norm is None else layer.output_norm.apply(written))
         if layer.feed is None:
             return after
         read = stream if self.parallel else after
-        return after + layer.feed.apply(read if layer.feed_norm is None else layer.feed_norm.apply(read))
+        fed = layer.feed.apply(read if layer.feed_norm is None else layer.feed_norm.apply(read))
+        return after + (fed if layer.feed_output_norm is None else layer.feed_output_norm.apply(fed))

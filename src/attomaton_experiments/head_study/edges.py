@@ -29,7 +29,7 @@ from attomaton.base import (
 )
 from attomaton.corpora import Samples
 from attomaton.graphs import Components, EdgeTable, count_keys, find_components, find_rows, pack_pairs
-from attomaton.heads import AttentionMaps, Head, HeadModel, Layer, Linear, Transformer
+from attomaton.heads import Head, HeadModel, Layer, Linear, Transformer
 
 BLOCK = 1 << 17
 """(query, token) pairs whose scores a thread holds at once."""
@@ -320,15 +320,18 @@ def _randomise(model: Transformer, layer: Layer, rng: np.random.Generator) -> La
     if bias is not None:
         bias = bias.reshape(model.n_groups, width).repeat_interleave(same, 0).flatten()
     dtype = attention.query.weight.dtype
-    made = AttentionMaps(
-        Linear(query.to(dtype)),
-        Linear(key.to(dtype)),
-        Linear(spread, bias),
-        attention.output,
-        attention.scale,
-        attention.lags,
+    key_norm = attention.key_norm
+    if key_norm is not None and key_norm.gain is not None and len(key_norm.gain) > width:
+        shared = key_norm.gain.reshape(model.n_groups, -1).repeat_interleave(same, 0).flatten()
+        key_norm = replace(key_norm, gain=shared)
+    looks = replace(
+        attention,
+        query=Linear(query.to(dtype)),
+        key=Linear(key.to(dtype)),
+        value=Linear(spread, bias),
+        key_norm=key_norm,
     )
-    return replace(layer, attention=made)
+    return replace(layer, attention=looks)
 
 
 def _draw(asked: Tensor, offered: Tensor, rng: np.random.Generator) -> tuple[Tensor, Tensor]:

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from attomaton.base.errors import UnreadableModel
+from attomaton.base.errors import UnreadableModel, UnsupportedOption
 from attomaton.heads.deviation import compare_logits
 from attomaton.heads.model import Head
 from attomaton.heads.opening import open_model
+from attomaton.heads.reading.configs import FAMILIES as SUPPORTED
+from attomaton.heads.transformer import Transformer
 from tests.heads import made
 
 AutoModelForCausalLM = pytest.importorskip(
@@ -31,7 +33,7 @@ def test_a_saved_model_gives_the_logits_and_the_attention_of_transformers(name, 
     with torch.no_grad():
         theirs = original(torch.as_tensor(ids), output_attentions=True).attentions
     for ours, other in zip(model.watch(ids).patterns, theirs, strict=True):
-        torch.testing.assert_close(ours, other, atol=2e-5, rtol=0)
+        torch.testing.assert_close(ours, other, atol=1e-5, rtol=0)
         torch.testing.assert_close(ours.sum(-1), torch.ones(ours.shape[:-1]))
 
 
@@ -103,23 +105,96 @@ def test_token_scores_are_those_of_the_first_layer(name, bar):
             assert np.abs(apart).max() < bar * np.abs(ours).max()
 
 
-def test_scaled_positions_are_refused_by_name():
-    with pytest.raises(UnreadableModel, match=r"scaled .'llama3'.*only plain RoPE"):
-        open_model(
-            made.make(
-                "llama",
-                rope_parameters={
-                    "rope_type": "llama3",
-                    "rope_theta": 1e4,
-                    "factor": 8.0,
-                    "low_freq_factor": 1.0,
-                    "high_freq_factor": 4.0,
-                    "original_max_position_embeddings": 16,
-                },
-            )
-        )
+def test_scaled_positions_are_refused_by_name(tmp_path):
+    made.write(tmp_path, "llama", rope_scaling={"rope_type": "yarn", "factor": 4.0})
+    with pytest.raises(UnreadableModel, match=r"scaled .'yarn'.*'linear' and 'llama3'.*load it with transf"):
+        open_model(tmp_path)
 
 
-def test_a_sliding_window_bounds_the_context():
+def test_layers_with_a_sliding_window_see_no_further():
     model = open_model(made.make("mistral"))
-    assert model.shape.longest == 24
+    assert model.shape.longest == 48
+    for layer in model.watch(draw(model, length=40)).patterns:
+        assert layer.tril(-24).abs().max() == 0
+        assert layer.tril(-23).abs().max() > 0
+    with pytest.raises(UnsupportedOption, match="lag"):
+        model.score_tokens(Head(0, 0), np.array([0]), np.array([1]), lag=24)
+
+
+def draw_config(kind, rng):
+    """A configuration of odd sizes, with whatever of the family's settings changes what is computed."""
+
+    def whole(low, high):
+        return int(rng.integers(low, high + 1))
+
+    def flip():
+        return bool(rng.integers(2))
+
+    heads, groups = [(1, 1), (3, 1), (3, 3), (6, 2), (5, 5), (4, 2)][whole(0, 5)]
+    width, layers, size = 2 * whole(1, 7), whole(1, 4), whole(11, 97)
+    inner, longest = whole(3, 50), whole(48, 90)
+    if kind == "gpt2":
+        own = {"n_layer": layers, "n_head": heads, "n_embd": heads * width, "n_positions": longest}
+        activation = ["gelu_new", "relu"][whole(0, 1)]
+        own |= {"vocab_size": size, "n_inner": inner, "activation_function": activation}
+        return own | {"scale_attn_by_inverse_layer_idx": flip()}
+    if kind == "gpt_neo":
+        kinds = [["global", "local"][whole(0, 1)] for _ in range(layers)]
+        own = {"num_layers": layers, "attention_types": [[kinds, 1]], "num_heads": heads}
+        own |= {"hidden_size": heads * width, "intermediate_size": inner, "window_size": whole(1, 20)}
+        return own | {"max_position_embeddings": longest, "vocab_size": size}
+    own = {"num_hidden_layers": layers, "num_attention_heads": heads, "hidden_size": heads * width}
+    own |= {"intermediate_size": inner, "vocab_size": size, "max_position_embeddings": longest}
+    own |= {"tie_word_embeddings": flip()}
+    if kind == "gpt_neox":
+        share = [1.0, 0.5][whole(0, 1)] if width % 4 == 0 else 1.0
+        return own | {"rotary_pct": share, "use_parallel_residual": flip(), "attention_bias": flip()}
+    own |= {"num_key_value_heads": groups, "pad_token_id": None}
+    theta = float(rng.choice([100.0, 1e4, 5e5]))
+    if kind == "gemma3_text":
+        kinds = [["full_attention", "sliding_attention"][whole(0, 1)] for _ in range(layers)]
+        own |= {"sliding_window": whole(2, 30), "query_pre_attn_scalar": whole(3, 90), "layer_types": kinds}
+        own |= {"rope_theta": 3 * theta, "rope_local_base_freq": float(rng.choice([100.0, 1e4]))}
+        own |= {"rope_scaling": {"rope_type": "linear", "factor": 7.0}} if flip() else {}
+    else:
+        own["rope_parameters"] = {"rope_type": "default", "rope_theta": theta}
+    if kind in ("llama", "qwen2", "qwen3", "olmo2", "mistral"):
+        factor = {"factor": float(rng.uniform(1, 30)), "rope_theta": theta}
+        bands = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+        bands |= {"original_max_position_embeddings": whole(8, 40)}
+        own["rope_parameters"] = [
+            own["rope_parameters"],
+            {"rope_type": "linear", **factor},
+            {"rope_type": "llama3", **factor, **bands},
+        ][whole(0, 2)]
+    if kind in ("llama", "qwen3", "mistral", "gemma3_text"):
+        own["head_dim"] = 2 * whole(1, 9)
+    if kind in ("llama", "qwen3", "olmo2", "gemma3_text"):
+        own["attention_bias"] = flip()
+    if kind == "llama":
+        own["mlp_bias"] = flip()
+    if kind in ("mistral", "phi3"):
+        own["sliding_window"] = [None, whole(2, 30)][whole(0, 1)]
+    if kind == "phi3" and width % 4 == 0 and flip():
+        own["rope_parameters"]["partial_rotary_factor"] = 0.5
+    if kind in ("qwen2", "qwen3") and flip():
+        own |= {"use_sliding_window": True, "sliding_window": whole(2, 30), "max_window_layers": whole(1, 3)}
+    return own
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", SUPPORTED)
+def test_configurations_of_odd_sizes_give_what_transformers_gives(kind, seed, tmp_path):
+    rng = np.random.default_rng(seed)
+    original = made.make_of({"model_type": kind, **draw_config(kind, rng)}, seed=seed)
+    if seed % 2:
+        original.save_pretrained(tmp_path)
+    model = open_model(tmp_path if seed % 2 else original)
+    assert isinstance(model, Transformer)
+    ids = draw(model, length=45, n=2, seed=seed)
+    with torch.no_grad():
+        theirs = original(torch.as_tensor(ids), output_attentions=True)
+    ours = model.watch(ids)
+    torch.testing.assert_close(ours.logits, theirs.logits, atol=1e-4, rtol=0)
+    for pattern, other in zip(ours.patterns, theirs.attentions, strict=True):
+        torch.testing.assert_close(pattern, other, atol=1e-5, rtol=0)

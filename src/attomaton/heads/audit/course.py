@@ -95,6 +95,31 @@ def find_steps(sources: Sequence[str], *, most: int | None = None) -> tuple[Mode
     return tuple(models) if most is None else spread(models, most)
 
 
+def find_revisions(repository: str, revisions: Sequence[str]) -> tuple[ModelStep, ...]:
+    """A model of the hub at several revisions, none of them opened.
+
+    Revisions that are all named after steps, such as ``step1000``, are sorted by them; others are numbered
+    from 0 in the order given.
+
+    Examples
+    --------
+    >>> [model.step for model in find_revisions("owner/name", ["step1000", "step8"])]
+    [8, 1000]
+    >>> [model.name for model in find_revisions("owner/name", ["v2", "main"])]
+    ['owner/name@v2', 'owner/name@main']
+    """
+    try:
+        steps = [step_of(revision) for revision in revisions]
+    except UnreadableModel:
+        steps = list(range(len(revisions)))
+    return tuple(
+        sort_steps(
+            ModelStep(step, f"{repository}@{revision}", partial(open_model, repository, revision=revision))
+            for step, revision in zip(steps, revisions, strict=True)
+        )
+    )
+
+
 def sort_steps(models: Iterable[ModelStep]) -> list[ModelStep]:
     """Models sorted by step; no two may have the same step."""
     ordered = sorted(models, key=lambda one: one.step)
@@ -122,7 +147,7 @@ def expand(sources: Sequence[str]) -> list[str]:
 
 def step_of(source: str) -> int:
     """The step in the name of a folder or file."""
-    name = Path(source).name.removesuffix(".safetensors")
+    name = Path(source).name.removesuffix(".safetensors").removesuffix(".gguf")
     numbers = NAMED.findall(name) or NUMBER.findall(name)
     if len(numbers) != 1:
         raise UnreadableModel(

@@ -34,6 +34,7 @@ from attomaton.heads.audit.saved import NO_EVIDENCE, About, mark
 from attomaton.heads.audit.seeking import SAID, Seeking, seek_labels
 from attomaton.heads.model import Head, HeadModel
 from attomaton.heads.opening import open_model
+from attomaton.heads.patterns import PatternModel
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,8 @@ def causal_length(model: HeadModel, how: Audit) -> int:
 
 def said_of_loss(model: HeadModel) -> str:
     """Why causal value is left out for a model; empty if its loss is finite."""
+    if isinstance(model, PatternModel):
+        return f"Causal value is left out: it needs weights, and {model.name} shows attention patterns only."
     if bool(model.watch(np.zeros((1, 1), np.int64)).logits.isfinite().all()):
         return ""
     return (

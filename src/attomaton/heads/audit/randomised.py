@@ -19,6 +19,7 @@ from attomaton.base.options import whole_number
 from attomaton.heads.model import HeadModel
 from attomaton.heads.own import TheoryLayer
 from attomaton.heads.parts import Layer, Linear
+from attomaton.heads.patterns import PatternModel
 from attomaton.heads.transformer import Transformer
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
@@ -106,9 +107,10 @@ def draw_random(
         return random, ""
     count = whole_number(random, "random", most=MOST)
     if count and not isinstance(model, Transformer | TheoryLayer):
+        why = f" ({model.reason})" if isinstance(model, PatternModel) and model.reason else ""
         return (), (
             f"No head is compared with random heads: these are made from weights, which {model.name} "
-            "does not expose; give your own models with random heads."
+            f"does not expose{why}; give your own models with random heads."
         )
     return [NULLS[null](model, seed=seed + one) for one in range(count)], ""
 

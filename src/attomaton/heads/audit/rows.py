@@ -13,6 +13,7 @@ from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int32, Int64
 from attomaton.heads.audit.jackknife import FEWEST
 from attomaton.heads.model import Head, HeadModel
+from attomaton.heads.patterns import PatternModel
 
 Float32 = NDArray[np.float32]
 
@@ -158,7 +159,7 @@ def watch_rows(
         free = np.arange(window, len(read[number]) - 1)
         places[number] = np.sort(rng.choice(free, min(each, len(free)), replace=False))
     parts, done = list[Rows](), 0
-    for batch in _batches(model, {number: len(read[number]) - 1 for number in numbers}):
+    for batch in _batches(model, {number: len(read[number]) - 1 for number in numbers}, len(read)):
         parts.append(_watch_batch(model, {number: read[number] for number in batch}, places, window))
         done += len(batch)
         progress(done, len(numbers))
@@ -262,8 +263,18 @@ def check_copies(fitted: Sequence[Int32], scored: Sequence[Int32]) -> None:
         )
 
 
-def _batches(model: HeadModel, lengths: dict[int, int]) -> Iterator[list[int]]:
-    """Documents of similar lengths that are run together; shorter ones are padded at the end."""
+def _batches(model: HeadModel, lengths: dict[int, int], n_documents: int) -> Iterator[list[int]]:
+    """Documents of similar lengths that are run together; shorter ones are padded at the end.
+
+    Patterns from an iterator are read in the order of the documents, one document at a time.
+    """
+    if isinstance(model, PatternModel) and model.items is not None:
+        for number in range(n_documents):
+            if number in lengths:
+                yield [number]
+            else:
+                model.skip()
+        return
     batch = list[int]()
     for number in sorted(lengths, key=lambda one: -lengths[one]):
         if batch and len(batch) >= model.shape.batch_of(lengths[batch[0]]):

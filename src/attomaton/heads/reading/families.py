@@ -17,6 +17,17 @@ BUFFERS = re.compile(r"\.(attn|attention)\.(masked_)?bias$|rotary_emb\.inv_freq$
 
 NORMS = ("input_layernorm", "post_attention_layernorm")
 
+FOUR_NORMS = {
+    "gemma3_text": (
+        "input_layernorm",
+        "pre_feedforward_layernorm",
+        "post_attention_layernorm",
+        "post_feedforward_layernorm",
+    ),
+    "olmo2": (None, None, "post_attention_layernorm", "post_feedforward_layernorm"),
+}
+"""Family → the norms before attention and the feed-forward part, and of what each of them adds."""
+
 CHUNK = 1 << 24
 """Numbers that are checked at once."""
 
@@ -54,10 +65,12 @@ class NamedTensors:
         weight = self.take(f"{name}.weight", n_out, n_in).T
         return Linear(weight, self.take(f"{name}.bias", n_out) if biased else None)
 
-    def norm(self, name: str, settings: Settings) -> Norm:
-        """A LayerNorm; in the Llama family an RMSNorm, which has no shift."""
-        centred = settings.family in ("gpt2", "gpt_neox")
-        gain = self.take(f"{name}.weight", settings.dim)
+    def norm(self, name: str, settings: Settings, size: int | None = None) -> Norm:
+        """A LayerNorm; in the Llama family an RMSNorm, which has no shift. Gemma stores gain − 1."""
+        centred = settings.family in ("gpt2", "gpt_neo", "gpt_neox")
+        gain = self.take(f"{name}.weight", settings.dim if size is None else size)
+        if settings.family == "gemma3_text":
+            gain = 1.0 + gain.to(torch.promote_types(gain.dtype, torch.float32))
         shift = self.take(f"{name}.bias", settings.dim) if centred else None
         return Norm(centred=centred, eps=settings.eps, gain=gain, shift=shift)
 
@@ -89,7 +102,7 @@ def build_model(
     stem, table, inner, last, build = NAMES.get(settings.family, LLAMA)
     stem = stem if f"{stem}{table}" in weights else ""
     embedding = weights.take(f"{stem}{table}", size, dim)
-    of_positions = settings.family == "gpt2"
+    of_positions = settings.family in ("gpt2", "gpt_neo")
     places = weights.take(f"{stem}wpe.weight", settings.longest, dim) if of_positions else None
     layers = [
         build(settings, weights, f"{stem}{inner}.{number}.", number) for number in range(settings.n_layers)
@@ -108,6 +121,7 @@ def build_model(
         settings.parallel,
         settings.longest,
         dtype,
+        embedding_scale=settings.embedding_scale,
     )
     weights.finish()
     return model
@@ -153,30 +167,73 @@ def _neox_layer(settings: Settings, weights: NamedTensors, stem: str, _: int) ->
     return Layer(AttentionMaps(query, key, value, output, width**-0.5), norms[0], feed, norms[1])
 
 
-def _llama_layer(settings: Settings, weights: NamedTensors, stem: str, _: int) -> Layer:
-    dim, inner, width = settings.dim, settings.inner, settings.width
-    asked, shared = settings.n_heads * width, settings.n_groups * width
-    biased = settings.biased or settings.family == "qwen2"  # which has no bias after its heads
-    sizes = {"query": asked, "key": shared, "value": shared}
+def _gpt_neo_layer(settings: Settings, weights: NamedTensors, stem: str, number: int) -> Layer:
+    dim, inner = settings.dim, settings.inner
     query, key, value = (
-        weights.linear(f"{stem}self_attn.{one[0]}_proj", dim, size, biased=biased)
-        for one, size in sizes.items()
+        weights.linear(f"{stem}attn.attention.{one}_proj", dim, dim, biased=False) for one in "qkv"
     )
+    output = weights.linear(f"{stem}attn.attention.out_proj", dim, dim, biased=True)
+    attention = AttentionMaps(query, key, value, output, 1.0, window=settings.window_of(number))
+    into = weights.linear(f"{stem}mlp.c_fc", dim, inner, biased=True)
+    out = weights.linear(f"{stem}mlp.c_proj", inner, dim, biased=True)
+    norms = [weights.norm(f"{stem}{one}", settings) for one in ("ln_1", "ln_2")]
+    return Layer(attention, norms[0], FeedForward(into, out, settings.activation), norms[1])
+
+
+def _llama_layer(settings: Settings, weights: NamedTensors, stem: str, number: int) -> Layer:
+    """A layer of Llama and of what was made after it: of Mistral, Qwen, Gemma 3, OLMo 2 and Phi-3."""
+    family, dim, inner, width = settings.family, settings.dim, settings.inner, settings.width
+    asked, shared = settings.n_heads * width, settings.n_groups * width
+    biased = settings.biased or family == "qwen2"  # which has no bias after its heads
+    if family == "phi3":
+        together = weights.linear(f"{stem}self_attn.qkv_proj", dim, asked + 2 * shared, biased=False)
+        borders = [slice(0, asked), slice(asked, asked + shared), slice(asked + shared, None)]
+        looks = [Linear(together.weight[:, border]) for border in borders]
+        both = weights.linear(f"{stem}mlp.gate_up_proj", dim, 2 * inner, biased=False)
+        gate, into = Linear(both.weight[:, :inner]), Linear(both.weight[:, inner:])
+    else:
+        looks = [
+            weights.linear(f"{stem}self_attn.{one}_proj", dim, size, biased=biased)
+            for one, size in (("q", asked), ("k", shared), ("v", shared))
+        ]
+        gate, into = (
+            weights.linear(f"{stem}mlp.{one}_proj", dim, inner, biased=settings.feed_biased)
+            for one in ("gate", "up")
+        )
+    query, key, value = looks
     output = weights.linear(f"{stem}self_attn.o_proj", asked, dim, biased=settings.biased)
-    into, gate = (
-        weights.linear(f"{stem}mlp.{one}_proj", dim, inner, biased=settings.feed_biased)
-        for one in ("up", "gate")
-    )
     out = weights.linear(f"{stem}mlp.down_proj", inner, dim, biased=settings.feed_biased)
-    norms = [weights.norm(f"{stem}{name}", settings) for name in NORMS]
-    attention = AttentionMaps(query, key, value, output, width**-0.5)
-    return Layer(attention, norms[0], FeedForward(into, out, settings.activation, gate), norms[1])
+    query_norm = key_norm = None
+    if family in ("qwen3", "gemma3_text", "olmo2"):
+        sizes = (asked, shared) if family == "olmo2" else (width, width)
+        query_norm, key_norm = (
+            weights.norm(f"{stem}self_attn.{one}_norm", settings, size)
+            for one, size in zip("qk", sizes, strict=True)
+        )
+    attention = AttentionMaps(
+        query,
+        key,
+        value,
+        output,
+        width**-0.5 if settings.score_scale is None else settings.score_scale,
+        query_norm=query_norm,
+        key_norm=key_norm,
+        window=settings.window_of(number),
+        rotary=settings.rotary_of(number),
+    )
+    before, before_feed, after, after_feed = (
+        None if name is None else weights.norm(f"{stem}{name}", settings)
+        for name in FOUR_NORMS.get(family, (*NORMS, None, None))
+    )
+    feed = FeedForward(into, out, settings.activation, gate)
+    return Layer(attention, before, feed, before_feed, after, after_feed)
 
 
 Build = Callable[[Settings, NamedTensors, str, int], Layer]
 LLAMA: tuple[str, str, str, str, Build] = ("model.", "embed_tokens.weight", "layers", "norm", _llama_layer)
 NAMES: dict[str, tuple[str, str, str, str, Build]] = {
     "gpt2": ("transformer.", "wte.weight", "h", "ln_f", _gpt2_layer),
+    "gpt_neo": ("transformer.", "wte.weight", "h", "ln_f", _gpt_neo_layer),
     "gpt_neox": ("gpt_neox.", "embed_in.weight", "layers", "final_layer_norm", _neox_layer),
 }
 """For each family: name prefixes, embedding, layers and last norm, and the function that builds a layer."""

@@ -1,9 +1,10 @@
 """A folder with ``config.json`` and safetensors files, as a model."""
 
 import re
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from attomaton.heads.reading.families import build_model
 from attomaton.heads.reading.files import RESTORE, map_file, map_shards, named, parse_index, read_json
 from attomaton.heads.transformer import Transformer
 
+TOKENIZER = "tokenizer.json"
 CONFIG, SINGLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 
 
@@ -48,10 +50,22 @@ def _map_weights(folder: Path) -> dict[str, Tensor]:
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
 COMMIT = re.compile(r"[0-9a-f]{40}")
+File = TypeVar("File")
 
 
 def read_hub(repository: str, revision: str, *, dtype: torch.dtype = torch.float32) -> Transformer:
     """A model on the hub at one commit, which is part of its name."""
+    commit, folder = _from_hub(repository, revision, _fetch)
+    return read_folder(folder, name=f"{repository}@{commit}", dtype=dtype)
+
+
+def fetch_tokenizer(repository: str, revision: str) -> Path | None:
+    """The ``tokenizer.json`` of a model on the hub, if it has one."""
+    return _from_hub(repository, revision, _fetch_tokenizer)[1]
+
+
+def _from_hub(repository: str, revision: str, fetch: Callable[[Any, str, str], File]) -> tuple[str, File]:
+    """The commit of a revision, and what ``fetch`` downloads from it."""
     if not HUB_ID.fullmatch(repository):
         raise UnreadableModel(f"{shown(repository)!r} is not a model on the hub; give owner/name")
     with needing("a model on the hub"):
@@ -59,7 +73,7 @@ def read_hub(repository: str, revision: str, *, dtype: torch.dtype = torch.float
     hub: Any = huggingface_hub
     try:
         commit = revision if COMMIT.fullmatch(revision) else _resolve(hub, repository, revision)
-        folder = _fetch(hub, repository, commit)
+        return commit, fetch(hub, repository, commit)
     except AttomatonError:
         raise
     except Exception as error:  # the library raises errors of several others
@@ -68,7 +82,6 @@ def read_hub(repository: str, revision: str, *, dtype: torch.dtype = torch.float
             f"{repository} at {shown(revision)} cannot be fetched: {reason}; "
             "check the spelling and the network, or give a folder"
         ) from error
-    return read_folder(folder, name=f"{repository}@{commit}", dtype=dtype)
 
 
 def _resolve(hub: Any, repository: str, revision: str) -> str:
@@ -81,6 +94,12 @@ def _resolve(hub: Any, repository: str, revision: str) -> str:
     return commit
 
 
+def _fetch_tokenizer(hub: Any, repository: str, commit: str) -> Path | None:
+    if TOKENIZER not in hub.HfApi().list_repo_files(repository, revision=commit):
+        return None
+    return Path(hub.hf_hub_download(repository, TOKENIZER, revision=commit))
+
+
 def _fetch(hub: Any, repository: str, commit: str) -> Path:
     """Download the required files; the configuration is checked before the weights are fetched."""
 
@@ -90,6 +109,8 @@ def _fetch(hub: Any, repository: str, commit: str) -> Path:
     folder = fetch(CONFIG).parent
     read_settings(folder)
     files = set(hub.HfApi().list_repo_files(repository, revision=commit))
+    if TOKENIZER in files:
+        fetch(TOKENIZER)
     if SINGLE in files or INDEX not in files:
         fetch(SINGLE)
         return folder

@@ -1,0 +1,350 @@
+"""Any causal model that yields attention patterns, with nothing known of its weights.
+
+The ladder and label seeking need only patterns, so they work for every model that shows them. Random heads,
+edits and token scores need weights: a pattern model has none of these and says so.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, NoReturn, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attomaton.base.errors import InvalidSamples, UnreadableModel, UnsupportedOption
+from attomaton.base.options import whole_number
+from attomaton.base.tables import Float64, Integers
+from attomaton.corpora.budgets import VOCABULARY, shown
+from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched, check_contexts
+
+Run = Callable[[Tensor], tuple[Tensor | None, Sequence[Any]]]
+"""Contexts of one length, shape (n, length), to logits, if there are any, and the patterns of each layer."""
+
+EAGER = "load it again with attn_implementation='eager'"
+
+PROBE = 8
+"""Tokens of the context that a model is first run on, to see how many layers and heads it has."""
+
+AHEAD, ROUNDED = 1e-6, 0.05
+"""What attention to later tokens, and a row's sum above 1, may come to by rounding (bfloat16 rounds much)."""
+
+
+@dataclass(frozen=True, eq=False)
+class PatternModel:
+    """A model of which only attention patterns are known.
+
+    Use ``from_transformers``, ``from_lens``, ``from_function`` or ``from_iterator``;
+    :func:`~attomaton.heads.opening.open_model` does so for models whose weights it does not read.
+
+    Attributes
+    ----------
+    run : callable
+        Contexts, int64 tensor of shape (n, length), to logits (or None) and the patterns of each layer, shape
+        (n, n_heads, length, length).
+    reason : str
+        Why its weights are not read.
+    items : iterator, optional
+        Patterns of one document after the other. They are read once, in the order of the documents.
+
+    Examples
+    --------
+    >>> model = PatternModel.from_function(lambda ids: [torch.eye(ids.shape[1])[None, None]], n_tokens=5)
+    >>> model.shape.n_heads, model.watch(np.array([[3, 1]])).patterns[0].tolist()
+    (1, [[[[1.0, 0.0], [0.0, 1.0]]]])
+    """
+
+    name: str
+    shape: ModelShape
+    run: Run = field(repr=False)
+    reason: str = ""
+    items: Iterator[Any] | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_transformers(cls, model: Any, *, reason: str = "") -> "PatternModel":
+        """A causal ``transformers`` model, run with ``output_attentions=True``.
+
+        Only eager attention yields patterns. A model that was loaded with another implementation is switched
+        for each run and switched back; where it cannot be switched, load it again with
+        ``attn_implementation="eager"``.
+
+        Parameters
+        ----------
+        model : PreTrainedModel
+            Dropout is off while it runs.
+        reason : str
+            Why its weights are not read, to be shown with the audit.
+        """
+        name, config = type(model).__name__, model.config
+        if getattr(config, "is_encoder_decoder", False):
+            raise UnreadableModel(f"{name} has an encoder and a decoder; give a causal model (decoder only)")
+        text = config.get_text_config() if hasattr(config, "get_text_config") else config
+        embedding = getattr(model.get_input_embeddings(), "weight", None)
+        n_tokens = text.vocab_size if embedding is None else len(embedding)
+        sizes = (getattr(text, size, None) for size in ("max_position_embeddings", "n_positions"))
+        longest = next((size for size in sizes if type(size) is int and size > 0), None)
+
+        def run(ids: Tensor) -> tuple[Tensor | None, Sequence[Any]]:
+            with _eager(model, name), _without_dropout(model), torch.no_grad():
+                out = model(
+                    input_ids=ids.to(model.device), output_attentions=True, use_cache=False, return_dict=True
+                )
+            return getattr(out, "logits", None), getattr(out, "attentions", None) or ()
+
+        return cls._probe(name, run, n_tokens, longest, reason)
+
+    @classmethod
+    def from_lens(cls, model: Any, *, reason: str = "") -> "PatternModel":
+        """A TransformerLens model (``HookedTransformer`` or a bridge), by its ``hook_pattern`` points."""
+        names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(model.cfg.n_layers)]
+
+        def run(ids: Tensor) -> tuple[Tensor | None, Sequence[Any]]:
+            with torch.no_grad():
+                logits, cache = model.run_with_cache(
+                    ids.to(model.cfg.device), names_filter=names.__contains__
+                )
+            return logits, [cache[name] for name in names if name in cache]
+
+        return cls._probe("TransformerLens", run, model.cfg.d_vocab, model.cfg.n_ctx, reason)
+
+    @classmethod
+    def from_function(
+        cls,
+        patterns: Callable[[Tensor], Sequence[Any]],
+        *,
+        n_tokens: int,
+        longest: int | None = None,
+        name: str = "attention patterns",
+    ) -> "PatternModel":
+        """A function from contexts, shape (n, length), to the patterns of each layer.
+
+        Parameters
+        ----------
+        patterns : callable
+            Gets an int64 tensor of shape (n, length), and returns a pattern of shape (n, n_heads, length,
+            length) for each layer.
+        n_tokens : int
+            Size of the vocabulary.
+        longest : int, optional
+            The longest context; None means any.
+        """
+        return cls._probe(name, lambda ids: (None, patterns(ids)), n_tokens, longest, "")
+
+    @classmethod
+    def from_iterator(
+        cls, items: Iterable[Any], *, n_tokens: int, name: str = "attention patterns"
+    ) -> "PatternModel":
+        """Patterns that were computed elsewhere, one item for each document, in the order of the documents.
+
+        They are read once and never held together, so an iterator can load them one by one. For another audit
+        make another model.
+
+        Parameters
+        ----------
+        items : iterable
+            For each document an array of shape (n_layers, n_heads, length, length), or its layers: what
+            ``attentions`` of a ``transformers`` model has for it. ``length`` is the number of the document's
+            tokens, or less if contexts are cut.
+        n_tokens : int
+            Size of the vocabulary.
+
+        Examples
+        --------
+        >>> model = PatternModel.from_iterator(iter([torch.eye(4).expand(2, 3, 4, 4)]), n_tokens=9)
+        >>> len(model.shape.heads)
+        6
+        """
+        stream = iter(items)
+        first = next(stream, None)
+        if first is None:
+            raise InvalidSamples("there are no patterns; give an item for each document")
+        layers = _layers_of(first, name)
+        rest = chain([first], stream)
+        n_tokens = whole_number(n_tokens, "n_tokens", least=1, most=VOCABULARY)
+        count = 0
+
+        def run(ids: Tensor) -> tuple[Tensor | None, Sequence[Any]]:
+            nonlocal count
+            item = next(rest, None)
+            if item is None or len(ids) != 1:
+                raise InvalidSamples(
+                    f"the patterns end after {count} documents; give an item for each document, in their "
+                    "order, and for another audit make another iterator: it is read once"
+                )
+            count += 1
+            length, patterns = ids.shape[1], _layers_of(item, name)
+            if min(pattern.shape[-1] for pattern in patterns) < length:
+                raise InvalidSamples(
+                    f"the patterns of document {count - 1} cover {patterns[0].shape[-1]} tokens, and its "
+                    f"context has {length}; give all of them, or audit with longest={patterns[0].shape[-1]}"
+                )
+            return None, [pattern[:, :, :length, :length] for pattern in patterns]
+
+        shape = ModelShape(len(layers), layers[0].shape[1], n_tokens)
+        return cls(name, shape, run, items=rest)
+
+    @classmethod
+    def _probe(cls, name: str, run: Run, n_tokens: Any, longest: int | None, reason: str) -> "PatternModel":
+        """The model, with as many layers and heads as it shows on a few tokens."""
+        size = whole_number(n_tokens, "n_tokens", least=1, most=VOCABULARY)
+        ids = torch.arange(min(PROBE, longest or PROBE)).remainder(size)[None]
+        try:
+            _, patterns = run(ids)
+        except UnreadableModel:
+            raise
+        except Exception as error:  # whatever a stranger's model raises
+            why = shown(str(error).strip() or type(error).__name__)
+            raise UnreadableModel(
+                f"{name} cannot be run on token ids ({why}); give a causal model that takes input_ids"
+            ) from error
+        layers = [_tensor(layer) for layer in patterns if layer is not None]
+        if not layers or layers[0].ndim != 4:
+            raise UnreadableModel(
+                f"{name} yields no attention patterns; {EAGER}; models without attention have none"
+            )
+        shape = ModelShape(len(layers), layers[0].shape[1], size, longest)
+        _check_patterns(layers, ids, shape, name)
+        return cls(name, shape, run, reason)
+
+    def watch(
+        self,
+        tokens: Integers | Tensor,
+        *,
+        edit_patterns: PatternEdit | None = None,
+        edit_outputs: OutputEdit | None = None,
+    ) -> Watched:
+        """Patterns on contexts of one length; logits are NaN where the model shows none."""
+        if edit_patterns is not None or edit_outputs is not None:
+            self._need_weights("edits of patterns and outputs (causal value, utility)")
+        ids = check_contexts(tokens, self.shape)
+        logits, patterns = self.run(ids)
+        layers = [_tensor(layer) for layer in patterns if layer is not None]
+        _check_patterns(layers, ids, self.shape, self.name)
+        if logits is None:
+            logits = torch.full((1, 1, 1), torch.nan).expand(*ids.shape, self.shape.n_tokens)
+        return Watched(logits.detach().cpu(), tuple(layers))
+
+    def skip(self) -> None:
+        """Leave out the patterns of a document that is too short to be watched."""
+        if self.items is not None:
+            next(self.items, None)
+
+    def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:
+        """Not available."""
+        del head, queries, keys, lag
+        self._need_weights("token scores")
+
+    def write_logits(self, head: Head, tokens: Integers) -> Float64:
+        """Not available."""
+        del head, tokens
+        self._need_weights("what a head writes")
+
+    def _need_weights(self, what: str) -> NoReturn:
+        why = f" ({self.reason})" if self.reason else ""
+        raise UnsupportedOption(
+            f"{what} need the weights of a model, and {self.name} shows attention patterns only{why}; leave "
+            "that out, or give a model of a supported family"
+        )
+
+
+def unwrap_nnsight(source: Any) -> Any:
+    """The module inside an nnsight model, loaded if it was not yet; anything else as it is."""
+    if not hasattr(cast("object", type(source)), "trace"):
+        return source
+    module = source.__dict__.get("_module", source.__dict__.get("_model"))
+    if not isinstance(module, torch.nn.Module):
+        return source
+    if getattr(source, "dispatched", True) is False:
+        source.dispatch()
+        module = source.__dict__.get("_module", source.__dict__.get("_model"))
+    return module
+
+
+@contextmanager
+def _eager(model: Any, name: str) -> Generator[None]:
+    """Eager attention for one run."""
+    usual = getattr(model.config, "_attn_implementation", None)
+    if usual in (None, "eager"):
+        yield
+        return
+    if not hasattr(model, "set_attn_implementation"):
+        raise UnreadableModel(
+            f"{name} was loaded with {shown(repr(usual))} attention, which yields no patterns; {EAGER}"
+        )
+    try:
+        model.set_attn_implementation("eager")
+    except Exception as error:  # not every model has it
+        raise UnreadableModel(
+            f"{name} was loaded with {shown(repr(usual))} attention, which yields no patterns, and cannot be "
+            f"switched ({shown(str(error))}); {EAGER}"
+        ) from error
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(usual)
+
+
+@contextmanager
+def _without_dropout(model: Any) -> Generator[None]:
+    """Evaluation mode for one run."""
+    training = [module for module in model.modules() if module.training]
+    for module in training:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def _tensor(pattern: Any) -> Tensor:
+    """A pattern as a float tensor on the CPU."""
+    tensor = pattern.detach().cpu() if isinstance(pattern, Tensor) else torch.as_tensor(np.asarray(pattern))
+    return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
+
+
+def _layers_of(item: Any, name: str) -> list[Tensor]:
+    """The patterns of one document, each of shape (1, n_heads, length, length)."""
+    try:
+        layers = [_tensor(layer) for layer in cast("Iterable[Any]", item)]
+    except (TypeError, ValueError) as error:
+        raise InvalidSamples(
+            f"an item of {name} is a {type(item).__name__}; give arrays of shape (n_layers, n_heads, length, "
+            "length)"
+        ) from error
+    layers = [layer[None] if layer.ndim == 3 else layer for layer in layers]
+    if not layers:
+        raise InvalidSamples(f"an item of {name} has no layers; of a transformers model, {EAGER}")
+    if any(layer.ndim != 4 or len(layer) != 1 for layer in layers):
+        shapes = [tuple(layer.shape) for layer in layers[:1]]
+        raise InvalidSamples(
+            f"an item of {name} has layers of shape {shapes}; give (n_heads, length, length) for each layer"
+        )
+    return layers
+
+
+def _check_patterns(layers: list[Tensor], ids: Tensor, shape: ModelShape, name: str) -> None:
+    """Raise unless these are causal attention patterns of the right shape."""
+    n, length = ids.shape
+    expected = (n, shape.n_heads, length, length)
+    if len(layers) != shape.n_layers:
+        raise UnreadableModel(f"{name} yields {len(layers)} layers of patterns, and {shape.n_layers} before")
+    for number, layer in enumerate(layers):
+        if tuple(layer.shape) != expected:
+            raise UnreadableModel(
+                f"the patterns of layer {number} of {name} have shape {tuple(layer.shape)} and not "
+                f"{expected}; all layers must have the same number of heads, and a column for each token"
+            )
+        if not bool(layer.isfinite().all()):
+            raise UnreadableModel(f"the patterns of layer {number} of {name} are not finite")
+        if float(layer.triu(1).abs().max()) > AHEAD:
+            raise UnreadableModel(
+                f"layer {number} of {name} attends to later tokens; give a causal model (decoder only)"
+            )
+        if float(layer.min()) < 0 or float(layer.sum(-1).max()) > 1 + ROUNDED:
+            raise UnreadableModel(
+                f"the patterns of layer {number} of {name} are no probabilities; give attention after the "
+                "softmax, rows as queries"
+            )

@@ -1,0 +1,332 @@
+"""GGUF files (llama.cpp): their header, and their weights as ``transformers`` would name them.
+
+The header is parsed here, with every length checked against the file, because the reader of the ``gguf``
+package trusts them; that package undoes the quantisation.
+"""
+
+import mmap
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+from os import PathLike
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attomaton.base.errors import UnreadableModel, needing
+from attomaton.base.tables import Float64
+from attomaton.corpora.budgets import open_regular, shown
+from attomaton.heads.reading.configs import PATTERNS_ONLY, Settings, parse_settings
+from attomaton.heads.reading.families import build_model
+from attomaton.heads.reading.files import named
+from attomaton.heads.transformer import Transformer
+
+ARCHITECTURES = {
+    "gemma3": "gemma3_text",
+    "llama": "llama",
+    "olmo2": "olmo2",
+    "phi3": "phi3",
+    "qwen2": "qwen2",
+    "qwen3": "qwen3",
+}
+"""Architectures of GGUF files that are read → their ``model_type``."""
+
+NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+"""Type of a value in the header → how it is stored."""
+
+TEXT, ARRAY = 8, 9
+
+MOST_ENTRIES = 1 << 20
+"""Keys, and tensors, of a file: more than any has."""
+
+CONFIG = {
+    "block_count": "num_hidden_layers",
+    "context_length": "max_position_embeddings",
+    "embedding_length": "hidden_size",
+    "feed_forward_length": "intermediate_size",
+    "attention.head_count": "num_attention_heads",
+    "attention.head_count_kv": "num_key_value_heads",
+    "attention.key_length": "head_dim",
+    "attention.layer_norm_rms_epsilon": "rms_norm_eps",
+    "rope.freq_base": "rope_theta",
+}
+"""Key, after the architecture → its name in a configuration."""
+
+MODEL_NAMES = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+
+LAYER_NAMES = {
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_qkv": "self_attn.qkv_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+    "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+    "post_attention_norm": "post_attention_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
+"""Part of a layer → its name in ``transformers``."""
+
+OWN_NAMES = {
+    "gemma3": {"ffn_norm": "pre_feedforward_layernorm"},
+    "phi3": {"ffn_up": "mlp.gate_up_proj"},
+}
+"""Architecture → names that differ from those."""
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """Where a tensor is in a file: its shape as PyTorch has it, its type, and its first byte."""
+
+    shape: tuple[int, ...]
+    kind: int
+    start: int
+
+
+@dataclass(frozen=True, eq=False)
+class GGUFFile:
+    """A GGUF file: what its header says, and its bytes, mapped into memory.
+
+    ``fields`` has numbers, texts, lists of texts and numpy arrays of numbers by key.
+    """
+
+    path: Path
+    fields: dict[str, Any] = field(repr=False)
+    tensors: dict[str, StoredTensor] = field(repr=False)
+    content: Any = field(repr=False)
+
+    @property
+    def architecture(self) -> str:
+        """What kind of model it holds."""
+        return str(self.fields.get("general.architecture"))
+
+    def get(self, key: str) -> Any:
+        """A value under the architecture's own name, or None."""
+        return self.fields.get(f"{self.architecture}.{key}")
+
+    def texts(self, key: str) -> list[str] | None:
+        """A list of texts, or None."""
+        value = self.fields.get(key)
+        return cast("list[str]", value) if isinstance(value, list) else None
+
+    def numbers(self, key: str) -> Float64 | None:
+        """An array of numbers, or None."""
+        value = self.fields.get(key)
+        return cast("Any", value).astype(np.float64) if isinstance(value, np.ndarray) else None
+
+    def read(self, name: str) -> Tensor:
+        """A tensor in float32, whatever its quantisation."""
+        with needing("a GGUF file"):
+            import gguf
+        library: Any = gguf
+        stored = self.tensors[name]
+        try:
+            kind = library.GGMLQuantizationType(stored.kind)
+            block, block_bytes = library.GGML_QUANT_SIZES[kind]
+        except (KeyError, ValueError) as error:
+            raise UnreadableModel(
+                f"tensor {shown(name)!r} has the type {stored.kind}, which the installed gguf package does "
+                "not know; update it, or give a file with another quantisation, such as Q8_0"
+            ) from error
+        columns = stored.shape[-1] if stored.shape else 1
+        n_bytes = prod(stored.shape) // block * block_bytes
+        if columns % block or stored.start + n_bytes > len(self.content):
+            raise UnreadableModel(f"tensor {shown(name)!r}, {list(stored.shape)}, does not fit in the file")
+        packed = np.frombuffer(self.content, np.uint8, n_bytes, stored.start)
+        try:
+            with np.errstate(all="ignore"):  # numbers that are not finite are refused when they are used
+                rows = packed.reshape(-1, columns // block * block_bytes)
+                numbers = library.quants.dequantize(rows, kind)
+        except (NotImplementedError, ValueError, AssertionError) as error:
+            raise UnreadableModel(
+                f"tensor {shown(name)!r} of type {kind.name} cannot be turned into floats; give a file with "
+                "another quantisation, such as Q8_0"
+            ) from error
+        return torch.as_tensor(np.array(numbers, np.float32).reshape(stored.shape))
+
+
+def open_gguf(path: str | PathLike[str]) -> GGUFFile:
+    """The file, with its header read and checked."""
+    place = Path(path)
+    with named(place, "is no GGUF file that can be read"), open_regular(place) as stream:
+        content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        walk = _Walk(content)
+        magic, version = walk.take("4s"), walk.take("I")
+        if magic != b"GGUF":
+            raise UnreadableModel("it does not begin with GGUF")
+        if version not in (2, 3):
+            raise UnreadableModel(f"its version is {version}; supported are 2 and 3, little-endian")
+        n_tensors, n_fields = walk.count("tensors"), walk.count("keys")
+        fields = walk.named(n_fields, "key", lambda: walk.value(walk.take("I")))
+        tensors = walk.named(n_tensors, "tensor", walk.tensor)
+        step = fields.get("general.alignment", 32)
+        if type(step) is not int or not 0 < step <= 1 << 20:
+            raise UnreadableModel(f"general.alignment is {shown(repr(step))}; it is a number of bytes")
+        first = -(-walk.at // step) * step
+        moved = {name: replace(tensor, start=tensor.start + first) for name, tensor in tensors.items()}
+        return GGUFFile(place, fields, moved, content)
+
+
+def read_gguf(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32) -> Transformer:
+    """The model of a GGUF file, in float32: four bytes for each of its numbers."""
+    file = open_gguf(path)
+    with named(file.path, "cannot be read as a model"):
+        return build_model(parse_gguf(file), GGUFWeights(file), str(path), dtype)
+
+
+def parse_gguf(file: GGUFFile) -> Settings:
+    """What the header says of the model."""
+    kind = file.architecture
+    if kind not in ARCHITECTURES:
+        raise UnreadableModel(
+            f"its architecture is {shown(kind)!r}; supported in GGUF files are {', '.join(ARCHITECTURES)}; "
+            f"for another, {PATTERNS_ONLY} (transformers opens GGUF files with gguf_file=)"
+        )
+    if file.get("expert_count"):
+        raise UnreadableModel("it is a mixture of experts, which is not supported")
+    config: dict[str, Any] = {"model_type": ARCHITECTURES[kind]}
+    config |= {name: file.get(key) for key, name in CONFIG.items()}
+    if isinstance(config["num_key_value_heads"], np.ndarray):
+        raise UnreadableModel("the number of its keys differs between layers, which is not supported")
+    table = file.tensors.get("token_embd.weight")
+    config["vocab_size"] = table.shape[0] if table is not None and table.shape else None
+    config["tie_word_embeddings"] = "output.weight" not in file.tensors
+    config["attention_bias"] = "blk.0.attn_output.bias" in file.tensors
+    config["sliding_window"] = file.get("attention.sliding_window")
+    scaling = file.get("rope.scaling.type")
+    if scaling not in (None, "none"):
+        config["rope_scaling"] = {"rope_type": scaling, "factor": file.get("rope.scaling.factor")}
+    if "rope_factors_long.weight" in file.tensors:
+        config["rope_scaling"] = {"rope_type": "longrope"}
+    if kind == "gemma3":
+        heads, dim = config["num_attention_heads"], config["hidden_size"]
+        config["query_pre_attn_scalar"] = config["head_dim"]
+        if config["num_hidden_layers"] == 62 and type(heads) is int and heads > 0 and type(dim) is int:
+            config["query_pre_attn_scalar"] = dim // heads  # only Gemma 3 27B does so
+    turned = file.get("rope.dimension_count")
+    settings = parse_settings(config)
+    rotary = settings.rotary
+    if rotary is not None and turned is not None:
+        if type(turned) is not int or not 0 < turned <= settings.width or turned % 2:
+            raise UnreadableModel(
+                f"rope.dimension_count is {shown(repr(turned))}; it must be even and at most {settings.width}"
+            )
+        rotary = replace(rotary, width=turned)
+    if rotary is not None and "rope_freqs.weight" in file.tensors:  # of Llama 3.1 and later
+        divisors = file.read("rope_freqs.weight").flatten()
+        if len(divisors) != rotary.width // 2 or not bool((divisors.isfinite() & (divisors > 0)).all()):
+            raise UnreadableModel(f"tensor 'rope_freqs.weight' has not {rotary.width // 2} numbers above 0")
+        rotary = replace(rotary, divisors=tuple(float(divisor) for divisor in divisors))
+    return replace(settings, rotary=rotary)
+
+
+class GGUFWeights(Mapping[str, Tensor]):
+    """The tensors of a GGUF file under the names and in the form of ``transformers``, read on demand."""
+
+    def __init__(self, file: GGUFFile) -> None:
+        self._file = file
+        stored = (name for name in file.tensors if name != "rope_freqs.weight")
+        self._names = {_rename(file.architecture, name): name for name in stored}
+
+    def __getitem__(self, name: str) -> Tensor:
+        stored = self._names[name]
+        weight = self._file.read(stored)
+        if self._file.architecture == "llama" and (".attn_q." in stored or ".attn_k." in stored):
+            key = "attention.head_count_kv" if ".attn_k." in stored else "attention.head_count"
+            heads = self._file.get(key) or self._file.get("attention.head_count")
+            return _unpermute(weight, heads, stored)
+        if self._file.architecture == "gemma3" and stored.endswith("norm.weight"):
+            return weight - 1  # it is stored as the gain
+        return weight
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _rename(architecture: str, name: str) -> str:
+    """The name of a tensor in ``transformers``; one that has none is left as it is, and refused later."""
+    stem, _, ending = name.rpartition(".")
+    if stem in MODEL_NAMES:
+        return f"{MODEL_NAMES[stem]}.{ending}"
+    block, _, rest = stem.partition(".")
+    layer, _, part = rest.partition(".")
+    own = OWN_NAMES.get(architecture, {}).get(part) or LAYER_NAMES.get(part)
+    return f"model.layers.{layer}.{own}.{ending}" if block == "blk" and own else name
+
+
+def _unpermute(weight: Tensor, heads: Any, name: str) -> Tensor:
+    """Undo llama.cpp's permutation for RoPE, which interleaves the halves of each head."""
+    if type(heads) is not int or heads < 1 or len(weight) % (2 * heads):
+        raise UnreadableModel(f"tensor {shown(name)!r} has {len(weight)} rows for {shown(repr(heads))} heads")
+    return weight.reshape(heads, -1, 2, *weight.shape[1:]).transpose(1, 2).reshape(weight.shape)
+
+
+class _Walk:
+    """Reads a header from its beginning, and nothing past the end of the file."""
+
+    def __init__(self, content: Any) -> None:
+        self.content, self.at = content, 0
+
+    def bytes(self, size: int) -> bytes:
+        if size > len(self.content) - self.at:
+            raise UnreadableModel("its header ends before its end")
+        self.at += size
+        return self.content[self.at - size : self.at]
+
+    def take(self, kind: str) -> Any:
+        return struct.unpack(f"<{kind}", self.bytes(struct.calcsize(f"<{kind}")))[0]
+
+    def count(self, what: str) -> int:
+        number = self.take("Q")
+        if number > MOST_ENTRIES:
+            raise UnreadableModel(f"it has {number:,} {what}, as no file has")
+        return number
+
+    def text(self) -> str:
+        return self.bytes(self.take("Q")).decode("utf-8", "replace")
+
+    def named(self, count: int, what: str, read: Callable[[], Any]) -> dict[str, Any]:
+        entries: dict[str, Any] = {}
+        for _ in range(count):
+            name = self.text()
+            if name in entries:
+                raise UnreadableModel(f"its {what} {shown(name)!r} is there twice")
+            entries[name] = read()
+        return entries
+
+    def value(self, kind: int) -> Any:
+        if kind == TEXT:
+            return self.text()
+        if kind in NUMBERS:
+            return self.take(NUMBERS[kind])
+        if kind != ARRAY:
+            raise UnreadableModel(f"its header has a value of type {kind}, which is not known")
+        inner, length = self.take("I"), self.take("Q")
+        if inner == TEXT:
+            if length > (len(self.content) - self.at) // 8:
+                raise UnreadableModel("its header ends before its end")
+            return [self.text() for _ in range(length)]
+        if inner not in NUMBERS:
+            raise UnreadableModel(f"its header has an array of type {inner}, which is not known")
+        dtype = np.dtype(NUMBERS[inner]).newbyteorder("<")
+        return np.frombuffer(self.bytes(length * dtype.itemsize), dtype)
+
+    def tensor(self) -> StoredTensor:
+        n_axes = self.take("I")
+        if not 1 <= n_axes <= 4:
+            raise UnreadableModel(f"a tensor has {n_axes} axes; they have one to four")
+        sizes = [self.take("Q") for _ in range(n_axes)]
+        kind, start = self.take("I"), self.take("Q")
+        return StoredTensor(tuple(cast("list[int]", sizes[::-1])), kind, start)

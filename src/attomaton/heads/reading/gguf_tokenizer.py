@@ -1,0 +1,141 @@
+"""The tokenizer inside a GGUF file, as a vocabulary: byte-level BPE, or SentencePiece's BPE by its scores."""
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from attomaton.base.errors import UnreadableModel, UnreadableSource, UnsupportedOption, needing
+from attomaton.corpora.budgets import VOCABULARY, shown
+from attomaton.corpora.tokenizers.subwords import HUGGING_FACE, running, subword_encoder
+from attomaton.corpora.tokenizers.vocabulary import Vocabulary
+from attomaton.heads.reading.files import named
+from attomaton.heads.reading.gguf import GGUFFile, open_gguf
+
+WORDS = r"[^\r\n\p{L}\p{N}]?\p{L}+"
+ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+
+LLAMA_3 = rf"{ENDINGS}|{WORDS}|\p{{N}}{{1,3}}|{REST}"
+QWEN_2 = rf"{ENDINGS}|{WORDS}|\p{{N}}|{REST}"
+
+GPT_2, DIGITS = "as GPT-2", "as GPT-2, digits apart"
+
+SPLITS = {
+    "default": GPT_2,
+    "gpt-2": GPT_2,
+    "gpt2": GPT_2,
+    "mpt": GPT_2,
+    "olmo": GPT_2,
+    "phi-2": GPT_2,
+    "codeshell": DIGITS,
+    "command-r": DIGITS,
+    "refact": DIGITS,
+    "smollm": DIGITS,
+    "starcoder": DIGITS,
+    "dbrx": LLAMA_3,
+    "llama-bpe": LLAMA_3,
+    "llama-v3": LLAMA_3,
+    "llama3": LLAMA_3,
+    "smaug-bpe": LLAMA_3,
+    "deepseek-r1-qwen": QWEN_2,
+    "qwen2": QWEN_2,
+}
+"""``tokenizer.ggml.pre`` → how a text is split before merges: as GPT-2 does, or a regular expression."""
+
+NORMAL, CONTROL, USER = 1, 3, 4
+"""Types of tokens."""
+
+OTHERWISE = "give the model's tokenizer.json with --tokenizer, or token ids"
+
+
+def read_tokenizer(path: str | PathLike[str]) -> Vocabulary:
+    """The tokenizer of a GGUF file."""
+    file = open_gguf(path)
+    with named(file.path, "has no tokenizer that can be read"):
+        try:
+            definition = _define(file)
+            return Vocabulary(subword_encoder(HUGGING_FACE, definition).tokens(), HUGGING_FACE, definition)
+        except (UnreadableModel, UnreadableSource, UnsupportedOption) as error:
+            raise UnreadableModel(f"{error}; {OTHERWISE}") from error
+
+
+def _define(file: GGUFFile) -> str:
+    """The tokenizer as a ``tokenizer.json``."""
+    with needing("the tokenizer of a GGUF file"):
+        import tokenizers
+    library: Any = tokenizers
+    kind, tokens = file.fields.get("tokenizer.ggml.model"), file.texts("tokenizer.ggml.tokens")
+    if tokens is None or len(set(tokens)) != len(tokens) or len(tokens) > VOCABULARY:
+        raise UnreadableModel("tokenizer.ggml.tokens is no list of tokens that are all different")
+    kinds = file.numbers("tokenizer.ggml.token_type")
+    if kinds is None or len(kinds) != len(tokens):
+        kinds = np.full(len(tokens), NORMAL, np.float64)
+    if kind == "gpt2":
+        tokenizer = _byte_level(library, file, tokens)
+    elif kind == "llama":
+        tokenizer = _sentence_piece(library, file, tokens)
+    else:
+        raise UnreadableModel(f"tokenizer.ggml.model is {shown(repr(kind))}; 'gpt2' and 'llama' are read")
+    for special, number in ((True, CONTROL), (False, USER)):
+        added = [tokens[index] for index in np.flatnonzero(kinds == number).tolist()]
+        with running("its tokens cannot be added"):
+            tokenizer.add_tokens(
+                [library.AddedToken(token, special=special, normalized=False) for token in added]
+            )
+    return tokenizer.to_str()
+
+
+def _byte_level(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
+    merges, pre = file.texts("tokenizer.ggml.merges"), file.fields.get("tokenizer.ggml.pre", "default")
+    if merges is None:
+        raise UnreadableModel("tokenizer.ggml.merges is no list")
+    if pre not in SPLITS:
+        raise UnreadableModel(f"tokenizer.ggml.pre is {shown(repr(pre))}; read are {', '.join(SPLITS)}")
+    split, ids = SPLITS[pre], {token: index for index, token in enumerate(tokens)}
+    pairs = [tuple(merge.split(" ")) for merge in merges]
+    for pair in pairs:
+        if len(pair) != 2 or not {*pair, "".join(pair)} <= ids.keys():
+            raise UnreadableModel(f"the merge {shown(' '.join(pair))!r} does not make one token of two")
+    with running("its merges and tokens do not fit together"):
+        model = library.models.BPE(vocab=ids, merges=pairs, ignore_merges=split == LLAMA_3)
+    tokenizer, before = library.Tokenizer(model), library.pre_tokenizers
+    byte_level = before.ByteLevel(add_prefix_space=False, use_regex=split in (GPT_2, DIGITS))
+    first = {GPT_2: [], DIGITS: [before.Digits(individual_digits=True)]}
+    parts = first.get(split)
+    if parts is None:
+        parts = [before.Split(library.Regex(split), behavior="isolated")]
+    tokenizer.pre_tokenizer = before.Sequence([*parts, byte_level])
+    if split == QWEN_2:
+        tokenizer.normalizer = library.normalizers.NFC()
+    tokenizer.decoder = library.decoders.ByteLevel()
+    return tokenizer
+
+
+def _sentence_piece(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
+    """SentencePiece's BPE: of the pairs that make a token, that of the best score is merged first."""
+    scores = file.numbers("tokenizer.ggml.scores")
+    if scores is None or len(scores) != len(tokens):
+        raise UnreadableModel("tokenizer.ggml.scores has not a number for each token")
+    ids = {token: index for index, token in enumerate(tokens)}
+    unknown = file.fields.get("tokenizer.ggml.unknown_token_id", 0)
+    merges: list[tuple[str, str]] = []
+    for index in np.argsort(-scores, kind="stable"):
+        token = tokens[int(index)]
+        pairs = [(token[:cut], token[cut:]) for cut in range(1, min(len(token), 64))]
+        known = [(left, right) for left, right in pairs if left in ids and right in ids]
+        merges += sorted(known, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
+    named_unknown = tokens[unknown] if type(unknown) is int and 0 <= unknown < len(tokens) else None
+    with running("its tokens do not fit together"):
+        model = library.models.BPE(
+            vocab=ids, merges=merges, unk_token=named_unknown, fuse_unk=True, byte_fallback=True
+        )
+    tokenizer = library.Tokenizer(model)
+    prefixed = file.fields.get("tokenizer.ggml.add_space_prefix", True)
+    space = library.normalizers.Replace(" ", "▁")
+    first = [library.normalizers.Prepend("▁")] if prefixed else []
+    tokenizer.normalizer = library.normalizers.Sequence([*first, space])
+    decoders = library.decoders
+    parts = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    tokenizer.decoder = decoders.Sequence([*parts, *([decoders.Strip(" ", 1, 0)] if prefixed else [])])
+    return tokenizer

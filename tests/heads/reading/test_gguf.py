@@ -1,0 +1,327 @@
+"""GGUF files give the weights that ``transformers`` reads from them, and broken ones end in a named error."""
+
+import json
+import os
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from attomaton.base.errors import UnreadableModel
+from attomaton.heads import open_model
+from attomaton.heads.reading.gguf import (
+    ARCHITECTURES,
+    CONFIG,
+    LAYER_NAMES,
+    MODEL_NAMES,
+    OWN_NAMES,
+    GGUFWeights,
+    open_gguf,
+)
+from attomaton.heads.reading.gguf_tokenizer import SPLITS, read_tokenizer
+from tests.heads import made
+
+gguf = pytest.importorskip("gguf", reason="gguf is not installed (listed in tests/SKIPS.md)")
+TEXTS = ["Once upon a time, there's 1999 girls.", "  two\n\n spaces\t\r\n", "naïve 漢字 o'clock I'LL x**2"]
+END = "<|end|>"
+OWN = {
+    "llama": {},
+    "qwen2": {},
+    "qwen3": {},
+    "gemma3": {"layer_types": ["sliding_attention"] * 2, "num_hidden_layers": 2, "query_pre_attn_scalar": 12},
+    "phi3": {},
+    "olmo2": {},
+}
+
+
+def learn_tokens(size=61):
+    """A small byte-level BPE as ``tokenizers`` learns it."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, special_tokens=[END], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+    )
+    tokenizer.train_from_iterator(TEXTS * 3, trainer)
+    return tokenizer
+
+
+def write(path, kind, original, *, quantised=False, changes=None, tokenizer=None, **extra):
+    """A GGUF file of a ``transformers`` model, as llama.cpp's converter writes it."""
+    writer = gguf.GGUFWriter(path, kind)
+    settings = original.config.to_dict() | (changes or {})
+    for key, name in CONFIG.items():
+        value = settings.get(name)
+        if name == "rope_theta":
+            scaling = settings["rope_parameters"]
+            value = scaling.get("full_attention", scaling)["rope_theta"]
+        if value is not None:
+            add = writer.add_float32 if isinstance(value, float) else writer.add_uint32
+            add(f"{kind}.{key}", value)
+    if kind in ("gemma3", "phi3"):
+        writer.add_uint32(f"{kind}.attention.sliding_window", settings["sliding_window"])
+    for name, value in extra.items():
+        writer.add_key_value(name.replace("__", "."), *value)
+    stems = {name: part for part, name in (LAYER_NAMES | OWN_NAMES.get(kind, {})).items()}
+    if kind == "gemma3":
+        stems["post_attention_layernorm"] = "post_attention_norm"
+    if kind == "olmo2":
+        stems["post_attention_layernorm"] = "post_attention_norm"
+    if kind not in ("gemma3", "olmo2"):
+        stems["post_attention_layernorm"] = "ffn_norm"
+    whole = {name: stem for stem, name in MODEL_NAMES.items()}
+    for name, tensor in original.state_dict().items():
+        stem, _, ending = name.rpartition(".")
+        if stem == "lm_head" and original.config.tie_word_embeddings:
+            continue
+        if stem in whole:
+            stored = f"{whole[stem]}.{ending}"
+        else:
+            _, _, layer, part = stem.split(".", 3)
+            stored = f"blk.{layer}.{stems[part]}.{ending}"
+        values = tensor.detach().float().numpy()
+        if kind == "llama" and part_of(stem) in ("q_proj", "k_proj"):
+            heads = original.config.num_attention_heads
+            heads = heads if part_of(stem) == "q_proj" else original.config.num_key_value_heads
+            values = values.reshape(heads, 2, -1, *values.shape[1:]).swapaxes(1, 2).reshape(values.shape)
+        if kind == "gemma3" and stored.endswith("norm.weight"):
+            values = values + 1
+        values = np.ascontiguousarray(values)
+        if quantised and values.ndim == 2 and values.shape[1] % 32 == 0:
+            packed = gguf.quants.quantize(values, gguf.GGMLQuantizationType.Q4_1)
+            writer.add_tensor(stored, packed, raw_dtype=gguf.GGMLQuantizationType.Q4_1)
+        elif quantised and values.ndim == 2:
+            writer.add_tensor(stored, values.astype(np.float16))
+        else:
+            writer.add_tensor(stored, values)
+    if tokenizer is not None:
+        add_tokens(writer, tokenizer)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def part_of(stem):
+    return stem.rpartition(".")[2]
+
+
+def add_tokens(writer, tokenizer, pre="gpt-2"):
+    record = json.loads(tokenizer.to_str())["model"]
+    tokens = sorted(record["vocab"], key=record["vocab"].get)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(pre)
+    writer.add_token_list(tokens)
+    writer.add_token_types([3 if token == END else 1 for token in tokens])
+    writer.add_token_merges([" ".join(pair) for pair in record["merges"]])
+
+
+def make(kind):
+    return made.make(ARCHITECTURES[kind], **OWN[kind])
+
+
+@pytest.mark.parametrize("quantised", [False, True])
+@pytest.mark.parametrize("kind", OWN)
+def test_weights_and_logits_are_those_of_transformers(kind, quantised, tmp_path):
+    original, path = make(kind), tmp_path / "model.gguf"
+    write(path, kind, original, quantised=quantised)
+    model, weights = open_model(path), GGUFWeights(open_gguf(path))
+    if kind != "olmo2":  # which transformers does not read
+        from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+        theirs = load_gguf_checkpoint(str(path), return_tensors=True, model_to_load=original)["tensors"]
+        assert theirs.keys() == set(weights)
+        for name, tensor in theirs.items():
+            assert torch.equal(weights[name], tensor), name
+    ids = np.random.default_rng(0).integers(0, 61, (2, 30))
+    original.load_state_dict(dict(weights), strict=False)
+    original.tie_weights()
+    with torch.no_grad():
+        logits = original.eval()(torch.as_tensor(ids)).logits
+    torch.testing.assert_close(model.watch(ids).logits, logits, atol=1e-4, rtol=0)
+
+
+def test_angles_of_llama_3_are_divided_as_the_file_says(tmp_path):
+    original, path = made.make("llama 3"), tmp_path / "model.gguf"
+    bands = open_model(original).rotary.bands
+    frequencies = 1e4 ** -(torch.arange(0, 8, 2, dtype=torch.float64) / 8)
+    divisors = (frequencies / bands.apply(frequencies)).float()
+    write(path, "llama", original)
+    add_tensor(path, tmp_path / "other.gguf", "rope_freqs.weight", divisors.numpy())
+    ids = np.random.default_rng(0).integers(0, 61, (2, 40))
+    model = open_model(tmp_path / "other.gguf")
+    assert model.rotary.divisors == tuple(divisors.tolist())
+    with torch.no_grad():
+        logits = original(torch.as_tensor(ids)).logits
+    torch.testing.assert_close(model.watch(ids).logits, logits, atol=1e-4, rtol=0)
+
+
+def add_tensor(source, target, name, values):
+    """The file with one more tensor."""
+    reader = gguf.GGUFReader(source)
+    writer = gguf.GGUFWriter(target, "llama")
+    for field in reader.fields.values():
+        if not field.name.startswith(("GGUF.", "general.architecture")):
+            writer.add_key_value(field.name, field.contents(), field.types[0])
+    for tensor in reader.tensors:
+        writer.add_tensor(tensor.name, np.array(tensor.data))
+    writer.add_tensor(name, values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def test_the_tokenizer_in_the_file_is_the_model_s(tmp_path):
+    tokenizer, path = learn_tokens(300), tmp_path / "model.gguf"
+    write(path, "llama", made.make("llama", vocab_size=300), tokenizer=tokenizer)
+    vocabulary = read_tokenizer(path)
+    assert len(vocabulary) == tokenizer.get_vocab_size()
+    for text in [*TEXTS, "a<|end|>b"]:
+        assert vocabulary.encode(text).tolist() == tokenizer.encode(text).ids
+        assert vocabulary.join(vocabulary.encode(text)) == text
+
+
+def test_sentence_pieces_are_merged_by_their_scores(tmp_path):
+    pieces = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), *"▁abc", "▁a", "ab", "▁ab", "abc"]
+    scores = [0.0] * 261 + [-1.0, -2.0, -3.0, -4.0]
+    path = tmp_path / "model.gguf"
+    fields = {
+        "tokenizer__ggml__model": ("llama", gguf.GGUFValueType.STRING),
+        "tokenizer__ggml__tokens": (pieces, gguf.GGUFValueType.ARRAY),
+        "tokenizer__ggml__scores": (scores, gguf.GGUFValueType.ARRAY),
+    }
+    write(path, "llama", made.make("llama"), **fields)
+    vocabulary = read_tokenizer(path)
+    names = [vocabulary.tokens[index] for index in vocabulary.encode("abc ab é")]
+    assert names == ["▁ab", "c", "▁ab", "▁", "<0xC3>", "<0xA9>"]
+    assert vocabulary.join(vocabulary.encode("abc ab é")) == "abc ab é"
+
+
+def test_other_tokenizers_are_refused_with_the_way_round(tmp_path):
+    path = tmp_path / "model.gguf"
+    write(path, "llama", made.make("llama"))
+    with pytest.raises(UnreadableModel, match=r"tokens is no list.*--tokenizer"):
+        read_tokenizer(path)
+    tokens = {
+        "tokenizer__ggml__model": ("gpt2", gguf.GGUFValueType.STRING),
+        "tokenizer__ggml__tokens": (["a", "b"], gguf.GGUFValueType.ARRAY),
+        "tokenizer__ggml__merges": (["a b"], gguf.GGUFValueType.ARRAY),
+    }
+    other = tokens | {"tokenizer__ggml__pre": ("tekken", gguf.GGUFValueType.STRING)}
+    for number, (extra, words) in enumerate(
+        [
+            (other, "pre is 'tekken'; read are default.*--tokenizer"),
+            (tokens, "the merge 'a b' does not make one token.*--tokenizer"),
+            (tokens | {"tokenizer__ggml__model": ("bert", gguf.GGUFValueType.STRING)}, "model is 'bert'"),
+        ]
+    ):
+        write(tmp_path / f"{number}.gguf", "llama", made.make("llama"), **extra)
+        with pytest.raises(UnreadableModel, match=words):
+            read_tokenizer(tmp_path / f"{number}.gguf")
+    assert "smollm" in SPLITS
+
+
+@pytest.fixture(scope="module")
+def valid(tmp_path_factory):
+    path = tmp_path_factory.mktemp("gguf") / "model.gguf"
+    write(path, "llama", made.make("llama"), quantised=True, tokenizer=learn_tokens(300))
+    return path.read_bytes()
+
+
+BROKEN = {
+    "empty": (lambda _: b"", "GGUF|cannot be read"),
+    "another kind": (lambda whole: b"PK" + whole[2:], "does not begin with GGUF"),
+    "big-endian": (lambda whole: whole[:4] + struct.pack(">I", 3) + whole[8:], "version is 50331648"),
+    "many tensors": (lambda whole: whole[:8] + struct.pack("<Q", 1 << 60) + whole[16:], "as no file has"),
+    "a cut header": (lambda whole: whole[:300], "ends before its end"),
+    "cut weights": (lambda whole: whole[:-4000], "does not fit in the file"),
+    "another kind of model": (lambda whole: whole.replace(b"llama", b"bloom"), "is 'bloom'.*gguf_file="),
+    "no such key": (lambda whole: whole.replace(b"block_count", b"flock_count"), "num_hidden_layers is None"),
+    "no such tensor": (lambda whole: whole.replace(b"blk.1.attn_q", b"blk.1.attn_z"), "there is no tensor"),
+    "the same tensor": (lambda whole: whole.replace(b"blk.1.", b"blk.0."), "is there twice"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_file_is_named(what, valid, tmp_path):
+    change, words = BROKEN[what]
+    path = tmp_path / "model.gguf"
+    path.write_bytes(change(valid))
+    with pytest.raises(UnreadableModel, match=words) as error:
+        open_model(path)
+    assert str(path) in str(error.value)
+
+
+def mutants(whole, n, seed):
+    """The file with some bytes of its header changed, cut or repeated."""
+    rng, end = np.random.default_rng(seed), whole.index(b"token_embd.weight") + 2000
+    for _ in range(n):
+        content = bytearray(whole)
+        for _ in range(rng.integers(1, 5)):
+            at = int(rng.integers(0, end))
+            content[at] = int(rng.choice([0, 1, 127, 128, 255, rng.integers(256)]))
+        if rng.random() < 0.1:
+            content = content[: rng.integers(0, len(content))]
+        if rng.random() < 0.1:
+            at = int(rng.integers(0, end))
+            content = content[:at] + content[at : at + 40] + content[at:]
+        yield bytes(content)
+
+
+def check_mutants(whole, path, n, seed):
+    refused = 0
+    for content in mutants(whole, n, seed):
+        path.write_bytes(content)
+        for read in (open_model, read_tokenizer):
+            try:
+                read(path)
+            except UnreadableModel:
+                refused += 1
+    assert 0 < refused < 2 * n
+
+
+def test_changed_bytes_open_or_end_in_a_named_error(valid, tmp_path):
+    check_mutants(valid, tmp_path / "model.gguf", 150, 0)
+
+
+@pytest.mark.slow
+def test_many_changed_bytes_open_or_end_in_a_named_error(valid, tmp_path):
+    check_mutants(valid, tmp_path / "model.gguf", 3_000, 1)
+
+
+REAL = os.environ.get("ATTOMATON_SMOLLM2", "")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not Path(REAL).is_file(), reason="ATTOMATON_SMOLLM2 names no GGUF file (listed in tests/SKIPS.md)"
+)
+def test_smollm2_has_the_weights_and_ids_of_transformers():
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+    folder, name = os.path.split(REAL)
+    config = AutoConfig.from_pretrained(folder, gguf_file=name)
+    original = AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.float32)
+    theirs = load_gguf_checkpoint(REAL, return_tensors=True, model_to_load=original)["tensors"]
+    weights = GGUFWeights(open_gguf(REAL))
+    assert theirs.keys() == set(weights)
+    for tensor_name, tensor in theirs.items():
+        assert torch.equal(weights[tensor_name], tensor), tensor_name
+    original.load_state_dict(theirs, strict=False)
+    original.tie_weights()
+    tokenizer, vocabulary = AutoTokenizer.from_pretrained(folder, gguf_file=name), read_tokenizer(REAL)
+    for text in TEXTS:
+        assert vocabulary.encode(text).tolist() == tokenizer.encode(text, add_special_tokens=False)
+    ids = np.array([vocabulary.encode(" ".join(TEXTS) * 5)[:96]])
+    with torch.no_grad():
+        out = original.eval()(torch.as_tensor(ids).long(), output_attentions=True)
+    ours = open_model(REAL).watch(ids)
+    torch.testing.assert_close(ours.logits, out.logits, atol=1e-4, rtol=0)
+    for pattern, other in zip(ours.patterns, out.attentions, strict=True):
+        torch.testing.assert_close(pattern, other, atol=1e-5, rtol=0)
