@@ -263,9 +263,6 @@ def _norm_heads(norm: Norm | None, projected: Tensor) -> Tensor:
 class Layer:
     """Attention and a feed-forward layer, each after its norm; None means absent.
 
-    Attention reads the residual stream through ``norm``, the feed-forward layer through ``feed_norm``. Their
-    outputs pass ``output_norm`` and ``feed_output_norm`` before they are added to the stream.
-
     Attributes
     ----------
     attention : AttentionMaps
@@ -273,9 +270,11 @@ class Layer:
     norm : Norm, optional
         What attention reads the residual stream through.
     feed : FeedForward, optional
-        What follows attention.
+        The feed-forward layer.
     feed_norm : Norm, optional
-        What the feed-forward part reads the residual stream through.
+        What the feed-forward layer reads the residual stream through.
+    output_norm, feed_output_norm : Norm, optional
+        Applied to the outputs of both before they are added to the residual stream.
 
     Examples
     --------

@@ -41,6 +41,10 @@ class PatternModel:
 
     Attributes
     ----------
+    name : str
+        What users call it.
+    shape : ModelShape
+        Its sizes, as seen on a few tokens.
     run : callable
         Contexts, int64 tensor of shape (n, length), to logits (or None) and the patterns of each layer, shape
         (n, n_heads, length, length).
@@ -129,6 +133,8 @@ class PatternModel:
             Size of the vocabulary.
         longest : int, optional
             The longest context; None means any.
+        name : str
+            Name of the model in the audit.
         """
         return cls._probe(name, lambda ids: (None, patterns(ids)), n_tokens, longest, "")
 
@@ -149,6 +155,8 @@ class PatternModel:
             tokens, or less if contexts are cut.
         n_tokens : int
             Size of the vocabulary.
+        name : str
+            Name of the model in the audit.
 
         Examples
         --------
