@@ -57,7 +57,7 @@ def pack(
 
 
 def unpack(run: Run) -> tuple[tuple[Any, ...], Components, SoftSolution, float | None, int, pa.Table | None]:
-    """Construct, and so check, every part, each after the parts that it indexes."""
+    """Construct every part, which also checks it, after the parts that it indexes."""
     about = run.manifest
     queries = make_table(QUERY_SCHEMA, {name: run.arrays[f"queries/{name}"] for name in QUERY_SCHEMA.names})
     edges = EdgeTable(run.tables["edges"], queries, about["n_tokens"])

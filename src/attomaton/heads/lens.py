@@ -136,7 +136,7 @@ def _layer(cfg: Any, weights: _Weights, number: int) -> Layer:
     stem = f"blocks.{number}."
 
     def side_by_side(letter: str) -> Linear:
-        """(n_heads, dim, width) → (dim, n_heads · width); names of shared keys begin with an underscore."""
+        """(n_heads, dim, width) → (dim, n_heads · width); shared weights have names with an underscore."""
         weight = weights.take(f"{stem}attn._W_{letter}", f"{stem}attn.W_{letter}")
         bias = weights.get(f"{stem}attn._b_{letter}")
         bias = weights.get(f"{stem}attn.b_{letter}") if bias is None else bias

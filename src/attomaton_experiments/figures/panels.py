@@ -47,7 +47,7 @@ class Panel:
 
 
 def draw_panels(panels: Sequence[Panel], path: Path, *, caption: str) -> list[Path]:
-    """Draw the panels two by two, mean ± standard deviation over trials; write ``path`` as PNG and PDF."""
+    """Draw the panels, two per row: mean ± standard deviation over trials; write ``path`` as PNG and PDF."""
     n_columns = min(len(panels), 2)
     n_rows = -(-len(panels) // n_columns)
     title = wrap_caption(caption)

@@ -361,7 +361,7 @@ PARTS = ("components", "hard", "soft", "samples")
 
 
 def fill_writing(building: Building, automaton: WritingAutomaton, about: Mapping[str, Any]) -> None:
-    """Write a writing head into the run folder being built."""
+    """Save the automaton of a writing head to the run folder being built."""
     words = automaton.vocabulary
     record = {
         "name": automaton.writing.name,

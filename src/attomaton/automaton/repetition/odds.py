@@ -36,7 +36,7 @@ Layer = Any
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Odds:
-    """The ranking of K tokens by a layer under each of them.
+    """How a layer ranks K tokens, with each of them in turn as the query.
 
     Under the query i the tokens of the highest level that are present are retrieved, and drawn with the odds
     m_j e^{score}, m_j being the count of token j in the context.

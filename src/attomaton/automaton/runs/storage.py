@@ -105,7 +105,7 @@ def finish(
 
 
 def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> dict[str, Any]:
-    """Components, hard and soft solution of some queries of a run in parts.
+    """The components and the hard and soft solutions of some queries, from a run stored in parts.
 
     Every part is checked by its constructor, after the parts that it indexes. The certificates and the loss
     are those of the whole run.

@@ -41,7 +41,7 @@ class Point(NamedTuple):
         return self.multipliers[: len(self.slack)]
 
     def move(self, step: "Point", primal: float, dual: float) -> "Point":
-        """The point after the two parts of a step."""
+        """The point after the primal and the dual part of a step."""
         return Point(
             self.primal + primal * step.primal,
             self.slack + primal * step.slack,

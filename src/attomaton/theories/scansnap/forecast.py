@@ -232,7 +232,7 @@ class QueryForecast:
 
 @dataclass(frozen=True)
 class Clock:
-    """t₀' and t₀ for classes of any share, over M tokens and for slow attention.
+    """t₀' and t₀ of a class, given its share, for M tokens and slow attention.
 
     Attributes
     ----------
