@@ -32,6 +32,7 @@ STAND_INS = {
     **dict(zip(_PAIRS[::2], _PAIRS[1::2], strict=True)),
     "\u0304": "",  # the line above a letter
     **dict.fromkeys("─━", "-"),
+    "▁": "_",  # a blank in SentencePiece
     **dict.fromkeys("│┃", "|"),
     **dict.fromkeys("┌┐└┘┬┴┏┓┡┩┳╇", "+"),
 }
