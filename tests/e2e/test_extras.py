@@ -13,7 +13,8 @@ from tests.e2e.environments import ROOT, TORCH, Environment
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
     "optional-dependencies"
 ]
-NO_FEATURE = {"docs", "dev", "all", "heads"}  # for work on attomaton, and several of the others at once
+NO_FEATURE = {"docs", "dev", "all", "heads", "gguf"}
+"""For work on attomaton, several of the others at once, or (gguf) of use only beside train."""
 
 SAMPLES = """
 import attomaton as at
