@@ -23,10 +23,10 @@ from attomaton.automaton.runs.stored import StoredRun, open_run
 from attomaton.base.artifacts import Building
 from attomaton.base.artifacts.manifests import RUN
 from attomaton.base.artifacts.uploads import build_at
-from attomaton.base.borders import keep_checked, trusted
+from attomaton.base.borders import trusted
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
 from attomaton.base.frames import Tabular
-from attomaton.base.options import real_number, whole_number
+from attomaton.base.options import real_number, settle, whole_number
 from attomaton.base.printing import Block, blocks_of
 from attomaton.base.ragged import odds_of, shares_of
 from attomaton.base.remote import Place, as_place
@@ -107,7 +107,7 @@ class Automaton(Tabular, Solved, Attention):
         """The parts of an opened run, each read completely on first access."""
         if name not in ("components", "hard", "soft") or self._run is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        keep_checked(self, **self._run.solve_all())
+        settle(self, **self._run.solve_all())
         return self.__dict__[name]
 
     def __repr__(self) -> str:

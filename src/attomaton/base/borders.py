@@ -34,12 +34,6 @@ def trusted(kind: type[Value], **fields: Any) -> Value:
     return value
 
 
-def keep_checked(value: object, **fields: Any) -> None:
-    """Set the fields of a frozen dataclass to their checked and converted values."""
-    for name, field in fields.items():
-        object.__setattr__(value, name, field)
-
-
 def check_size(size: object, most: int, what: str, *, error: Refusal = MismatchedParts) -> int:
     """A whole number from 0 to ``most``."""
     number = index(size) if isinstance(size, SupportsIndex) and not isinstance(size, bool) else most + 1

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.borders import MEND, check_floats, check_table, keep_checked
+from attomaton.base.borders import MEND, check_floats, check_table
 from attomaton.base.errors import InvalidEmbeddings, MismatchedParts, UncertifiedSolution
 from attomaton.base.frames import Tabular, first_rows
+from attomaton.base.options import settle
 from attomaton.base.printing import Block, Signal
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Float64, column, make_table
@@ -85,7 +86,7 @@ class Solution(Tabular):
         """Sparse weights, which equal the scores, are built on first access."""
         if name != "weights" or "components" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        keep_checked(self, weights=sparse_weights(self.scores, self.components.edges.n_tokens))
+        settle(self, weights=sparse_weights(self.scores, self.components.edges.n_tokens))
         return self.weights
 
     def __repr__(self) -> str:

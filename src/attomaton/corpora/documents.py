@@ -5,16 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attomaton.base.borders import (
-    check_ids,
-    check_int32,
-    check_int64,
-    check_offsets,
-    check_size,
-    keep_checked,
-    trusted,
-)
+from attomaton.base.borders import check_ids, check_int32, check_int64, check_offsets, check_size, trusted
 from attomaton.base.errors import InvalidSamples, TokenOutOfRange
+from attomaton.base.options import settle
 from attomaton.base.tables import Int32, Int64
 from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Samples, Skipped
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
@@ -53,7 +46,7 @@ class Documents:
         ids = check_int32(self.ids, "ids", error=TokenOutOfRange)
         offsets = check_int64(self.offsets, "offsets", error=InvalidSamples)
         check_offsets(offsets, len(ids), "offsets of documents", error=InvalidSamples)
-        keep_checked(self, ids=ids, offsets=offsets)
+        settle(self, ids=ids, offsets=offsets)
 
     def windows(self, window: int) -> Samples:
         """Every position as a sample with up to ``window`` tokens of context."""
@@ -97,7 +90,7 @@ class Piece:
         check_ids(ids, size, "a token of the piece", error=TokenOutOfRange)
         check_offsets(documents, len(ids), "offsets of documents", error=InvalidSamples)
         head = check_size(self.head, len(ids), "the head of a piece", error=InvalidSamples)
-        keep_checked(self, ids=ids, documents=documents, head=head, n_tokens=size)
+        settle(self, ids=ids, documents=documents, head=head, n_tokens=size)
 
     def cut(self, size: int, window: int) -> Iterator["Piece"]:
         """Pieces of ``size`` labels, each with the preceding text that its contexts need."""

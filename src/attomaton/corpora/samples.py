@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from attomaton.base.borders import check_int64, check_size, keep_checked, trusted
+from attomaton.base.borders import check_int64, check_size, trusted
 from attomaton.base.errors import EmptyContext, InvalidSamples, TokenOutOfRange, UnsupportedOption
 from attomaton.base.frames import Tabular, first_rows
-from attomaton.base.options import show, whole_number
+from attomaton.base.options import settle, show, whole_number
 from attomaton.base.printing import SHOWN, Block
 from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.tables import Int32, Int64, make_table
@@ -131,7 +131,7 @@ class Samples(Tabular):
         _check_range(labels, size, lambda at: f"the label of sample {at}")
         _check_contexts(starts, stops, len(values))
         ids = {"values": values.astype(np.int32, copy=False), "labels": labels.astype(np.int32, copy=False)}
-        keep_checked(self, starts=starts, stops=stops, n_tokens=size, **ids)
+        settle(self, starts=starts, stops=stops, n_tokens=size, **ids)
 
     @classmethod
     def from_lists(

@@ -13,19 +13,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from attomaton.base.borders import (
-    check_counts,
-    check_ids_of,
-    check_rising,
-    check_size,
-    check_table,
-    keep_checked,
-    trusted,
-)
+from attomaton.base.borders import check_counts, check_ids_of, check_rising, check_size, check_table, trusted
 from attomaton.base.errors import MismatchedParts, TokenOutOfRange
 from attomaton.base.frames import Tabular
 from attomaton.base.machine import share_out
-from attomaton.base.options import check_threads, whole_number
+from attomaton.base.options import check_threads, settle, whole_number
 from attomaton.base.tables import Int32, Int64, Integers, column, keep_rows, make_table
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS, Samples
 from attomaton.graphs.bags import cut_shares, link_ahead, order_samples, pack_contexts
@@ -105,7 +97,7 @@ class EdgeTable(RowTable):
         check_rising(column(self.queries, "query"), "the table of queries")
         for name in ("realisable", "unrealisable"):
             check_counts(column(self.queries, name), 0, f"{name} in the table of queries")
-        keep_checked(self, n_tokens=size)
+        settle(self, n_tokens=size)
 
     def __repr__(self) -> str:
         return (

@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from attomaton.base.artifacts import read_arrays, save_arrays
 from attomaton.base.artifacts.arrays import MEND
-from attomaton.base.borders import check_floats, check_ids, check_int64, check_rising, keep_checked
+from attomaton.base.borders import check_floats, check_ids, check_int64, check_rising
 from attomaton.base.drawing import HEIGHT, house_axes
 from attomaton.base.errors import CorruptRun, MismatchedParts, UnknownToken, UnsupportedOption
 from attomaton.base.frames import Tabular
-from attomaton.base.options import given_path
+from attomaton.base.options import given_path, settle
 from attomaton.base.printing import BLUE, Block, Grid
 from attomaton.base.solutions import LARGEST
 from attomaton.base.tables import Float64, Int64, table_of
@@ -232,7 +232,7 @@ class Trace(_Recorded):
             raise MismatchedParts(
                 "the trials of a trace have vocabularies of different sizes; trace them separately"
             )
-        keep_checked(self, steps=steps, weights=weights, losses=losses, embeddings=tables)
+        settle(self, steps=steps, weights=weights, losses=losses, embeddings=tables)
 
     @classmethod
     def from_records(
@@ -367,7 +367,7 @@ class DeepTrace(_Recorded):
         size = np.shape(self.numbers)[-1] if np.ndim(self.numbers) else 0
         numbers = check_floats(self.numbers, (*shape, size), "numbers", finite=False)
         losses = check_floats(self.losses, shape, "losses", finite=False)
-        keep_checked(self, steps=steps, numbers=numbers, losses=losses, sequences=tokens.astype(np.int64))
+        settle(self, steps=steps, numbers=numbers, losses=losses, sequences=tokens.astype(np.int64))
 
     @classmethod
     def from_records(

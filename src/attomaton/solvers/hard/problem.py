@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.borders import check_floats, check_ids, check_int64, check_lengths, keep_checked, trusted
+from attomaton.base.borders import check_floats, check_ids, check_int64, check_lengths, trusted
 from attomaton.base.errors import MismatchedParts
+from attomaton.base.options import settle
 from attomaton.base.ragged import sum_at
 from attomaton.base.tables import Float64, Int64, column, make_table
 from attomaton.graphs.components import Components, count_strong_components
@@ -67,7 +68,7 @@ class OrderProblem:
             raise MismatchedParts("an edge of an order problem joins two groups; groups must be independent")
         if (above == below).any() or count_strong_components(above, below, len(sizes)) < len(sizes):
             raise MismatchedParts("the edges of an order problem close a cycle; an order must be acyclic")
-        keep_checked(self, sizes=sizes, above=above, below=below, group=group)
+        settle(self, sizes=sizes, above=above, below=below, group=group)
 
     @property
     def n_groups(self) -> int:
@@ -145,7 +146,7 @@ class EmbeddedProblem:
         counted = np.bincount(nodes["component"], minlength=len(self.order.sizes))
         if not np.array_equal(counted, self.order.sizes):
             raise MismatchedParts("the components of the nodes do not have the sizes given in the order")
-        keep_checked(self, **nodes)
+        settle(self, **nodes)
 
     def combine(self, forces: Float64) -> Float64:
         """A, shape (n_tokens_used, n_queries)."""

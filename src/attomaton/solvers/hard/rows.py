@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.borders import check_floats, check_ids, check_int64, check_lengths, keep_checked
+from attomaton.base.borders import check_floats, check_ids, check_int64, check_lengths
 from attomaton.base.kernels import compiled, compiled_within
+from attomaton.base.options import settle
 from attomaton.base.tables import Bool, Float64, Int64, column
 from attomaton.graphs.components import Components
 from attomaton.graphs.separation import bound_singular, unit_rows
@@ -65,7 +66,7 @@ class Ropes:
         check_lengths("the columns of ropes", number=self.number, tie=self.tie, **numbers)
         for name, part in numbers.items():
             check_ids(part, len(asked if name == "query" else keys), f"{name} of a rope")
-        keep_checked(self, keys=keys, asked=asked, **numbers)
+        settle(self, keys=keys, asked=asked, **numbers)
 
     @cached_property
     def ties(self) -> "Ropes":

@@ -16,10 +16,10 @@ from attomaton.base.borders import (
     check_int64,
     check_lengths,
     check_offsets,
-    keep_checked,
     trusted,
 )
 from attomaton.base.errors import MismatchedParts
+from attomaton.base.options import settle
 from attomaton.base.ragged import log_sums, offsets_of, rows_of, sum_at
 from attomaton.base.tables import Bool, Float64, Int64, make_table, ragged_column
 from attomaton.graphs.choices import ChoiceTable
@@ -98,7 +98,7 @@ class LuceProblem:
         whole = np.abs(times - np.rint(times)) <= 1e-12 * times
         if not (whole.all() and (odds <= MOST_ODDS).all() and (times > 0.5).all()):
             raise MismatchedParts("a log_multiplicity is not ln m of a whole number m from 1 to 2³¹ − 1")
-        keep_checked(self, log_multiplicity=odds, count=count, **numbers)
+        settle(self, log_multiplicity=odds, count=count, **numbers)
         choice = rows_of(self.offsets)
         won = np.flatnonzero(self.alternative == self.winner[choice])
         if not np.array_equal(choice[won], np.arange(len(self.winner))):

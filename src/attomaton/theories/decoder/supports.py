@@ -16,10 +16,10 @@ from attomaton.base.borders import (
     check_lengths,
     check_offsets,
     check_size,
-    keep_checked,
 )
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.frames import Tabular
+from attomaton.base.options import settle
 from attomaton.base.ragged import rows_of
 from attomaton.base.tables import Bool, Float64, Int32, Int64, Integers, make_table
 from attomaton.corpora.samples import MAX_TOKENS
@@ -112,7 +112,7 @@ class Supports(Tabular):
         if ((np.diff(tokens) <= 0) & (np.diff(row) == 0)).any():
             raise MismatchedParts(f"the tokens of a support do not increase; {MEND}")
         contexts = contexts.astype(np.int32)
-        keep_checked(self, contexts=contexts, offsets=offsets, tokens=tokens, counts=counts, n_tokens=size)
+        settle(self, contexts=contexts, offsets=offsets, tokens=tokens, counts=counts, n_tokens=size)
 
     def __repr__(self) -> str:
         return (

@@ -19,10 +19,9 @@ from attomaton.base.borders import (
     check_int64,
     check_offsets,
     check_size,
-    keep_checked,
 )
 from attomaton.base.errors import InvalidSamples
-from attomaton.base.options import real_number, whole_number
+from attomaton.base.options import real_number, settle, whole_number
 from attomaton.base.ragged import group_borders, largest_of, offsets_of, ranges_of, rows_of, sum_at
 from attomaton.base.tables import Bool, Float64, Int32, Int64, sum_equal_rows
 from attomaton.corpora.samples import MAX_TOKENS, Samples
@@ -104,7 +103,7 @@ class CorpusClasses:
             )
         shares = check_floats(self.shares, (len(offsets) - 1,), "shares")
         probabilities = check_floats(self.probabilities, (len(ids["tokens"]),), "probabilities")
-        keep_checked(self, offsets=offsets, shares=shares, probabilities=probabilities, n_tokens=size, **ids)
+        settle(self, offsets=offsets, shares=shares, probabilities=probabilities, n_tokens=size, **ids)
 
     def __len__(self) -> int:
         return len(self.queries)
