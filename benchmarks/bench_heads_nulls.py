@@ -67,7 +67,7 @@ DRAWN = 7
 """Rungs that are drawn: those that the command offers."""
 EVERY = 8
 """Of the rows of label seeking, one in so many is climbed."""
-HOW = Audit(window=16, length=0)
+HOW = Audit(window=16)
 
 
 Make = Callable[[], HeadModel]
@@ -86,7 +86,7 @@ def audit_built() -> tuple[dict[str, int], dict[str, int], dict[str, int], int]:
             seeking = audit_heads(model, documents, rungs=(Position(),), how=HOW).seeking
             held[kind] += int(seeking.holds.any())
             over_documents[kind] += int(above_null(seeking.excess.z).any())
-            without[kind] += int(replace(seeking, probability=None).holds.any())
+            without[kind] += int(replace(seeking, null=None).holds.any())
         rng = np.random.default_rng([len(KINDS), seed])
         model, documents = build_heads("random", rng), draw_text(rng)
         random = [rotate_beside(model, seed=one) for one in range(2)]

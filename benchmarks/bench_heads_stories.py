@@ -46,7 +46,7 @@ def main() -> None:
     bars = {
         "under_15_minutes": ended - begun < 900,
         "position_near_449": abs(means["position"] - 0.449) < 0.02,
-        "same_token_near_586": abs(means["same token"] - 0.586) < 0.02,
+        "duplicate_near_586": abs(means["duplicate"] - 0.586) < 0.02,
         "shrink_near_587": abs(means["shrink"] - 0.587) < 0.02,
     }
     report(figures, bars)

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 
 from attomaton.base import Progress, silent
+from attomaton_experiments.band import run_band
 from attomaton_experiments.beginning.curves import run_curves
 from attomaton_experiments.beginning.ends import run_ends
 from attomaton_experiments.beginning.turn import run_turn
+from attomaton_experiments.course import run_course
 from attomaton_experiments.decoder import run_concepts, run_decoder, run_text as run_decoder_text
 from attomaton_experiments.heads import run_heads
 from attomaton_experiments.heldout import run_heldout
@@ -42,6 +44,8 @@ KINDS: dict[str, Callable[[Settings, Progress], Page]] = {
     "decoder-concepts": run_concepts,
     "repetition": run_repetition,
     "heads": run_heads,
+    "heads-band": run_band,
+    "heads-course": run_course,
     "heldout": run_heldout,
 }
 """The function that runs each kind of settings."""

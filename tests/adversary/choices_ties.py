@@ -50,7 +50,7 @@ def attack(rng) -> Finding:
         flat = [list(chain.from_iterable(places)) for places in rankings]
         tied = [len(places) == 1 for places in rankings]
         won, lost = zip(*flat, strict=True)
-        fit = at.fit_choices(list(won), losers=list(lost), tied=tied, counts=counts, prior=prior)
+        fit = at.fit_choices(list(won), losers=list(lost), tied=tied, counts=counts, prior=prior, ties="half")
     else:
         fit = at.fit_choices(rankings=rankings, counts=counts, prior=prior)
     items = sorted({item for places in rankings for item in chain.from_iterable(places)})
@@ -74,24 +74,20 @@ def attack(rng) -> Finding:
     for part in parts:
         checks += _part(fit, sorted(part), rankings, counts, 0 if prior is None else prior**-2, ties > 0)
     if prior is None:
-        checks.append(("ranks", _ranks_differ(fit, items, beats, reached, own), 0.0))
+        checks.append(("ranks", _ranks_differ(fit, reached, own), 0.0))
     return worst_of(checks, len(rankings), case, kind=kind)
 
 
-def _ranks_differ(fit, items, beats, reached, own):
-    """How many items have another rank than counting those above them in their group gives."""
-    around = reach(items, beats | {(b, a) for a, b in beats})
+def _ranks_differ(fit, reached, own):
+    """How many items have another rank than counting those ahead of them on their board gives."""
     rows, wrong = fit.table().to_pylist(), 0
     for row in rows:
         item = row["item"]
-        group = around[item] | {item}
-        better = [one for one in group if item in reached[one] and one not in own[item]]
+        peers = [one["item"] for one in rows if one["board"] == row["board"]]
+        better = [one for one in peers if item in reached[one] and one not in own[item]]
         ahead = [one for one in own[item] if fit.scores[one] > fit.scores[item] + 2e-6]
-        known = all(one in own[item] or one in reached[item] or one in better for one in group)
-        expected = 1 + len(better) + len(ahead) if known else None
         close = any(1e-6 < abs(fit.scores[one] - fit.scores[item]) < 1e-5 for one in own[item] - {item})
-        wrong += row["rank"] != expected and not close
-        wrong += {one["item"] for one in rows if one["group"] == row["group"]} != group
+        wrong += row["rank"] != 1 + len(better) + len(ahead) and not close
     return float(wrong)
 
 

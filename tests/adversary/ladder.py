@@ -7,10 +7,10 @@ from scipy.optimize import minimize
 from scipy.stats import t as student
 
 from attomaton.base.errors import InvalidSamples
-from attomaton.heads.audit.explanations import SameToken
+from attomaton.heads.audit.explanations import Duplicate
 from attomaton.heads.audit.heads import Audit, audit_heads
 from attomaton.heads.audit.ladder import KeyToken, Position, climb
-from attomaton.heads.audit.rows import Rows, split_documents
+from attomaton.heads.audit.rows import EARLIER, Rows, split_documents
 from attomaton.heads.audit.rungs import learned_rungs, plain_rungs
 from attomaton.heads.model import Head
 from tests.adversary.finding import Finding, unjudged, worst_of
@@ -43,7 +43,8 @@ def draw_rows(rng):
     )
     documents = np.repeat(np.arange(n_documents), rng.integers(1, 5, n_documents))
     n, heads = len(documents), int(rng.integers(1, 4))
-    tokens = rng.integers(0, n_tokens, (n, window))
+    past = rng.integers(0, n_tokens, (n, window + EARLIER))
+    tokens = past[:, :window]
     sharp = rng.choice([0.0, 1e-4, 0.3, 1.0, 4.0, 60.0], heads)
     profile, effects = rng.normal(size=(heads, window)), rng.normal(size=(heads, n_tokens))
     scores = profile + effects[:, tokens].transpose(1, 0, 2) + 0.5 * rng.normal(size=(n, heads, window))
@@ -51,10 +52,10 @@ def draw_rows(rng):
     scores -= scores.max(2, keepdims=True)
     attention = np.exp(scores)
     attention = (attention / attention.sum(2, keepdims=True)).astype(np.float32)
-    ones = np.ones((n, heads), np.float32)
+    inside = rng.uniform(0.05, 1.0, (n, heads)).astype(np.float32)
     named = tuple(Head(0, number) for number in range(heads))
     return Rows(
-        named, attention, ones, ones, tokens, rng.integers(0, n_tokens, (n, window)),
+        named, attention, inside, 1 - inside, past, past[:, -1],
         rng.integers(0, n_tokens, n), documents, np.arange(n), n_tokens,
     )  # fmt: skip
 
@@ -66,7 +67,7 @@ def draw_rungs(rng, rows):
     own = rng.normal(size=(n, len(rows.heads), window)) * size
     flat = np.full((n, window), size)
     every = [
-        Position(), KeyToken(float(rng.choice([1e-3, 0.1]))), SameToken(), Given(own, "drawn for each head"),
+        Position(), KeyToken(float(rng.choice([1e-3, 0.1]))), Duplicate(), Given(own, "drawn for each head"),
         Given(rng.normal(size=(n, window)), "drawn"), Given(flat, "constant"),
     ]  # fmt: skip
     return [every[at] for at in rng.permutation(6)[: int(rng.integers(1, 5))]]
@@ -104,14 +105,15 @@ def attack(rng) -> Finding:
 
 
 def design(rows, fitted, rungs, head):
-    """The columns of all coefficients, shape (n_rows, window, size); scores have a deviation of one."""
+    """The columns of all coefficients, shape (n_rows, window + 1, size); scores have a deviation of one."""
     n, window = rows.tokens.shape
     columns = []
+    tokens = np.concatenate([rows.tokens, np.full((n, 1), rows.n_tokens)], 1)  # the first is its own token
     for rung in rungs:
         if isinstance(rung, Position):
-            columns += [np.tile(np.arange(window) == lag, (n, 1)) for lag in range(window)]
+            columns += [np.tile(np.arange(window + 1) == place, (n, 1)) for place in range(window + 1)]
         elif isinstance(rung, KeyToken):
-            columns += [rows.tokens == token for token in range(rows.n_tokens)]
+            columns += [tokens == token for token in range(rows.n_tokens + 1)]
         else:
             own, others = (score(rung, some, head) for some in (rows, fitted))
             spread = np.sqrt(np.mean((others - others.mean(1, keepdims=True)) ** 2))
@@ -120,19 +122,22 @@ def design(rows, fitted, rungs, head):
 
 
 def score(rung, rows, head):
-    if isinstance(rung, SameToken):
-        return (rows.tokens == rows.tokens[:, :1]).astype(float)
+    if isinstance(rung, Duplicate):
+        same = (rows.tokens == rows.tokens[:, :1]).astype(float)
+        same[:, 0] = 0.0
+        return np.concatenate([same, np.median(same, 1)[:, None]], 1)
     values = rung.values[rows.positions]
-    return values[:, head] if values.ndim == 3 else values
+    values = values[:, head] if values.ndim == 3 else values
+    return np.concatenate([values, np.median(values, 1)[:, None]], 1)
 
 
 def penalty_of(rungs, rows):
     parts = []
     for rung in rungs:
         if isinstance(rung, KeyToken):
-            parts += [2.0 * rung.ridge] * rows.n_tokens
+            parts += [2.0 * rung.ridge] * (rows.n_tokens + 1)
         else:
-            parts += [TINY] * (rows.window if isinstance(rung, Position) else 1)
+            parts += [TINY] * (rows.window + 1 if isinstance(rung, Position) else 1)
     return np.array(parts)
 
 
@@ -181,13 +186,13 @@ def explain(scores, attention, documents):
 def attack_leakage(rng) -> Finding:
     """Whatever the scored documents hold, in whatever order: what is fitted stays; copies are refused."""
     plain = draw_plain(rng)
-    n_tokens, how = len(plain.embedding), Audit(window=3, per_document=4, length=0, seed=int(rng.integers(9)))
+    n_tokens, how = len(plain.embedding), Audit(window=3, per_document=4, seed=int(rng.integers(9)))
     many = int(rng.integers(24, 34))
     documents = [rng.integers(0, n_tokens, 11) for _ in range(many)]
     fit_on, score_on = split_documents(many, seed=how.seed)
 
     def rungs(held):
-        return (*plain_rungs(held, n_tokens=n_tokens), *learned_rungs(held, n_tokens=n_tokens, window=3))
+        return (*plain_rungs(), *learned_rungs(held, n_tokens=n_tokens, window=3))
 
     model = build(plain)
     changed = list(documents)

@@ -31,8 +31,8 @@ def attack(rng: Rng) -> Finding:
         kind, n_tokens, window, n, length = "random", int(rng.integers(5, 15)), 12, 60, 40
     model = build_heads(kind, rng, n_tokens=n_tokens)
     documents = draw(rng, text, n, length, n_tokens)
-    how = Audit(window=window, per_document=int(rng.integers(6, 13)), length=0, seed=int(rng.integers(1000)))
-    watched = Seeker(model, window, share=float(rng.uniform(0.1, 0.4))) if text == "sought" else model
+    how = Audit(window=window, per_document=int(rng.integers(6, 13)), seed=int(rng.integers(1000)))
+    watched = Seeker(model, window, ((0, 0, float(rng.uniform(0.1, 0.4))),)) if text == "sought" else model
     random = [rotate_beside(model, seed=seed) for seed in (1, 2)] if text == "sought" else 2
     try:
         seeking = audit_heads(watched, documents, rungs=(Position(),), random=random, how=how).seeking

@@ -150,7 +150,7 @@ SABOTAGE = {
         ),
     ),
     "ladder-leakage": lambda m: bend(  # one document to score is fitted on too
-        m, heads, "prepare", lambda parts: (parts[0] + parts[1][:1], *parts[1:])
+        m, heads, "prepare", lambda plan: replace(plan, fit_on=[*plan.fit_on, *plan.score_on[:1]])
     ),
     "causal": lambda m: bend(
         m, causal, "replace_heads", lambda told: replace(told, loss=told.loss * (1 + 1e-9))

@@ -152,8 +152,9 @@ def test_edges_components_coverage_fits_and_expansions():
     assert "ln t" in Read(at.expand(auto, samples)._repr_html_()).text
     fit = at.fit_choices(["<b>", "coffee", "<b>"], [["<b>", "coffee"]] * 2 + [["<b>", "water"]])
     read = Read(fit._repr_html_())
-    assert read.cells[:8] == ["1", "<b>", "1", "+0.000", "0.707", "0.000", "2", "1"]
-    assert read.cells[-8:] == ["3", "water", "2", "-", "-", "", "0", "1"]
+    assert read.cells[:7] == ["1", "1–3", "<b>", "+0.000", "0.707", "-1.386 to +1.386", "3"]
+    assert read.cells[-7:-4] == ["3", "1–3", "water"]
+    assert read.cells[-3:] == ["-", "-", "1"]
 
 
 def test_verdicts_are_a_list_and_failures_are_marked():

@@ -186,11 +186,11 @@ def test_a_summary_to_read():
     lines = str(fit).splitlines()
     assert lines[:6] == [
         "4 choices between 3 items: 2 components",
-        "rank  item    component   score   s.e.  ahead  won  lost",
-        "   1  tea             1  +0.347  0.612  0.693    3     1",
-        "   2  coffee          1  -0.347  0.612    inf    1     2",
-        "   3  water           2       -      -           0     1",
-        "component 1 is always before 2: infinitely far ahead",
+        "rank  ranks  item      rating   s.e.          interval  games",
+        "   1    1–3  tea       +0.347  0.612  -0.854 to +1.547      4",
+        "   2    1–3  coffee    -0.347  0.612  -1.547 to +0.854      3",
+        "   3    1–3  water   ≤ +3.291      -                 -      1",
+        "ratings are on the scale log-odds, with mean 0 in the largest component",
     ]
     assert lines[-1] == "  a comparison of 'water' with 'coffee' in which 'water' wins"
     many = fit_choices(range(40), [[item, item + 1] for item in range(40)])
@@ -209,10 +209,9 @@ def test_a_summary_to_read():
         ([1, 3], [[1, 2], [1, 2]], None, "choice 1: the winner 3 is not in its choice set"),
         ([2, 1], [[2, 3], [2, 3]], None, "choice 1: the winner 1"),
         ([1], [[]], None, "choice 0"),
-        ([1], [[1, 2]], [0], "whole numbers of at least 1"),
-        ([1], [[1, 2]], [1.5], "whole numbers of at least 1"),
-        ([1, 2], [[1, 2]] * 2, [[1], [2]], "whole numbers of at least 1, one per choice"),
-        ([1, 2], [[1, 2]] * 2, [[1], [2, 3]], "whole numbers of at least 1, one per choice"),
+        ([1], [[1, 2]], [0], "numbers above 0"),
+        ([1, 2], [[1, 2]] * 2, [[1], [2]], "numbers above 0, one per choice"),
+        ([1, 2], [[1, 2]] * 2, [[1], [2, 3]], "numbers above 0, one per choice"),
         ([1, 2], [[1, 2]] * 2, [2**62, 2**62], "add up to more than 9,007,199,254,740,992; divide"),
         ([[1]], [[[1], [2]]], None, "cannot be hashed .*tuples instead of lists"),
         ([[1]], [["a", "b"]], None, "cannot be hashed"),

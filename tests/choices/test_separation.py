@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy.optimize import linprog
+from scipy.special import expit
 
 import attomaton as at
 from attomaton.base import InvalidSamples, UncertifiedSolution
@@ -95,6 +96,50 @@ def test_overlapping_data_as_statsmodels_has_them(n_labels):
     table = found.to_pandas()
     assert table["estimate"].to_numpy() == pytest.approx(np.asarray(theirs.params).T.ravel(), abs=1e-6)
     assert table["standard_error"].to_numpy() == pytest.approx(np.asarray(theirs.bse).T.ravel(), abs=1e-6)
+
+
+COLUMNS = ["coef", "std err", "z", "P>|z|", "[0.025", "0.975]"]
+
+
+@pytest.mark.parametrize("robust", [False, True])
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_the_summary_is_that_of_statsmodels(n_labels, robust):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        models = pytest.importorskip("statsmodels.api")
+    rng = np.random.default_rng(n_labels)
+    X = rng.normal(size=(150, 3)) * [1, 20, 0.1]
+    y = np.where(rng.random(150) < 0.4, X[:, 0] > 0, rng.integers(0, n_labels, 150))
+    model = models.Logit if n_labels == 2 else models.MNLogit
+    kind = "HC0" if robust else "nonrobust"
+    theirs = model(y, models.add_constant(X)).fit(disp=0, tol=1e-14, maxiter=100, cov_type=kind)
+    with np.errstate(all="ignore"):
+        expected = [theirs.params, theirs.bse, theirs.tvalues, theirs.pvalues]
+        columns = [np.asarray(column).T.ravel() for column in expected]
+        interval = np.asarray(theirs.conf_int()).reshape(-1, 2).T
+    answer = at.check_separation(X, y)
+    table = answer.summary(robust=robust).to_pandas()
+    np.testing.assert_allclose(table[COLUMNS].to_numpy().T, [*columns, *interval], rtol=1e-8, atol=1e-8)
+    assert table["reading"].tolist() == [""] * len(table)
+    own = answer.fit.summary(robust=robust).to_pandas().set_index("parameter")
+    rows = table.set_index("parameter")
+    np.testing.assert_array_equal(own.loc[rows.index, COLUMNS].to_numpy(), rows[COLUMNS].to_numpy())
+
+
+def test_a_summary_says_infinite_rows_in_words():
+    data = pd.read_csv(ENDOMETRIAL)
+    summary = at.check_separation(data[["NV", "PI", "EH"]], data["HG"]).summary()
+    table = summary.to_pandas().set_index("parameter")
+    assert table.loc["NV", "coef"] == np.inf
+    assert table.loc["NV", COLUMNS[1:]].isna().all()
+    assert table.loc["NV", "reading"].startswith("all 13 cases with NV = 1 had HG = 1; ")
+    assert table.loc["NV", "reading"].endswith(" or more (95 %)")
+    assert table.loc["EH", "P>|z|"] == pytest.approx(0.000597, abs=1e-6)
+    printed = str(summary)
+    assert "P>|z|" in printed
+    assert "all 13 cases" in printed.replace("\n", " ")
+    assert "log odds of HG = 1 against 0: 79 cases" in printed
+    assert "[0.025" in summary._repr_html_()
 
 
 def by_linear_programs(X, y):
@@ -195,6 +240,88 @@ def test_a_reference_turns_signs():
     assert at.check_separation(*data, reference="yes").kinds["x1"] == "-inf"
 
 
+def test_a_table_of_counts_is_the_same_cases_many_times():
+    rng = np.random.default_rng(1)
+    X, y, counts = rng.integers(0, 2, (16, 2)), rng.integers(0, 3, 16), rng.integers(0, 4, 16)
+    once = at.check_separation(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    table = at.check_separation(X, y, counts=counts)
+    assert table.kinds == once.kinds
+    for own, other in zip(table.coefficients, once.coefficients, strict=True):
+        assert own.value == pytest.approx(other.value, abs=1e-9, nan_ok=True)
+        assert own.comparisons == other.comparisons
+        assert table.reason(own.label) == once.reason(own.label)
+    assert str(table).splitlines()[0] == str(once).splitlines()[0]
+    cross = at.check_separation({"x": [0, 0, 1, 1]}, [0, 1, 0, 1], counts=[5, 2, 0, 7])
+    assert cross.explain().startswith(
+        "The estimate does not exist (quasi-complete separation): x → +∞ (all 7 cases with x = 1 had y = 1)"
+    )
+
+
+def test_categories_of_pandas_have_their_own_order():
+    grades = pd.Series(pd.Categorical(["low", "high", "high", "low"], categories=["low", "none", "high"]))
+    found = at.check_separation([1, 2, 3, 2.5], grades)
+    assert found.labels == ("low", "high")
+    assert "log odds of y = high against low" in str(found)
+
+
+def test_an_intercept_alone():
+    found = at.check_separation(np.zeros((5, 0)), [0, 1, 1, 0, 1])
+    assert found.kinds == {"intercept": "finite"}
+    assert found.coefficients[0].value == pytest.approx(np.log(1.5))
+
+
+FAR = [
+    ([[-37.0, -1e-6], [-37, 0], [-1000037, 1e-6], [1999963, 2e-6], [-2000037, -2e-6]], [1, 1, 0, 0, 1]),
+    (
+        [
+            [1e-6, -1999000.0],
+            [-2e-6, 1000],
+            [2e-6, 2001000],
+            [-1e-6, 2001000],
+            [0, 2001000],
+            [-1e-6, -999000],
+        ],
+        [1, 0, 1, 1, 1, 0],
+    ),
+    ([[1.0, 0.0], [1.0, 50.0], [1.0, 1e4]], [0, 1, 1]),
+]
+
+
+@pytest.mark.parametrize(("X", "y"), FAR)
+def test_bounds_where_cases_differ_by_orders_of_magnitude(X, y):
+    """The definition: the end of the values at which all that happened has probability 0.05 or more."""
+    found = at.check_separation(X, y, intercept=False)
+    assert found.separation == "complete"
+    size = np.abs(X).max(axis=0)
+    signed = np.array(X) / size * (2 * np.array(y) - 1)[:, None]
+    infinite = [(place, one) for place, one in enumerate(found.coefficients) if np.isinf(one.value)]
+    assert infinite
+    for place, one in infinite:
+
+        def highest(value, place=place):
+            """The largest log-likelihood with this coefficient at this value."""
+            low, high = -1e7, 1e7
+            for _ in range(200):  # the derivative in the other coefficient falls
+                middle = (low + high) / 2
+                gap = signed[:, place] * value + signed[:, 1 - place] * middle
+                up = (signed[:, 1 - place] * expit(-gap)).sum() > 0
+                low, high = (middle, high) if up else (low, middle)
+            return -np.logaddexp(0, -gap).sum()
+
+        ends = [-1e7, 1e7] if one.value > 0 else [1e7, -1e7]
+        for _ in range(200):
+            middle = sum(ends) / 2
+            ends[int(highest(middle) > np.log(0.05))] = middle
+        assert one.bound * size[place] == pytest.approx(ends[0], rel=1e-6, abs=1e-6)
+
+
+def test_differences_too_small_to_tell_are_said_without_a_bound():
+    found = at.check_separation([[0.0, 1000.0], [0.2, 1000.000002], [0.2, 1000.000001]], [0, 1, 1])
+    assert not found.certified
+    assert found.coefficients[1].bound is None
+    assert "Not proved: tiny differences" in str(found)
+
+
 FRAME = {"dose": [1.0, 2.0, 3.0, 4.0], "old": [True, False, False, True]}
 
 
@@ -226,6 +353,19 @@ def test_series_and_columns_of_matrices():
         ({"sex": ["f", "m", "f"]}, [0, 1, 1], {}, "column 'sex' holds text .* get_dummies"),
         ([1, 2, 3], [0, None, 1], {}, r"y is missing \(None\) in row 1"),
         ([1, 2, 3], [0.0, np.nan, 1.0], {}, r"y is missing \(nan\) in row 1"),
+        (
+            np.ma.masked_greater([[1.0], [9.0], [2.0]], 5),
+            [0, 1, 1],
+            {},
+            "X is masked in row 1; drop such rows",
+        ),
+        ([1, 2, 3], np.ma.masked_equal([0, 1, 2], 1), {}, "y is masked in row 1"),
+        ([1, 2, 3], [0.25, 0.5, 1], {}, "y is 0.25 in row 0, a measurement or a share and not a class"),
+        ([1, 2, 3], [0, 1, 1], {"counts": [1, 2]}, "counts are one number for each of 3 cases"),
+        ([1, 2, 3], [0, 1, 1], {"counts": [1, -2, 1]}, "0 or more and not all 0"),
+        ([1, 2, 3], [0, 1, 1], {"counts": [1, None, 1]}, r"column 'counts' is missing \(None\) in row 1"),
+        ([1e300, -1e300, 2e299], [0, 1, 0], {}, r"column 'x1' has values up to 1e\+300; scale it"),
+        ([1e-300, -1e-300, 2e-299], [0, 1, 0], {}, "column 'x1' has values up to 2e-299; scale it"),
         ([1, 2, 3], [0, 1], {}, "X has 3 cases and y 2"),
         ([1, 2, 3], [0, "1", 1], {}, "labels of different kinds"),
         ([1, 2, 3], [[0, 1], [1, 0], [1, 1]], {}, "one label for each case"),

@@ -1,5 +1,6 @@
 """Ranks, gaps, uncertainty, priors and files of a fit, each against a definition of its own."""
 
+import json
 from itertools import pairwise, product
 
 import networkx as nx
@@ -18,60 +19,67 @@ from attomaton.base.errors import (
     UnsupportedOption,
     UnwritablePlace,
 )
-from attomaton.choices.standings import find_fixed
 
 
 @given(choices(n_items=7, max_choices=9))
-def test_ranks_are_those_of_items_that_can_be_compared_with_all_of_their_group(drawn):
+def test_the_table_is_the_board_and_ranks_count_who_is_ahead(drawn):
     winners, sets = drawn
     fit = at.fit_choices(winners, sets)
     reach = {item: nx.descendants(beats_graph(winners, sets), item) | {item} for item in fit.items}
-    group = {
-        item: part for part in nx.weakly_connected_components(beats_graph(winners, sets)) for item in part
-    }
     rows = fit.table().to_pylist()
+    assert fit.table().equals(fit.board().table())
     assert sorted(row["item"] for row in rows) == sorted(fit.items)
     for row in rows:
         item = row["item"]
-        comparable = all(other in reach[item] or item in reach[other] for other in group[item])
-        assert {one["item"] for one in rows if one["group"] == row["group"]} == group[item]
-        assert (row["rank"] is not None) == comparable
-        if comparable:
-            tied = [one for one in reach[item] if item in reach[one]]
-            better = sum(item in reach[one] and one not in tied for one in fit.items)
-            ahead = sum(fit.scores[one] > fit.scores[item] + 1e-5 for one in tied)
-            assert row["rank"] == better + ahead + 1
-    sizes = [len(group[row["item"]]) for row in rows]
-    assert sizes == sorted(sizes, reverse=True)
+        tied = [one for one in reach[item] if item in reach[one]]
+        peers = [one["item"] for one in rows if one["board"] == row["board"]]
+        better = sum(item in reach[one] and one not in tied for one in peers)
+        ahead = sum(fit.scores[one] > fit.scores[item] + 1e-5 for one in tied)
+        assert row["rank"] == better + ahead + 1
     for row, after in pairwise(rows):
         one, other = row["item"], after["item"]
-        if other in reach[one] and one in reach[other]:
+        if row["board"] != after["board"]:
+            assert row["ahead"] is None
+        elif other in reach[one] and one in reach[other]:
             assert row["ahead"] == pytest.approx(fit.scores[one] - fit.scores[other], abs=1e-12)
         else:
             assert one not in reach[other]  # the better never stands below
             assert row["ahead"] == (np.inf if other in reach[one] else None)
 
 
-@given(
-    st.lists(st.integers(0, 2), max_size=7).map(sorted),
-    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12),
-)
-def test_fixed_scales_by_definition(group, pairs):
-    size = len(group)
-    edges = [(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1] and max(pair) < size]
-    edges = [(one, other) for one, other in edges if group[one] == group[other]]
-    graph = nx.DiGraph(edges)
-    graph.add_nodes_from(range(size))
-    above, below = np.array(edges, np.int64).reshape(-1, 2).T
-    expected = [
-        all(
-            nx.has_path(graph, one, other) or nx.has_path(graph, other, one)
-            for other in range(size)
-            if group[one] == group[other]
-        )
-        for one in range(size)
-    ]
-    assert find_fixed(np.array(group, np.int64), above, below).tolist() == expected
+def test_ranks_of_more_items_than_have_standard_errors():
+    """A ring of 2,100, its worst pair aside, one that never won and one that was never beaten."""
+    ring = range(2_100)
+    won, lost, counts = [*ring, "top", 5], [*ring[1:], 0, 7, "last"], [2] * 2_100 + [3, 4]
+    fit = at.fit_choices([str(one) for one in won], losers=[str(one) for one in lost], counts=counts)
+    table = fit.table().to_pylist()
+    assert (table[0]["item"], table[0]["rank"], table[-1]["item"], table[-1]["rank"]) == (
+        "top",
+        1,
+        "last",
+        2_102,
+    )
+    assert {row["rank"] for row in table[1:-1]} == {2}
+    assert table[0]["low"] == pytest.approx(np.log(0.05 ** (1 / 3) / (1 - 0.05 ** (1 / 3))))
+    assert {row["standard_error"] for row in table} == {row["rank_high"] for row in table} == {None}
+    assert "no standard errors, no intervals: more than 2,048 items" in str(fit)
+    assert fit.board().next_comparisons()[0][:2] == ("top", "0")
+
+
+def test_more_components_than_a_board_has():
+    chain = range(2_100)
+    fit = at.fit_choices([*chain, 0, 1], losers=[one + 1 for one in chain] + [1, 0])
+    table = fit.table().to_pylist()
+    assert {row["rank"] for row in table} == {row["board"] for row in table} == {None}
+    assert [row["item"] for row in table] == list(range(2_101))
+    assert table[0]["rating"] == pytest.approx(fit.scores[0])
+    assert table[0]["ahead"] == pytest.approx(fit.difference(0, 1).value)
+    assert table[2]["rating"] is None
+    assert fit.table().schema.names == at.fit_choices(["a"], losers=["b"]).table().schema.names
+    assert "no ranks: more than 2,048 components" in str(fit)
+    json.dumps(fit.to_dict(), allow_nan=False)
+    with pytest.raises(UnsupportedOption, match="at most 2,048 components"):
+        fit.board()
 
 
 def test_wins_and_losses_are_counted():
@@ -188,7 +196,7 @@ def test_a_prior_is_the_penalised_likelihood_of_all_items(drawn, prior):
             odds = 1 / (1 + np.exp(fit.scores[other] - fit.scores[one]))
             assert fit.probability(one, other) == pytest.approx(odds)
             assert fit.difference(one, other).standard_error > 0
-    assert None not in fit.standings["rank"]
+    assert set(fit.board()["board"]) == {1}
     assert "prior: every score is normal about 0" in str(fit)
 
 
@@ -214,7 +222,7 @@ def test_a_prior_names_itself_and_keeps_what_the_data_say():
 
 
 def test_tied_choices_under_a_prior_weigh_a_half():
-    fit = at.fit_choices(["a", "a"], losers=["b", "b"], tied=[False, True], prior=1.0)
+    fit = at.fit_choices(["a", "a"], losers=["b", "b"], tied=[False, True], ties="half", prior=1.0)
     x = fit.scores["a"]  # x + 2/(1 + e^{−2x}) = 1.5
     assert x + 2 / (1 + np.exp(-2 * x)) == pytest.approx(1.5, abs=1e-7)
 
@@ -224,7 +232,7 @@ def test_tied_choices_under_a_prior_weigh_a_half():
     [
         lambda: at.fit_choices(["a", "b", "a", "c"], losers=["b", "a", "d", "d"]),
         lambda: at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"], prior=0.5),
-        lambda: at.fit_choices(["a", "a"], losers=["b", "b"], tied=[False, True], ridge=0.5),
+        lambda: at.fit_choices(["a", "a"], losers=["b", "b"], tied=[False, True], ties="half", ridge=0.5),
         lambda: at.fit_choices([(1, "x"), None, 2.5], [[(1, "x"), None], [None, (1, "x")], [2.5, True]]),
         lambda: at.fit_choices([1, 2, 2**70], [[1, 2], [2, 1], [2**70, 1]]),
         lambda: at.fit_choices(rankings=[["a", ["b", "c"], "d"], ["d", "a"]], counts=[3, 2]),
@@ -238,7 +246,7 @@ def test_saved_and_loaded(make, tmp_path):
     assert (again.items, again.components, again.order) == (fit.items, fit.components, fit.order)
     assert again.scores == pytest.approx(fit.scores, abs=0, nan_ok=True)
     assert again.standard_errors == pytest.approx(fit.standard_errors, abs=0, nan_ok=True)
-    assert (again.prior, again.parts, again.n_ties) == (fit.prior, fit.parts, fit.n_ties)
+    assert (again.prior, again.model.parts, again.n_ties) == (fit.prior, fit.model.parts, fit.n_ties)
     assert str(again) == str(fit)
     assert again.log_likelihood == fit.log_likelihood
     with pytest.raises(UnwritablePlace, match="already holds a fit of choices"):
@@ -287,7 +295,7 @@ def test_uncertified_scores_have_no_numbers_in_the_table():
     pairs = [(item, (item + 1) % 1_000) for item in range(1_000)]
     fit = at.fit_choices(range(1_000), pairs, counts=[10] * 999 + [1])
     table = fit.table()
-    for name in ("rank", "place", "score", "standard_error", "ahead"):
+    for name in ("rank", "rating", "standard_error", "ahead"):
         assert table.column(name).null_count == 1_000, name
     assert "scores uncertified" in str(fit)
     for ask in (lambda: fit.difference(0, 1), lambda: fit.covariance(), lambda: fit.log_likelihood):
@@ -301,8 +309,9 @@ def test_strange_items_are_shown_safely():
     assert "\x1b" not in str(fit)
     assert max(map(len, str(fit).splitlines())) < 200
     mixed = at.fit_choices([1, "1"], [[1, "1"], [1, "1"]])
-    assert mixed.standings["item"] == ["1", "'1'"]
+    assert mixed.table()["item"].to_pylist() == ["1", "'1'"]
     assert at.fit_choices([1, 2], [[1, 2]] * 2).to_pandas()["item"].tolist() == [1, 2]
     big = at.fit_choices([2**70, 1], [[2**70, 1]] * 2)
-    assert big.standings["item"] == [str(2**70), "1"]
-    assert at.fit_choices(["\ud800", "b"], [["\ud800", "b"]] * 2).standings["item"] == ["'\\ud800'", "'b'"]
+    assert big.table()["item"].to_pylist() == [str(2**70), "1"]
+    odd = at.fit_choices(["\ud800", "b"], [["\ud800", "b"]] * 2)
+    assert odd.board()["item"] == ["'\\ud800'", "'b'"]

@@ -71,7 +71,9 @@ def test_covariances_of_rankings_with_ties_by_numerical_derivatives(counts, ridg
 
 def test_a_prior_and_components():
     won, lost, tied = list("aabcdex"), list("bcadcfa"), [False, True, True, False, True, True, False]
-    fit, joined = (at.fit_choices(won, losers=lost, tied=tied, prior=prior) for prior in (None, 0.7))
+    fit, joined = (
+        at.fit_choices(won, losers=lost, tied=tied, ties="half", prior=prior) for prior in (None, 0.7)
+    )
     assert fit.components == (("x",), ("a", "c", "b", "d"), ("e", "f")) or len(fit.components) == 3
     number = {item: place for place, item in enumerate(joined.items)}
     pairs = [
@@ -81,7 +83,7 @@ def test_a_prior_and_components():
     scores = np.array([joined.scores[item] for item in joined.items])
     expected = sandwich(pairs, [1] * len(pairs), scores, 0.7**-2)
     np.testing.assert_allclose(joined.covariance(), expected, rtol=1e-4, atol=1e-8)
-    alone = at.fit_choices(["e"], losers=["f"], tied=[True])
+    alone = at.fit_choices(["e"], losers=["f"], tied=[True], ties="half")
     assert fit.difference("e", "f").standard_error == pytest.approx(alone.difference("e", "f").standard_error)
     assert np.isnan(fit.standard_errors["x"])
 
@@ -89,10 +91,10 @@ def test_a_prior_and_components():
 def test_the_case_of_half_wins():
     """± 0.200 by the information; simulated 0.142."""
     fit = at.fit_choices(
-        ["a", "b", "a"], losers=["b", "a", "b"], counts=[25, 25, 50], tied=[False, False, True]
+        ["a", "b", "a"], losers=["b", "a", "b"], counts=[25, 25, 50], tied=[False, False, True], ties="half"
     )
     assert fit.difference("a", "b").standard_error == pytest.approx(0.142, abs=0.0015)
-    assert "expected wins" in str(fit)
+    assert "scores give the expected score of a pair, not the odds of a win" in str(fit)
     with pytest.raises(UnsupportedOption, match="half a win has no likelihood"):
         fit.aic  # noqa: B018
 
@@ -100,7 +102,9 @@ def test_the_case_of_half_wins():
 def test_ties_alone_are_no_certainty():
     """Every residual is 0, and a plain sandwich would say 0 ± 0."""
     errors = [
-        at.fit_choices(["a"], losers=["b"], tied=[True], counts=[n]).difference("a", "b").standard_error
+        at.fit_choices(["a"], losers=["b"], tied=[True], counts=[n], ties="half")
+        .difference("a", "b")
+        .standard_error
         for n in (1, 4, 100)
     ]
     np.testing.assert_allclose(errors, [2.0, 0.5, 0.02])
@@ -131,7 +135,7 @@ def test_standard_errors_are_as_wide_as_scores_scatter(strength, games, share):
     rng, gaps, errors = np.random.default_rng(5), [], []
     for _ in range(800):
         won, lost, tied, counts = draw_games(rng, strength, games, share)
-        gap = at.fit_choices(won, losers=lost, tied=tied, counts=counts).difference(0, 1)
+        gap = at.fit_choices(won, losers=lost, tied=tied, counts=counts, ties="half").difference(0, 1)
         gaps.append(gap.value)
         errors.append(gap.standard_error)
     assert 0.95 < np.std(gaps) / np.sqrt(np.mean(np.square(errors))) < 1.05
@@ -142,6 +146,6 @@ def test_standard_errors_are_as_wide_as_scores_scatter(strength, games, share):
 def test_the_error_of_a_difference_keeps_its_digits_beside_larger_ones(tied):
     """It was formed from variances a million times as large: 1.1e-5 off."""
     won, lost = ["a", "b", "c", "a"], ["b", "a", "a", "c"]
-    fit = at.fit_choices(won, losers=lost, tied=[tied] * 4, counts=[10**7, 10**7, 1, 1])
+    fit = at.fit_choices(won, losers=lost, tied=[tied] * 4, ties="half", counts=[10**7, 10**7, 1, 1])
     expected = 2 / (2 * 10**7) if tied else (2 / 10**7) ** 0.5
     assert fit.difference("a", "b").standard_error == pytest.approx(expected, rel=1e-9)

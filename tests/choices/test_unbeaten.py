@@ -1,4 +1,4 @@
-"""What has no score has none anywhere: NaN in Python, null in JSON, a dash in print; and ranks by group."""
+"""What has no score has none anywhere: NaN in scores, a bound on the board; and ranks by board."""
 
 import json
 
@@ -25,14 +25,11 @@ def test_somebody_unbeaten_has_no_score_and_no_error():
 
 def test_no_door_out_says_nan(tmp_path):
     fit = at.fit_choices(WON, losers=LOST)
-    record = json.dumps(fit.to_dict(), allow_nan=False)
-    assert (
-        json.loads(record)["standings"][0] | {"score": None, "standard_error": None}
-        == fit.to_dict()["standings"][0]
-    )
-    for text in (str(fit), fit._repr_html_(), str(fit.standings), fit.standings._repr_html_()):
+    record = json.loads(json.dumps(fit.to_dict(), allow_nan=False))["standings"][0]
+    assert (record["rating"], record["high"], record["standard_error"]) == ("infinite", "infinite", None)
+    for text in (str(fit), fit._repr_html_(), str(fit.board()), fit.board()._repr_html_()):
         assert "nan" not in text.lower().replace("dominan", "")
-    assert fit.to_pandas()["score"].isna().tolist() == [True, False, False]
+    assert np.isinf(fit.to_pandas()["rating"]).tolist() == [True, False, False]
     loaded = at.ChoiceFit.load(fit.save(tmp_path / "fit"))
     assert str(loaded) == str(fit)
     assert np.isnan(loaded.scores["x"])
@@ -40,36 +37,27 @@ def test_no_door_out_says_nan(tmp_path):
         "winner,loser\n" + "\n".join(map(",".join, zip(WON, LOST, strict=True)))
     )
     shown = run_inside("choices", "games.csv", "--json", cwd=tmp_path).stdout
-    assert json.loads(shown, parse_constant=pytest.fail)["standings"][0]["score"] is None
+    assert json.loads(shown, parse_constant=pytest.fail)["standings"][0] == record
 
 
 def test_an_item_without_a_score_is_drawn_without_one():
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("agg")
     axes = at.fit_choices([*WON, "p"], losers=[*LOST, "q"]).plot()
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["x  1", "a  2", "b  2", "p  1", "q  2"]
-    assert [text.get_text() for text in axes.texts] == [
-        "above: infinitely far ahead",
-        "not compared",
-        "above: infinitely far ahead",
-    ]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["x", "a", "b", "p", "q"]
     matplotlib.pyplot.close("all")
 
 
 def test_one_unconnected_pair_takes_no_rank_away():
     fit = at.fit_choices([*WON, "p"], losers=[*LOST, "q"])
-    table = fit.standings
+    table = fit.table().to_pydict()
     assert table["item"] == ["x", "a", "b", "p", "q"]
-    assert (table["group"], table["rank"]) == ([1, 1, 1, 2, 2], [1, 2, 2, 1, 2])
-    assert [row["group"] for row in fit.to_dict()["standings"]] == [1, 1, 1, 2, 2]
-    assert "no choice compares items of different groups, so each group is ranked separately" in str(fit)
-    assert None not in at.fit_choices([*WON, "p"], losers=[*LOST, "q"], prior=1.0).standings["rank"]
+    assert (table["board"], table["rank"]) == ([1, 1, 1, 2, 2], [1, 2, 2, 1, 2])
+    assert [row["board"] for row in fit.to_dict()["standings"]] == [1, 1, 1, 2, 2]
+    assert "nothing compares items of different boards" in str(fit)
+    assert at.fit_choices([*WON, "p"], losers=[*LOST, "q"], prior=1.0).board()["board"] == [1] * 5
     beside = at.fit_choices(["a", "b", "p"], losers=["c", "c", "q"])
-    assert dict(zip(beside.standings["item"], beside.standings["rank"], strict=True)) == {
-        "a": None,
-        "b": None,
-        "c": 3,
-        "p": 1,
-        "q": 2,
-    }
-    assert "with all others of their group" in str(beside)
+    rows = {row["item"]: (row["board"], row["rank"]) for row in beside.table().to_pylist()}
+    assert rows["c"] == (1, 3)
+    assert {rows[item] for item in "ab"} == {(1, 1)}
+    assert (rows["p"], rows["q"]) == ((2, 1), (2, 2))

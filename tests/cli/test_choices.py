@@ -15,6 +15,7 @@ GAMES = "winner,loser,count\nAnn,Bob,3\nBob,Ann,1\nAnn,Cat,2\n"
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "games.csv").write_text(GAMES)
+    (tmp_path / "games.png").write_text(GAMES)
     (tmp_path / "games.tsv").write_text(GAMES.replace(",", "\t"))
     (tmp_path / "menus.csv").write_text('dish,menu\nsoup,"soup | fish"\nfish,fish|soup|cake\n')
     (tmp_path / "races.csv").write_text("result\nAnn > Bob > Cat\nBob>Ann\n")
@@ -39,10 +40,10 @@ def folder(tmp_path):
 def test_tables(folder, arguments, best, components):
     record = json.loads(run_inside("choices", *arguments, "--json", cwd=folder).stdout)
     assert record["components"] == components
-    assert best in [row["item"] for row in record["standings"] if row["place"] == 1]
+    assert best in [row["item"] for row in record["standings"] if row["rank"] == 1]
     shown = run_inside("choices", *arguments, cwd=folder)
     assert shown.returncode == 0
-    assert shown.stdout.splitlines()[1].split()[:2] == ["rank", "item"]
+    assert shown.stdout.splitlines()[1].split()[:3] == ["rank", "ranks", "item"]
     assert run_inside("choices", *arguments, "--quiet", cwd=folder).stdout == f"{components}\n"
 
 
@@ -50,10 +51,25 @@ def test_counts_and_ties_of_a_file(folder):
     record = json.loads(run_inside("choices", "games.csv", "--json", cwd=folder).stdout)
     assert (record["choices"], record["standings"][0]["wins"]) == (6, 5)
     fit = at.fit_choices(folder / "games.csv")
-    assert record["standings"][0]["score"] == fit.scores["Ann"]
+    assert record["standings"][0]["rating"] == fit.scores["Ann"]
     (folder / "even.csv").write_text("winner,loser,even\na,b,no\nb,a,yes\n")
     record = json.loads(run_inside("choices", "even.csv", "--tied", "even", "--json", cwd=folder).stdout)
     assert (record["n_ties"], record["standings"][0]["wins"]) == (1, 1.5)
+
+
+def test_the_board_as_a_figure_and_a_page(folder):
+    pytest.importorskip("matplotlib")
+    for figure in ("board.png", "board.pdf", "board.svg"):
+        arguments = ["choices", "games.csv", "--figure", figure, "--page", "board.html"]
+        shown = run_inside(*arguments, cwd=folder)
+        assert shown.stdout.endswith(f"Written to {figure}.\nWritten to board.html.\n")
+        assert (folder / figure).stat().st_size > 1_000
+    assert "<td>Ann</td>" in (folder / "board.html").read_text(encoding="utf-8")
+    record = json.loads(run_inside(*arguments, "--json", cwd=folder).stdout)
+    assert (record["figure"], record["page"], record["out"]) == ("board.svg", "board.html", None)
+    shown = run_inside("choices", "games.csv", "--limit", "1", cwd=folder).stdout
+    assert "Ann" in shown.splitlines()[2]
+    assert shown.splitlines()[3] == "and 2 more; --limit 3 shows all"
 
 
 def test_a_fit_is_saved_and_not_overwritten_by_accident(folder):
@@ -75,6 +91,10 @@ def test_a_fit_is_saved_and_not_overwritten_by_accident(folder):
         (["games.csv", "--split", "|"], "name that column"),
         (["games.csv", "--loser", "lost"], "no column 'lost'"),
         (["games.csv", "--prior", "0"], "above 0"),
+        (["games.csv", "--figure", "board.gif"], "draw to .pdf, .png or .svg"),
+        (["games.csv", "--figure", "games.png"], "attomaton did not write it"),
+        (["games.csv", "--page", "games.csv"], "attomaton did not write it"),
+        (["games.csv", "--page", "."], "is a folder"),
         (["games.csv", "--prior", "1", "--ridge", "1"], "give only one"),
     ],
 )
@@ -112,3 +132,29 @@ def test_standard_input_semicolons_and_bad_rows(tmp_path):
     code = [sys.executable, "-m", "attomaton", "choices", "-", "--skip-bad", "--json"]
     piped = subprocess.run(code, input=table, capture_output=True, text=True, check=False)
     assert json.loads(piped.stdout)["standings"] == record["standings"]
+
+
+def test_an_arena_needs_no_names_and_features_may_be_two_columns(tmp_path):
+    table = "model_a,model_b,winner,conv_a_length,conv_b_length,one,two,language\n"
+    rows = [
+        "x,y,model_a,3,1,1,0,en",
+        "y,x,model_a,2,2,0,1,de",
+        "x,y,tie,1,2,1,1,en",
+        "x,y,tie (bothbad),1,4,0,0,de",
+    ]
+    rows += ["y,x,model_b,1,2,1,0,en", "x,y,model_b,2,1,0,1,en", "y,x,model_a,1,2,0,0,de"]
+    (tmp_path / "arena.csv").write_text(table + "\n".join(rows) + "\n")
+    frame = at.fit_choices(
+        tmp_path / "arena.csv", first="model_a", second="model_b", outcome="winner", drop="tie (bothbad)",
+        features={"conv_length": ("conv_a_length", "conv_b_length"), "other": ("one", "two")},
+    )  # fmt: skip
+    options = ["--drop", "tie (bothbad)", "--features", "conv_length,other=one:two", "--json"]
+    record = json.loads(run_inside("choices", "arena.csv", *options, cwd=tmp_path).stdout)
+    assert record["choices"] == 6
+    assert record["coefficients"] == frame.to_dict()["coefficients"]
+    assert record["standings"] == frame.to_dict()["standings"]
+    wrong = run_inside("choices", "arena.csv", "--features", "chars", cwd=tmp_path)
+    assert "--features chars=…:…" in wrong.stderr
+    (tmp_path / "gap.csv").write_text(table + rows[0] + "\n" + rows[1].removesuffix("de") + "\n")
+    missing = run_inside("choices", "gap.csv", "--by", "language", cwd=tmp_path)
+    assert "'language' (by) is missing in row 1" in missing.stderr

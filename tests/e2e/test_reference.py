@@ -16,6 +16,7 @@ from scipy.sparse import csc_array
 
 import attomaton as at
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton
+from attomaton.choices import Contrast, LogitFit
 from attomaton.corpora.readers.corpus import ReadingOptions
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.spark import SparkEngine
@@ -25,9 +26,11 @@ from attomaton.solvers.soft.tied import TieScores
 LATER = {
     one.__name__: one
     for one in (
+        Contrast,
         DuckDBEngine,
         FactoredSolution,
         FactoredSolver,
+        LogitFit,
         ReadingOptions,
         SparkEngine,
         TieScores,

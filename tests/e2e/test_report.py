@@ -1,9 +1,6 @@
 """The report, in a real browser: what it shows is what Python says, and nothing in it can do harm."""
 
 import json
-import shutil
-import subprocess
-import tarfile
 import time
 
 import numpy as np
@@ -21,7 +18,7 @@ from attomaton.report.page.content import choose_queries
 from attomaton.report.page.packing import Packer, differences
 from attomaton.report.page.write import write_report
 from tests.cli.inside import run_inside
-from tests.e2e.browser import Opened, chromium
+from tests.e2e.browser import Opened, chromium, find_serious
 from tests.heads.audit.standin import StandIn, draw_documents
 
 HOSTILE = (
@@ -231,7 +228,9 @@ def test_an_audit_of_heads_has_a_section(browser, drawn, folder):
     assert plain.page.locator("#heads, #heads-link").count() == 0  # without an audit there is none
     plain.page.close()
     models = [StandIn(n_layers=1, seed=seed) for seed in range(2)]
-    course = audit_course(models, draw_documents(), steps=[5, 50], how=Audit(window=6, length=10))
+    course = audit_course(
+        models, draw_documents(), steps=[5, 50], causal="all", how=Audit(window=6, length=10)
+    )
     write_report(folder / "drawn", folder / "heads.html", heads=course.save(folder / "heads.parquet"))
     opened = Opened(browser.new_page(viewport={"width": 390, "height": 800}), folder / "heads.html")
     page, rungs = opened.page, len(course.rungs)
@@ -315,32 +314,13 @@ def test_colours_switch_and_follow_the_system(browser, drawn):
         page.close()
 
 
-@pytest.fixture(scope="module")
-def axe(tmp_path_factory):
-    """The source of axe-core, from npm."""
-    place = tmp_path_factory.mktemp("axe")
-    npm = shutil.which("npm")
-    fetch = [npm, "pack", "axe-core@4", "--silent"]
-    if not npm or subprocess.run(fetch, cwd=place, capture_output=True, check=False).returncode:
-        pytest.skip("axe-core cannot be fetched from npm (listed in tests/SKIPS.md)")
-    with tarfile.open(next(place.glob("axe-core-*.tgz"))) as archive:
-        return archive.extractfile("package/axe.min.js").read().decode()
-
-
 @pytest.mark.slow  # fetches axe from npm
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1440, 390])
 def test_no_serious_finding_of_axe(browser, drawn, axe, scheme, width):
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.goto(drawn[1].as_uri())
-    page.evaluate(axe)
-    found = page.evaluate("axe.run().then(result => result.violations)")
-    serious = [
-        (one["id"], one["help"], [node["html"][:200] for node in one["nodes"]][:3])
-        for one in found
-        if one["impact"] in ("serious", "critical")
-    ]
-    assert serious == []
+    assert find_serious(page, axe) == []
     page.close()
 
 

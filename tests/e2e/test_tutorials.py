@@ -1,6 +1,7 @@
 """Tutorials run as they are written, print what they show, and stand on the site with every link alive."""
 
 import importlib.util
+import os
 import re
 import time
 from pathlib import Path
@@ -40,6 +41,8 @@ def need_data(tutorials, name):
         and not tutorials.DATA.is_dir()
     ):
         pytest.skip("no real corpora here: set ATTOMATON_DATA (listed in tests/SKIPS.md)")
+    if "smollm2" in name and not Path(os.environ.get("ATTOMATON_SMOLLM2", "")).is_file():
+        pytest.skip("no SmolLM2 here: set ATTOMATON_SMOLLM2 (listed in tests/SKIPS.md)")
 
 
 @pytest.mark.costly("a notebook in a kernel of its own")

@@ -24,7 +24,7 @@ BASES = {
     "verify": ["trained"],
     "scan-snap": ["corpus.txt", "--window=3"],
     "begin": ["corpus.txt", "--window=3"],
-    "heads": ["model", "story.jsonl", "--window=8", "--length=0", "--random=0"],
+    "heads": ["model", "story.jsonl", "--window=8", "--random=0"],
     "tokenize": ["corpus.txt", "--out=shards"],
     "choices": ["games.csv"],
     "example": ["example.txt"],

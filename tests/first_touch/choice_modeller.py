@@ -130,15 +130,15 @@ def leaderboard(folder):
     assert table["rank"].tolist() == [1, 2, 3, 4, 5, 6]
     assert table["item"].iloc[-1] == "team05"
     assert np.isinf(table["ahead"].iloc[-2])
-    assert np.isnan(table["score"].iloc[-1])
-    print(fit.standings)
+    assert table["rating"].iloc[-1] == -np.inf
+    print(fit.board())
 
 
 def two_leagues(folder):
     """Teams that never met have no rank between them: each league has its own."""
     games = pd.DataFrame({"winner": list("abxy"), "loser": list("bayx")})
     fit = at.fit_choices(games)
-    assert fit.to_pandas()[["group", "rank"]].to_numpy().tolist() == [[1, 1], [1, 1], [2, 1], [2, 1]]
+    assert fit.to_pandas()[["board", "rank"]].to_numpy().tolist() == [[1, 1], [1, 1], [2, 1], [2, 1]]
     refused(lambda: fit.probability("a", "x"), "neither is preferred")
     refused(lambda: fit.difference("a", "x"), "neither is preferred")
     refused(lambda: fit.aic, "maximum of the likelihood")
@@ -230,7 +230,7 @@ def mistakes(folder):
     )
     refused(lambda: at.fit_choices(games.assign(loser=games.winner)), "with itself")
     refused(lambda: at.fit_choices(games.assign(loser=None)), "loser in row 0 is missing")
-    refused(lambda: at.fit_choices(games.assign(count=0)), "whole numbers of at least 1")
+    refused(lambda: at.fit_choices(games.assign(count=0)), "numbers above 0")
     refused(lambda: at.fit_choices(games.iloc[:0]), "no rows")
 
 

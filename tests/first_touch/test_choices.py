@@ -39,9 +39,9 @@ def test_probability_reads_no_characters():
 
 def test_a_ranked_table():
     """There was none; and none is made up where there is no order."""
-    assert at.fit_choices(GAMES).standings["rank"] == [1, 2, 3, 4]
-    apart = at.fit_choices(GAMES[:4]).standings
-    assert (apart["group"], apart["rank"]) == ([1, 1, 2, 2], [1, 2, 1, 2])
+    assert at.fit_choices(GAMES).board()["rank"] == [1, 2, 3, 4]
+    apart = at.fit_choices(GAMES[:4]).board()
+    assert (apart["board"], apart["rank"]) == ([1, 1, 2, 2], [1, 2, 1, 2])
     assert apart["ahead"][0] > 0
     assert apart["ahead"][1:] == [None, float("inf"), None]
 

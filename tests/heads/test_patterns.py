@@ -54,7 +54,7 @@ def test_a_model_of_another_family_is_watched_as_it_runs(kind):
 
 
 def test_the_audit_climbs_and_leaves_out_what_needs_weights():
-    audit = audit_heads(make_opt(), DOCUMENTS, how=HOW)
+    audit = audit_heads(make_opt(), DOCUMENTS, causal="all", how=HOW)
     assert audit.seeking.judged == [None] * 8
     assert audit.table()["seeks"].null_count == 8
     assert audit.causal is None
@@ -77,7 +77,7 @@ def test_an_iterator_is_read_in_the_order_of_the_documents():
     original = make_opt(attn_implementation="eager")
     items = (attentions(original, document[None]) for document in DOCUMENTS)
     ours = PatternModel.from_iterator(items, n_tokens=61)
-    audits = [audit_heads(model, DOCUMENTS, how=HOW) for model in (ours, original)]
+    audits = [audit_heads(model, DOCUMENTS, causal="all", how=HOW) for model in (ours, original)]
     np.testing.assert_allclose(audits[0].ladder.shares, audits[1].ladder.shares, atol=1e-5)
     np.testing.assert_array_equal(audits[0].first, audits[1].first)
     with pytest.raises(InvalidSamples, match=r"end after .* documents.*it is read once"):

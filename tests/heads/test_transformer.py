@@ -1,5 +1,6 @@
 """The forward pass does what it says: what an edit changes, and where gradients flow."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -97,8 +98,6 @@ def test_token_scores_are_those_of_a_first_layer_without_places(model):
 
 
 def _without_places(model):
-    from dataclasses import replace
-
     return replace(model, places=torch.zeros_like(model.places))
 
 
@@ -109,6 +108,24 @@ def test_projected_tokens_are_the_scores(model):
         for head in range(model.n_heads):
             ours = model.score_tokens(Head(1, head), np.arange(61), np.arange(61), lag=lag)
             torch.testing.assert_close(torch.as_tensor(ours), shared[:, head] @ queries[:, head].T)
+
+
+@pytest.mark.parametrize("lagged", [False, True])
+def test_scores_of_inputs_are_those_of_the_forward_pass(model, lagged):
+    """RoPE and shared keys, or position embeddings, and scores by lag: the same rows of attention."""
+    if lagged:
+        lags = torch.randn(model.n_heads, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        layers = (replace(one, attention=replace(one.attention, lags=lags)) for one in model.layers)
+        model = replace(model, layers=tuple(layers))
+    seen = []
+    model.run_layers(model.embed(IDS[:1]), range(2), see=lambda *one: seen.append(one))
+    at = np.arange(9)
+    keys = np.tile(at, (9, 1))
+    for layer, read in seen:
+        patterns = model.attend(model.layers[layer].attention, read)
+        scores = model.score_inputs(layer, read[0], at, keys, np.maximum(at[:, None] - keys, 0))
+        masked = torch.as_tensor(scores).masked_fill(torch.as_tensor(keys > at[:, None])[:, None], -torch.inf)
+        torch.testing.assert_close(masked.softmax(-1).transpose(0, 1), patterns[0], atol=1e-9, rtol=0)
 
 
 def test_written_logits_are_what_a_head_adds():
@@ -149,7 +166,7 @@ def test_wrong_contexts_are_named(model):
             model.watch(given)
     with pytest.raises(MismatchedParts, match=r"no head 2\.0"):
         model.score_tokens(Head(2, 0), np.array([0]), np.array([0]))
-    for head in ("0.1", Head(0.5, 0), 3, (0, 0, 0)):
+    for head in ("0:1", Head(0.5, 0), 3, (0, 0, 0)):
         with pytest.raises(MismatchedParts, match="is not a head"):
             model.score_tokens(head, np.array([0]), np.array([0]))
     with pytest.raises(TokenOutOfRange):

@@ -190,7 +190,7 @@ def test_maps_read_in_grey():
 
 
 def test_the_page_has_the_colours_of_the_figures():
-    css = (Path(at.__file__).parent / "report/page/assets/style.css").read_text("utf-8")
+    css = (Path(at.__file__).parent / "base/assets/style.css").read_text("utf-8")
     for name, colour in (("win", colours()[0]), ("lose", colours()[1])):
         assert set(re.findall(rf"--{name}: (#\w+);", css)) == {colour.lower()}
 

@@ -23,7 +23,9 @@ HOSTILE = "</script><img src=x onerror=alert(1)>"
 
 @pytest.fixture(scope="module")
 def audit():
-    return audit_heads(StandIn(n_layers=1), draw_documents(), random=[StandIn(n_layers=1, seed=1)], how=HOW)
+    return audit_heads(
+        StandIn(n_layers=1), draw_documents(), random=[StandIn(n_layers=1, seed=1)], causal="all", how=HOW
+    )
 
 
 def made(rungs=("position",), n=2, **changes):
@@ -67,7 +69,7 @@ def test_what_the_page_holds_is_what_was_found(audit, tmp_path):
 
 def test_of_a_course_the_last_step_and_all_means(tmp_path):
     models = [StandIn(n_layers=1, seed=seed) for seed in range(2)]
-    course = audit_course(models, draw_documents(), steps=[5, 50], how=Audit(window=6, length=0))
+    course = audit_course(models, draw_documents(), steps=[5, 50], how=Audit(window=6))
     record = read_heads(course.save(tmp_path / "course.parquet"))
     assert record["step"] == 50
     assert [row[1][-1] for row in record["heads"]] == pytest.approx(course.shares[-1, -1], abs=1e-4)

@@ -1,6 +1,6 @@
 """The automaton as a scikit-learn classifier: contexts in, the next token out.
 
-The only module that imports scikit-learn, from the extra ``sklearn``.
+scikit-learn comes with the extra ``sklearn``; only this module and ``choices/estimator.py`` import it.
 """
 
 import warnings

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         UnreadableSource as UnreadableSource,
         UnsupportedOption as UnsupportedOption,
         UnwritablePlace as UnwritablePlace,
+        needing as needing,
     )
     from attomaton.base.frames import Tabular as Tabular, Worded as Worded
     from attomaton.base.kernels import compiled as compiled, expect_work as expect_work

@@ -227,7 +227,13 @@ class MissingExtra(AttomatonError, ImportError):
 
 @contextmanager
 def needing(what: str) -> Generator[None]:
-    """If ``what`` needs a package that is not installed, say which extra installs it."""
+    """If ``what`` needs a package that is not installed, say which extra installs it.
+
+    Examples
+    --------
+    >>> with needing("an experiment"):
+    ...     import math
+    """
     try:
         yield
     except ModuleNotFoundError as error:
@@ -324,7 +330,7 @@ class SameWeights(UserWarning):
     >>> model = from_arrays(np.eye(3, 2), ones, ones, ones, ones)
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
-    ...     course = audit_course([model, model], documents, steps=(0, 1), how=Audit(window=4, length=4))
+    ...     course = audit_course([model, model], documents, steps=(0, 1), how=Audit(window=4))
     >>> caught[0].category.__name__
     'SameWeights'
     """

@@ -96,7 +96,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Listing:
-    """A table without a frame: the column ``item`` is left-aligned, all others right-aligned."""
+    """A table without a frame: names (``item``, ``coefficient``) and notes (no header) are left-aligned."""
 
     headers: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -106,7 +106,7 @@ class Listing:
         widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
         return "\n".join(
             "  ".join(
-                cell.ljust(width) if header == "item" else cell.rjust(width)
+                cell.ljust(width) if header in ("item", "coefficient", "") else cell.rjust(width)
                 for header, cell, width in zip(self.headers, line, widths, strict=True)
             ).rstrip()
             for line in lines

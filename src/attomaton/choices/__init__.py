@@ -5,7 +5,11 @@ from typing import TYPE_CHECKING
 from attomaton.base.doors import open_door
 
 if TYPE_CHECKING:
+    from attomaton.choices.arena import simulate_arena as simulate_arena
+    from attomaton.choices.board import Board as Board, NextComparison as NextComparison, Ratings as Ratings
+    from attomaton.choices.estimator import ChoiceModel as ChoiceModel
     from attomaton.choices.fit import fit_choices as fit_choices
+    from attomaton.choices.gaps import Gaps as Gaps
     from attomaton.choices.given import Columns as Columns
     from attomaton.choices.logit.builders import (
         battles as battles,
@@ -26,14 +30,14 @@ if TYPE_CHECKING:
     from attomaton.choices.logit.problem import ChoiceProblem as ChoiceProblem
     from attomaton.choices.logit.rows import ChoiceRows as ChoiceRows, Situations as Situations
     from attomaton.choices.logit.spans import Span as Span
+    from attomaton.choices.logit.summary import LogitSummary as LogitSummary
     from attomaton.choices.order import Comparison as Comparison, OrderedItems as OrderedItems
     from attomaton.choices.rankings import unroll_rankings as unroll_rankings
-    from attomaton.choices.result import ChoiceFit as ChoiceFit
+    from attomaton.choices.result import ChoiceFit as ChoiceFit, Outcomes as Outcomes
     from attomaton.choices.separation import (
         SeparationCheck as SeparationCheck,
         check_separation as check_separation,
     )
-    from attomaton.choices.standings import Standings as Standings
     from attomaton.choices.uncertainty import ScoreDifference as ScoreDifference
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import show
-from attomaton.base.tables import Int64
+from attomaton.base.tables import Float64, Int64
 from attomaton.choices.numbering import check_size, number_hashable
 from attomaton.corpora.readers.tables import library_of
 from attomaton.graphs.grouping import distinct_keys, find_keys
@@ -101,6 +101,8 @@ def _join(found: Any) -> Any:
     if not isinstance(found, pa.ChunkedArray):
         return found
     chunks = cast("Any", found)
+    if chunks.num_chunks == 1:
+        return chunks.chunk(0)
     return _arrow.concat_arrays(chunks.chunks) if chunks.num_chunks else _arrow.array([], chunks.type)
 
 
@@ -116,6 +118,44 @@ def list_values(values: Any) -> tuple[Int64, Any] | None:
     if lists.null_count:
         raise InvalidSamples(f"row {_first_null(lists)} has no list; drop the rows without one")
     return lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64), lists.flatten()
+
+
+def number_values(values: Any) -> tuple[Int64, list[Any]]:
+    """The number of each entry of a column among its distinct values, and these; None is a missing entry."""
+    array = as_arrow(values)
+    if array is None:
+        plain = as_list(values)
+        place = {value: number for number, value in enumerate(dict.fromkeys(plain))}
+        return np.fromiter(map(place.__getitem__, plain), np.int64, len(plain)), list(place)
+    coded = array.dictionary_encode("encode")
+    return coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), coded.dictionary.to_pylist()
+
+
+def read_numbers(values: Any, role: str, n_rows: int) -> Float64:
+    """A column of finite numbers, even if a file stores them as text, shape (n_rows,)."""
+    array = as_arrow(values)
+    if array is None or len(array) != n_rows:
+        raise InvalidSamples(f"{role} is not a column of {n_rows:,} numbers; give one number per row")
+    try:
+        numbers = (array if _is.is_float64(array.type) else array.cast(pa.float64())).to_numpy(
+            zero_copy_only=False
+        )
+    except pa.ArrowException:
+        numbers = np.array([_as_float(cell) for cell in array.to_pylist()])
+    odd = ~np.isfinite(numbers)
+    if odd.any():
+        row = int(np.argmax(odd))
+        raise InvalidSamples(
+            f"{role} is {show(array[row].as_py())} in row {row}; give a finite number, or drop the row"
+        )
+    return numbers
+
+
+def _as_float(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return np.nan
 
 
 def number_columns(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[Int64]]:
@@ -161,9 +201,12 @@ def _number_in_arrow(arrays: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[I
         coded = _arrow.chunked_array(wide).combine_chunks().dictionary_encode()
         codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         items = coded.dictionary.to_pylist()
-    by_row = np.column_stack(_split(codes, lengths)).ravel() if len(set(lengths)) == 1 else codes
-    first = np.empty(len(items), np.int64)
-    first[by_row[::-1]] = np.arange(len(by_row))[::-1]
+    step, columns = (len(lengths), _split(codes, lengths)) if len(set(lengths)) == 1 else (1, [codes])
+    first = np.full(len(items), len(codes))
+    for place, column in enumerate(columns):  # the last assignment stays, so from the end
+        here = np.full(len(items), len(codes))
+        here[column[::-1]] = np.arange(place, place + step * len(column), step)[::-1]
+        first = np.minimum(first, here)
     order = np.argsort(first)
     number = np.empty_like(order)
     number[order] = np.arange(len(order))

@@ -10,14 +10,15 @@ from typing import Any, Unpack
 import numpy as np
 
 from attomaton.base.errors import UnsupportedOption
-from attomaton.base.options import real_number
+from attomaton.base.options import real_number, show
 from attomaton.base.ragged import offsets_of
-from attomaton.choices.given import Columns, read_given
+from attomaton.choices.given import SIDE, Columns, Side, read_given
 from attomaton.choices.numbering import NumberedChoices
-from attomaton.choices.order import Comparison, join_components
+from attomaton.choices.order import SCALES, Comparison, join_components
 from attomaton.choices.rankings import unroll_rankings
 from attomaton.choices.result import ChoiceFit
-from attomaton.choices.sequences import ChoiceData
+from attomaton.choices.sequences import Alternatives, ChoiceData, ParsedChoices
+from attomaton.choices.uncertainty import LuceScores
 from attomaton.graphs.choices import ChoiceTable, count_choices, make_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
@@ -34,7 +35,9 @@ def fit_choices(
     losers: Any = None,
     rankings: Any = None,
     tied: Any = None,
-    counts: Sequence[int] | Any = None,
+    counts: Sequence[float] | Any = None,
+    ties: str | None = None,
+    scale: str = "log-odds",
     ridge: float = 0.0,
     prior: float | None = None,
     **columns: Unpack[Columns],
@@ -43,8 +46,8 @@ def fit_choices(
 
     Finite scores exist exactly inside the strongly connected components of "beats"; between components an
     order is returned and never a number. A sequence may be a list, a numpy array, a pandas or Polars Series,
-    or an Arrow array. A frame may be a pandas or Polars frame, an Arrow table, a dict of columns, a list of
-    records, or the path of a ``.csv``, ``.tsv``, ``.parquet`` or ``.jsonl`` file.
+    or an Arrow array. A frame may be a pandas or Polars frame, an Arrow table, a DuckDB relation, a dict of
+    columns, a list of records, or the path of a ``.csv``, ``.tsv``, ``.parquet`` or ``.jsonl`` file.
 
     Parameters
     ----------
@@ -59,24 +62,39 @@ def fit_choices(
         Rankings, each best first, instead of winners: Plackett–Luce, the first chosen from all, the second
         from the rest, and so on. Tied items form a list.
     tied : sequence of bool, optional
-        Which rows of winners and losers are ties: each of the two has half a win. Scores then give the
-        expected score of a pair, in which a tie is ½, and not the odds of a win; standard errors account for
-        the ties.
-    counts : sequence of int, optional
-        How often each choice was made. None means once.
+        Which rows of winners and losers are ties.
+    counts : sequence of float, optional
+        How often each choice was made; fractions are weights. None means once.
+    ties : str, optional
+        "davidson", the default for pairs: a tie is an outcome of its own, with odds
+        e^tie · e^{(s_a + s_b) / 2} against e^{s_a} and e^{s_b}; score differences are the log odds of a win
+        against a loss. "half": half a win for each, the rule for rankings; scores then give the expected
+        score of a pair, not the odds of a win, and errors are robust.
+    scale : str
+        "log-odds", with mean 0 in each component; or "elo": 400 / ln 10 times that, with mean 1000.
     ridge : float
         Adds ½ ridge Σ s² to the summed loss within components. 0: no regulariser.
     prior : float, optional
         Joins all components by a prior: every score is normal about 0 with this standard deviation.
         Differences between components then come from the prior alone, and the result says so.
     **columns
-        Names of columns of a frame: ``winner`` with ``loser`` or ``choice_set`` (a column of lists);
-        ``first``, ``second`` and ``outcome`` (the name of the winner, or of its column, or 1, 0 and 0.5 or
-        ``tie``); ``ranking`` (a column of lists, or a list of columns, one per place, which hold items); or
-        ``ranks`` (a list of columns, one per item, which hold its place: 1 is best, equal numbers are ties,
-        empty cells were not ranked). ``count`` works with any of these, and ``tied`` may also name a column.
-        Columns called ``count`` are used without being named, and so are ``tied``, ``tie`` or ``draw`` next
-        to winners and losers.
+        Names of columns of a frame, or sequences: ``winner`` with ``loser`` or ``choice_set`` (a column of
+        lists, or a list of columns); ``first``, ``second`` and ``outcome`` (the name of the winner, or of its
+        column, or 1, 0 and 0.5 or ``tie``), with ``drop``, a list of outcomes to leave out; ``ranking`` (a
+        column of lists, or a list of columns, one per place, which hold items); ``ranks`` (a list of columns,
+        one per item, which hold its place: 1 is best, equal numbers are ties, empty cells were not ranked);
+        ``best``, ``worst`` and ``choice_set``; or ``situation``, ``alternative`` and ``chosen``, with one row
+        for each alternative (1 or 0, or how often it was chosen). ``count`` works with all but the last, and
+        ``tied`` may also name a column. Columns called ``count`` are used without being named, and so are
+        ``tied``, ``tie`` or ``draw`` next to winners and losers, and ``model_a``, ``model_b`` and ``winner``.
+
+        Further columns work with these. ``moved_first`` holds which of a pair moved or stood first (empty:
+        neither). ``features`` lists columns that add to the score of an alternative; for pairs the first's
+        less the second's in one column, or two columns (``length_a`` and ``length_b`` beside ``model_a`` and
+        ``model_b``, or ``a_length`` and ``b_length``); or a mapping from names to a column, a pair of
+        columns, or a value for each item.
+        ``cluster`` holds what choices that belong together share (a judge, a prompt), and standard errors are
+        then clustered. ``by`` holds categories, each of which is also fitted by itself.
 
     Returns
     -------
@@ -103,12 +121,61 @@ def fit_choices(
         prior = real_number(prior, "prior, the standard deviation of a score,", least=1e-3, most=1e3)
     if ridge and prior is not None:
         raise UnsupportedOption("ridge acts within components, prior also between them; give only one")
-    parsed = read_given(ChoiceData(winners, choice_sets, losers, rankings, tied, counts), columns)
-    graph = find_components(_edges_of(parsed.choices, len(parsed.items)))
+    for option, value, known in (("ties", ties, (None, "davidson", "half")), ("scale", scale, tuple(SCALES))):
+        if value not in known:
+            words = " or ".join(repr(one) for one in known if one is not None)
+            raise UnsupportedOption(f"{option} is {show(value)}; give {words}")
+    parsed, side = read_given(ChoiceData(winners, choice_sets, losers, rankings, tied, counts), columns)
+    if ties == "davidson" and parsed.ranked is not None:
+        raise UnsupportedOption('tied items of a ranking count as the average over their orders: ties="half"')
+
+    def fit(part: ParsedChoices, by: dict[Any, ChoiceFit]) -> ChoiceFit:
+        why = _why_conditional(part, side, ties)
+        if not why:
+            graph, model = _fit_luce(part, ridge, prior)
+            return ChoiceFit(part.items, graph, model, scale, by)
+        if ridge or prior is not None:
+            name = "ridge" if ridge else "prior"
+            raise UnsupportedOption(
+                f"{name}= works with whole counts, without {' and '.join(SIDE[:-1])}, and with half wins; "
+                f"here there are {why}: leave {name} out" + ', or give ties="half"' * (why == TIED)
+            )
+        from attomaton.choices.conditional import fit_conditional  # a tenth of the start-up time
+
+        model = fit_conditional(part, side, ties or "davidson")
+        return ChoiceFit(part.items, model.components, model, scale, by)
+
+    by = dict[Any, ChoiceFit]()
+    if side.by is not None:
+        number, categories = side.by
+        parts = {category: number == place for place, category in enumerate(categories)}
+        by = {category: fit(parsed.restrict(rows), {}) for category, rows in parts.items()}
+    return fit(parsed, by)
+
+
+TIED = "ties as outcomes (Davidson)"
+
+
+def _why_conditional(parsed: ParsedChoices, side: Side, ties: str | None) -> str:
+    """What of the choices the Luce model does not cover; empty if it covers them."""
+    if side.features:
+        return "features" if set(side.features) != {"moved_first"} else "first movers"
+    if side.cluster is not None:
+        return "clusters"
+    if isinstance(parsed.choices, Alternatives):
+        return "choices in this form"
+    if parsed.counts.dtype.kind == "f":
+        return "fractions as counts"
+    return TIED if parsed.n_ties and ties != "half" else ""
+
+
+def _fit_luce(parsed: ParsedChoices, ridge: float, prior: float | None) -> tuple[Components, LuceScores]:
+    choices, parts, rankings = parsed.tabulate()
+    graph = find_components(_edges_of(choices, len(parsed.items)))
     scored = graph if prior is None else join_components(graph)
-    pull = (ridge if prior is None else prior**-2) * parsed.parts
-    soft = solve_luce(_choices_inside(parsed.choices, scored), scored, ridge=pull)
-    return ChoiceFit(parsed.items, graph, soft, prior, parsed.parts, parsed.rankings)
+    pull = (ridge if prior is None else prior**-2) * parts
+    soft = solve_luce(_choices_inside(choices, scored), scored, ridge=pull)
+    return graph, LuceScores(soft, graph, prior, parts, rankings)
 
 
 def _edges_of(data: NumberedChoices, n_items: int) -> EdgeTable:

@@ -1,21 +1,40 @@
 """Choices as users supply them: a frame with named columns, a file of one, or sequences."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from os import PathLike, fspath
-from typing import Any, TypedDict, cast
+from typing import Any, NamedTuple, TypedDict, cast
 
 import numpy as np
 
 from attomaton.base.errors import InvalidSamples, UnreadableSource, UnsupportedOption
 from attomaton.base.options import check_path, show
-from attomaton.choices.columns import as_arrow, as_list, columns_of, find_column, is_frame, number_columns
-from attomaton.choices.numbering import check_counts
+from attomaton.base.ragged import offsets_of
+from attomaton.base.tables import Float64, Int64
+from attomaton.choices.columns import (
+    as_arrow,
+    as_list,
+    check_items,
+    columns_of,
+    find_column,
+    is_frame,
+    number_columns,
+    number_values,
+    read_numbers,
+)
+from attomaton.choices.numbering import SetChoices, check_counts, number_choices
 from attomaton.choices.sequences import (
+    FLAGS,
+    NO_ROWS,
     TIES,
+    Alternatives,
     ChoiceData,
+    PairChoices,
     ParsedChoices,
     holds_items,
     pair_rows,
+    read_flags,
+    read_movers,
     read_outcomes,
     read_sequences,
 )
@@ -54,11 +73,13 @@ def split_column(columns: Mapping[Any, Any], name: str | None, between: str) -> 
 
 
 class Columns(TypedDict, total=False):
-    """Names of the columns of a frame.
+    """Names of the columns of a frame, or the columns themselves.
 
-    ``winner`` with ``loser`` or ``choice_set`` (a column of lists), or ``first``, ``second`` and ``outcome``,
-    or ``ranking`` (a column of lists, or one column per place), or ``ranks`` (one column per item,
-    which holds its place); ``count`` with any of these.
+    ``winner`` with ``loser`` or ``choice_set`` (a column of lists, or several columns), or ``first``,
+    ``second`` and ``outcome``, or ``ranking`` (a column of lists, or one column per place), or ``ranks`` (one
+    column per item, which holds its place), or ``best``, ``worst`` and ``choice_set``, or ``situation``,
+    ``alternative`` and ``chosen``; ``count`` with most of these. ``drop`` lists outcomes that are left out.
+    ``moved_first``, ``features``, ``cluster`` and ``by`` describe the choices further.
 
     Examples
     --------
@@ -74,59 +95,257 @@ class Columns(TypedDict, total=False):
     first: Any
     second: Any
     outcome: Any
+    drop: Any
     ranking: Any
     ranks: Any
+    best: Any
+    worst: Any
+    situation: Any
+    alternative: Any
+    chosen: Any
     count: Any
+    moved_first: Any
+    features: Any
+    cluster: Any
+    by: Any
 
 
-def read_given(data: ChoiceData, columns: Mapping[str, Any]) -> ParsedChoices:
-    """The choices, supplied in any form."""
+SIDE = ("moved_first", "features", "cluster", "by")
+"""What describes choices further, in any form."""
+
+CONTESTANTS = (("first", "second"), ("winner", "loser"))
+"""The columns of the two items of a pair."""
+
+
+class Side(NamedTuple):
+    """What describes the rows of the data further: numbers, and labels as codes with their names."""
+
+    features: Mapping[str, Float64]  # of the first less the second in pairs; of each alternative otherwise
+    cluster: Int64 | None = None
+    by: tuple[Int64, list[Any]] | None = None
+
+
+def read_given(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoices, Side]:
+    """The choices, supplied in any form, and what describes them further."""
     unknown = [name for name in columns if name not in Columns.__annotations__]
     if unknown:
         raise UnsupportedOption(
             f"unknown option {unknown[0]!r}; columns are named by {', '.join(Columns.__annotations__)}"
         )
+    side = {name: columns[name] for name in SIDE if columns.get(name) is not None}
+    columns = {name: one for name, one in columns.items() if name not in SIDE and one is not None}
     framed: Any = data.winners if data.rankings is None else data.rankings
     if isinstance(framed, str | PathLike) and data.choice_sets is None and data.losers is None:
         framed = read_columns(cast("str | PathLike[str]", framed))
     framed = cast("Any", framed)
-    if framed is None and columns and not any(isinstance(name, str) for name in columns.values()):
-        framed, columns = dict(columns), {name: name for name in columns}
+    roles = [name for name in columns if name != "drop"]
+    if framed is None and roles and not any(isinstance(columns[name], str) for name in roles):
+        framed, columns = (
+            {name: columns[name] for name in roles},
+            {name: columns[name] if name == "drop" else name for name in columns},
+        )
     if is_frame(framed) and not (framed is data.rankings and isinstance(framed, list)):
-        return _read_frame(data, framed, dict(columns))
+        there = columns_of(framed)
+        parsed, contestants = _read_frame(data, there, columns, side)
+        described = read_side(parsed, side, there, contestants)
+        if "drop" in columns:
+            number, distinct = number_values(find_column(there, columns.get("outcome", "outcome"), "outcome"))
+            dropped = _as_sequence(columns["drop"])
+            parsed = parsed.restrict(np.array([value not in dropped for value in distinct], bool)[number])
+        return parsed, described
     if columns:
         raise InvalidSamples(
             f"{next(iter(columns))}= names a column, but the data are not a frame; give a frame first, or "
             "sequences: fit_choices(winners, losers=losers)"
         )
-    return read_sequences(data)
+    parsed = read_sequences(data)
+    return parsed, read_side(parsed, side, {}, ("winner", "loser"))
 
 
-def _read_frame(data: ChoiceData, frame: Any, columns: dict[str, Any]) -> ParsedChoices:
+def _read_frame(
+    data: ChoiceData, there: Mapping[Any, Any], columns: dict[str, Any], side: Mapping[str, Any]
+) -> tuple[ParsedChoices, tuple[Any, Any]]:
+    """The choices of a frame, and the columns of its contestants."""
     if data.choice_sets is not None or data.losers is not None:
         raise InvalidSamples(
             'give a frame alone, with the names of its columns: fit_choices(frame, winner="…", loser="…")'
         )
-    there = columns_of(frame)
     if data.rankings is not None and not columns:
         columns["ranking"] = list(there)
+    if columns.keys() <= {"drop", "count"} and there.keys() >= set(ARENA.values()) and "loser" not in there:
+        columns.update(ARENA)
     form = _find_form(columns, there)
 
     def take(role: str) -> Any:
         return find_column(there, columns.get(role, role), role)
 
     counts, tied = data.counts, data.tied
+    used = {**columns, **side}
     if isinstance(counts, str):
         columns.setdefault("count", counts)
-    elif counts is None and "count" in there and not _names(columns, "count"):
+    elif counts is None and "count" in there and form is not _frame_long and not _names(used, "count"):
         columns["count"] = "count"
     if "count" in columns:
         counts = _read_counts(find_column(there, columns["count"], "count"))
     if tied is None and form is _frame_pairs:
-        tied = next((name for name in TIES if name in there and not _names(columns, name)), None)
+        tied = next((name for name in TIES if name in there and not _names(used, name)), None)
     if isinstance(tied, str):
         tied = find_column(there, tied, "tied")
-    return form(take, ChoiceData(counts=counts, tied=tied), columns, there)
+    contestants = next((pair for pair in CONTESTANTS if FORMS[form] >= set(pair)), ("", ""))
+    names = columns.get(contestants[0], contestants[0]), columns.get(contestants[1], contestants[1])
+    return form(take, ChoiceData(counts=counts, tied=tied), columns, there), names
+
+
+def read_side(
+    parsed: ParsedChoices, side: Mapping[str, Any], there: Mapping[Any, Any], contestants: tuple[Any, Any]
+) -> Side:
+    """Position, features, clusters and categories; ``there`` are the columns of the frame, if it is one."""
+    choices = parsed.choices
+    if isinstance(choices, SetChoices) and ("features" in side or "moved_first" in side):
+        what = "features" if "features" in side else "moved_first"
+        raise UnsupportedOption(
+            f"{what}= is for pairs, and for tables with one row per alternative; give it in that form: "
+            "situation=, alternative=, chosen= and features="
+        )
+    n_rows = _count_rows(parsed)
+    features = dict[str, Float64]()
+    if "moved_first" in side:
+        if not isinstance(choices, PairChoices):
+            raise UnsupportedOption(
+                "moved_first= is for pairs; give a column that is 1 for the alternative that stood first and "
+                "name it in features="
+            )
+        values, pair = _take(there, side["moved_first"], "moved_first"), (choices.first, choices.second)
+        features["moved_first"] = read_movers(values, parsed.items, pair, contestants)
+    for name, source in _name_features(side.get("features")).items():
+        if name in ("moved_first", "tie") or name in features:
+            raise InvalidSamples(f"two coefficients would be called {name!r}; rename the feature")
+        features[name] = _read_feature(parsed, name, source, there, contestants, n_rows)
+    labels = {
+        name: _read_labels(
+            _take(there, side[name], name),
+            f"{show(side[name])} ({name})" if isinstance(side[name], str) else name,
+            n_rows,
+        )
+        for name in ("cluster", "by")
+        if name in side
+    }
+    if isinstance(choices, Alternatives) and choices.against is None:
+        for name, (number, _) in labels.items():
+            apart = number[choices.entry] != np.repeat(number[choices.row], choices.lengths)
+            if apart.any():
+                row = int(choices.entry[np.argmax(apart)])
+                raise InvalidSamples(
+                    f"{name} differs inside the situation of row {row}; give each situation one"
+                )
+    return Side(features, labels["cluster"][0] if "cluster" in labels else None, labels.get("by"))
+
+
+def _take(there: Mapping[Any, Any], source: Any, role: str) -> Any:
+    """A column by its name, or the values themselves."""
+    by_name = isinstance(source, Hashable) and not isinstance(source, tuple)
+    return find_column(there, source, role) if by_name else cast("Any", source)
+
+
+def _as_sequence(names: Any) -> Sequence[Any]:
+    return list(cast("Sequence[Any]", names)) if isinstance(names, list | tuple) else [names]
+
+
+def _count_rows(parsed: ParsedChoices) -> int:
+    choices = parsed.choices
+    if isinstance(choices, PairChoices):
+        return len(choices.first)
+    if isinstance(choices, SetChoices):
+        return int(choices.row.max(initial=-1)) + 1
+    return len(choices.entry) if choices.against is None else len(choices.lengths)
+
+
+def _name_features(features: Any) -> dict[str, Any]:
+    """The source of each feature by its name."""
+    if features is None:
+        return {}
+    if isinstance(features, Mapping):
+        return {str(name): source for name, source in cast("Mapping[Any, Any]", features).items()}
+    names = _as_sequence(features)
+    if not all(isinstance(name, Hashable) for name in names):
+        raise InvalidSamples(
+            "features are columns with names; give a list of column names, or a mapping from names to columns"
+        )
+    return {str(name): name for name in names}
+
+
+def _read_feature(
+    parsed: ParsedChoices,
+    name: str,
+    source: Any,
+    there: Mapping[Any, Any],
+    contestants: tuple[Any, Any],
+    n_rows: int,
+) -> Float64:
+    """One feature: of each alternative, or of the first of a pair less that of the second.
+
+    A pair has it in one column (the difference), in two columns, or by item.
+    """
+    choices, role = parsed.choices, f"the feature {name!r}"
+    if isinstance(source, Mapping):
+        of_item = cast("Mapping[Any, Any]", source)
+        absent = next((item for item in parsed.items if item not in of_item), None)
+        if absent is not None:
+            raise InvalidSamples(f"{role} has no value for the item {absent!r}; give one for every item")
+        values = read_numbers([of_item[item] for item in parsed.items], role, len(parsed.items))
+        if isinstance(choices, PairChoices):
+            return values[choices.first] - values[choices.second]
+        if isinstance(choices, Alternatives) and choices.against is None:
+            column = np.empty(n_rows)
+            column[choices.entry] = values[choices.members]
+            return column
+    if not isinstance(choices, PairChoices):
+        if isinstance(choices, Alternatives) and choices.against is not None:
+            raise UnsupportedOption("best and worst take no features; leave features out")
+        return read_numbers(_take(there, source, "features"), role, n_rows)
+    if isinstance(source, str) and source not in there:
+        source = _sides_of(source, there, contestants)
+    if isinstance(source, tuple) and len(cast("tuple[Any, ...]", source)) == 2:
+        first, second = (
+            read_numbers(_take(there, one, "features"), role, n_rows)
+            for one in cast("tuple[Any, Any]", source)
+        )
+        return first - second
+    return read_numbers(_take(there, source, "features"), role, n_rows)
+
+
+def _sides_of(name: Any, there: Mapping[Any, Any], contestants: tuple[Any, Any]) -> Any:
+    """The two columns of a feature: ``length_a`` and ``length_b`` beside ``model_a`` and ``model_b``.
+
+    The sides may also stand inside: ``conv_length`` is in ``conv_a_length`` and ``conv_b_length``.
+    """
+    one, other = map(str, contestants)
+    shared = next((k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+    sides, parts = (one[shared:], other[shared:]), str(name).split("_")
+    for number in range(len(parts), -1, -1):
+        pair = tuple("_".join([*parts[:number], side, *parts[number:]]) for side in sides)
+        if pair[0] in there and pair[1] in there:
+            return pair
+    pair = tuple(f"{name}{side}" for side in sides)
+    if pair[0] in there and pair[1] in there:
+        return pair
+    ends = " and ".join(show(f"{name}_{side}") for side in sides)
+    raise InvalidSamples(
+        f"there is no column {show(name)} for the feature, and no columns {ends}; name its two columns: "
+        f"features={{{show(name)}: ('…', '…')}} (on the command line: --features {name}=…:…)"
+    )
+
+
+def _read_labels(values: Any, role: str, n_rows: int | None = None) -> tuple[Int64, list[Any]]:
+    """The number of each row's label, and the labels."""
+    number, distinct = number_values(values)
+    if n_rows is not None and len(number) != n_rows:
+        raise InvalidSamples(f"{role} has {len(number):,} entries for {n_rows:,} rows; give one per row")
+    odd = next((one for one, label in enumerate(distinct) if _is_absent(label)), None)
+    if odd is not None:
+        row = int(np.argmax(number == odd))
+        raise InvalidSamples(f"{role} is missing in row {row}; fill it in, or drop the row")
+    return number, distinct
 
 
 Take = Callable[[str], Any]
@@ -144,20 +363,92 @@ def _read_counts(values: Any) -> Any:
         return as_list(values)
     if str(array.type) not in ("string", "large_string", "string_view"):
         return array.to_numpy(zero_copy_only=False)
-    try:
-        return np.array([float(text) for text in array.to_pylist()])  # pandas writes 3.0 beside gaps
-    except (TypeError, ValueError, OverflowError):
-        return np.array(array.to_pylist(), object)  # not counts; the check of counts rejects them
+    with suppress(InvalidSamples):
+        return read_numbers(array, "count", len(array))  # pandas writes 3.0 beside gaps
+    return np.array(array.to_pylist(), object)  # not counts; the check of counts rejects them
 
 
 def _frame_pairs(take: Take, data: ChoiceData, _columns: Any, _there: Any) -> ParsedChoices:
     return read_sequences(data._replace(winners=take("winner"), losers=take("loser")))
 
 
-def _frame_sets(take: Take, data: ChoiceData, columns: Mapping[str, Any], _there: Any) -> ParsedChoices:
-    sets = take("choice_set")
-    _refuse_texts(sets, columns.get("choice_set", "choice_set"), ", or name it as the loser if it is one")
-    return read_sequences(data._replace(winners=take("winner"), choice_sets=sets))
+def _frame_sets(
+    take: Take, data: ChoiceData, columns: Mapping[str, Any], there: Mapping[Any, Any]
+) -> ParsedChoices:
+    return read_sequences(data._replace(winners=take("winner"), choice_sets=_read_sets(take, columns, there)))
+
+
+def _read_sets(take: Take, columns: Mapping[str, Any], there: Mapping[Any, Any]) -> Any:
+    """A column of lists, or one column per option, in which empty cells are no options."""
+    named = columns.get("choice_set", "choice_set")
+    if isinstance(named, list | tuple):
+        cells = [as_list(find_column(there, name, "choice_set")) for name in cast("Sequence[Any]", named)]
+        return [[cell for cell in row if not _is_absent(cell)] for row in zip(*cells, strict=True)]
+    _refuse_texts(sets := take("choice_set"), named, ", or name it as the loser if it is one")
+    return sets
+
+
+def _frame_best_worst(
+    take: Take, data: ChoiceData, columns: Mapping[str, Any], there: Mapping[Any, Any]
+) -> ParsedChoices:
+    """The best and the worst of each set: a choice among all ordered pairs of its items."""
+    shown = [as_list(one) for one in as_list(_read_sets(take, columns, there))]
+    best, worst = as_list(take("best")), as_list(take("worst"))
+    items, sets = number_choices(best, shown, data.counts)
+    check_items(items)
+    last = number_choices(worst, shown)[1].winner
+    starts = offsets_of(sets.lengths)
+    entries = np.repeat(starts[:-1], sets.lengths * (sets.lengths - 1))
+    row = np.repeat(np.arange(len(best)), sets.lengths * (sets.lengths - 1))
+    place = np.arange(len(row)) - offsets_of(sets.lengths * (sets.lengths - 1))[row]
+    one, other = place // (sets.lengths[row] - 1), place % (sets.lengths[row] - 1)
+    members = sets.members[entries + one]
+    against = sets.members[entries + other + (other >= one)]
+    if (members == against).any():
+        number = int(row[np.argmax(members == against)])
+        raise InvalidSamples(f"the set in row {number} names an item twice; name each item once")
+    counts = check_counts(data.counts, len(best))
+    chosen = ((members == sets.winner[row]) & (against == last[row])) * counts[row]
+    said = np.bincount(row, chosen, len(best)) > 0
+    if not said.all():
+        number = int(np.argmin(said))
+        raise InvalidSamples(f"best and worst are the same item in row {number}; drop such rows")
+    lengths = sets.lengths * (sets.lengths - 1)
+    choices = Alternatives(lengths, np.arange(len(best)), chosen.astype(np.float64), row, members, against)
+    return ParsedChoices(items, choices, counts)
+
+
+def _frame_long(take: Take, data: ChoiceData, _columns: Any, _there: Any) -> ParsedChoices:
+    """One row for each alternative of a situation, in any order."""
+    if data.counts is not None or data.tied is not None:
+        raise InvalidSamples("chosen says how often each alternative was chosen; leave counts and tied out")
+    number, _ = _read_labels(take("situation"), "situation")
+    if not len(number):
+        raise InvalidSamples(NO_ROWS)
+    chosen = _read_chosen(take("chosen"), len(number))
+    items, (members,) = number_columns({"alternative": take("alternative")})
+    if len(members) != len(number):
+        raise InvalidSamples(f"{len(members)} alternatives for {len(number)} rows; give one per row")
+    entry = np.argsort(number, kind="stable")
+    lengths = np.bincount(number)
+    chosen = chosen[entry]
+    choices = Alternatives(lengths, entry[offsets_of(lengths)[:-1]], chosen, entry, members[entry])
+    counts = np.bincount(np.repeat(np.arange(len(lengths)), lengths), chosen)
+    return ParsedChoices(items, choices, counts.astype(np.float64))
+
+
+def _read_chosen(values: Any, n_rows: int) -> Float64:
+    """How often each alternative was chosen; yes and no count as 1 and 0."""
+    distinct = number_values(values)[1]
+    if all(str(one).strip().lower() in FLAGS for one in distinct):
+        return read_flags(values).astype(np.float64)
+    chosen = read_numbers(values, "chosen", n_rows)
+    if chosen.min(initial=0.0) < 0:
+        row = int(np.argmin(chosen))
+        raise InvalidSamples(
+            f"chosen is {chosen[row]:g} in row {row}; give 1 or 0, or how often it was chosen"
+        )
+    return chosen
 
 
 def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
@@ -171,12 +462,11 @@ def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
 def _frame_outcomes(take: Take, data: ChoiceData, columns: Mapping[str, Any], _there: Any) -> ParsedChoices:
     if data.tied is not None:
         raise InvalidSamples("the outcome says which rows are tied; leave tied out")
-    one, other = take("first"), take("second")
-    items, (first, second) = number_columns({"first": one, "second": other})
+    items, pair = number_columns({"first": take("first"), "second": take("second")})
     names = columns.get("first", "first"), columns.get("second", "second")
-    lost, tied = read_outcomes(take("outcome"), items, (first, second), names)
-    winner, loser = np.where(lost, second, first), np.where(lost, first, second)
-    return pair_rows(items, winner, loser, tied, check_counts(data.counts, len(winner)))
+    dropped = _as_sequence(columns.get("drop", []))
+    outcome = read_outcomes(take("outcome"), items, (pair[0], pair[1]), names, dropped)
+    return pair_rows(items, PairChoices(pair[0], pair[1], outcome), data.counts)
 
 
 def _frame_rankings(
@@ -262,25 +552,33 @@ FORMS = {
     _frame_outcomes: {"first", "second", "outcome"},
     _frame_pairs: {"winner", "loser"},
     _frame_sets: {"winner", "choice_set"},
+    _frame_best_worst: {"best", "worst", "choice_set"},
+    _frame_long: {"situation", "alternative", "chosen"},
 }
 """The reader of a frame → the columns that it needs."""
+
+ARENA = {"first": "model_a", "second": "model_b", "outcome": "winner"}
+"""The columns that arenas of language models publish, used without being named."""
+
+OPTIONAL: dict[Any, set[str]] = {_frame_outcomes: {"drop", "count"}, _frame_long: set()}
+"""The reader of a frame → what else it takes; a count, where nothing is said here."""
 
 
 def _find_form(columns: Mapping[str, Any], there: Mapping[Any, Any]) -> Callable[..., ParsedChoices]:
     """The form that fits most of the named columns, otherwise the form of the usual names."""
     form = max(FORMS, key=lambda form: len(FORMS[form] & columns.keys()))
     if FORMS[form] & columns.keys():
-        surplus = [name for name in columns if name not in FORMS[form] | {"count"}]
+        surplus = [name for name in columns if name not in FORMS[form] | OPTIONAL.get(form, {"count"})]
         if surplus:
             needed = " and ".join(f"{name}=" for name in sorted(FORMS[form]))
             raise InvalidSamples(f"{surplus[0]}= cannot be combined with {needed}; leave one out")
         return form
-    for form in (_frame_pairs, _frame_sets, _frame_outcomes, _frame_rankings):
+    for form in (_frame_best_worst, _frame_long, _frame_pairs, _frame_sets, _frame_outcomes, _frame_rankings):
         if there.keys() >= FORMS[form]:
             return form
     names = ", ".join(show(name) for name in list(there)[:12])
     raise InvalidSamples(
         f"the columns {names or '(none)'} do not say which of them holds the winner; name them: "
-        'fit_choices(frame, winner="…", loser="…"), or first=, second= and outcome=, or ranking=, or ranks= '
-        "(on the command line: --winner … --loser …, and so on)"
+        'fit_choices(frame, winner="…", loser="…"), or first=, second= and outcome=, or ranking=, or ranks=, '
+        "or situation=, alternative= and chosen= (on the command line: --winner … --loser …, and so on)"
     )

@@ -6,6 +6,7 @@ from itertools import chain
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.ragged import occurs
@@ -24,6 +25,15 @@ MOST_MADE = 1 << 53
 """Maximum total count of choices: float64 cannot count beyond it."""
 
 
+class SetChoices(NamedTuple):
+    """Choices from sets of items, as supplied; an option that is there m times occurs m times."""
+
+    winner: Int64  # (n_choices,)
+    lengths: Int64  # (n_choices,)
+    members: Int64  # (n_entries,), one set after the other
+    row: Int64  # (n_choices,), the row of the data, or the ranking, that each comes from
+
+
 class NumberedChoices(NamedTuple):
     """Numbered choices, sorted by winner: the items of each choice set, with multiplicity."""
 
@@ -35,8 +45,8 @@ class NumberedChoices(NamedTuple):
 
 
 def number_choices(
-    winners: Sequence[Any], choice_sets: Sequence[Any], counts: object
-) -> tuple[tuple[Any, ...], NumberedChoices]:
+    winners: Sequence[Any], choice_sets: Sequence[Any], counts: object = None
+) -> tuple[tuple[Any, ...], SetChoices]:
     """Check the choices; return the items and the numbered choices."""
     for name, values in (("winners", winners), ("choice_sets", choice_sets), ("counts", counts)):
         if values is not None and not isinstance(values, Sized):
@@ -77,18 +87,18 @@ def number_choices(
             "choice, or use losers=… if these are losers"
         )
     check_size(len(items))
-    return items, arrange(winner, lengths, flat, check_counts(counts, len(winner)))
+    return items, SetChoices(winner, lengths, flat, np.arange(len(winner)))
 
 
-def arrange(winner: Int64, lengths: Int64, flat: Int64, made: Int64) -> NumberedChoices:
-    """Numbered choices from the winner of each, the length of its set and the members of all sets."""
-    choice = np.repeat(np.arange(len(winner)), lengths)
-    order = np.argsort(winner, kind="stable")
+def arrange(sets: SetChoices, made: Int64) -> NumberedChoices:
+    """Choices from sets, sorted by winner, with the multiplicity of each option."""
+    choice = np.repeat(np.arange(len(sets.winner)), sets.lengths)
+    order = np.argsort(sets.winner, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    keys, multiplicity = count_keys(pack_pairs(rank[choice], flat))
+    keys, multiplicity = count_keys(pack_pairs(rank[choice], sets.members))
     choice, item = unpack_pairs(keys)
-    return NumberedChoices(winner[order], made[order], choice, item.astype(np.int64), multiplicity)
+    return NumberedChoices(sets.winner[order], made[order], choice, item.astype(np.int64), multiplicity)
 
 
 def pair_up(winner: Int64, loser: Int64, made: Int64) -> NumberedChoices:
@@ -107,8 +117,8 @@ def check_size(n_items: int) -> None:
         raise InvalidSamples(f"{n_items:,} items; at most {MAX_TOKENS - 1:,} are supported")
 
 
-def check_counts(counts: object, n_choices: int) -> Int64:
-    """The count of each choice: whole numbers of at least 1, shape (n_choices,); None means 1 each."""
+def check_counts(counts: object, n_choices: int) -> NDArray[Any]:
+    """The count of each choice, shape (n_choices,): int64 if all are whole, else float64; None means 1."""
     if counts is None:
         return np.ones(n_choices, np.int64)
     try:
@@ -117,15 +127,15 @@ def check_counts(counts: object, n_choices: int) -> Int64:
         values = np.empty((0, 0))
     numbers = values.ndim == 1 and (not len(values) or values.dtype.kind in "iuf")
     with np.errstate(invalid="ignore"):
-        wrong: Any = np.flatnonzero(~((values >= 1) & (values % 1 == 0))) if numbers and len(values) else ()
+        wrong: Any = np.flatnonzero(~((values > 0) & (values < np.inf))) if numbers and len(values) else ()
     if not numbers or len(wrong):
         first = f" (row {wrong[0]} has {values[wrong[0]]:g})" if len(wrong) else ""
         raise InvalidSamples(
-            f"counts must be whole numbers of at least 1, one per choice{first}; drop choices never made"
+            f"counts must be numbers above 0, one per choice{first}; drop choices never made"
         )
     if values.sum(dtype=np.float64) > MOST_MADE:
         raise InvalidSamples(f"counts add up to more than {MOST_MADE:,}; divide all by a common factor")
-    return values.astype(np.int64)
+    return values.astype(np.int64 if (values % 1 == 0).all() else np.float64)
 
 
 def number_hashable(flat: Sequence[Any]) -> tuple[tuple[Any, ...], Int64]:

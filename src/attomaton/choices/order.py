@@ -2,18 +2,29 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from math import log
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.ragged import group_borders
-from attomaton.base.solutions import Status
 from attomaton.base.tables import Bool, Float64, Int64, column, keep_rows
 from attomaton.graphs.components import Components, find_components, merge_components
 from attomaton.graphs.strong import connect
 from attomaton.solvers.hard.solve import solve_graph_svm
 from attomaton.solvers.soft.solve import SoftSolution
+
+if TYPE_CHECKING:
+    from attomaton.choices.conditional import LogitScores
+    from attomaton.choices.logit.fit import LogitFit
+    from attomaton.choices.uncertainty import LuceScores
+
+    ItemScores = LuceScores | LogitScores
+else:
+    ItemScores = Any  # both are loaded when needed
+
+SCALES = {"log-odds": (1.0, 0.0), "elo": (400.0 / log(10.0), 1000.0)}
+"""Scale → its unit in log odds, and the mean score of a component."""
 
 
 class Comparison(NamedTuple):
@@ -43,9 +54,12 @@ class OrderedItems:
     items : tuple
         The items: integers ascending, others in order of first appearance.
     graph : Components
-        Who beats whom: token i is ``items[i]``, under one query that is not an item and comes last.
-    soft : SoftSolution
-        The scores within components, or of all items if a prior joins them, with their certificate.
+        Which items are infinitely far ahead of which: token i is ``items[i]``, under one query that is not an
+        item and comes last. Without features it has an edge from each item to those it was chosen over.
+    model : object
+        The scores with their covariances and their proof, of a Luce model or a conditional logit; private.
+    scale : str
+        "log-odds" or "elo".
 
     Examples
     --------
@@ -57,7 +71,18 @@ class OrderedItems:
 
     items: tuple[Any, ...]
     graph: Components
-    soft: SoftSolution
+    model: ItemScores
+    scale: str = "log-odds"
+
+    @property
+    def soft(self) -> SoftSolution | None:
+        """The solution of the Luce model, with its certificate; None if :attr:`logit` has the fit."""
+        return self.model.soft
+
+    @property
+    def logit(self) -> "LogitFit | None":
+        """The conditional logit, where ties are outcomes or choices have features; None otherwise."""
+        return self.model.logit
 
     @cached_property
     def components(self) -> tuple[tuple[Any, ...], ...]:
@@ -67,7 +92,7 @@ class OrderedItems:
         exact; where the scores are not certified, the order within a component is a guess.
         """
         offsets = self.graph.members[0]
-        best_first = np.lexsort((-self._score, self.graph.component_of_node))
+        best_first = np.lexsort((-self._padded, self.graph.component_of_node))
         return tuple(
             tuple(self.items[row] for row in best_first[offsets[number] : offsets[number + 1]].tolist())
             for number in self._numbers.tolist()
@@ -93,19 +118,25 @@ class OrderedItems:
 
     def expect(self) -> Self:
         """Return the fit itself if its scores are certified; raise ``UncertifiedSolution`` if not."""
-        self.soft.expect()
+        self.model.expect()
         return self
+
+    @property
+    def certified(self) -> bool:
+        """Whether the scores are proved to be the best fit."""
+        return self.model.certified
 
     @cached_property
     def scores(self) -> dict[Any, float]:
         """The score of each item, with mean zero in its component: comparable only within a component.
 
-        An item alone in its component has no score: NaN. With a prior all items can be compared, and the mean
-        over all is zero. Scores that are not certified raise ``UncertifiedSolution``; ``soft.scores`` has
-        them anyway, one row per item and a last one for the query.
+        With ``scale="elo"`` the mean is 1000 and a score is 400 / ln 10 times as large. An item alone in its
+        component has no score: NaN. With a prior all items can be compared, and the mean is over all.
+        Scores that are not certified raise ``UncertifiedSolution``; ``soft.scores`` has them anyway, one row
+        per item and a last one for the query.
         """
-        self._check_scores()
-        scores = np.where(self._alone, np.nan, self._score[: len(self.items)])
+        self.model.expect()
+        scores = np.where(self._alone, np.nan, self._origin + self._unit * self.model.values)
         return dict(zip(self.items, scores.tolist(), strict=True))
 
     @cached_property
@@ -133,6 +164,8 @@ class OrderedItems:
         >>> {item: round(score, 6) for item, score in fit.direction.items()}
         {'a': 0.333333, 'b': 0.333333, 'c': -0.666667}
         """
+        if self.logit is not None:
+            return dict(zip(self.items, self.logit.direction.vector.tolist(), strict=False))
         edges = self.graph.edges
         between_items = keep_rows(edges.rows, edges["loser"] < len(self.items))
         scores = solve_graph_svm(find_components(replace(edges, rows=between_items))).expect().scores
@@ -140,21 +173,24 @@ class OrderedItems:
         score_of = dict(zip(items, column(scores, "score").tolist(), strict=False))
         return {item: score_of.get(number, 0.0) for number, item in enumerate(self.items)}
 
-    def _check_scores(self) -> None:
-        if self.soft.status is not Status.CERTIFIED:
-            raise UncertifiedSolution(
-                f"these scores are not certified: {self.soft.certificate}; .components and .order are still "
-                "exact; fit with a ridge to make the scores easier to find, or read .soft.scores uncertified"
-            )
+    @property
+    def _padded(self) -> Float64:
+        """The score of each node of the graph: the items, and the query, which has none."""
+        values = self.model.values
+        return np.append(values, np.zeros(len(self.graph.component_of_node) - len(values)))
 
-    @cached_property
-    def _score(self) -> Float64:
-        return column(self.soft.scores, "score")
+    @property
+    def _unit(self) -> float:
+        return SCALES[self.scale][0]
+
+    @property
+    def _origin(self) -> float:
+        return SCALES[self.scale][1]
 
     @cached_property
     def _alone(self) -> Bool:
         """Which items are alone in their component, and therefore have no score, shape (n_items,)."""
-        scored = self.soft.components
+        scored = self.model.components
         return scored.sizes[scored.component_of_node[: len(self.items)]] == 1
 
     @cached_property

@@ -1,37 +1,63 @@
 """The fit of a set of choices: ranks, scores and probabilities."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import isfinite
+from math import floor, isfinite, log10
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from attomaton.base.artifacts import load_run, write_run
+from attomaton.base.artifacts import Run, load_run, write_run
 from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Listing, Signal, draw_text, shorten
-from attomaton.base.ragged import sum_at
-from attomaton.base.solutions import Status
-from attomaton.base.tables import Bool, Float64
+from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.choices.board import (
+    MOST,
+    MOST_ITEMS,
+    SHOWN_ROWS,
+    Board,
+    Ratings,
+    as_records,
+    check_board,
+    item_column,
+    make_board,
+    rows_without_board,
+)
+from attomaton.choices.gaps import ContrastGaps, count_gaps
 from attomaton.choices.order import OrderedItems
-from attomaton.choices.rankings import count_ties
-from attomaton.choices.standings import MOST, Standings, item_column, make_standings, plot_standings
 from attomaton.choices.storage import KIND, pack, unpack
-from attomaton.choices.uncertainty import Covariances, ScoreDifference
+from attomaton.choices.uncertainty import LuceScores, ScoreDifference
 from attomaton.graphs.paths import QueryOrder, graph_of
-from attomaton.solvers.soft.certify import SCORES_WITHIN
 
-SHOWN_ROWS, SHOWN = 20, 12
-"""Maximum number of items, and of anything else, that a summary prints."""
+if TYPE_CHECKING:
+    from attomaton.choices.logit.contrasts import Contrast
 
-MOST_PRINTED = 2_048
-"""Largest component with standard errors in a table; they need a dense matrix of that size."""
+SHOWN = 12
+"""Maximum number of comparisons and categories that a summary prints."""
+
+NO_POSITION = "the fit has no effect of moving first; fit with moved_first=, or leave moved_first out"
+
+
+class Outcomes(NamedTuple):
+    """The probabilities of the outcomes of a pair.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> at.fit_choices(["a", "b", "a"], losers=["b", "a", "b"]).outcomes("b", "a").tie
+    0.0
+    """
+
+    win: float
+    tie: float
+    loss: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,17 +69,14 @@ class ChoiceFit(Tabular, OrderedItems):
     items : tuple
         The items: integers ascending, others in order of first appearance.
     graph : Components
-        Who beats whom: token i is ``items[i]``, under one query that is not an item and comes last.
-    soft : SoftSolution
-        The scores within components, or of all items if a prior joins them, with their certificate.
-    prior : float, optional
-        The standard deviation of the prior that joins all components; None if there is none.
-    parts : int
-        The counts of ``graph`` and ``soft`` per choice: 1, or more where ties are parts of choices.
-    rankings : pyarrow.Table, optional
-        Only with ties: the counted rankings, as numbers of ``items`` best first, the place of each (tied
-        items share one), and a count. A pair is a ranking of two. In a tie of two, each has half a win; a
-        larger tie counts as the average over all orders of the tied items.
+        Which items are infinitely far ahead of which: token i is ``items[i]``, under one query that is not an
+        item and comes last. Without features it has an edge from each item to those it was chosen over.
+    model : object
+        The scores with their covariances and their proof, of a Luce model or a conditional logit; private.
+    scale : str
+        "log-odds" or "elo": the scale of all scores, differences, errors and coefficients.
+    by : mapping from categories to ChoiceFit
+        The fits of the choices of each category; empty without ``by=``.
 
     Examples
     --------
@@ -67,30 +90,25 @@ class ChoiceFit(Tabular, OrderedItems):
     >>> [str(comparison) for comparison in fit.missing]  # what would make all odds finite
     ["a comparison of 'c' with 'b' in which 'c' wins"]
     >>> fit.to_pandas().shape, fit.to_dict()["missing"], fit.describe(limit=1).splitlines()[3]
-    ((3, 10), [{'winner': 'c', 'loser': 'b'}], 'and 2 more; .table() has all')
+    ((3, 14), [{'winner': 'c', 'loser': 'b'}], 'and 2 more; .table() has all')
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     at.ChoiceFit.load(fit.save(f"{folder}/ratings")).connected
     False
     >>> print(fit)  # doctest: +ELLIPSIS
     4 choices between 3 items: 2 components
-    rank  item  component   score   s.e.  ahead  won  lost
-       1  a             1  +0.347  0.612  0.693    3     1
-       2  b             1  -0.347  0.612    inf    1     2
-       3  c             2       -      -           0     1
-    component 1 is always before 2: infinitely far ahead
+    rank  ranks  item    rating   s.e.          interval  games
+       1    1–3  a       +0.347  0.612  -0.854 to +1.547      4
+       2    1–3  b       -0.347  0.612  -1.547 to +0.854      3
+       3    1–3  c     ≤ +3.291      -                 -      1
+    ...
     scores certified: ...
     """
 
-    prior: float | None = None
-    parts: int = 1
-    rankings: pa.Table | None = None
+    by: Mapping[Any, "ChoiceFit"] = field(default_factory=dict[Any, "ChoiceFit"])
 
     def __repr__(self) -> str:
         return str(self)
-
-    def _table(self) -> pa.Table:
-        return self.standings.rows
 
     def _blocks(self) -> list[Block]:
         return self._tell()
@@ -103,29 +121,115 @@ class ChoiceFit(Tabular, OrderedItems):
         the observed information, or with ties from a sandwich estimator: half a win is not an outcome of the
         model, so its information does not measure the variance of the scores.
         """
-        self._check_scores()
-        errors = np.where(self._alone, np.nan, self._covariances.errors()[: len(self.items)])
+        self.model.expect()
+        errors = np.where(self._alone, np.nan, self._unit * self.model.errors())
         return dict(zip(self.items, errors.tolist(), strict=True))
 
-    @cached_property
-    def n_ties(self) -> int:
+    @property
+    def n_ties(self) -> float:
         """The number of choices, or of places in rankings, that were ties."""
-        return 0 if self.rankings is None else count_ties(self.rankings)
+        return _whole_if(self.model.tally.n_ties)
+
+    @property
+    def prior(self) -> float | None:
+        """The standard deviation of the prior that joins all components; None if there is none."""
+        return self.model.prior
+
+    @cached_property
+    def coefficients(self) -> "dict[str, Contrast]":
+        """What position, features and ties are worth, by name: ``moved_first``, your features, ``tie``.
+
+        Each is finite with its standard error, infinite with a bound, undecided, or not identified. The unit
+        is that of scores. A feature that follows from the items (or from features before it) in every
+        comparison is not identified: scores contain what it is worth.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> games = {"white": ["a", "b", "a", "b"], "black": ["b", "a", "b", "a"], "won": [1, 1, 0.5, 0]}
+        >>> fit = at.fit_choices(games, first="white", second="black", outcome="won", moved_first="white")
+        >>> {name: round(one.value, 3) for name, one in fit.coefficients.items()}
+        {'moved_first': 0.767, 'tie': -0.275}
+        """
+        unit = self._unit
+        return {
+            name: replace(
+                one,
+                value=unit * one.value,
+                standard_error=None if one.standard_error is None else unit * one.standard_error,
+                bound=None if one.bound is None else unit * one.bound,
+            )
+            for name, one in self.model.coefficients.items()
+        }
+
+    def outcomes(self, first: Any, second: Any, *, moved_first: Any = None) -> Outcomes:
+        """The probabilities that ``first`` wins, that neither does, and that ``second`` wins.
+
+        ``moved_first`` names the one that moves first; without it neither does. Features are equal for both.
+        Without ties as outcomes (Davidson) the probability of a tie is 0.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "b"], tied=[0, 0, 0, 1])
+        >>> [round(probability, 3) for probability in fit.outcomes("a", "b")]
+        [0.5, 0.25, 0.25]
+        """
+        a, b = self._lookup([first, second])
+        if a == b:
+            raise InvalidSamples(f"{first!r} against itself has no outcome; name two items")
+        if moved_first not in (None, first, second):
+            raise InvalidSamples(
+                f"moved_first is {moved_first!r}, which is not one of the two; name one of them"
+            )
+        if self.logit is None:
+            if moved_first is not None:
+                raise UnsupportedOption(NO_POSITION)
+            win = self.probability(first, second)
+            return Outcomes(win, 0.0, 1.0 - win)
+        from attomaton.choices.logit.prediction import predict_rows  # a tenth of the start-up time
+        from attomaton.choices.logit.rows import Situations
+
+        names, davidson = self.logit.problem.names, self.model.ties == "davidson"
+        rows = np.zeros((3, len(names)))
+        rows[0, a], rows[1, b], rows[2, [a, b]] = 1.0, 1.0, 0.5
+        if moved_first is not None:
+            if "moved_first" not in names:
+                raise UnsupportedOption(NO_POSITION)
+            column = names.index("moved_first")
+            rows[0 if moved_first == first else 1, column], rows[2, column] = 1.0, 0.5
+        if davidson:
+            rows[2, names.index("tie")] = 1.0
+        try:
+            many = 3 if davidson else 2
+            pair = Situations(np.array([0, many]))
+            win, loss, *tie = predict_rows(self.logit, rows[:many], pair).tolist()
+        except UndeterminedChoice:
+            raise self._undetermined(first, second) from None
+        return Outcomes(win, tie[0] if tie else 0.0, loss)
 
     def probability(self, winner: Any, choice_set: Any) -> float:
         """The probability that ``winner`` is chosen from ``choice_set`` (repeats count), if determined.
 
         A single item in place of the set is the opponent in a pair. Within one component the probability is
-        m_y e^{s_y} / Σ m_j e^{s_j}; with ties it is the expected score, in which a tie of two counts ½.
-        Against a component that precedes the winner's it is 0, and items of components that the winner's
-        precedes do not count. Where neither precedes the other, this raises ``UndeterminedChoice``; where it
-        needs scores that are not certified, ``UncertifiedSolution``.
+        m_y e^{s_y} / Σ m_j e^{s_j}; where ties are half wins it is the expected score, in which a tie counts
+        ½; where ties are outcomes (Davidson) it is the probability of a win, and :meth:`outcomes` has all
+        three. Nobody moves first, and features are equal. Against a component that precedes the winner's it
+        is 0, and items of components that the winner's precedes do not count. Where neither precedes the
+        other, this raises ``UndeterminedChoice``; where it needs scores that are not certified,
+        ``UncertifiedSolution``.
         """
         ids = self._lookup([winner, *self._members(winner, choice_set)])
         own, present = ids[0], ids[1:]
         if own not in present:
             raise InvalidSamples(f"{winner!r} is not in the choice set; give a set that contains the winner")
-        component = self.soft.components.component_of_node
+        if self.model.ties == "davidson":
+            if len(present) != 2 or len(set(present)) != 2:
+                raise UnsupportedOption(
+                    'ties as outcomes (Davidson) are for pairs; give one opponent, or fit with ties="half"'
+                )
+            return self.outcomes(winner, *(self.items[item] for item in present if item != own)).win
+        component = self.model.components.component_of_node
         others = {component[item]: item for item in present if component[item] != component[own]}
         if any(self._below(number)[component[own]] for number in others):
             return 0.0
@@ -135,16 +239,16 @@ class ChoiceFit(Tabular, OrderedItems):
                 raise self._undetermined(winner, self.items[item])
         rivals = np.array([item for item in present if component[item] == component[own]])
         if (rivals != own).any():
-            self._check_scores()
-        odds = np.exp(self._score[rivals] - self._score[own])
+            self.model.expect()
+        odds = np.exp(self.model.values[rivals] - self.model.values[own])
         return float((rivals == own).sum() / odds.sum())
 
     def difference(self, first: Any, second: Any) -> ScoreDifference:
         """The score of ``first`` minus that of ``second``, with its standard error.
 
-        It is the log odds that the first is chosen over the second, or with ties the log odds of its expected
-        score. It is infinite, and has no standard error, where one component precedes the other. Where
-        neither does, this raises ``UndeterminedChoice``.
+        It is the log odds that the first is chosen over the second (or Elo points), and where ties are half
+        wins the log odds of its expected score. It is infinite, and has no standard error,
+        where one component precedes the other. Where neither does, this raises ``UndeterminedChoice``.
 
         Examples
         --------
@@ -156,17 +260,17 @@ class ChoiceFit(Tabular, OrderedItems):
         'a' minus 'c': +inf (no standard error)
         """
         a, b = self._lookup([first, second])
-        component = self.soft.components.component_of_node
+        component = self.model.components.component_of_node
         if component[a] != component[b]:
             for above, below, value in ((a, b, np.inf), (b, a, -np.inf)):
                 if self._below(component[above])[component[below]]:
                     return ScoreDifference(first, second, value, None)
             raise self._undetermined(first, second)
-        self._check_scores()
+        self.model.expect()
         if a == b:
             return ScoreDifference(first, second, 0.0, 0.0)
-        error = self._covariances.of_difference(a, b) ** 0.5
-        return ScoreDifference(first, second, float(self._score[a] - self._score[b]), error)
+        value, error = self.model.values[a] - self.model.values[b], self.model.variance(a, b) ** 0.5
+        return ScoreDifference(first, second, self._unit * float(value), self._unit * error)
 
     def covariance(self, items: Any = None) -> Float64:
         """The covariance of the scores of these items, shape (n_items, n_items); all items by default.
@@ -184,138 +288,169 @@ class ChoiceFit(Tabular, OrderedItems):
         chosen: Any = self.items if items is None else items
         several = isinstance(chosen, Collection) and not isinstance(chosen, str) and not self._is_item(chosen)
         numbers = np.array(self._lookup(list(cast("Any", chosen)) if several else [chosen]), np.int64)
-        self._check_scores()
-        return self._covariances.of(numbers)
+        self.model.expect()
+        return self._unit**2 * self.model.covariance(numbers)
 
     @property
     def log_likelihood(self) -> float:
         """Σ ln p of the choices; where the data are not connected, its supremum, which is not attained.
 
-        A tie counts as parts of choices, so a model in which a tie is an outcome has another likelihood.
+        A tie that counts as half wins counts as parts of choices; one that is an outcome has its own
+        probability.
         """
-        self._check_scores()
-        return -self.soft.loss / self.parts
+        self.model.expect()
+        return self.model.log_likelihood
 
     @property
     def n_parameters(self) -> int:
-        """The number of fitted finite parameters: Σ (items − 1) over the components."""
-        sizes = self.soft.components.sizes[:-1]
-        return int((sizes - 1).sum())
+        """The number of fitted finite parameters: Σ (items − 1) over the components, and coefficients."""
+        return self.model.n_parameters
 
     @property
     def aic(self) -> float:
         """Akaike's information criterion, 2 · n_parameters − 2 · log_likelihood.
 
-        It needs a maximum of the likelihood: connected data without ties, fitted without ridge and prior.
+        It needs a maximum of the likelihood: connected data without half wins, ridge and prior.
         """
-        if self.soft.ridge or not self.connected or self.rankings is not None:
-            why = "half a win has no likelihood" if self.connected else "it is at infinity"
-            why = "a ridge or a prior moves the fit away from it" if self.soft.ridge else why
+        why = self.model.why_no_aic
+        if why:
             raise UnsupportedOption(
                 f"AIC needs a maximum of the likelihood, and {why}; compare .log_likelihood and "
-                ".n_parameters yourself, or fit connected data without ties and without a prior"
+                ".n_parameters yourself, or fit connected data without half wins and without a prior"
             )
         return 2.0 * self.n_parameters - 2.0 * self.log_likelihood
 
-    @cached_property
-    def standings(self) -> Standings:
-        """The items in their order: ranks, scores, standard errors, wins and losses.
+    def _table(self) -> pa.Table:
+        return self._rows
 
-        Groups that no choice connects are ranked separately, and an item has a rank only if it can be
-        compared with every other item of its group; gaps between components are infinite. Standard errors are
-        left out where a component has more than 2,048 items, and scores where they are not certified.
+    @cached_property
+    def _rows(self) -> pa.Table:
+        """The rows of the board; without ranks and intervals where there is no board."""
+        if not self._why_no_board:
+            return self._board.rows
+        known = ~self._alone if self.certified else np.zeros(len(self.items), bool)
+        rating = np.where(known, self._origin + self._unit * self.model.values, np.nan)
+        return rows_without_board(self.items, self._component, rating, *self._counts)
+
+    @cached_property
+    def _why_no_board(self) -> str:
+        """Why there is no board; empty if there is one."""
+        if not self.certified:
+            return "no ratings and ranks: the scores are not certified"
+        if len(self.components) > MOST_ITEMS and self.prior is None:
+            return f"no ranks: more than {MOST_ITEMS:,} components; ratings are about the mean of each"
+        return ""
+
+    @cached_property
+    def _component(self) -> Int64:
+        """The position of the component of each item in ``components``; 0 for all with a prior."""
+        places = self._places[self.graph.component_of_node[: len(self.items)]]
+        return np.zeros_like(places) if self.prior is not None else places
+
+    def board(self, *, scale: str | None = None, centre: float | None = None, level: float = 0.95) -> Board:
+        """Ratings, intervals and rank intervals, on one board for each set of items that can be compared.
+
+        Parameters
+        ----------
+        scale : str, optional
+            ``log-odds``, or ``elo``: 400 / ln 10 times as large. None means that of the fit.
+        centre : float, optional
+            The mean rating of the largest component of each board; None means 0, or 1000 for ``elo``.
+        level : float
+            The confidence of intervals and bounds, and, jointly, of the rank intervals of a board.
 
         Examples
         --------
         >>> import attomaton as at
-        >>> at.fit_choices(["a", "b", "a", "c"], losers=["b", "a", "d", "d"]).standings
-        rank  item  group  component  place   score  standard_error  ahead  wins  losses
-           –  a         1          1      1       0          0.7071      0     2       1
-           –  b         1          1      1       0          0.7071      –     1       1
-           –  c         1          2      1       –               –    inf     1       0
-           4  d         1          3      1       –               –      –     0       2
+        >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"], counts=[30, 10, 30, 8])
+        >>> board = fit.board(scale="elo")
+        >>> board["item"], board["rank"], board["rank_high"]
+        (['a', 'b', 'c'], [1, 2, 3], [2, 3, 3])
         """
-        size, joined = len(self.items), self.prior is not None and len(self.items) > 0
-        errors = None
-        if self._certified and size and self.soft.components.sizes.max() <= MOST_PRINTED:
-            with suppress(UnsupportedOption):  # they are lost in rounding
-                errors = np.array(list(self.standard_errors.values()))
-        component = self._places[self.graph.component_of_node[:size]]
-        above, below = (side[: 0 if joined else None] for side in self._pairs)
-        edges = self.graph.edges
-        counts = np.where(edges["winner"] < size, edges["support"], 0)
-        won = sum_at(edges["winner"], np.where(edges["loser"] == size, counts, 0), size + 1)[:size]
-        lost = sum_at(edges["loser"], counts, size + 1)[:size]
-        if self.parts == 1:
-            wins, losses = won.astype(np.int64), lost.astype(np.int64)
+        return make_board(self._ratings, scale=scale or self.scale, centre=centre, level=level)
+
+    @cached_property
+    def _board(self) -> Board:
+        return self.board()
+
+    @cached_property
+    def _ratings(self) -> Ratings:
+        size, model, tie = len(self.items), self.model, -np.inf
+        model.expect()
+        component = self._component
+        check_board(int(component.max(initial=-1)) + 1)
+        if isinstance(model, LuceScores):
+            number = len(self.components) if self.prior is None else min(size, 1)
+            gaps = count_gaps(self.graph.edges, component, model.values, model.parts, number)
         else:
-            wins, losses = won / self.parts, lost / self.parts
-        return make_standings(
-            items=self.items,
-            component=component,
-            scale=np.zeros_like(component) if joined else component,
-            group=np.zeros(1, np.int64) if joined else self._group[self._numbers],
-            order=(above, below),
-            score=self._score[:size] if self._certified else None,
-            error=errors,
-            counts=(wins, losses),
-        )
+            finite = all(one.kind.value == "finite" for one in model.coefficients.values())
+            gaps = ContrastGaps(model.logit, component, model.values, *self._pairs, finite=finite)
+            if "tie" in model.coefficients and isfinite(model.coefficients["tie"].value):
+                tie = model.coefficients["tie"].value
+        covariance = None
+        if size <= MOST_ITEMS:
+            with suppress(UnsupportedOption):  # it is lost in rounding
+                covariance = model.covariance(np.arange(size))
+        return Ratings(self.items, component, model.values, covariance, *self._counts, gaps, tie)
+
+    @cached_property
+    def _counts(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The choices that each item won, and the others with it; whole numbers where all are."""
+        tally = self.model.tally
+        whole = all((side % 1 == 0).all() for side in (tally.wins, tally.losses)) and not tally.n_ties
+        kind = np.int64 if whole else np.float64
+        return tally.wins.astype(kind), tally.losses.astype(kind)
 
     def describe(self, limit: int = SHOWN_ROWS, *, rest: str = ".table() has all") -> str:
         """The text that ``print`` shows, with the first ``limit`` items; ``rest`` says where others are."""
         return draw_text(self._tell(whole_number(limit, "limit", least=1), rest))
 
     def to_dict(self) -> dict[str, Any]:
-        """The fit as values that JSON can represent; an infinite gap is the string ``infinite``."""
-        rows: Any = self.standings.rows.to_pylist()
-        for row in rows:
-            if row["ahead"] is not None and not isfinite(row["ahead"]):
-                row["ahead"] = "infinite"
+        """The fit as values that JSON can represent; an infinite number is the text ``infinite``."""
         sides = (item_column([pair[side] for pair in self.missing]).to_pylist() for side in (0, 1))
         return {
-            "choices": self._n_choices,
+            "choices": _whole_if(self.model.tally.n_choices),
             "items": len(self.items),
             "components": len(self.components),
             "joined": self.prior is not None,
-            "certified": self._certified,
-            "certificate": str(self.soft.certificate),
-            "remarks": self._remarks(),
-            "standings": rows,
+            "certified": self.certified,
+            "certificate": self.model.proof,
+            "remarks": self.model.remarks(),
+            "scale": self.scale,
+            "standings": as_records(self._rows),
+            "coefficients": [_record(one) for one in self.coefficients.values()] if self.certified else [],
             "order": [{"above": above + 1, "below": below + 1} for above, below in self.order],
             "missing": [{"winner": won, "loser": lost} for won, lost in zip(*sides, strict=True)],
-            "log_likelihood": self.log_likelihood if self._certified else None,
+            "log_likelihood": self.log_likelihood if self.certified else None,
             "n_parameters": self.n_parameters,
             "n_ties": self.n_ties,
             "prior": self.prior,
-            "ridge": 0.0 if self.prior is not None else self.soft.ridge / self.parts,
+            "ridge": self.model.ridge,
+            "ties": self.model.ties,
+            **({"by": {str(name): fit.to_dict() for name, fit in self.by.items()}} if self.by else {}),
         }
 
     def plot(self, ax: Any = None, *, limit: int = MOST) -> Any:
-        """Draw the scores with 95 % intervals, best on top, in the house style; return the axes.
-
-        Components are stacked, with the relation between them marked: an infinite gap, or no comparison.
-        An item alone in its component has no score and is an open point.
-        At most ``limit`` items are drawn, on ``ax`` or on new axes.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> ax = at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"]).plot()
-        >>> [label.get_text() for label in ax.get_yticklabels()]
-        ['a  1', 'b  1', 'c  3']
-        """
-        limit = whole_number(limit, "limit", least=1)
-        return plot_standings(self.standings, joined=self.prior is not None, ax=ax, limit=limit)
+        """Draw the board of the fit, as :meth:`attomaton.choices.Board.plot` does; return the axes."""
+        return self.board().plot(ax, limit=limit)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fit into a new folder; ``overwrite`` replaces an earlier fit there."""
-        parts = self.items, self.graph, self.soft, self.prior, self.parts, self.rankings
-        return write_run(path, pack(*parts), KIND, overwrite=overwrite)
+        return write_run(path, self._pack(), KIND, overwrite=overwrite)
 
     @classmethod
-    def load(cls, path: str | Path) -> "ChoiceFit":
+    def load(cls, path: str | Path) -> Self:
         """Read a fit that :meth:`save` wrote; its certificate is recomputed."""
-        return cls(*load_run(path, KIND, unpack))
+        return load_run(path, KIND, cls._unpack)
+
+    def _pack(self) -> Run:
+        fits = {category: fit._pack() for category, fit in self.by.items()}
+        return pack(self.items, self.graph, self.model, self.scale, fits)
+
+    @classmethod
+    def _unpack(cls, run: Run) -> Self:
+        items, graph, model, scale, fits = unpack(run)
+        return cls(items, graph, model, scale, {name: cls._unpack(part) for name, part in fits.items()})
 
     @cached_property
     def _number_of(self) -> dict[Any, int]:
@@ -323,7 +458,7 @@ class ChoiceFit(Tabular, OrderedItems):
 
     @cached_property
     def _paths(self) -> QueryOrder:
-        return QueryOrder(graph_of(self.soft.components, len(self.items)))
+        return QueryOrder(graph_of(self.model.components, len(self.items)))
 
     def _below(self, component: int) -> Bool:
         """Which components this one precedes, itself included, shape (n_components,)."""
@@ -351,117 +486,103 @@ class ChoiceFit(Tabular, OrderedItems):
             return False
 
     def _undetermined(self, one: Any, other: Any) -> UndeterminedChoice:
+        if self.logit is not None:
+            return UndeterminedChoice(
+                f"the choices leave the difference of {one!r} and {other!r} open; add comparisons of the two "
+                "(see .missing and .coefficients)"
+            )
         return UndeterminedChoice(
             f"no chain of choices leads from {one!r} to {other!r} or back, so neither is "
             "preferred; add comparisons that connect them (see .missing)"
         )
 
-    @cached_property
-    def _covariances(self) -> Covariances:
-        return Covariances(self.soft, self.parts, self.rankings)
-
-    @property
-    def _certified(self) -> bool:
-        return self.soft.status is Status.CERTIFIED
-
-    @property
-    def _n_choices(self) -> float:
-        total = self.graph.edges.n_samples
-        return total / self.parts if total % self.parts else total // self.parts
-
     def _tell(self, limit: int = SHOWN_ROWS, rest: str = ".table() has all") -> list[Block]:
-        """The summary, with the first ``limit`` items and a note on where to find the ``rest``."""
-        n_items, number, total = len(self.items), len(self.components), self._n_choices
+        """The board with the first ``limit`` items, a note on where to find the ``rest``, and what else."""
+        n_items, number, total = len(self.items), len(self.components), self.model.tally.n_choices
         joined = " of the data, joined by the prior" * (self.prior is not None and number > 1)
-        proof = f"each within {SCORES_WITHIN:.0e} of the best fit"
         return [
             f"{total:,.12g} choice{'s' * (total != 1)} between {n_items:,} item{'s' * (n_items != 1)}: "
             f"{number:,} component{'s' * (number != 1)}{joined}",
-            self._list(limit),
-            *([f"and {n_items - limit:,} more; {rest}"] if n_items > limit else []),
-            *self._describe_order(),
+            *(self._list_board(limit, rest) if not self._why_no_board else self._list_plainly(limit, rest)),
+            *([self._list_coefficients()] if self.certified and self.coefficients else []),
             Signal(
-                f"scores {self.soft.status.name.lower()}: "
-                f"{proof if self._certified else str(self.soft.certificate)}",
-                self._certified,
+                f"scores {'certified' if self.certified else 'uncertified'}: {self.model.proof}",
+                self.certified,
             ),
-            *self._remarks(),
+            *self.model.remarks(),
             *self._describe_missing(),
+            *self._describe_categories(),
         ]
 
-    def _list(self, limit: int) -> Listing:
-        rows: Any = self.standings.rows.slice(0, limit).to_pylist()
-        several, groups = len(self.components) > 1, max(self.standings["group"], default=0) > 1
-        texts = all(isinstance(row["item"], str) for row in rows)
-        errors = any(row["standard_error"] is not None for row in rows)
-        headers = ["rank", "item", *["group"] * groups, *["component"] * several]
-        headers += ["score", *["s.e."] * errors, "ahead", "won", "lost"]
+    def _list_board(self, limit: int, rest: str) -> list[Block]:
+        board = self._board
+        return [*board.listings(limit, rest), f"ratings are {board.explain_scale()}", *board.remarks()]
+
+    def _list_plainly(self, limit: int, rest: str) -> list[Block]:
+        """Items without a board: their components, and ratings in these."""
+        rows: Any = self._rows.slice(0, limit).to_pylist()
+        form = "+.3f" if self.scale == "log-odds" else ".0f"
         cells = [
             [
-                _whole(row["rank"]),
-                shorten(row["item"]) if texts else str(row["item"]),
-                *[str(row["group"])] * groups,
-                *[str(row["component"])] * several,
-                _real(row["score"], "+.3f"),
-                *[_real(row["standard_error"], ".3f")] * errors,
-                _real(row["ahead"], ".3f") if number + 1 < len(self.items) else "",
-                _whole(row["wins"]),
-                _whole(row["losses"]),
+                shorten(row["item"]) if isinstance(row["item"], str) else str(row["item"]),
+                str(row["component"]),
+                _real(row["rating"], form),
+                f"{row['games']:,.12g}",
             ]
-            for number, row in enumerate(rows)
+            for row in rows
         ]
-        return Listing(headers, cells)
+        more = [f"and {len(self.items) - limit:,} more; {rest}"] * (len(self.items) > limit)
+        return [Listing(["item", "component", "rating", "games"], cells), *more, self._why_no_board]
 
-    def _remarks(self) -> list[str]:
-        """Notes on ties, the prior and the ridge."""
-        remarks: list[str] = []
-        if self.n_ties:
-            rule = "half a win each way (a tie of more than two: the average over its orders)"
-            remarks.append(f"ties: {self.n_ties:,}, each counted as {rule}; the model fits expected wins")
-        if self.prior is not None:
-            remarks.append(
-                f"prior: every score is normal about 0 with standard deviation {self.prior:g}; differences "
-                "between components come from the prior, not from the data"
-            )
-        elif self.soft.ridge:
-            remarks.append(f"ridge: {self.soft.ridge / self.parts:g}, within components")
-        return remarks
+    def _list_coefficients(self) -> Listing:
+        """The coefficients: estimate, standard error, and what an infinite or open one means."""
+        cells = list[list[str]]()
+        for name, one in self.coefficients.items():
+            error = one.standard_error or 1.0  # of which two digits are shown, at least
+            digits = f".{max(3 if self.scale == 'log-odds' else 1, min(1 - floor(log10(error)), 9))}f"
+            reading = one.settle if one.kind.value == "not identified" else ""
+            if one.bound is not None:
+                many = f"{one.comparisons:,.12g} comparison{'s' * (one.comparisons != 1)}"
+                side = "or more" if one.value > 0 else "or less"
+                reading = f"{many}: {one.bound:+{digits}} {side} ({100 * one.level:g} %)"
+            known = f"{one.value:+{digits}}" if isfinite(one.value) else one.kind.value
+            cells.append([shorten(name), known, _real(one.standard_error, digits), reading])
+        return Listing(["coefficient", "estimate", "s.e.", ""], cells)
 
-    def _describe_order(self) -> list[str]:
-        """Lines on which components precede others, and which cannot be compared."""
-        if self.connected or not self.components or self.prior is not None:
+    def _describe_categories(self) -> list[str]:
+        if not self.by:
             return []
-        below: dict[int, list[str]] = {}
-        for above, other in self.order:
-            below.setdefault(above, []).append(str(other + 1))
-        lines = [
-            f"component {above + 1} is always before {', '.join(names[:SHOWN])}"
-            f"{', ...' * (len(names) > SHOWN)}: infinitely far ahead"
-            for above, names in list(below.items())[:SHOWN]
-        ]
-        if len(below) > SHOWN:
-            lines.append(f"and so on for {len(below) - SHOWN:,} more components; .order has all")
-        others = "all others"
-        if max(self.standings["group"]) > 1:
-            lines.append("no choice compares items of different groups, so each group is ranked separately")
-            others = "all others of their group"
-        if None in self.standings["rank"]:
-            lines.append(f"no rank (-): no chain of wins connects these items with {others}")
-        return lines
+        names = [f"{name} ({fit.model.tally.n_choices:,.12g})" for name, fit in self.by.items()]
+        more = f" and {len(names) - SHOWN:,} more" * (len(names) > SHOWN)
+        return [f"choices by category, each fitted by itself in .by: {', '.join(names[:SHOWN])}{more}"]
 
     def _describe_missing(self) -> list[str]:
         if len(self.components) < 2:
             return []
-        alone = "Scores of different components cannot be compared. " if self.prior is None else ""
-        lines = [f"{alone}The fewest comparisons that connect all components are"]
+        fewest = "the fewest comparisons" if self.logit is None else "comparisons"
+        lines = [f"{fewest} that would connect all components:"]
         lines += [f"  {comparison!s}" for comparison in self.missing[:SHOWN]]
         if len(self.missing) > SHOWN:
             lines.append(f"  and {len(self.missing) - SHOWN:,} more")
         return lines
 
 
-def _whole(value: Any) -> str:
-    return "-" if value is None else f"{value:,.6g}" if isinstance(value, float) else f"{value:,}"
+def _record(one: "Contrast") -> dict[str, Any]:
+    """A coefficient as JSON represents it."""
+    finite = isfinite(one.value)
+    return {
+        "name": one.label,
+        "kind": one.kind.value,
+        "estimate": one.value if finite else None,
+        "standard_error": one.standard_error,
+        "bound": one.bound,
+        "comparisons": one.comparisons,
+        "reading": one.settle,
+    }
+
+
+def _whole_if(number: float) -> float:
+    return int(number) if number == int(number) else number
 
 
 def _real(value: float | None, form: str) -> str:

@@ -20,6 +20,7 @@ from attomaton.choices.logit.contrasts import Contrast, ContrastKind
 from attomaton.choices.logit.fit import LogitFit, fit_logit
 from attomaton.choices.logit.identification import relate, sparse_null_vectors
 from attomaton.choices.logit.spans import span_of_vectors
+from attomaton.choices.logit.summary import LogitSummary
 from attomaton.corpora.readers.tables import library_of
 
 INTERCEPT = "intercept"
@@ -38,6 +39,7 @@ def check_separation(
     *,
     intercept: bool = True,
     reference: Any = None,
+    counts: Any = None,
 ) -> "SeparationCheck":
     """Whether the estimate of a logistic regression exists, and which of its coefficients are infinite.
 
@@ -56,7 +58,10 @@ def check_separation(
     intercept : bool
         Whether to add a column of ones. A column of ones in ``X`` takes its place.
     reference : label, optional
-        The label whose coefficients are 0: the first in order if not given, as 0 before 1.
+        The label whose coefficients are 0: the first in order if not given, as 0 before 1. The order of a
+        pandas category is its own.
+    counts : sequence of float, optional
+        How often each case was observed, as in a table of counts. A case with 0 was not.
 
     Returns
     -------
@@ -78,6 +83,15 @@ def check_separation(
     matrix, columns = _read_columns(X, names)
     labels, outcome = _read_labels(y, len(matrix))
     _check_index(X, y)
+    times = np.ones(len(matrix)) if counts is None else _numbers(counts, "counts")
+    if len(times) != len(matrix) or (times < 0).any() or not times.any():
+        raise InvalidSamples(
+            f"counts are one number for each of {len(matrix):,} cases, 0 or more and not all 0; mend them"
+        )
+    if not times.all():  # what was not observed is not there
+        present, outcome = np.unique(outcome[times > 0], return_inverse=True)
+        matrix, times = matrix[times > 0], times[times > 0]
+        labels = tuple(labels[place] for place in present.tolist())
     target = str(getattr(y, "name", None) or "y")
     names_used, note = list(columns), ""
     if intercept:
@@ -94,11 +108,11 @@ def check_separation(
     base = _reference(labels, reference)
     if len(labels) <= 2:
         happened = outcome != base if base is not None else np.ones(len(outcome), bool)
-        problem = binary_logit(matrix, happened, names=names_used)
+        problem = binary_logit(matrix, happened, names=names_used, counts=times)
     else:
         words = [_word(label) for label in labels]
         kinds: list[str] = [words[k] for k in outcome.tolist()]
-        problem = multinomial_logit(matrix, kinds, names=names_used, reference=words[base or 0])
+        problem = multinomial_logit(matrix, kinds, names=names_used, reference=words[base or 0], counts=times)
     fit = fit_logit(problem)
     if fit.state is LogitState.UNCERTIFIED:
         fit.expect()
@@ -110,6 +124,7 @@ def check_separation(
         columns=tuple(names_used),
         values=matrix,
         outcome=outcome,
+        counts=times,
         note=note,
     )
 
@@ -134,6 +149,8 @@ class SeparationCheck(Tabular):
         The columns.
     outcome : int64 array, shape (n_cases,)
         The number of the label of each case.
+    counts : float64 array, shape (n_cases,)
+        How often each case was observed.
     note : str
         What was done with the columns, if anything.
 
@@ -154,6 +171,7 @@ class SeparationCheck(Tabular):
     columns: tuple[str, ...]
     values: Float64
     outcome: Any
+    counts: Float64
     note: str = ""
 
     def __repr__(self) -> str:
@@ -177,9 +195,7 @@ class SeparationCheck(Tabular):
     @property
     def separation(self) -> str:
         """In the words of Albert and Anderson (1984): "complete", "quasi-complete" or "none" (overlap)."""
-        situations = self.fit.problem.situations
-        left = situations.n_rows - int(self.fit.dying.sum())
-        return "none" if self.exists else "complete" if left == len(situations) else "quasi-complete"
+        return self.fit.separation
 
     @cached_property
     def coefficients(self) -> tuple[Contrast, ...]:
@@ -249,10 +265,10 @@ class SeparationCheck(Tabular):
 
     def _tell_column(self, kind: str, column: str, one: Bool, found: ContrastKind) -> str:
         """Two values of which one decides, or a threshold; empty if the column alone does not decide."""
-        values = self.values[:, self.columns.index(column)]
+        values, counts = self.values[:, self.columns.index(column)], self.counts
         if len(self.labels) > 2:  # only cases of the class and of the reference
             use = one | (self.outcome == self.reference)
-            values, one = values[use], one[use]
+            values, one, counts = values[use], one[use], counts[use]
             other = _word(self.labels[self.reference or 0])
             among = f"of the cases with {self.target} = {other} or {kind}, "
         else:
@@ -269,7 +285,7 @@ class SeparationCheck(Tabular):
         if len(levels) == 2:
             sides = [(values == high, one, high, kind), (values == low, ~one, low, other)]
             told = [
-                f"{_all(int(side.sum()))} with {column} = {level:.12g} had {self.target} = {label}"
+                f"{_all(float(counts[side].sum()))} with {column} = {level:.12g} had {self.target} = {label}"
                 for side, right, level, label in sides
                 if right[side].all()
             ]
@@ -347,18 +363,48 @@ class SeparationCheck(Tabular):
             }
         )
 
-    def _blocks(self) -> list[Block]:
-        size = len(self.outcome)
+    def summary(self, *, robust: bool = False) -> LogitSummary:
+        """Each coefficient with the columns that statsmodels prints, infinite ones in words with their bound.
+
+        Parameters
+        ----------
+        robust : bool
+            Whether to use the errors of the sandwich, statsmodels' HC0.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> summary = at.check_separation({"treated": [0, 0, 0, 1, 1]}, [0, 1, 0, 1, 1]).summary()
+        >>> summary.to_pandas()[["coef", "std err", "z"]].round(3).values.tolist()
+        [[-0.693, 1.225, -0.566], [inf, nan, nan]]
+        >>> summary.readings[1]
+        'all 2 cases with treated = 1 had y = 1; -0.552 or more (95 %)'
+        """
+        readings = tuple(self._read_off(one) for one in self.coefficients)
+        notes = (*([f"{self.note}."] if self.note else []), str(self.fit.certificate))
+        return LogitSummary(self._head, self.coefficients, readings, robust, notes)
+
+    def _read_off(self, one: Contrast) -> str:
+        """What is said beside a coefficient that is not finite."""
+        if one.kind not in INFINITE:
+            return one.reading
+        return "; ".join(filter(None, [self.reason(one.label), one.bound_reading]))
+
+    @property
+    def _head(self) -> str:
         if len(self.labels) > 2:
             base = _word(self.labels[self.reference or 0])
             odds = f"log odds of {len(self.labels)} labels of {self.target} against {base}"
         else:
             odds = f"log odds of {self.target} = {self._happening} against {self._other}"
-        head = f"Logistic regression, {odds}: {size:,} cases, {len(self.coefficients):,} coefficients"
+        size = f"{self.counts.sum():,.12g} cases"
+        return f"Logistic regression, {odds}: {size}, {len(self.coefficients):,} coefficients"
+
+    def _blocks(self) -> list[Block]:
         rows = [_cells(one) for one in self.coefficients]
         grid = Grid("", ["coefficient", "estimate", "s.e.", "95 % interval"], rows)
         notes = [f"{self.note}."] if self.note else []
-        return [head, self.explain(), grid, *notes, str(self.fit.certificate)]
+        return [self._head, self.explain(), grid, *notes, str(self.fit.certificate)]
 
 
 def _cells(one: Contrast) -> list[str]:
@@ -366,8 +412,7 @@ def _cells(one: Contrast) -> list[str]:
         low, high = one.interval()
         return [one.label, f"{one.value:+.4f}", f"{one.standard_error:.4f}", f"{low:+.3f} … {high:+.3f}"]
     if one.kind in INFINITE:
-        side = "or more" if one.kind is ContrastKind.PLUS else "or less"
-        return [one.label, INFINITE[one.kind], "-", "" if one.bound is None else f"{one.bound:+.3f} {side}"]
+        return [one.label, INFINITE[one.kind], "-", one.bound_reading.removesuffix(" (95 %)")]
     return [one.label, one.kind.value, "-", "-"]
 
 
@@ -381,8 +426,8 @@ def _word(label: Any) -> str:
     return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
-def _all(count: int) -> str:
-    return f"all {count:,} cases" if count != 1 else "the one case"
+def _all(count: float) -> str:
+    return f"all {count:,.12g} cases" if count != 1 else "the one case"
 
 
 def _alias(row: Float64, names: Sequence[str]) -> str:
@@ -403,6 +448,7 @@ def _read_columns(given: Any, names: Sequence[str] | None) -> tuple[Float64, lis
         columns = columns_of(given)
     else:
         own = getattr(given, "name", None)
+        _check_mask(given, "X")
         table: Any = given.toarray() if hasattr(given, "toarray") else given
         try:
             matrix: Any = np.asarray(table)
@@ -422,7 +468,14 @@ def _read_columns(given: Any, names: Sequence[str] | None) -> tuple[Float64, lis
     parts = [_numbers(column, name) for column, name in zip(columns.values(), labels, strict=True)]
     if len({len(part) for part in parts}) > 1:
         raise InvalidSamples("the columns are of different lengths; give one value for each case")
-    return np.column_stack(parts) if parts else np.zeros((0, 0)), labels
+    return np.column_stack(parts) if parts else np.zeros((len(given), 0)), labels
+
+
+def _check_mask(given: Any, name: str) -> None:
+    """Refuse a numpy masked array with something masked: reading it would take what lies under the mask."""
+    if np.ma.is_masked(given):
+        row = int(np.argwhere(np.ma.getmaskarray(given))[0][0])
+        raise InvalidSamples(f"{name} is masked in row {row}; drop such rows or fill them in")
 
 
 def _numbers(column: Any, name: str) -> Float64:
@@ -463,6 +516,9 @@ def _read_labels(given: Any, size: int) -> _Labels:
         if len(columns) != 1:
             raise InvalidSamples("y is one column, the label of each case; pick it from the frame")
         given = columns[0]
+    _check_mask(given, "y")
+    dtype = getattr(given, "dtype", None) if library_of(given) == "pandas" else None
+    levels: list[Any] = list(getattr(dtype, "categories", ()))  # the order of a pandas category
     values = as_list(given)
     if values and all(isinstance(value, list) and len(cast("list[Any]", value)) == 1 for value in values):
         values = [value[0] for value in values]  # a column of a matrix
@@ -470,23 +526,29 @@ def _read_labels(given: Any, size: int) -> _Labels:
         raise InvalidSamples(f"X has {size:,} cases and y {len(values):,}; give one label for each case")
     if not values:
         raise InvalidSamples("there are no cases; give at least one")
-    for row, value in enumerate(values):
-        if _is_missing(value):
-            raise InvalidSamples(
-                f"y is missing ({value!r}) in row {row}; drop such rows (in pandas: frame.dropna())"
-            )
     try:
         distinct = set(values)
     except TypeError:
         raise InvalidSamples("y is one label for each case: a number, a text or a truth value") from None
+    if any(map(_is_missing, distinct)):
+        row, value = next((row, value) for row, value in enumerate(values) if _is_missing(value))
+        raise InvalidSamples(
+            f"y is missing ({value!r}) in row {row}; drop such rows (in pandas: frame.dropna())"
+        )
     try:
-        labels = sorted(distinct)
+        labels = [level for level in levels if level in distinct] or sorted(distinct)
     except TypeError:
         raise InvalidSamples("y has labels of different kinds; give all as numbers, or all as text") from None
     if len(labels) > MOST_CLASSES:
         raise InvalidSamples(
             f"y has {len(labels):,} different labels, which look like a measurement; give classes (at most "
             f"{MOST_CLASSES})"
+        )
+    share = next((label for label in labels if isinstance(label, float) and not label.is_integer()), None)
+    if share is not None:
+        raise InvalidSamples(
+            f"y is {share} in row {values.index(share)}, a measurement or a share and not a class; give one "
+            "class for each case, and repeat cases with counts="
         )
     number = {label: place for place, label in enumerate(labels)}
     return _Labels(tuple(labels), np.array([number[value] for value in values], np.int64))

@@ -1,17 +1,33 @@
 """Choices as sequences (winners with losers or choice sets, pairs, outcomes, rankings), numbered."""
 
-from collections.abc import Iterable, Iterator, Mapping, Set, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set, Sized
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import show
 from attomaton.base.ragged import occurs
-from attomaton.base.tables import Bool, Int64
-from attomaton.choices.columns import as_arrow, as_list, check_items, library_of, list_values, number_columns
-from attomaton.choices.numbering import NumberedChoices, arrange, check_counts, number_choices, pair_up
+from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.choices.columns import (
+    as_arrow,
+    as_list,
+    check_items,
+    library_of,
+    list_values,
+    number_columns,
+    number_values,
+)
+from attomaton.choices.numbering import (
+    NumberedChoices,
+    SetChoices,
+    arrange,
+    check_counts,
+    number_choices,
+    pair_up,
+)
 from attomaton.choices.rankings import table_pairs, table_rankings, unroll
 
 TIES = ("tie", "draw", "tied")
@@ -23,59 +39,96 @@ NUMBERS = {"1": 1.0, "1.0": 1.0, "0": 0.0, "0.0": 0.0, "0.5": 0.5}
 FLAGS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
 """Strings that mark a row as a tie or not."""
 
+FIRST, SECOND, TIE = 0, 1, 2
+"""How a pair ends."""
+
 
 def read_flags(values: Any) -> Bool:
     """Truth values as tables spell them, shape (n_rows,)."""
+    number, distinct = number_values(values)
     flags: list[bool] = []
-    for row, value in enumerate(as_list(values)):
+    for place, value in enumerate(distinct):
         flag = FLAGS.get(str(value).strip().lower(), FLAGS.get(str(value).removesuffix(".0")))
         if flag is None:
+            row = int(np.argmax(number == place))
             raise InvalidSamples(f"tied is {show(value)} in row {row}; give True or False")
         flags.append(flag)
-    return np.array(flags, bool)
+    return np.array(flags, bool)[number]
 
 
 def read_outcomes(
-    values: Any, items: tuple[Any, ...], pair: tuple[Int64, Int64], names: tuple[Any, Any]
-) -> tuple[Bool, Bool]:
-    """Where the first of each pair lost, and where it was a tie, shape (n_rows,) each."""
-    array = as_arrow(values)
-    outcomes: list[Any] = [] if array is None else array.to_pylist()
-    if array is None or len(outcomes) != len(pair[0]):
+    values: Any,
+    items: tuple[Any, ...],
+    pair: tuple[Int64, Int64],
+    names: tuple[Any, Any],
+    dropped: Collection[Any] = (),
+) -> Int64:
+    """How each pair ends: 0 if its first won, 1 if its second did, 2 if it is a tie, shape (n_rows,).
+
+    Outcomes that are dropped afterwards need not be readable.
+    """
+    if as_arrow(values) is None or len(values) != len(pair[0]):
         raise InvalidSamples("the outcome is not a column of strings or numbers with one entry per row")
-    special, distinct = {*names, *TIES, 0, 0.5, 1, *NUMBERS}, set(outcomes)
+    number, distinct = number_values(values)
+    special = {*names, *TIES, 0, 0.5, 1, *NUMBERS}
     both = next((item for item in items if item in special and item in distinct), None)
     if both is not None:
         raise InvalidSamples(
             f"the outcome {show(both)} is also the name of an item; give columns of winner and loser"
         )
-    number = {item: place for place, item in enumerate(items)}
-    first, second = (column.tolist() for column in pair)
-    pairs = zip(outcomes, zip(first, second, strict=True), strict=True)
-    ends = [_end(value, number, both, names, row) for row, (value, both) in enumerate(pairs)]
-    wins = np.array(ends, np.float64)
-    return wins == 0.0, wins == 0.5
+    ends = np.array([TIE if value in dropped else _end(value, names) for value in distinct], np.int64)
+    end = _find_side(number, distinct, items, pair, ends)
+    if (end < 0).any():
+        row = int(np.argmax(end < 0))
+        raise InvalidSamples(
+            f"the outcome in row {row} is {show(distinct[number[row]])}; give 1 if {show(names[0])} won, 0 "
+            f"if {show(names[1])} won, 0.5 or 'tie' if neither did, or the winner's name, or its column's; "
+            "or leave such rows out with drop"
+        )
+    return end
 
 
-def _end(
-    value: Any, number: dict[Any, int], pair: tuple[int, int], names: tuple[Any, Any], row: int
-) -> float:
-    """The share of the win that the first of a pair has: 1, ½ or 0."""
-    if value in number and number[value] in pair and not isinstance(value, bool):
-        return float(number[value] == pair[0])
+def read_movers(
+    values: Any, items: tuple[Any, ...], pair: tuple[Int64, Int64], names: tuple[Any, Any]
+) -> Float64:
+    """1 where the first of a pair moved first, −1 where its second did, 0 where nobody did."""
+    number, distinct = number_values(values)
+    if len(number) != len(pair[0]):
+        raise InvalidSamples(
+            f"moved_first has {len(number):,} entries for {len(pair[0]):,} pairs; give one each"
+        )
+    known = {**dict(zip(names, (FIRST, SECOND), strict=True)), None: TIE, "": TIE}
+    ends = np.array([known.get(value, -1) for value in distinct], np.int64)
+    side = _find_side(number, distinct, items, pair, ends)
+    if (side < 0).any():
+        row = int(np.argmax(side < 0))
+        raise InvalidSamples(
+            f"moved_first is {show(distinct[number[row]])} in row {row}, which is not one of the pair; name "
+            "the one that moved or stood first, or leave the cell empty if neither did"
+        )
+    return np.array([1.0, -1.0, 0.0])[side]
+
+
+def _find_side(
+    number: Int64, distinct: Sequence[Any], items: Sequence[Any], pair: tuple[Int64, Int64], ends: Int64
+) -> Int64:
+    """FIRST or SECOND where a value names that item of the pair, else what ``ends`` has for the value."""
+    place = {item: number for number, item in enumerate(items)}
+    named = np.array([-1 if isinstance(one, bool) else place.get(one, -1) for one in distinct], np.int64)
+    winner = named[number]
+    return np.where(winner == pair[0], FIRST, np.where(winner == pair[1], SECOND, ends[number]))
+
+
+def _end(value: Any, names: tuple[Any, Any]) -> int:
+    """How a pair with this outcome ends, if it does not name the winner; −1 if it cannot be read."""
     if isinstance(value, str):
         word = value.strip().lower()
         if value in names:
-            return float(value == names[0])
+            return names.index(value)
         if word in TIES or word.startswith(("tie ", "tie(")):
-            return 0.5
+            return TIE
         value = NUMBERS.get(word)
-    if value in (0, 0.5, 1):
-        return float(value)
-    raise InvalidSamples(
-        f"the outcome in row {row} cannot be read; give 1 if {show(names[0])} won, 0 if {show(names[1])} "
-        "won, 0.5 or 'tie' if neither did, or the name of the winner or of its column"
-    )
+    return {1: FIRST, 0: SECOND, 0.5: TIE}.get(value, -1)
 
 
 HOW = (
@@ -87,16 +140,106 @@ HOW = (
 NO_ROWS = "there are no rows; give at least one choice"
 
 
-class ParsedChoices(NamedTuple):
-    """Items and numbered choices.
+class PairChoices(NamedTuple):
+    """Pairs of items and how each ended."""
 
-    Where ties are parts of choices, ``parts`` counts make one choice, and ``rankings`` has the originals.
+    first: Int64  # (n_rows,)
+    second: Int64  # (n_rows,)
+    outcome: Int64  # (n_rows,): FIRST, SECOND or TIE
+    row: Int64 | None = None  # (n_rows,), the row of the data that each comes from; None if all are there
+
+
+class Alternatives(NamedTuple):
+    """The alternatives of situations, one after the other, and how often each was chosen."""
+
+    lengths: Int64  # (n_situations,)
+    row: Int64  # (n_situations,), the first row of the data that each comes from
+    chosen: Float64  # (n_alternatives,)
+    entry: Int64  # (n_alternatives,), the row of the data that each comes from
+    members: Int64  # (n_alternatives,), the item of each
+    against: Int64 | None = None  # (n_alternatives,), the item called worst, in a choice of best and worst
+
+
+class Ranked(NamedTuple):
+    """Rankings with ties: the items at each place, and how often each ranking was made."""
+
+    places: list[list[list[Any]]]
+    times: NDArray[Any]
+
+
+class ParsedChoices(NamedTuple):
+    """Items and numbered choices, as supplied.
+
+    Where rankings have ties, ``parts`` counts make one choice, and ``ranked`` has the originals.
     """
 
     items: tuple[Any, ...]
-    choices: NumberedChoices
+    choices: PairChoices | SetChoices | Alternatives
+    counts: NDArray[Any]  # of each pair, set or situation
     parts: int = 1
-    rankings: pa.Table | None = None
+    ranked: Ranked | None = None
+
+    @property
+    def n_ties(self) -> int:
+        """The number of rows of pairs that are ties."""
+        return int((self.choices.outcome == TIE).sum()) if isinstance(self.choices, PairChoices) else 0
+
+    def restrict(self, rows: Bool) -> "ParsedChoices":
+        """The choices of some rows of the data, with the items that occur in them."""
+        choices, counts, ranked = self.choices, self.counts, self.ranked
+        if isinstance(choices, PairChoices):
+            rows = rows if choices.row is None else rows[choices.row]
+            used, (first, second) = _renumber(choices.first[rows], choices.second[rows])
+            place = np.flatnonzero(rows) if choices.row is None else choices.row[rows]
+            choices, counts = PairChoices(first, second, choices.outcome[rows], place), counts[rows]
+        elif isinstance(choices, SetChoices):
+            here = rows[choices.row]
+            inside = np.repeat(here, choices.lengths)
+            used, (winner, members) = _renumber(choices.winner[here], choices.members[inside])
+            choices, counts = (
+                SetChoices(winner, choices.lengths[here], members, choices.row[here]),
+                counts[here],
+            )
+        else:
+            here = rows[choices.row]
+            inside = np.repeat(here, choices.lengths)
+            columns = [choices.members] if choices.against is None else [choices.members, choices.against]
+            used, numbered = _renumber(*(column[inside] for column in columns))
+            sizes, row = choices.lengths[here], choices.row[here]
+            choices = Alternatives(sizes, row, choices.chosen[inside], choices.entry[inside], *numbered)
+            counts = counts[here]
+        if ranked is not None:
+            places = [one for one, use in zip(ranked.places, rows.tolist(), strict=True) if use]
+            ranked = Ranked(places, ranked.times[rows])
+        return ParsedChoices(tuple(self.items[k] for k in used.tolist()), choices, counts, self.parts, ranked)
+
+    def tabulate(self) -> tuple[NumberedChoices, int, pa.Table | None]:
+        """The choices as the Luce model takes them, the parts of one choice, and the rankings if any tie.
+
+        In a tie of two each has half a win, so every count is doubled if there are ties.
+        """
+        choices, made = self.choices, self.counts
+        if isinstance(choices, SetChoices):
+            ranked = self.ranked
+            rankings = None if ranked is None else table_rankings(ranked.places, self.items, ranked.times)
+            return arrange(choices, made), self.parts, rankings
+        assert isinstance(choices, PairChoices)  # noqa: S101  alternatives have no such form
+        first, second, outcome, _ = choices
+        winner, loser = np.where(outcome == SECOND, second, first), np.where(outcome == SECOND, first, second)
+        tied = outcome == TIE
+        if not tied.any():
+            return pair_up(winner, loser, made), 1, None
+        both = np.concatenate([np.where(tied, 1, 2) * made, made[tied]])
+        check_counts(both, len(both))
+        rankings = table_pairs(winner, loser, tied, made)
+        winner, loser = np.concatenate([winner, loser[tied]]), np.concatenate([loser, winner[tied]])
+        return pair_up(winner, loser, both), 2, rankings
+
+
+def _renumber(*columns: Int64) -> tuple[Int64, list[Int64]]:
+    """The numbers that occur, ascending, and the columns numbered by them."""
+    used, number = np.unique(np.concatenate(columns), return_inverse=True)
+    return used, np.split(number.ravel(), np.cumsum([len(column) for column in columns])[:-1])
 
 
 class ChoiceData(NamedTuple):
@@ -134,7 +277,8 @@ def read_sequences(data: ChoiceData) -> ParsedChoices:
     winners, sets = _plain(data.winners), _plain(data.choice_sets)
     if hasattr(sets, "__len__") and any(hasattr(kind, "tolist") for kind in set(map(type, sets))):
         sets = [as_list(one) if hasattr(one, "tolist") else one for one in sets]  # entries as Python objects
-    return ParsedChoices(*number_choices(winners, sets, data.counts))
+    items, choices = number_choices(winners, sets, data.counts)
+    return ParsedChoices(items, choices, check_counts(data.counts, len(choices.winner)))
 
 
 def _number_lists(data: ChoiceData, lengths: Int64, flat: Any) -> ParsedChoices:
@@ -148,7 +292,8 @@ def _number_lists(data: ChoiceData, lengths: Int64, flat: Any) -> ParsedChoices:
         raise InvalidSamples(
             f"choice {row}: the winner {items[winner[row]]!r} is not in its choice set; add it or drop both"
         )
-    return ParsedChoices(items, arrange(winner, lengths, members, check_counts(data.counts, len(winner))))
+    choices = SetChoices(winner, lengths, members, np.arange(len(winner)))
+    return ParsedChoices(items, choices, check_counts(data.counts, len(winner)))
 
 
 def _read_losers(data: ChoiceData) -> ParsedChoices:
@@ -177,8 +322,10 @@ def _read_losers(data: ChoiceData) -> ParsedChoices:
             "first=, second= and outcome= (on the command line: --first, --second, --outcome), or tied=; if "
             "it is an item, rename it"
         )
-    tied = None if data.tied is None else read_flags(data.tied)
-    return pair_rows(items, winner, loser, tied, check_counts(data.counts, len(winner)))
+    outcome = np.full(len(winner), FIRST)
+    if data.tied is not None:
+        outcome[read_flags(data.tied)] = TIE
+    return pair_rows(items, PairChoices(winner, loser, outcome), data.counts)
 
 
 def _read_lists_of_losers(data: ChoiceData) -> ParsedChoices:
@@ -194,7 +341,7 @@ def _read_lists_of_losers(data: ChoiceData) -> ParsedChoices:
     sets = [[winner, *losers] for winner, losers in zip(winners, rows, strict=True)]
     items, choices = number_choices(winners, sets, data.counts)
     check_items(items)
-    return ParsedChoices(items, choices)
+    return ParsedChoices(items, choices, check_counts(data.counts, len(rows)))
 
 
 def _members(entry: Any) -> list[Any]:
@@ -203,23 +350,15 @@ def _members(entry: Any) -> list[Any]:
     return [entry]
 
 
-def pair_rows(
-    items: tuple[Any, ...], winner: Int64, loser: Int64, tied: Bool | None, made: Int64
-) -> ParsedChoices:
-    """Pairs; in a tie each has half a win, so every count is doubled if there are ties."""
-    if not len(winner):
+def pair_rows(items: tuple[Any, ...], pairs: PairChoices, counts: Any) -> ParsedChoices:
+    """Pairs of different items."""
+    if not len(pairs.first):
         raise InvalidSamples(NO_ROWS)
-    alone = winner == loser
+    alone = pairs.first == pairs.second
     if alone.any():
         row = int(np.argmax(alone))
-        raise InvalidSamples(f"row {row} compares {items[winner[row]]!r} with itself; drop such rows")
-    if tied is None or not tied.any():
-        return ParsedChoices(items, pair_up(winner, loser, made))
-    both = np.concatenate([np.where(tied, 1, 2) * made, made[tied]])
-    check_counts(both, len(both))
-    rankings = table_pairs(winner, loser, tied, made)
-    winner, loser = np.concatenate([winner, loser[tied]]), np.concatenate([loser, winner[tied]])
-    return ParsedChoices(items, pair_up(winner, loser, both), 2, rankings)
+        raise InvalidSamples(f"row {row} compares {items[pairs.first[row]]!r} with itself; drop such rows")
+    return ParsedChoices(items, pairs, check_counts(counts, len(pairs.first)))
 
 
 def _read_rankings(data: ChoiceData) -> ParsedChoices:
@@ -237,11 +376,12 @@ def _read_rankings(data: ChoiceData) -> ParsedChoices:
         raise InvalidSamples(f"{len(rankings)} rankings and their counts must have equal lengths")
     times = check_counts(counts, len(rankings))
     unrolled = unroll(rankings)
-    counts = np.array(unrolled.weights, np.int64) * times[unrolled.ranking]
-    items, choices = number_choices(unrolled.winners, unrolled.choice_sets, counts)
+    row = np.array(unrolled.ranking, np.int64)
+    made = check_counts(np.array(unrolled.weights, np.int64) * times[row], len(row))
+    items, choices = number_choices(unrolled.winners, unrolled.choice_sets)
     check_items(items)
-    ranked = None if unrolled.parts == 1 else table_rankings(unrolled.places, items, times)
-    return ParsedChoices(items, choices, unrolled.parts, ranked)
+    ranked = None if unrolled.parts == 1 else Ranked(unrolled.places, times)
+    return ParsedChoices(items, choices._replace(row=row), made, unrolled.parts, ranked)
 
 
 def holds_items(values: Any) -> bool:

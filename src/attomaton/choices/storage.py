@@ -4,7 +4,7 @@ Loading recomputes the components and the certificate, so neither has to be trus
 """
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +15,9 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.base.ragged import centre
 from attomaton.base.solutions import check_scores, sparse_weights
 from attomaton.base.tables import column, make_table, ragged_column
-from attomaton.choices.order import join_components
+from attomaton.choices.order import SCALES, join_components
 from attomaton.choices.rankings import RANKING_SCHEMA
+from attomaton.choices.uncertainty import ItemTally, LuceScores
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import QUERY_SCHEMA, EdgeTable
@@ -24,53 +25,97 @@ from attomaton.solvers.soft.certify import certify_scores
 from attomaton.solvers.soft.likelihood import luce_problem
 from attomaton.solvers.soft.solve import SoftSolution
 
+if TYPE_CHECKING:
+    from attomaton.choices.conditional import LogitScores
+
 KIND = FolderKind("choices", "a fit of choices", "attomaton choices --out")
+
+Parts = tuple[tuple[Any, ...], Components, "LuceScores | LogitScores", str, dict[Any, Run]]
+"""Items, graph, model, scale, and the folders of the fits of categories."""
 
 
 def pack(
     items: tuple[Any, ...],
     graph: Components,
-    soft: SoftSolution,
-    prior: float | None,
-    parts: int,
-    rankings: pa.Table | None,
+    model: "LuceScores | LogitScores",
+    scale: str,
+    fits: Mapping[Any, Run],
 ) -> Run:
     """The files of a fit."""
-    edges = graph.edges
+    run = _pack_luce(graph, model) if isinstance(model, LuceScores) else _pack_logit(model)
+    tables, arrays, records = dict(run.tables), dict(run.arrays), dict(run.records)
+    records["items"] = [_pack(item) for item in items]
+    manifest = {**run.manifest, "scale": scale, "by": [_pack(category) for category in fits]}
+    for number, part in enumerate(fits.values()):
+        tables |= {f"by{number}-{name}": table for name, table in part.tables.items()}
+        arrays |= {f"by{number}-{name}": array for name, array in part.arrays.items()}
+        records |= {f"by{number}-{name}": record for name, record in part.records.items()}
+        manifest |= {f"by{number}": dict(part.manifest)}
+    return Run(tables=tables, arrays=arrays, records=records, manifest=manifest)
+
+
+def unpack(run: Run) -> Parts:
+    """Construct every part, which also checks it, after the parts that it indexes."""
+    items = tuple(_unpack(item) for item in run.records["items"])
+    if len(set(items)) < len(items):
+        raise ValueError("items.json does not name each item once")
+    unpack_model = _unpack_logit if "logit" in run.manifest else _unpack_luce
+    graph, model = unpack_model(run, len(items))
+    scale = str(run.manifest["scale"])
+    if scale not in SCALES:
+        raise ValueError(f"there is no scale {scale[:20]!r}")
+    fits = {
+        _unpack(category): Run(
+            tables=_strip(run.tables, f"by{number}-"),
+            arrays=_strip(run.arrays, f"by{number}-"),
+            records=_strip(run.records, f"by{number}-"),
+            manifest=run.manifest[f"by{number}"],
+        )
+        for number, category in enumerate(run.manifest["by"])
+    }
+    return items, graph, model, scale, fits
+
+
+def _strip(entries: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """The entries whose names begin like this, without that beginning."""
+    return {name.removeprefix(prefix): one for name, one in entries.items() if name.startswith(prefix)}
+
+
+def _pack_luce(graph: Components, model: LuceScores) -> Run:
+    soft = model.soft
+    rankings = {} if model.rankings is None else {"rankings": model.rankings}
     return Run(
-        tables={
-            "edges": edges.rows,
-            "soft": soft.scores,
-            "choices": soft.choices.rows,
-            **({} if rankings is None else {"rankings": rankings}),
-        },
-        arrays={f"queries/{name}": column(edges.queries, name) for name in QUERY_SCHEMA.names},
-        records={"items": [_pack(item) for item in items]},
+        tables={"soft": soft.scores, "choices": soft.choices.rows, **rankings, "edges": graph.edges.rows},
+        arrays=_edge_arrays(graph.edges),
+        records={},
         manifest={
-            "n_tokens": edges.n_tokens,
             "ridge": soft.ridge,
             "atol": soft.certificate.atol,
-            "prior": prior,
-            "parts": parts,
+            "prior": model.prior,
+            "parts": model.parts,
         },
     )
 
 
-def unpack(run: Run) -> tuple[tuple[Any, ...], Components, SoftSolution, float | None, int, pa.Table | None]:
-    """Construct every part, which also checks it, after the parts that it indexes."""
-    about = run.manifest
+def _edge_arrays(edges: EdgeTable) -> dict[str, Any]:
+    return {f"queries/{name}": column(edges.queries, name) for name in QUERY_SCHEMA.names}
+
+
+def _read_edges(run: Run, n_items: int) -> EdgeTable:
     queries = make_table(QUERY_SCHEMA, {name: run.arrays[f"queries/{name}"] for name in QUERY_SCHEMA.names})
-    edges = EdgeTable(run.tables["edges"], queries, about["n_tokens"])
-    graph = find_components(edges)
-    items = tuple(_unpack(item) for item in run.records["items"])
-    sizes = {len(set(items)), len(items), edges.n_tokens - 1, max(graph.nodes.num_rows - 1, 0)}
-    if len(sizes) > 1:
+    return EdgeTable(run.tables["edges"], queries, n_items + 1)
+
+
+def _unpack_luce(run: Run, n_items: int) -> tuple[Components, LuceScores]:
+    about = run.manifest
+    graph = find_components(_read_edges(run, n_items))
+    if n_items != max(graph.nodes.num_rows - 1, 0):
         raise ValueError("items.json does not name each item once")
     ridge, atol, parts = _real(about["ridge"]), _real(about["atol"]), about["parts"]
     prior = None if about["prior"] is None else _real(about["prior"])
     if type(parts) is not int or parts < 1:
         raise ValueError("parts in manifest.json is not a positive whole number")
-    rankings = _check_rankings(run.tables["rankings"], len(items)) if parts > 1 else None
+    rankings = _check_rankings(run.tables["rankings"], n_items) if parts > 1 else None
     scored = graph if prior is None else join_components(graph)
     check_scores(run.tables["soft"], scored.nodes, "the table of scores")
     choices = ChoiceTable(run.tables["choices"])
@@ -85,7 +130,58 @@ def unpack(run: Run) -> tuple[tuple[Any, ...], Components, SoftSolution, float |
         components=scored,
         ridge=ridge,
     )
-    return items, graph, soft, prior, parts, rankings
+    return graph, LuceScores(soft, graph, prior, parts, rankings)
+
+
+def _pack_logit(model: "LogitScores") -> Run:
+    from attomaton.choices.logit.folders import pack_fit
+
+    logit, units, tally = model.logit, model.units, model.tally
+    run = pack_fit(logit.problem, logit.evidence, logit.way, logit.program_rows)
+    optional = {"units/groups": units.groups, "units/repeats": units.repeats}
+    arrays = {f"logit-{name}": array for name, array in run.arrays.items()}
+    arrays |= {"tally/wins": tally.wins, "tally/losses": tally.losses}
+    arrays |= {name: array for name, array in optional.items() if array is not None}
+    about: dict[str, Any] = {"logit": dict(run.manifest), "ties": model.ties, "units": units.word}
+    about |= {"n_choices": tally.n_choices, "n_ties": tally.n_ties, "edges": model.edges is not None}
+    return Run(
+        tables={} if model.edges is None else {"edges": model.edges.rows},
+        arrays=arrays if model.edges is None else {**arrays, **_edge_arrays(model.edges)},
+        records={"names": run.records["names"], "aliases": dict(model.aliases)},
+        manifest=about,
+    )
+
+
+def _unpack_logit(run: Run, n_items: int) -> "tuple[Components, LogitScores]":
+    from attomaton.choices.conditional import LogitScores, Units
+    from attomaton.choices.logit.fit import restore_fit
+
+    about, arrays = run.manifest, run.arrays
+    stored = Run(tables={}, arrays=_strip(arrays, "logit-"), records=run.records, manifest=about["logit"])
+    logit = restore_fit(stored)
+    n_situations = len(logit.problem.situations)
+    wins, losses = (_numbers(arrays[f"tally/{name}"], n_items) for name in ("wins", "losses"))
+    tally = ItemTally(wins, losses, _real(about["n_choices"]), _real(about["n_ties"]))
+    groups, repeats = arrays.get("units/groups"), arrays.get("units/repeats")
+    if groups is not None and (
+        groups.dtype.kind != "i" or groups.shape != (n_situations,) or groups.min() < 0
+    ):
+        raise ValueError("the clusters are not one whole number for each situation")
+    repeats = None if repeats is None else _numbers(repeats, n_situations)
+    aliases = {str(name): str(text) for name, text in run.records["aliases"].items()}
+    edges = _read_edges(run, n_items) if about["edges"] else None
+    units = Units(str(about["units"]), groups, repeats)
+    if len(logit.problem.names) < n_items or units.word not in ("information", "robust", "clustered"):
+        raise ValueError("the items or the standard errors are not those of the fit")
+    model = LogitScores(logit, n_items, edges, tally, units, str(about["ties"]), aliases)
+    return model.components, model
+
+
+def _numbers(values: Any, size: int) -> Any:
+    numbers = np.asarray(values, np.float64)
+    if numbers.shape != (size,) or not np.isfinite(numbers).all() or numbers.min(initial=0.0) < 0:
+        raise ValueError(f"an array is not {size} numbers of at least 0")
+    return numbers
 
 
 def _check_rankings(rankings: pa.Table, n_items: int) -> pa.Table:

@@ -3,21 +3,26 @@
 from collections.abc import Iterator
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from scipy.sparse import coo_array, csr_array
 
-from attomaton.base.errors import UnsupportedOption
+from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.options import real_number
-from attomaton.base.ragged import group_borders, offsets_of, rows_of
+from attomaton.base.ragged import group_borders, offsets_of, rows_of, sum_at
+from attomaton.base.solutions import Status
 from attomaton.base.tables import Float64, Int64, column, ragged_column
-from attomaton.choices.rankings import parts_of, steps_of
+from attomaton.choices.rankings import count_ties, parts_of, steps_of
 from attomaton.graphs.components import Components
+from attomaton.solvers.soft.certify import SCORES_WITHIN
 from attomaton.solvers.soft.curvature import LARGEST
 from attomaton.solvers.soft.likelihood import LuceProblem, luce_problem
 from attomaton.solvers.soft.solve import SoftSolution
+
+if TYPE_CHECKING:
+    from attomaton.choices.logit.contrasts import Contrast
 
 AT_ONCE = 1 << 22
 """Maximum size in memory: entries of curvatures times the items of a component."""
@@ -212,54 +217,163 @@ class ScoreDifference(NamedTuple):
         return f"{self.first!r} minus {self.second!r}: {self.value:+.3f} ({error})"
 
 
-class Covariances:
-    """The covariances of the scores within each component, computed on demand.
+class ItemTally(NamedTuple):
+    """What happened: the choices that each item won and lost (a tie counts half), all choices, and ties."""
 
-    They are the inverse of the observed information, or a sandwich estimator with ties.
+    wins: Float64
+    losses: Float64
+    n_choices: float
+    n_ties: float
+
+
+def describe_half_ties(n_ties: float) -> str:
+    """What half wins mean."""
+    rule = "half a win each way (a tie of more than two: the average over its orders)"
+    return (
+        f"ties: {n_ties:,.12g}, each counted as {rule}; scores give the expected score of a pair, not the "
+        "odds of a win"
+    )
+
+
+class LuceScores:
+    """The scores of a Luce model, with their covariances within each component, computed on demand.
+
+    The covariances are the inverse of the observed information, or a sandwich estimator with ties, which are
+    half wins. ``parts`` counts make one choice, and ``rankings`` has the counted rankings where any tie: the
+    numbers of items best first, and the place of each; a pair is a ranking of two.
     """
 
-    def __init__(self, soft: SoftSolution, parts: int, rankings: pa.Table | None) -> None:
-        self._soft, self._ridge = soft, soft.ridge / parts
+    logit = None
+
+    def __init__(
+        self,
+        soft: SoftSolution,
+        graph: Components,
+        prior: float | None,
+        parts: int,
+        rankings: pa.Table | None,
+    ) -> None:
+        self.soft, self.components = soft, soft.components
+        self.prior, self.parts, self.rankings = prior, parts, rankings
+        self._graph = graph
+        self.ridge = 0.0 if prior is not None else soft.ridge / parts
+        self.ties = "" if rankings is None else "half"
         self._component = soft.components.component_of_node
         self._score = column(soft.scores, "score")
         self._borders, self._members = soft.components.members
         self._place = np.empty_like(self._members)  # of each node in its component
         starts = self._borders[self._component[self._members]]
         self._place[self._members] = np.arange(len(self._members)) - starts
-        self._split = None if rankings is None else SplitRankings(rankings, soft.components, self._place)
         self._found = dict[int, Information | Sandwich]()
 
-    def of(self, numbers: Int64) -> Float64:
+    @property
+    def values(self) -> Float64:
+        """The score of each item, with mean zero in its component, shape (n_items,)."""
+        return self._score[:-1]
+
+    @property
+    def certified(self) -> bool:
+        """Whether the scores are proved to be near the best fit."""
+        return self.soft.status is Status.CERTIFIED
+
+    @property
+    def proof(self) -> str:
+        """The certificate in words."""
+        return (
+            f"each within {SCORES_WITHIN:.0e} of the best fit"
+            if self.certified
+            else str(self.soft.certificate)
+        )
+
+    def expect(self) -> None:
+        """Raise ``UncertifiedSolution`` if the scores are not certified."""
+        if not self.certified:
+            raise UncertifiedSolution(
+                f"these scores are not certified: {self.soft.certificate}; .components and .order are still "
+                "exact; fit with a ridge to make the scores easier to find, or read .soft.scores uncertified"
+            )
+
+    @cached_property
+    def tally(self) -> ItemTally:
+        """What each item won and lost."""
+        edges, size = self._graph.edges, len(self.values)
+        counts = np.where(edges["winner"] < size, edges["support"], 0)
+        won = sum_at(edges["winner"], np.where(edges["loser"] == size, counts, 0), size + 1)[:size]
+        lost = sum_at(edges["loser"], counts, size + 1)[:size]
+        n_ties = 0 if self.rankings is None else count_ties(self.rankings)
+        return ItemTally(won / self.parts, lost / self.parts, edges.n_samples / self.parts, n_ties)
+
+    @property
+    def log_likelihood(self) -> float:
+        """Σ ln p, or its supremum; a tie counts as parts of choices."""
+        return -self.soft.loss / self.parts
+
+    @property
+    def n_parameters(self) -> int:
+        """Σ (items − 1) over the components."""
+        return int((self.components.sizes[:-1] - 1).sum())
+
+    @property
+    def why_no_aic(self) -> str:
+        """Why there is no maximum of a likelihood; empty if there is one."""
+        if self.soft.ridge:
+            return "a ridge or a prior moves the fit away from it"
+        if len(self._graph) > 2:
+            return "it is at infinity"
+        return "" if self.rankings is None else "half a win has no likelihood"
+
+    @property
+    def coefficients(self) -> "dict[str, Contrast]":
+        """There are no features."""
+        return {}
+
+    def remarks(self) -> list[str]:
+        """Notes on ties, the prior and the ridge."""
+        notes = [describe_half_ties(self.tally.n_ties)] if self.tally.n_ties else []
+        if self.prior is not None:
+            notes.append(
+                f"prior: every score is normal about 0 with standard deviation {self.prior:g}; differences "
+                "between components come from the prior, not from the data"
+            )
+        elif self.ridge:
+            notes.append(f"ridge: {self.ridge:g}, within components")
+        return notes
+
+    def covariance(self, numbers: Int64) -> Float64:
         """The covariance of these items, NaN where there is none, shape (n_items, n_items)."""
         component = self._component[numbers]
         covariance = np.full((len(numbers), len(numbers)), np.nan)
         for number in np.unique(component).tolist():
             here = np.flatnonzero(component == number)
-            if self._soft.components.sizes[number] > 1:
+            if self.components.sizes[number] > 1:
                 places = self._place[numbers[here]]
                 covariance[np.ix_(here, here)] = self._inside(number).covariance(places)
         return covariance
 
-    def of_difference(self, first: int, second: int) -> float:
+    def variance(self, first: int, second: int) -> float:
         """The variance of the difference of two scores of one component."""
         component = int(self._component[first])
-        contrast = np.zeros(self._soft.components.sizes[component])
+        contrast = np.zeros(self.components.sizes[component])
         contrast[self._place[[first, second]]] = 1.0, -1.0
         return self._inside(component).variance(contrast)
 
     def errors(self) -> Float64:
-        """The standard error of the score of each node, shape (n_nodes,)."""
+        """The standard error of the score of each item, shape (n_items,)."""
         if self._split is None:
-            return self._soft.standard_errors()
+            return self.soft.standard_errors()[:-1]
         errors_by_node = np.full(len(self._component), np.nan)
-        for number in np.flatnonzero(self._soft.components.sizes > 1).tolist():
-            places = np.arange(int(self._soft.components.sizes[number]))
+        for number in np.flatnonzero(self.components.sizes > 1).tolist():
+            places = np.arange(int(self.components.sizes[number]))
             errors_by_node[self._nodes(number)] = np.sqrt(np.diag(self._inside(number).covariance(places)))
-        return errors_by_node
+        return errors_by_node[:-1]
+
+    @cached_property
+    def _split(self) -> SplitRankings | None:
+        return None if self.rankings is None else SplitRankings(self.rankings, self.components, self._place)
 
     @cached_property
     def _problem(self) -> tuple[Int64, LuceProblem]:
-        return luce_problem(self._soft.choices, self._soft.components, connected=False)
+        return luce_problem(self.soft.choices, self.components, connected=False)
 
     def _nodes(self, component: int) -> Int64:
         return self._members[self._borders[component] : self._borders[component + 1]]
@@ -268,9 +382,13 @@ class Covariances:
         if component not in self._found:
             scores = self._score[self._nodes(component)]
             if self._split is None:
-                self._found[component] = Information(self._curve(component, scores), ridge=self._ridge)
+                self._found[component] = Information(
+                    self._curve(component, scores), ridge=self.soft.ridge / self.parts
+                )
             else:
-                self._found[component] = Sandwich(self._split.inside(component), scores, self._ridge)
+                self._found[component] = Sandwich(
+                    self._split.inside(component), scores, self.soft.ridge / self.parts
+                )
         return self._found[component]
 
     def _curve(self, component: int, scores: Float64) -> csr_array:

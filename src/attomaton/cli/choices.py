@@ -1,12 +1,15 @@
 """``attomaton choices``: ratings from a table of choices."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attomaton.cli import output
-from attomaton.cli.values import check_folder, place, real, source_argument, whole, words
+from attomaton.cli.values import check_folder, is_stream, place, real, source_argument, whole, words
+
+if TYPE_CHECKING:
+    from attomaton.choices.result import ChoiceFit
 
 Column = str | None
 
@@ -31,10 +34,20 @@ def choices(
         Column,
         words("Result: the winner's name or column, tie, or 1, 0.5 or 0 for the first item."),
     ] = None,
+    drop: Annotated[
+        list[str] | None, words("Outcome to leave out, such as 'tie (bothbad)'; may be repeated.")
+    ] = None,
     ranking: Annotated[Column, words("Column of a ranking, best item first.")] = None,
     ranks: Annotated[
         str | None, words("Columns of items that contain their ranks (1 is best), separated by commas.")
     ] = None,
+    best: Annotated[Column, words("Column of the best item of a choice set; needs --worst.")] = None,
+    worst: Annotated[Column, words("Column of the worst item of a choice set.")] = None,
+    situation: Annotated[
+        Column, words("One row per alternative: column of the situation it belongs to.")
+    ] = None,
+    alternative: Annotated[Column, words("One row per alternative: column of its item.")] = None,
+    chosen: Annotated[Column, words("One row per alternative: 1 or 0, or how often it was chosen.")] = None,
     split: Annotated[
         str | None, words("Separator between the items of a choice set or ranking in a text file.")
     ] = None,
@@ -45,6 +58,16 @@ def choices(
     count: Annotated[
         Column, words("Column with the number of times each choice was made; default: count, if present.")
     ] = None,
+    ties: Annotated[
+        str | None, words("davidson (a tie is an outcome; default) or half (half a win each).")
+    ] = None,
+    moved_first: Annotated[Column, words("Column of the item of a pair that moved or stood first.")] = None,
+    features: Annotated[
+        str | None, words("Features, separated by commas: x (in pairs also x_a and x_b), or x=column:column.")
+    ] = None,
+    cluster: Annotated[Column, words("Column of judges or prompts: clustered standard errors.")] = None,
+    by: Annotated[Column, words("Column of categories, each of which is also fitted.")] = None,
+    scale: Annotated[str, words("Scale of ratings: log-odds or elo.")] = "log-odds",
     ridge: Annotated[float, real("Shrink scores towards 0 inside components.", sign=">= 0", least=0)] = 0.0,
     prior: Annotated[
         float | None,
@@ -54,8 +77,12 @@ def choices(
         str | None, words("Read the file or standard input as csv, tsv, jsonl, json or parquet.")
     ] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad rows.")] = False,
-    limit: Annotated[int, whole("Number of items to show.", least=1)] = 50,
+    limit: Annotated[int, whole("Number of items of each board to show.", least=1)] = 50,
     out: Annotated[Path | None, place("Folder to save the fit to.")] = None,
+    figure: Annotated[
+        Path | None, place("File for a figure of the board, such as board.pdf or board.png.")
+    ] = None,
+    page: Annotated[Path | None, place("HTML file for the board, such as board.html.")] = None,
     overwrite: output.Overwrite = False,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
@@ -67,6 +94,8 @@ def choices(
     from attomaton.corpora.readers.batches import Reading
 
     check_folder(out, KIND)
+    _check_targets(figure, page)
+    streamed = any(is_stream(path, as_json) for path in (figure, page))
     named = {
         "winner": winner,
         "loser": loser,
@@ -75,8 +104,18 @@ def choices(
         "second": second,
         "outcome": outcome,
         "ranking": ranking,
-        "ranks": None if ranks is None else [name.strip() for name in ranks.split(",")],
+        "ranks": _list_names(ranks),
+        "drop": drop or None,
+        "best": best,
+        "worst": worst,
+        "situation": situation,
+        "alternative": alternative,
+        "chosen": chosen,
         "count": count,
+        "moved_first": moved_first,
+        "features": None if features is None else _read_features(features),
+        "cluster": cluster,
+        "by": by,
     }
     columns: Any = {role: name for role, name in named.items() if name is not None}
     with output.stages(quiet or as_json) as announce:
@@ -86,14 +125,62 @@ def choices(
             usual = (name for name in ("choice_set", "ranking") if name in frame)
             frame = split_column(frame, choice_set or ranking or next(usual, None), split)
         announce("fitting the scores")
-        fit = fit_choices(frame, tied=tied, ridge=ridge, prior=prior, **columns)
-    if out is not None:
-        fit.save(out, overwrite=overwrite)
+        fit = fit_choices(frame, tied=tied, ties=ties, scale=scale, ridge=ridge, prior=prior, **columns)
+        if out is not None:
+            fit.save(out, overwrite=overwrite)
+        if figure is not None or page is not None:
+            _write_board(fit, figure, page)
+    paths = {"out": out, "figure": figure, "page": page}
     if as_json:
-        output.print_json({**fit.to_dict(), "out": None if out is None else str(out)})
-    elif quiet:
+        output.print_json({**fit.to_dict(), **{name: path and str(path) for name, path in paths.items()}})
+    elif quiet and not streamed:
         output.print_line(str(len(fit.components)))
-    else:
+    elif not streamed:
         output.print_text(fit.describe(limit, rest=f"--limit {len(fit.items)} shows all"))
-    if not fit.soft.certificate.certified:
+        for category, part in fit.by.items():
+            output.print_text(f"\n{category}")
+            output.print_text(part.describe(limit, rest=f"--limit {len(part.items)} shows all"))
+        for path in (figure, page):
+            if path is not None:
+                output.print_line(f"Written to {path}.")
+    if not all(part.certified for part in (fit, *fit.by.values())):
         raise typer.Exit(1)
+
+
+def _check_targets(figure: Path | None, page: Path | None) -> None:
+    """Say at once why a file cannot be written: before the fit, not after."""
+    if figure is not None:
+        from attomaton.base.drawing import paper_style
+        from attomaton.report.figures import check_figure
+
+        check_figure(figure)
+        with paper_style():  # says which extra has matplotlib
+            pass
+    if page is not None:
+        from attomaton.base.artifacts import check_target
+        from attomaton.base.pages import is_page
+
+        check_target(page, is_ours=is_page)
+
+
+def _write_board(fit: "ChoiceFit", figure: Path | None, page: Path | None) -> None:
+    from attomaton.report.board_page import draw_board, write_board
+
+    if figure is not None:
+        draw_board(fit.board(), figure)
+    if page is not None:
+        write_board(fit.board(), page)
+
+
+def _list_names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",")]
+
+
+def _read_features(text: str) -> dict[str, Any]:
+    """The column, or the two columns of a pair, of each feature."""
+    features = dict[str, Any]()
+    for entry in _list_names(text) or ():
+        name, _, sides = entry.partition("=")
+        pair = tuple(sides.split(":"))
+        features |= {name: pair} if len(pair) == 2 else {entry: entry}
+    return features

@@ -40,7 +40,7 @@ PANELS = {
 """Options that many commands share, as ``--help`` groups them."""
 
 EXAMPLES = {
-    "example": ("attomaton example story.txt", "attomaton example battles.csv"),
+    "example": ("attomaton example story.txt", "attomaton example arena.csv"),
     "learn": (
         "attomaton learn story.txt --window 8 --out run",
         "attomaton learn story.txt --tokenizer character --json",
@@ -68,16 +68,16 @@ EXAMPLES = {
         'attomaton begin story.txt --window 8 --queries "the lamp" --step-size 0.01 --layers 2',
     ),
     "heads": (
-        "attomaton heads model story.jsonl --window 8 --length 12 --random 1",
-        "attomaton heads model story.jsonl --window 8 --head 0.1 --limit 1",
-        "attomaton heads 'steps/checkpoint-*' story.jsonl --window 8 --length 0",
+        "attomaton heads model story.jsonl --window 8 --out heads.parquet",
+        "attomaton heads model story.jsonl --window 8 --head L0H1 --limit 1",
+        "attomaton heads 'steps/checkpoint-*' story.jsonl --window 8",
     ),
     "tokenize": ("attomaton tokenize story.txt --out tokens", "attomaton learn tokens --window 8"),
     "reproduce": ("attomaton reproduce mechanics-global --trials 2 --out figure",),
     "choices": (
         "attomaton choices games.csv",
         "attomaton choices matches.csv --winner home --loser guest --count games",
-        "attomaton choices battles.jsonl --first model_a --second model_b --outcome winner",
+        "attomaton choices battles.jsonl --first model_a --second model_b --outcome winner --page board.html",
         "attomaton choices menus.csv --winner dish --choice-set menu --split '|'",
         "attomaton choices races.tsv --ranking result --split '>' --prior 1",
     ),

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
         replace_heads as replace_heads,
         share_out as share_out,
     )
+    from attomaton.heads.audit.ceiling import Ceiling as Ceiling
+    from attomaton.heads.audit.compare import (
+        AuditDifference as AuditDifference,
+        compare_audits as compare_audits,
+    )
     from attomaton.heads.audit.contexts import HeadContexts as HeadContexts, show_head as show_head
     from attomaton.heads.audit.course import (
         HeadCourse as HeadCourse,
@@ -25,11 +30,15 @@ if TYPE_CHECKING:
         PMI as PMI,
         AttentionRung as AttentionRung,
         Bigram as Bigram,
+        Delimiters as Delimiters,
+        Duplicate as Duplicate,
         Frequency as Frequency,
         Induction as Induction,
         Last as Last,
+        PreviousToken as PreviousToken,
         Rung as Rung,
-        SameToken as SameToken,
+        SentenceStart as SentenceStart,
+        Sink as Sink,
         Table as Table,
         TokenCounts as TokenCounts,
         first_looks as first_looks,
@@ -37,6 +46,7 @@ if TYPE_CHECKING:
     )
     from attomaton.heads.audit.heads import Audit as Audit, HeadAudit as HeadAudit, audit_heads as audit_heads
     from attomaton.heads.audit.jackknife import Estimates as Estimates, NullDistribution as NullDistribution
+    from attomaton.heads.audit.labels import HeadLabel as HeadLabel
     from attomaton.heads.audit.ladder import (
         KeyToken as KeyToken,
         Ladder as Ladder,

@@ -1,5 +1,6 @@
 """The model interface of the audit: logits and attention, also with patterns or outputs replaced."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
@@ -23,6 +24,10 @@ BATCH_BYTES = 1 << 27
 """Memory for patterns and logits at once, in bytes, unless one context needs more."""
 
 
+WRITTEN = re.compile(r"[Ll]?([0-9]{1,9})(?:\.|[Hh])([0-9]{1,9})", re.ASCII)
+"""A head as it is written."""
+
+
 class Head(NamedTuple):
     """One head, by its layer and its number there, both from 0.
 
@@ -30,6 +35,8 @@ class Head(NamedTuple):
     --------
     >>> str(Head(4, 0))
     '4.0'
+    >>> Head.of("L17H5") == Head.of("17.5") == Head(17, 5)
+    True
     """
 
     layer: int
@@ -37,6 +44,14 @@ class Head(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.layer}.{self.number}"
+
+    @classmethod
+    def of(cls, text: str) -> "Head":
+        """The head that a text names, such as ``17.5`` or ``L17H5``."""
+        parts = WRITTEN.fullmatch(text.strip())
+        if parts is None:
+            raise MismatchedParts(f"{show(text)} is not a head; give layer and number, such as 4.0 or L4H0")
+        return cls(int(parts[1]), int(parts[2]))
 
 
 @dataclass(frozen=True)
@@ -191,9 +206,9 @@ def check_tokens(tokens: Integers | Sequence[int], shape: ModelShape) -> Tensor:
     return torch.as_tensor(ids.astype(np.int64))
 
 
-def check_head(head: Head, shape: ModelShape) -> Head:
-    """The head, if the model has it."""
-    source = cast("Any", head)
+def check_head(head: Head | str, shape: ModelShape) -> Head:
+    """The head, given or named, if the model has it."""
+    source = Head.of(head) if isinstance(head, str) else cast("Any", head)
     pair: tuple[Any, ...] = tuple(cast("tuple[Any, ...]", source)) if isinstance(source, tuple | list) else ()
     if len(pair) != 2 or not all(isinstance(one, int | np.integer) for one in pair):
         raise MismatchedParts(f"{show(head)} is not a head; give Head(layer, number)")
@@ -206,7 +221,7 @@ def check_head(head: Head, shape: ModelShape) -> Head:
     return Head(int(layer), int(number))
 
 
-def check_heads(heads: Iterable[Head], shape: ModelShape) -> list[Head]:
+def check_heads(heads: Iterable[Head | str], shape: ModelShape) -> list[Head]:
     """The heads, if the model has them and none is repeated."""
     checked = [check_head(head, shape) for head in heads]
     twice = [one for place, one in enumerate(checked) if one in checked[:place]]

@@ -154,7 +154,7 @@ class Rotary:
     bands: RotaryBands | None = None
 
     def turn(self, held: Tensor, places: Tensor) -> Tensor:
-        """The last axis rotated by the positions, which run along the axis before.
+        """The last axis rotated by the positions, which run along the axis before, and others if need be.
 
         Angles are computed in the type of ``held``, since models are trained with angles in float32.
         """
@@ -163,7 +163,7 @@ class Rotary:
             frequencies = frequencies / torch.tensor(self.divisors, dtype=held.dtype)
         if self.bands is not None:
             frequencies = self.bands.apply(frequencies)
-        angles = places.to(held.dtype)[:, None] * frequencies
+        angles = places.to(held.dtype)[..., None] * frequencies
         across, along = angles.cos(), angles.sin()
         half = self.width // 2
         first, second = held[..., :half], held[..., half : self.width]
@@ -244,12 +244,13 @@ class AttentionMaps:
     window: int | None = None
     rotary: Rotary | None = None
 
-    def project(self, read: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries and keys of all heads side by side, normed where the layer does so, without RoPE."""
-        return (
-            _norm_heads(self.query_norm, self.query.apply(read)),
-            _norm_heads(self.key_norm, self.key.apply(read)),
-        )
+    def project_queries(self, read: Tensor) -> Tensor:
+        """Queries of all heads side by side, normed where the layer does so, without RoPE."""
+        return _norm_heads(self.query_norm, self.query.apply(read))
+
+    def project_keys(self, read: Tensor) -> Tensor:
+        """Keys of all groups side by side, normed where the layer does so, without RoPE."""
+        return _norm_heads(self.key_norm, self.key.apply(read))
 
 
 def _norm_heads(norm: Norm | None, projected: Tensor) -> Tensor:

@@ -3,13 +3,18 @@
 hˡ = hˡ⁻¹ + attention(norm hˡ⁻¹), then + feed(norm hˡ); GPT-NeoX adds both at once (``parallel``).
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from attomaton.base.options import LARGEST, whole_number
-from attomaton.base.tables import Float64, Integers
+from attomaton.base.progress import silent
+from attomaton.base.tables import Float64, Int64, Integers
 from attomaton.heads.model import (
     Head,
     ModelShape,
@@ -22,6 +27,11 @@ from attomaton.heads.model import (
     keep_shape,
 )
 from attomaton.heads.parts import AttentionMaps, Layer, Linear, Norm, Rotary, in_dtype
+
+_torch: Any = torch  # its type stubs leave some functions partly unknown
+
+See = Callable[[int, Tensor], object]
+"""Called in each layer with its number and the normed input of its attention."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,29 +112,92 @@ class Transformer:
         edit_outputs: OutputEdit | None = None,
     ) -> Watched:
         """Run the model on contexts of one length, see :class:`~attomaton.heads.model.HeadModel`."""
-        ids = check_contexts(tokens, self.shape)
-        stream = self._embed(ids, torch.arange(ids.shape[1]), self.dtype)
         patterns: list[Tensor] = []
-        for number, stored in enumerate(self.layers):
-            layer = in_dtype(stored, self.dtype)
-            read = stream if layer.norm is None else layer.norm.apply(stream)
-            pattern = self._attend(layer.attention, read)
-            patterns.append(
-                pattern
-                if self.recorded is None
-                else self._attend(in_dtype(self.recorded[number], self.dtype), read)
-            )
-            if edit_patterns is not None:
-                pattern = keep_shape(edit_patterns(number, pattern), pattern, "edit_patterns")
-            values = self._split(layer.attention.value.apply(read), self.n_groups)
-            outputs = pattern @ self._share(values)
+
+        def see(number: int, read: Tensor) -> None:
+            if self.recorded is not None:
+                patterns.append(self.attend(self.recorded[number], read))
+
+        def edit(number: int, pattern: Tensor) -> Tensor:
+            if self.recorded is None:
+                patterns.append(pattern)
+            return pattern if edit_patterns is None else edit_patterns(number, pattern)
+
+        layers, edits = range(len(self.layers)), {"edit_patterns": edit, "edit_outputs": edit_outputs}
+        stream = self.run_layers(self.embed(tokens), layers, **edits, see=see)
+        return Watched(self.decode(stream), tuple(patterns))
+
+    def embed(self, tokens: Integers | Tensor) -> Tensor:
+        """The residual stream before the first layer, shape (n, length, dim)."""
+        ids = check_contexts(tokens, self.shape)
+        return self._embed(ids, torch.arange(ids.shape[1]), self.dtype)
+
+    def run_layers(
+        self,
+        stream: Tensor,
+        layers: Iterable[int],
+        *,
+        edit_patterns: PatternEdit | None = None,
+        edit_outputs: OutputEdit | None = None,
+        see: See = silent,
+    ) -> Tensor:
+        """The residual stream after some consecutive layers, shape (n, length, dim).
+
+        ``see`` is called in each layer with its number and what attention reads. Without edits of patterns,
+        no pattern is held as a whole.
+        """
+        for number in layers:
+            layer = in_dtype(self.layers[number], self.dtype)
+            attention, read = layer.attention, stream if layer.norm is None else layer.norm.apply(stream)
+            see(number, read)
+            values = self._share(self._split(attention.value.apply(read), self.n_groups))
+            if edit_patterns is None and attention.lags is None and attention.window is None:
+                queries, keys = self._match(attention, read, None)
+                outputs = functional.scaled_dot_product_attention(
+                    queries, keys, values, is_causal=True, scale=attention.scale
+                )
+            else:
+                pattern = self.attend(attention, read)
+                if edit_patterns is not None:
+                    pattern = keep_shape(edit_patterns(number, pattern), pattern, "edit_patterns")
+                outputs = pattern @ values
             if edit_outputs is not None:
                 outputs = keep_shape(edit_outputs(number, outputs), outputs, "edit_outputs")
-            stream = self._add(
-                layer, stream, layer.attention.output.apply(outputs.transpose(1, 2).flatten(2))
-            )
+            stream = self._add(layer, stream, attention.output.apply(outputs.transpose(1, 2).flatten(2)))
+        return stream
+
+    def decode(self, stream: Tensor) -> Tensor:
+        """The logits of a residual stream after the last layer, shape (n, length, n_tokens)."""
         stream = stream if self.last is None else in_dtype(self.last, self.dtype).apply(stream)
-        return Watched(in_dtype(self.decoder, self.dtype).apply(stream), tuple(patterns))
+        return in_dtype(self.decoder, self.dtype).apply(stream)
+
+    def attend(self, maps: AttentionMaps, read: Tensor, *, places: Tensor | None = None) -> Tensor:
+        """The patterns of heads that read this, shape (n, n_heads, n_queries, length).
+
+        ``read`` is the normed input of a layer's attention, shape (n, length, dim); ``places`` are the
+        positions of the queries in each context, shape (n, n_queries), and None means all.
+        """
+        attention = in_dtype(maps, self.dtype)
+        queries, keys = self._match(attention, read, places)
+        scores = (queries @ keys.transpose(2, 3)).mul_(attention.scale)
+        behind = torch.arange(read.shape[1])
+        lag = (behind[None] if places is None else places)[..., None] - behind  # (n or 1, n_queries, length)
+        if attention.lags is not None:
+            scores = scores + attention.lags[:, lag.clamp(min=0)].movedim(0, 1)
+        hidden = lag < 0 if attention.window is None else (lag < 0) | (lag >= attention.window)
+        return torch.softmax(scores.masked_fill_(hidden[:, None], -torch.inf), -1)
+
+    def _match(self, attention: AttentionMaps, read: Tensor, places: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Queries at some positions, and all keys, with RoPE, shape (n, n_heads, n_queries or length, ·)."""
+        asking = read if places is None else _torch.take_along_dim(read, places[..., None], 1)
+        queries = self._split(attention.project_queries(asking), self.n_heads)
+        keys = self._split(attention.project_keys(read), self.n_groups)
+        rotary = attention.rotary or self.rotary
+        if rotary is not None:
+            every = torch.arange(read.shape[1])
+            queries = rotary.turn(queries, every if places is None else places[:, None])
+            keys = rotary.turn(keys, every)
+        return queries, self._share(keys)
 
     def score_tokens(
         self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0, place: int | None = None
@@ -182,6 +255,41 @@ class Transformer:
             queries = rotary.turn(queries.transpose(0, 1), lags).transpose(0, 1)
         return queries * self.layers[layer].attention.scale, keys
 
+    def score_inputs(self, layer: int, inputs: Any, queries: Int64, keys: Int64, lags: Int64) -> Float64:
+        """The scores of all heads of a layer before the softmax, from given inputs of its attention.
+
+        Parameters
+        ----------
+        layer : int
+            Which.
+        inputs : float32 array, shape (n_inputs, dim)
+            Normed residual streams.
+        queries, keys : int64 arrays, shapes (n,) and (n, n_keys)
+            The input of each query and of its keys.
+        lags : int64 array, shape (n, n_keys)
+            The distance of keys before the query.
+
+        Returns
+        -------
+        float64 array, shape (n, n_heads, n_keys)
+        """
+        check_head(Head(layer, 0), self.shape)
+        attention = in_dtype(self.layers[layer].attention, self.dtype)
+        read = torch.as_tensor(inputs).to(self.dtype)
+        query = attention.project_queries(read).reshape(len(inputs), self.n_heads, -1)[queries]
+        key = attention.project_keys(read).reshape(len(inputs), self.n_groups, -1)
+        rotary, scores = attention.rotary or self.rotary, np.empty((len(keys), self.n_heads, keys.shape[1]))
+        for place in range(keys.shape[1]):
+            turned, behind = query, torch.as_tensor(lags[:, place])
+            if rotary is not None:
+                turned = rotary.turn(query.transpose(0, 1), behind).transpose(0, 1)
+            shared = key[keys[:, place]].repeat_interleave(self.n_heads // self.n_groups, 1)
+            score = (turned * shared).sum(-1) * attention.scale
+            if attention.lags is not None:
+                score = score + attention.lags[:, behind].T
+            scores[:, :, place] = score.numpy()
+        return scores
+
     def write_logits(self, head: Head, tokens: Integers) -> Float64:
         """What the head adds to the logits if it attends to one token only, in float64.
 
@@ -226,7 +334,8 @@ class Transformer:
     ) -> tuple[Tensor, Tensor]:
         """Queries (n, n_heads, width) and keys (n, n_groups, width), neither rotated nor scaled."""
         attention = in_dtype(self.layers[layer].attention, dtype)
-        queries, keys = attention.project(self._normed(layer, ids, where, dtype))
+        read = self._normed(layer, ids, where, dtype)
+        queries, keys = attention.project_queries(read), attention.project_keys(read)
         return queries.reshape(len(ids), self.n_heads, -1), keys.reshape(len(ids), self.n_groups, -1)
 
     def _split(self, values: Tensor, count: int) -> Tensor:
@@ -237,21 +346,6 @@ class Transformer:
         """Repeat each group's keys or values for every head in it."""
         same = self.n_heads // self.n_groups
         return offered if same == 1 else offered.repeat_interleave(same, 1)
-
-    def _attend(self, attention: AttentionMaps, read: Tensor) -> Tensor:
-        """softmax over the keys up to the query, shape (n, n_heads, length, length)."""
-        places = torch.arange(read.shape[1])
-        queries, keys = attention.project(read)
-        queries, keys = self._split(queries, self.n_heads), self._split(keys, self.n_groups)
-        rotary = attention.rotary or self.rotary
-        if rotary is not None:
-            queries, keys = rotary.turn(queries, places), rotary.turn(keys, places)
-        scores = queries @ self._share(keys).transpose(2, 3) * attention.scale
-        behind = places[:, None] - places
-        if attention.lags is not None:
-            scores = scores + attention.lags[:, behind.clamp(min=0)]
-        hidden = behind < 0 if attention.window is None else (behind < 0) | (behind >= attention.window)
-        return torch.softmax(scores.masked_fill(hidden, -torch.inf), -1)
 
     def _add(self, layer: Layer, stream: Tensor, written: Tensor) -> Tensor:
         """The residual stream after a layer."""

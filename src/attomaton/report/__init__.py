@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from attomaton.base.doors import open_door
 
 if TYPE_CHECKING:
+    from attomaton.report.board_page import draw_board as draw_board, write_board as write_board
     from attomaton.report.csv_tables import write_csv as write_csv
     from attomaton.report.export import pick_queries as pick_queries, unescape_text as unescape_text
     from attomaton.report.figures import (

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attomaton.base.artifacts import explained
+from attomaton.base.artifacts import check_target, explained, write_target
 from attomaton.base.drawing import HEIGHT, ONE_COLUMN, paper_style, wrap_caption
+from attomaton.base.errors import UnsupportedOption
 
 
 def new_figure(height: float, *, width: float = ONE_COLUMN) -> Any:
@@ -40,6 +41,39 @@ def save_figure(figure: Any, path: Path, *, caption: str) -> list[Path]:
         for file in written:
             figure.savefig(file, metadata={"CreationDate": None} if file.suffix == ".pdf" else None)
     return written
+
+
+MARKS = {"pdf": b"%PDF", "png": b"\x89PNG", "svg": b"<?xml"}
+"""How figures of each kind begin: only such files are replaced."""
+
+
+def check_figure(path: Path) -> str:
+    """The kind of the figure by its ending, .pdf without one; refuses what cannot be written or replaced."""
+    kind = path.suffix[1:].lower() or "pdf"
+    if kind not in MARKS:
+        raise UnsupportedOption(f"the figure ends in .{kind}; draw to .pdf, .png or .svg")
+    check_target(path, is_ours=lambda old: starts_with(old, MARKS[kind]))
+    return kind
+
+
+def write_figure(figure: Any, path: Path) -> Path:
+    """Write the figure to this one file, as its ending says; reproducible to the byte."""
+    kind = check_figure(path)
+    options: Any = {"format": kind, "bbox_inches": "tight"}
+    if kind != "png":
+        options["metadata"] = {"CreationDate" if kind == "pdf" else "Date": None}
+    write_target(
+        path,
+        lambda draft: figure.savefig(draft, **options),
+        is_ours=lambda old: starts_with(old, MARKS[kind]),
+    )
+    return path
+
+
+def starts_with(file: Path, mark: bytes) -> bool:
+    """Whether a file begins with these bytes."""
+    with file.open("rb") as stream:
+        return stream.read(len(mark)) == mark
 
 
 def hide_rest(axes: Any, n_used: int) -> Sequence[Any]:

@@ -41,7 +41,8 @@ def test_half_wins_are_as_fit_choices_has_them(seed):
             ties="half",
         )
     ).expect()
-    present = at.fit_choices([f"{k}" for k in first], losers=[f"{k}" for k in second], tied=tied)
+    losers = [f"{k}" for k in second]
+    present = at.fit_choices([f"{k}" for k in first], losers=losers, tied=tied, ties="half")
     difference, contrast = present.difference("0", "1"), fit.contrast("0", "1")
     assert contrast.value == pytest.approx(difference.value, abs=1e-9)
     assert contrast.robust_error == pytest.approx(difference.standard_error, rel=0.2)  # another sandwich

@@ -177,3 +177,11 @@ def test_a_large_program_grows_row_by_row():
     assert np.array_equal(fit.dying.reshape(-1, 2).any(axis=1), flag)
     assert 0 < fit.program_rows < 15_000
     assert fit.finite.rank == 5
+
+
+def test_a_class_that_a_gap_of_a_millionth_of_a_millionth_decides_is_not_certified():
+    rows = [[1, -4, 1], [1, -3, 0], [1, -2, 0], [1, 0, 0], [1, 1e-12, 1], [1, 3, 1], [1, 4, 0]]
+    fit = fit_logit(binary_logit(rows, [0, 0, 0, 0, 1, 1, 1], names=["a", "b", "c"]))
+    contrast = fit.contrast("a", "c")  # undecided: (0, 1, -1e-12) raises it, and loses nothing
+    assert contrast.kind is ContrastKind.UNDECIDED or not contrast.certified
+    assert fit.contrast("b").certified

@@ -8,7 +8,14 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from attomaton.base.errors import InvalidSamples, MismatchedParts, UnsupportedOption
-from attomaton.heads.audit.causal import LabelledContexts, measure_means, replace_heads, run_edited, share_out
+from attomaton.heads.audit.causal import (
+    LabelledContexts,
+    measure_means,
+    replace_heads,
+    run_all,
+    run_edited,
+    share_out,
+)
 from attomaton.heads.model import Head
 from tests.heads.audit.standin import StandIn, draw_documents
 
@@ -100,7 +107,7 @@ def test_wrong_asking_is_refused():
 
 
 def test_heads_that_are_not_there_are_refused_and_not_said_to_be_worth_nothing():
-    for head in (Head(7, 0), Head(0, -1), Head(0, 7), Head(0.5, 0), "0.0"):
+    for head in (Head(7, 0), Head(0, -1), Head(0, 7), Head(0.5, 0), "first"):
         with pytest.raises(MismatchedParts, match=r"is not a head|there is no head"):
             replace_heads(MODEL, CONTEXTS, sets=[[head]])
         with pytest.raises(MismatchedParts, match=r"is not a head|there is no head"):
@@ -113,3 +120,31 @@ def test_heads_may_be_named_without_a_set_around_them():
     one = replace_heads(MODEL, CONTEXTS, sets=[Head(0, 1), (Head(0, 0), Head(1, 0))])
     other = replace_heads(MODEL, CONTEXTS, sets=[[Head(0, 1)], [Head(0, 0), Head(1, 0)]])
     assert one.table().equals(other.table())
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt_neox", "gpt2", "olmo2"])
+def test_runs_that_begin_at_the_edited_layer_are_whole_runs(family):
+    from attomaton.heads.opening import open_model
+    from tests.heads import made
+
+    model = open_model(made.make(family), dtype="float64")
+    n = model.shape.n_tokens
+    documents = [np.random.default_rng(one).integers(0, n, 11) for one in range(9)]
+    scored = np.arange(10) % 3 > 0
+    contexts = LabelledContexts.of(documents, length=10, n_tokens=n, scored=scored)
+    means = measure_means(model, contexts)
+    first, *_, last = model.shape.heads
+    runs = [
+        (heads, kind) for heads in ((), (last,), (first,), (last, first)) for kind in ("pattern", "ablation")
+    ]
+    losses, hits = run_all(model, contexts, means, runs)
+    for run, loss, hit in zip(runs, losses, hits, strict=True):
+        whole = run_edited(model, contexts, means, *run)
+        np.testing.assert_allclose(loss, whole[0], rtol=1e-10)
+        np.testing.assert_array_equal(hit, whole[1])
+
+
+def test_contexts_are_capped_evenly():
+    documents = [np.full(9, number) for number in range(12)]
+    capped = LabelledContexts.of(documents, length=8, n_tokens=12, most=4)
+    assert capped.tokens[:, 0].tolist() == [0, 4, 7, 11]

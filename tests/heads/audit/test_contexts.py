@@ -20,8 +20,8 @@ def test_a_rung_keeps_its_column_and_takes_no_other():
     assert table.column_names[-2:] == ["fitted position", "fitted attention"]
     for row in table.to_pylist():
         assert documents[row["document"]][row["position"] - row["lag"]] == row["token"]
-    np.testing.assert_allclose(table["attention"].to_numpy().reshape(2, 6).sum(1), 1.0, rtol=1e-6)
-    np.testing.assert_allclose(table["fitted position"].to_numpy().reshape(2, 6).sum(1), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(table["attention"].to_numpy().reshape(2, 7).sum(1), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(table["fitted position"].to_numpy().reshape(2, 7).sum(1), 1.0, rtol=1e-6)
 
 
 def test_the_printed_tables_fit_80_columns():
@@ -35,7 +35,10 @@ def test_the_printed_tables_fit_80_columns():
 def test_a_head_may_be_a_pair_and_must_be_there():
     documents, how = draw_documents(20), Audit(window=6)
     assert "head 1.0" in repr(show_head(StandIn(), documents, (1, 0), how=how, n=1))
-    with pytest.raises(MismatchedParts, match=r"'1\.0' is not a head; give Head"):
-        show_head(StandIn(), documents, "1.0", how=how)
+    assert "head 1.0" in repr(show_head(StandIn(), documents, "L1H0", how=how, n=1))
+    with pytest.raises(
+        MismatchedParts, match=r"'1' is not a head; give layer and number, such as 4\.0 or L4H0"
+    ):
+        show_head(StandIn(), documents, "1", how=how)
     with pytest.raises(MismatchedParts, match=r"there is no head 2\.0"):
         show_head(StandIn(), documents, Head(2, 0), how=how)

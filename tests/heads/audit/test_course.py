@@ -38,7 +38,7 @@ def folders(place, **changes):
 
 def test_checkpoints_of_a_trainer(tmp_path):
     sources, documents = folders(tmp_path), draw_documents()
-    course = audit_course(sources, documents, random=1, how=HOW)
+    course = audit_course(sources, documents, random=1, causal="all", how=HOW)
     assert course.steps == (30, 200, 1000)
     table = course.table()
     assert table["step"].to_pylist() == [30, 30, 200, 200, 1000, 1000]
@@ -46,7 +46,7 @@ def test_checkpoints_of_a_trainer(tmp_path):
     assert table["model"].to_pylist()[-1] == sources[0]
     for source, audit in zip(sources[::-1], course.audits, strict=True):
         model = open_model(source)
-        alone = audit_heads(model, documents, random=[rotate_beside(model, seed=0)], how=HOW)
+        alone = audit_heads(model, documents, random=[rotate_beside(model, seed=0)], causal="all", how=HOW)
         assert audit.table().equals(alone.table())
     kept, about = read_saved(course.save(tmp_path / "course.parquet"))
     assert kept.equals(table)
@@ -62,10 +62,11 @@ def test_a_real_training_ends_as_the_audit_of_its_last_step(tmp_path):
     documents = draw_documents(n=24, n_tokens=8, length=24)
     samples = at.Samples.from_windows(np.concatenate(documents), window=6, n_tokens=8)
     trace = at.train(samples, at.AttentionModel(), at.GradientDescent(2.0), steps=36, out=tmp_path / "run")
-    course = audit_course(find_steps([str(tmp_path / "run")], most=3), documents, random=1, how=HOW)
+    steps = find_steps([str(tmp_path / "run")], most=3)
+    course = audit_course(steps, documents, random=1, causal="all", how=HOW)
     assert course.steps == (0, 18, 36)
     model = watch_trace(trace)
-    alone = audit_heads(model, documents, random=[rotate_beside(model, seed=0)], how=HOW)
+    alone = audit_heads(model, documents, random=[rotate_beside(model, seed=0)], causal="all", how=HOW)
     assert course.audits[-1].table().equals(alone.table())
     assert not course.shares[0].any()  # W(0) = 0: there is nothing to explain
     assert course.shares[-1, -1].max() > 0.05
@@ -78,7 +79,7 @@ def test_rungs_are_made_once_and_models_are_held_one_at_a_time():
 
     def rungs(documents):
         made.append(len(documents))
-        return plain_rungs(documents, n_tokens=12)
+        return plain_rungs()
 
     def opening(seed):
         def open_it():

@@ -5,7 +5,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.optimize import minimize, root
 from scipy.special import log_softmax
 
-from attomaton.heads.audit.ladder import Design, divergence, fit_head
+from attomaton.heads.audit.ladder import Design, _conjugate_step, _newton_step, divergence, fit_head
 
 
 def draw_problem(seed, *, profile, keyed, n_features):
@@ -52,6 +52,31 @@ def test_the_fit_is_the_least_loss(seed, profile, keyed, n_features):
     np.testing.assert_allclose(
         log_softmax(design.scores(found), axis=-1), log_softmax(design.scores(expected), axis=-1), atol=5e-3
     )
+
+
+@given(st.integers(0, 1000), st.booleans(), st.integers(1, 3))
+@settings(max_examples=15)
+def test_dense_steps_and_conjugate_gradients_reach_the_same_fit(seed, profile, n_features):
+    """The factored Hessian against an effect per token that is the same for all, so that it says nothing."""
+    design, attention = draw_problem(seed, profile=profile, keyed=False, n_features=n_features)
+    n = len(attention)
+    coefficients = 0.3 * np.random.default_rng(seed).normal(size=design.size)
+    probabilities = np.exp(log_softmax(design.scores(coefficients), axis=-1))
+    gradient = design.collect((probabilities - attention) / n) + design.penalty * coefficients
+    dense = _newton_step(design, probabilities, design.penalty, gradient)
+    step = np.zeros(design.size)
+    for _ in range(20):  # each call ends early; what is left of the gradient is given to the next
+        along = design.scores(step)
+        along -= (probabilities * along).sum(1, keepdims=True)
+        left = gradient + design.collect(probabilities * along / n) + design.penalty * step
+        if np.abs(left).max() < 1e-15:
+            break
+        step = step + _conjugate_step(design, probabilities, design.penalty, left)
+    shown = [one - (probabilities * one).sum(1, keepdims=True) for one in map(design.scores, (dense, step))]
+    np.testing.assert_allclose(shown[0], shown[1], atol=1e-6)
+    same = Design(profile, np.zeros(attention.shape, np.int64), 1, design.features, ridge=0.01)
+    fits = [log_softmax(one.scores(fit_head(one, attention)), axis=-1) for one in (design, same)]
+    np.testing.assert_allclose(fits[0], fits[1], atol=1e-6)
 
 
 @given(st.integers(0, 1000), st.booleans(), st.booleans())

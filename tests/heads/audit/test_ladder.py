@@ -13,17 +13,17 @@ from attomaton.heads.audit.explanations import (
     PMI,
     AttentionRung,
     Bigram,
+    Duplicate,
     Frequency,
     Induction,
     Last,
-    SameToken,
     Table,
     TokenCounts,
     first_looks,
 )
 from attomaton.heads.audit.jackknife import Estimates
 from attomaton.heads.audit.ladder import KeyToken, Ladder, Position, climb
-from attomaton.heads.audit.rows import watch_rows
+from attomaton.heads.audit.rows import EARLIER, watch_rows
 from tests.heads.audit.standin import StandIn, draw_documents
 
 DOCUMENTS = draw_documents(40)
@@ -33,24 +33,26 @@ ROWS = watch_rows(MODEL, DOCUMENTS, window=8)
 FITTED, SCORED = ROWS.take(ROWS.documents < 24), ROWS.take(ROWS.documents >= 24)
 PLAIN = [
     Position(),
-    KeyToken(),
-    SameToken(),
+    Duplicate(),
     Induction(),
     Last(),
     Frequency(COUNTS),
     Bigram(COUNTS),
     PMI(COUNTS),
+    KeyToken(),
 ]
 
 
-def stand_for(scores):
-    """Rows whose only head attends by softmax of these scores."""
-    attention = np.exp(log_softmax(scores, axis=-1))[:, None].astype(np.float32)
-    ones = np.ones((len(scores), 1), np.float32)
-    return replace(ROWS, heads=ROWS.heads[:1], attention=attention, inside=ones, first=0 * ones)
+def stand_for(scores, first=None):
+    """Rows whose only head attends by softmax of scores; the first token has the median unless given."""
+    first = np.median(scores, 1) if first is None else first
+    places = np.exp(log_softmax(np.c_[scores, first], axis=-1))[:, None].astype(np.float32)
+    inside = places[..., :-1].sum(2)
+    attention = places[..., :-1] / inside[..., None]
+    return replace(ROWS, heads=ROWS.heads[:1], attention=attention, inside=inside, first=places[..., -1])
 
 
-@pytest.mark.parametrize("rung", [SameToken(), Induction(), Last(), Frequency(COUNTS), PMI(COUNTS)])
+@pytest.mark.parametrize("rung", [Duplicate(), Induction(), Last(), Frequency(COUNTS), PMI(COUNTS)])
 def test_a_head_made_of_a_rung_is_explained_by_it(rung):
     rows = stand_for(1.5 * rung.scores(ROWS))
     ladder = climb(rows.take(rows.documents < 24), rows.take(rows.documents >= 24), [rung], nested=False)
@@ -61,7 +63,7 @@ def test_a_head_made_of_a_rung_is_explained_by_it(rung):
 def test_counts_say_nothing_of_what_they_have_not_seen():
     known = TokenCounts.of([[0, 1, 2, 0, 1, 1, 3, 0, 2, 1]], n_tokens=6)  # 4 and 5 never occur
     tokens = np.array([[0, 1, 2, 4, 5], [5, 1, 4, 2, 3], [4, 4, 4, 4, 4]])
-    rows = replace(ROWS.take(np.arange(3)), tokens=tokens)
+    rows = replace(ROWS.take(np.arange(3)), past=np.pad(tokens, ((0, 0), (0, EARLIER))))
     pmi = PMI(known).scores(rows)
     seen = [2.1 / 3.6 / (4.5 / 13), 1.1 / 3.6 / (2.5 / 13)]  # 0 is followed three times: by 1, 1 and 2
     own = 0.1 / 3.6 / (3.5 / 13)
@@ -82,9 +84,10 @@ def test_a_table_says_when_a_rung_harms_most_heads():
 
 
 def test_a_head_of_two_rungs_is_explained_by_both_in_order():
-    rows = stand_for(np.linspace(1, -1, 8) + 2.0 * SameToken().scores(ROWS))
+    same = Duplicate().scores(ROWS)
+    rows = stand_for(np.linspace(1, -1, 8) + 2.0 * same, first=0.5 + 2.0 * np.median(same, 1))
     parts = rows.take(rows.documents < 24), rows.take(rows.documents >= 24)
-    ladder = climb(*parts, [Position(), SameToken()])
+    ladder = climb(*parts, [Position(), Duplicate()])
     assert ladder.shares[:, 0].tolist() == sorted(ladder.shares[:, 0])
     assert ladder.shares[1, 0] == pytest.approx(1.0, abs=1e-4)
     assert ladder.added[1].low[0] > 0.05
@@ -99,11 +102,10 @@ def test_nested_rungs_only_add_where_they_are_fitted():
 
 def test_shares_follow_their_definition():
     ladder = climb(FITTED, SCORED, [Position()])
-    profile = FITTED.attention.astype(float).mean(0)
     for place in range(4):
-        a = SCORED.attention[:, place].astype(float)
-        left = (a * np.log(a / profile[place])).sum()
-        assert ladder.shares[0, place] == pytest.approx(1 - left / (a * np.log(a * 8)).sum(), abs=1e-3)
+        profile, a = FITTED.of_head(place).mean(0), SCORED.of_head(place)
+        left = (a * np.log(a / profile)).sum()
+        assert ladder.shares[0, place] == pytest.approx(1 - left / (a * np.log(a * 9)).sum(), abs=1e-3)
 
 
 def test_a_table_may_differ_between_heads():
@@ -111,6 +113,8 @@ def test_a_table_may_differ_between_heads():
     query, token = (one.ravel() for one in np.meshgrid(tokens, tokens, indexing="ij"))
     model = StandIn(n_layers=1)
     rows = watch_rows(model, DOCUMENTS, window=8)
+    usual = np.exp(np.median(np.log(rows.attention), 2))  # what a rung without a score for it says
+    rows = replace(rows, first=rows.inside * usual)
     values = np.array([model.score_tokens(head, tokens, tokens).T.ravel() for head in rows.heads])
     own = Table("own scores", query, token, values, np.zeros(12))
     other = Table("others' scores", query, token, values[::-1].copy(), np.zeros(12))
@@ -167,7 +171,7 @@ def test_random_heads_pass_by_probability_only():
 
 
 def test_a_ladder_prints_and_is_a_table():
-    ladder = climb(FITTED, SCORED, PLAIN[:2])
+    ladder = climb(FITTED, SCORED, [Position(), KeyToken()])
     assert "+ key token" in str(ladder)
     assert ladder.table().num_rows == 8
     assert {"explained", "added", "z", "z_documents", "holds", "scale"} <= set(ladder.table().column_names)
@@ -216,17 +220,17 @@ def watch_scaled(scale):
 
 
 def test_heads_that_are_nearly_uniform_are_explained_as_well_as_others():
-    rungs = [Position(), KeyToken(), SameToken()]
+    rungs = [Position(), KeyToken(), Duplicate()]
     one, other = (climb(*watch_scaled(scale), rungs).shares for scale in (1e-2, 1e-4))
     assert one[2].min() > 0.1
     np.testing.assert_allclose(one, other, atol=0.01)
 
 
 def test_of_a_uniform_head_nothing_is_explained_and_means_stay_numbers():
-    rows = replace(ROWS, attention=ROWS.attention.copy())
-    rows.attention[:, 1] = 1 / 8
+    rows = replace(ROWS, **{name: getattr(ROWS, name).copy() for name in ("attention", "inside", "first")})
+    rows.attention[:, 1], rows.inside[:, 1], rows.first[:, 1] = 1 / 8, 8 / 9, 1 / 9
     parts = rows.take(rows.documents < 24), rows.take(rows.documents >= 24)
-    ladder = climb(*parts, [Position(), KeyToken(), SameToken()])
+    ladder = climb(*parts, [Position(), KeyToken(), Duplicate()])
     assert not ladder.shares[:, 1].any()
     assert not ladder.holds[:, 1].any()
     assert np.isfinite(ladder.mean).all()

@@ -26,7 +26,7 @@ def random():
     output = 0.2 * rng.normal(size=(2, 8, 4, 8))
     model = from_arrays(rng.normal(size=(N_TOKENS, 8)), query, key, value, output)
     rungs = (
-        *plain_rungs(FITTED, n_tokens=N_TOKENS),
+        *plain_rungs(),
         *learned_rungs(FITTED, n_tokens=N_TOKENS, window=8),
     )
     counts = TokenCounts.of(FITTED, n_tokens=N_TOKENS)

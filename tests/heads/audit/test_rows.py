@@ -7,7 +7,10 @@ import pytest
 import torch
 
 from attomaton.base.errors import InvalidSamples, TokenOutOfRange, UnreadableModel, UnsupportedOption
-from attomaton.heads.audit.rows import split_documents, watch_rows
+from attomaton.heads.audit.randomised import rotate_beside
+from attomaton.heads.audit.rows import EARLIER, record, split_documents, watch_rows
+from attomaton.heads.opening import open_model
+from tests.heads import made
 from tests.heads.audit.standin import StandIn, draw_documents
 
 MODEL = StandIn()
@@ -29,7 +32,9 @@ def test_every_row_is_what_the_model_does_on_the_document_alone():
         np.testing.assert_allclose(rows.attention[row], inside / inside.sum(1, keepdims=True), atol=1e-6)
         np.testing.assert_allclose(rows.first[row], seen[:, 0], atol=1e-6)
         assert rows.tokens[row].tolist() == ids[places].tolist()
-        assert rows.before[row].tolist() == ids[places - 1].tolist()
+        before = [ids[one] if one >= 0 else -1 for one in at - np.arange(6 + EARLIER)]
+        assert rows.past[row].tolist() == before
+        assert rows.starts[row] == ids[0]
         assert rows.labels[row] == ids[at + 1]
 
 
@@ -98,3 +103,43 @@ def test_parts_have_no_document_in_common():
     one, other = split_documents(21, share=0.5, seed=3)
     assert sorted(one + other) == list(range(21))
     assert len(one) == 10
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "gpt_neox", "gemma3_text"])
+def test_one_pass_records_what_several_define(family):
+    """Random heads beside the model's own, and what attention reads, against one pass for each."""
+    model = open_model(made.make(family))
+    documents = [np.random.default_rng(one).integers(0, model.shape.n_tokens, 12 + one) for one in range(9)]
+    models = [rotate_beside(model, seed=seed) for seed in (3, 4)]
+    seen = record(model, documents, window=5, beside=[one.recorded for one in models], reads_of=[2, 5])
+    for rows, slow in zip((seen.own, *seen.beside), (model, *models), strict=True):
+        alone = watch_rows(slow, documents, window=5)
+        np.testing.assert_array_equal(rows.tokens, alone.tokens)
+        for name in ("attention", "inside", "first"):
+            np.testing.assert_allclose(getattr(rows, name), getattr(alone, name), atol=2e-6)
+    sums, counts, first = {}, {}, 0.0
+    for ids in (documents[2], documents[5]):
+        reads = []
+        stream = model.embed(ids[None, :-1])
+        model.run_layers(
+            stream, range(len(model.layers)), see=lambda _, read, reads=reads: reads.append(read[0])
+        )
+        first += np.array([read[0].numpy() for read in reads]) / 2
+        for place, token in enumerate(ids[1:-1].tolist(), 1):
+            counts[token] = counts.get(token, 0) + 1
+            for layer, read in enumerate(reads):
+                sums[token, layer] = sums.get((token, layer), 0) + read[place].numpy()
+    np.testing.assert_allclose(seen.reads.first, first, atol=1e-5)
+    assert seen.reads.tokens.tolist() == sorted(counts)
+    for place, token in enumerate(seen.reads.tokens.tolist()):
+        assert seen.reads.counts[place] == counts[token]
+        for layer, means in enumerate(seen.reads.means):
+            np.testing.assert_allclose(means[place], sums[token, layer] / counts[token], atol=1e-5)
+
+
+def test_the_rows_of_a_layer_are_those_of_its_heads():
+    rows = watch_rows(MODEL, draw_documents(3), window=6)
+    for layer in range(2):
+        part = rows.of_layer(layer)
+        assert [head.layer for head in part.heads] == [layer] * 2
+        np.testing.assert_array_equal(part.attention, rows.attention[:, 2 * layer : 2 * layer + 2])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from attomaton.corpora.samples import Samples
-from attomaton.heads.audit.contexts import of_head, show_head
-from attomaton.heads.audit.heads import Audit, audit_heads
+from attomaton.heads.audit.contexts import show_head
+from attomaton.heads.audit.heads import Audit, audit_heads, of_heads
 from attomaton.heads.audit.ladder import Position
 from attomaton.heads.audit.rungs import (
     Closed,
@@ -65,7 +65,7 @@ def test_windows_are_shorter_where_the_model_or_the_budget_asks(text, model, mon
 
 
 def test_utility_explains_what_the_usual_rungs_leave(text, model):
-    how = Audit(window=8, longest=12, length=0)
+    how = Audit(window=8, longest=12)
 
     def rungs(documents):
         return (Position(), *useful_rungs(documents, n_tokens=8, window=8))
@@ -74,12 +74,12 @@ def test_utility_explains_what_the_usual_rungs_leave(text, model):
     assert found.ladder.names == ("position", "utility in closed form", "utility")
     assert (np.array(found.ladder.added[1].value) > 0.1).any()
     shown = show_head(model, text, Head(0, 1), rungs=rungs, how=how, n=3)
-    assert shown.table().num_rows == 3 * 8
+    assert shown.table().num_rows == 3 * 9
 
 
 def test_each_model_is_explained_by_its_own(text, model):
     """A model and itself as its own control: the same ladder, though rungs are made twice."""
-    how = Audit(window=8, longest=12, length=0)
+    how = Audit(window=8, longest=12)
     asked = []
 
     class Watched(Measured):
@@ -94,11 +94,11 @@ def test_each_model_is_explained_by_its_own(text, model):
 
 def test_one_head_has_its_own_row(text, model):
     [table] = settle_rungs([Closed(Samples.from_windows(text[0], window=5, n_tokens=8))], model)
-    one = of_head(table, model, Head(0, 1))
+    one = of_heads(table, [Head(0, 1)], model)
     assert one.values.tolist() == [table.values[1].tolist()]
     assert one.background.tolist() == [table.background[1].tolist()]
-    [plain] = [rung for rung in plain_rungs(text, n_tokens=8) if rung.name == "PMI"]
-    assert of_head(plain, model, Head(0, 1)) is plain
+    plain = plain_rungs()[0]
+    assert of_heads(plain, [Head(0, 1)], model) is plain
 
 
 def test_large_vocabularies_and_short_texts_have_fewer_rungs():

@@ -51,7 +51,7 @@ def test_nothing_is_sought_where_tokens_are_independent(kind, steepness):
 
 @pytest.mark.slow  # campaign
 def test_audits_of_independent_tokens_find_no_seeker_and_audits_of_a_seeker_do():
-    how, rungs, false, found = Audit(window=16, length=0), (Position(),), 0, 0
+    how, rungs, false, found = Audit(window=16), (Position(),), 0, 0
     for number, kind in enumerate(KINDS):
         rng = np.random.default_rng(number)
         model, documents = build_heads(kind, rng), draw_text(rng)

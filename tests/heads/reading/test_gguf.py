@@ -3,6 +3,7 @@
 import json
 import os
 import struct
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from attomaton.heads.reading.gguf import (
     open_gguf,
 )
 from attomaton.heads.reading.gguf_tokenizer import SPLITS, read_tokenizer
+from attomaton.heads.texts import read_for
 from tests.heads import made
 
 gguf = pytest.importorskip("gguf", reason="gguf is not installed (listed in tests/SKIPS.md)")
@@ -184,6 +186,31 @@ def test_the_tokenizer_in_the_file_is_the_model_s(tmp_path):
     for text in [*TEXTS, "a<|end|>b"]:
         assert vocabulary.encode(text).tolist() == tokenizer.encode(text).ids
         assert vocabulary.join(vocabulary.encode(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("fields", "begin"),
+    [
+        ({}, ()),
+        ({"add_bos_token": (True, "BOOL"), "bos_token_id": (2, "UINT32")}, (2,)),
+        ({"add_bos_token": (False, "BOOL"), "bos_token_id": (2, "UINT32")}, ()),
+        ({"add_bos_token": (True, "BOOL")}, ()),
+        ({"add_bos_token": (True, "BOOL"), "bos_token_id": ("2", "STRING")}, ()),
+        ({"add_bos_token": (True, "BOOL"), "bos_token_id": (300, "UINT32")}, ()),
+    ],
+)
+def test_texts_begin_as_the_file_asks(fields, begin, tmp_path):
+    kinds = {name: (value, gguf.GGUFValueType[kind]) for name, (value, kind) in fields.items()}
+    written = {f"tokenizer__ggml__{name}": value for name, value in kinds.items()}
+    path, tokenizer = tmp_path / "model.gguf", learn_tokens(300)
+    write(path, "llama", made.make("llama", vocab_size=300), tokenizer=tokenizer, **written)
+    vocabulary, read = read_tokenizer(path), read_for([path], TEXTS)
+    assert vocabulary.before == begin
+    assert vocabulary.encode(TEXTS[0]).tolist() == tokenizer.encode(TEXTS[0]).ids
+    ids = [[*begin, *tokenizer.encode(text).ids] for text in TEXTS]
+    assert [read.ids[one:other].tolist() for one, other in pairwise(read.offsets)] == ids
+    assert read.vocabulary == vocabulary
+    assert read_for([path], ids) == ids
 
 
 def test_sentence_pieces_are_merged_by_their_scores(tmp_path):

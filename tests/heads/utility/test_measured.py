@@ -99,7 +99,8 @@ def test_what_cannot_be_measured_is_refused():
         rows[0, -1] = label
         with pytest.raises(TokenOutOfRange, match=f"token {label} at position"):
             measure_utility(model, rows)
-    for heads, said in (([Head(9, 0)], r"no head 9\.0"), (["0.0"], "give Head"), ([(0, 0), (0, 0)], "twice")):
+    wrong = (([Head(9, 0)], r"no head 9\.0"), (["first"], "such as 4.0 or L4H0"), ([(0, 0), (0, 0)], "twice"))
+    for heads, said in wrong:
         with pytest.raises(MismatchedParts, match=said):
             measure_utility(model, ROWS, heads=heads)
     with pytest.raises(UnsupportedOption, match="no head to measure"):

@@ -7,8 +7,8 @@ import numpy as np
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.ragged import offsets_of
-from attomaton.base.tables import Float64, Int64
-from attomaton.choices.logit.problem import ChoiceProblem
+from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.choices.logit.problem import ChoiceProblem, issparse
 from attomaton.choices.logit.rows import csr_array
 
 OUTCOMES = ("first", "second", "tie")
@@ -177,17 +177,21 @@ def long_table(
     return ChoiceProblem.from_rows(matrix[order], sizes, np.asarray(chosen, np.float64)[order], names=names)
 
 
-def binary_logit(features: Any, outcome: Any, *, names: Sequence[str] | None = None) -> ChoiceProblem:
+def binary_logit(
+    features: Any, outcome: Any, *, names: Sequence[str] | None = None, counts: Any = None
+) -> ChoiceProblem:
     """Logistic regression: each outcome is a choice between the row x and the row 0.
 
     Parameters
     ----------
-    features : array, shape (n, n_features)
+    features : array or scipy sparse array, shape (n, n_features)
         With a column of ones if there is to be a constant.
     outcome : sequence of bool
         What happened.
     names : sequence of str, optional
         What the columns are called.
+    counts : sequence of float, optional
+        How often each observation was made.
 
     Examples
     --------
@@ -197,13 +201,11 @@ def binary_logit(features: Any, outcome: Any, *, names: Sequence[str] | None = N
     >>> [contrast.kind.value for contrast in fit.contrasts]
     ['finite', '+inf']
     """
-    matrix, happened = np.asarray(features, np.float64), np.asarray(outcome, np.float64)
-    if matrix.ndim != 2 or happened.shape != (len(matrix),) or not np.isin(happened, (0.0, 1.0)).all():
+    matrix, happened = _read_matrix(features), np.asarray(outcome, np.float64)
+    if matrix.ndim != 2 or happened.shape != matrix.shape[:1] or not np.isin(happened, (0.0, 1.0)).all():
         raise InvalidSamples("give one row of features and one outcome, 0 or 1, for each observation")
-    rows = np.zeros((2 * len(matrix), matrix.shape[1]))
-    rows[::2] = matrix
-    counts = np.stack([happened, 1 - happened], axis=1).ravel()
-    return ChoiceProblem.from_rows(rows, np.full(len(matrix), 2), counts, names=names)
+    chosen = np.stack([happened, 1 - happened], axis=1)
+    return choose_classes(matrix, np.array([True, False]), chosen, names, counts)
 
 
 def multinomial_logit(
@@ -212,12 +214,13 @@ def multinomial_logit(
     *,
     names: Sequence[str] | None = None,
     reference: Hashable | None = None,
+    counts: Any = None,
 ) -> ChoiceProblem:
     """Multinomial regression: each outcome is a choice between classes k with rows x ⊗ e_k.
 
     Parameters
     ----------
-    features : array, shape (n, n_features)
+    features : array or scipy sparse array, shape (n, n_features)
         With a column of ones if there is to be a constant.
     outcome : sequence
         The class of each observation.
@@ -226,6 +229,8 @@ def multinomial_logit(
     reference : hashable, optional
         The class whose coefficients are 0. Without, none is, and only differences between classes are
         identified.
+    counts : sequence of float, optional
+        How often each observation was made.
 
     Examples
     --------
@@ -238,23 +243,55 @@ def multinomial_logit(
     >>> round(fit.contrast("a: constant").value, 4)
     1.0986
     """
-    matrix = np.asarray(features, np.float64)
-    if matrix.ndim != 2 or len(matrix) != len(outcome):
+    matrix = _read_matrix(features)
+    if matrix.ndim != 2 or matrix.shape[0] != len(outcome):
         raise InvalidSamples("give one row of features and one outcome for each observation")
     classes, (number,) = number_items(outcome)
     if reference is not None and str(reference) not in classes:
         raise InvalidSamples(f"no outcome is the reference {reference!r}; name one that occurs")
     labels = [f"x{k + 1}" for k in range(matrix.shape[1])] if names is None else list(names)
-    size, width = len(classes), matrix.shape[1]
     own = np.array([kind != str(reference) or reference is None for kind in classes])
-    filled = np.tile(own, len(matrix))  # class by class, as the columns are
-    indices: Any = np.tile(np.arange(own.sum() * width, dtype=np.int64), len(matrix))
-    data = np.repeat(matrix[:, None], own.sum(), axis=1).ravel()
-    starts = np.concatenate([[0], np.cumsum(filled)]) * width
-    rows = csr_array((data, indices, starts), shape=(len(matrix) * size, int(own.sum()) * width))
-    counts = np.eye(size)[number].ravel()
     wide = [f"{kind}: {label}" for kind, has in zip(classes, own, strict=True) if has for label in labels]
-    return ChoiceProblem.from_rows(rows, np.full(len(matrix), size), counts, names=wide)
+    return choose_classes(matrix, own, np.eye(len(classes))[number], wide, counts)
+
+
+def _read_matrix(features: Any) -> Any:
+    return csr_array(features, dtype=np.float64) if issparse(features) else np.asarray(features, np.float64)
+
+
+def choose_classes(
+    matrix: Any, own: Bool, chosen: Float64, names: Sequence[str] | None, counts: Any
+) -> ChoiceProblem:
+    """Each observation as a choice between classes, made ``counts`` times, with ``chosen`` 1 at its class."""
+    if counts is not None:
+        times = np.asarray(counts, np.float64)
+        if times.shape != chosen.shape[:1]:
+            raise InvalidSamples(
+                f"there are {len(chosen):,} observations and {times.size:,} counts; give one for each"
+            )
+        chosen = chosen * times[:, None]
+    sizes = np.full(len(chosen), len(own))
+    return ChoiceProblem.from_rows(offer_classes(matrix, own), sizes, chosen.ravel(), names=names)
+
+
+def offer_classes(matrix: Any, own: Bool) -> Any:
+    """Rows x ⊗ e_k of each observation x and class k; 0 for classes without columns of their own.
+
+    The columns of one class follow those of another, and the rows of one observation those of another.
+    """
+    n_rows, width = int(matrix.shape[0]), int(matrix.shape[1])
+    size, n_own = len(own), int(own.sum())
+    if n_own == 1 and not issparse(matrix):
+        rows = np.zeros((n_rows * size, width))
+        rows[int(own.argmax()) :: size] = matrix
+        return rows
+    copies: Any = csr_array(matrix)[np.repeat(np.arange(n_rows), n_own)]
+    lengths: Any = np.diff(copies.indptr)
+    shift = np.repeat(np.tile(width * np.arange(n_own), n_rows), lengths)
+    filled = np.zeros(n_rows * size, np.int64)
+    filled[np.tile(own, n_rows)] = lengths
+    starts = np.concatenate([[0], np.cumsum(filled)])
+    return csr_array((copies.data, copies.indices + shift, starts), shape=(n_rows * size, n_own * width))
 
 
 def number_items(*columns: Sequence[Hashable]) -> tuple[list[str], list[Int64]]:

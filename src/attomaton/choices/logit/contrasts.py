@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.logit.face import CHUNK, distinct_directions, solve_cone, solve_program
 from attomaton.choices.logit.newton import solve_information
@@ -22,8 +23,9 @@ from attomaton.choices.logit.spans import Span, span_of_vectors
 CLOSE = 1e-8
 """The part of a contrast of length 1 that may be outside a span or cone it is said to be in."""
 
-SURE = 1e-11
-"""Up to here that part is rounding; between the two, a tiny difference decides and is treated as none."""
+SURE = 2e-14
+"""Up to here that part is rounding (1.5e-15 at most in what was measured); between the two, a tiny difference
+decides and is treated as none."""
 
 MOST_STEPS = 200
 """Newton steps, and changes of the price, in the search for a bound."""
@@ -101,6 +103,24 @@ class Contrast:
         high = self.bound if self.kind is ContrastKind.MINUS and self.bound is not None else np.inf
         return low, high
 
+    @property
+    def reading(self) -> str:
+        """Of a contrast that is not finite: how many choices say so and the bound, or its class."""
+        if self.kind is ContrastKind.FINITE:
+            return ""
+        if self.kind in (ContrastKind.UNDECIDED, ContrastKind.UNIDENTIFIED):
+            return self.kind.value
+        many = f"{self.comparisons:,.12g} comparison{'' if self.comparisons == 1 else 's'}"
+        return ": ".join(filter(None, [many, self.bound_reading]))
+
+    @property
+    def bound_reading(self) -> str:
+        """The bound of an infinite contrast, such as "+0.789 or more (95 %)"; empty without one."""
+        if self.bound is None:
+            return ""
+        side = "or more" if self.kind is ContrastKind.PLUS else "or less"
+        return f"{self.bound:+.3f} {side} ({100 * self.level:g} %)"
+
     def __str__(self) -> str:
         return self._words() + ("" if self.certified else " (treating differences below 1e-8 as none)")
 
@@ -156,8 +176,11 @@ class Cone:
             return Proof(ContrastKind.MINUS, up.distance <= SURE and down.height < -CLOSE)
         return Proof(ContrastKind.UNDECIDED, True)
 
-    def binding(self, contrast: Float64) -> Bool:
-        """Dying rows that cannot be raised without raising an infinite contrast: those that say it is so."""
+    def binding(self, contrast: Float64) -> Bool | None:
+        """Dying rows that cannot be raised without raising an infinite contrast: those that say it is so.
+
+        None where differences of rows are too small to tell.
+        """
         target = self.complement.T @ contrast
         along = span_of_vectors(target[None], len(target))
         units, number = distinct_directions(self.slopes)
@@ -166,14 +189,17 @@ class Cone:
         free = np.zeros(len(units), bool)
         if steep.any():
             turned, which = distinct_directions(inside[steep])
-            free[np.flatnonzero(steep)] = solve_cone(turned).dies[which]
-        return ~free[number]
+            try:
+                free[np.flatnonzero(steep)] = solve_cone(turned).dies[which]
+            except UncertifiedSolution:
+                return None
+        return None if free.all() else ~free[number]
 
     def _lowest(self, target: Float64) -> "Lowest":
         """The least target·w over w in the cone and the unit box; and how far the target is from cone(D)."""
         from scipy.optimize import nnls
 
-        units = self._units
+        units = self.units
         use = np.zeros(len(units), bool)
         use[:CHUNK] = True
         box = np.array([(-1.0, 1.0)] * len(target))
@@ -193,12 +219,13 @@ class Cone:
         return Lowest(raised, float(nnls(support.T, target)[1]) if len(support) else 1.0)
 
     @cached_property
-    def _units(self) -> Float64:
+    def units(self) -> Float64:
+        """The directions of dying pairs, equal ones once."""
         return distinct_directions(self.slopes)[0]
 
     @cached_property
     def _lifting(self) -> Float64:
-        return self.direction / float((self._units @ self.direction).min())
+        return self.direction / float((self.units @ self.direction).min())
 
 
 class Lowest(NamedTuple):
@@ -221,6 +248,34 @@ def classify(contrast: Float64, finite: Span, identified: Span, cone: Cone) -> P
         return Proof(ContrastKind.FINITE, max(off, outside) <= SURE)
     proof = cone.decide(contrast)
     return Proof(proof.kind, proof.certified and outside <= SURE)
+
+
+def classify_all(contrasts: Float64, finite: Span, identified: Span, cone: Cone) -> Any:
+    """The class of each of many contrasts, shape (n, n_parameters), as :func:`classify` has it.
+
+    What is outside S is decided once for each direction, and without a linear program if it is the direction
+    of a dying pair.
+    """
+    from scipy.spatial import cKDTree
+
+    length = np.linalg.norm(contrasts, axis=1)
+    kinds = np.full(len(contrasts), ContrastKind.FINITE, object)
+    kinds[np.linalg.norm(contrasts @ identified.complement, axis=1) > CLOSE * length] = (
+        ContrastKind.UNIDENTIFIED
+    )
+    steep = np.linalg.norm(contrasts @ finite.complement, axis=1) > CLOSE * length
+    rest = np.flatnonzero(steep & (kinds == ContrastKind.FINITE))
+    if not len(rest):
+        return kinds
+    directions, number = distinct_directions(contrasts[rest] @ cone.complement, digits=None)
+    found = np.full(len(directions), None, object)
+    tree: Any = cKDTree(cone.units)
+    for sign, kind in ((1.0, ContrastKind.PLUS), (-1.0, ContrastKind.MINUS)):
+        found[np.isfinite(tree.query(sign * directions, distance_upper_bound=SURE)[0])] = kind
+    for place in np.flatnonzero(found == None).tolist():  # noqa: E711  one by one
+        found[place] = cone.decide(cone.complement @ directions[place]).kind
+    kinds[rest] = found[number]
+    return kinds
 
 
 def bound_below(cone: Cone, contrast: Float64, binding: Bool, behind: Float64, level: float) -> float | None:
@@ -249,26 +304,43 @@ def bound_below(cone: Cone, contrast: Float64, binding: Bool, behind: Float64, l
     basis = span_of_vectors(cone.slopes[binding], cone.slopes.shape[1]).basis
     slopes = cone.slopes[binding] @ basis
     target = basis.T @ (cone.complement.T @ contrast)
-    merged = _merge(slopes, behind[binding], place, problem.totals[owners])
-    limit = float(np.log1p(-level))
+    unit = float(np.linalg.norm(target))
+    target = target / unit
+    merged = merge(slopes, behind[binding], place, problem.totals[owners])
     point = basis.T @ cone.direction
-    point = point / max(float((slopes @ point).min()), 1e-12)
+    height = lowest_height(target, merged, point / max(float((slopes @ point).min()), 1e-12), level)
+    return None if height is None else unit * height
+
+
+def lowest_height(target: Float64, merged: "Merged", point: Float64, level: float) -> float | None:
+    """The least target·w for which Σ N log P ≥ log(1 − level); ``point`` raises every row by 1 or more."""
+    limit = float(np.log1p(-level))
     while merged.measure(point)[0] < limit:
         point = 2.0 * point
+    while merged.measure(0.5 * point)[0] >= limit and np.linalg.norm(point) > 1e-12:
+        point = 0.5 * point  # nearer, where few rows have probabilities without digits
     low, high, best = -np.inf, np.inf, -np.inf
+    under, over = np.nan, np.nan  # log-probabilities at both ends, less the limit
     middle = float(np.log(np.linalg.norm(target) / max(-limit, 1e-3)))
-    for _ in range(MOST_STEPS):
+    for step in range(MOST_STEPS):
         price = float(np.exp(middle))
         end, value, left = _minimise(target, price, merged, point, 4.0 * limit - 20.0)
         if left is not None:
             point = end if value >= limit else point
             best = max(best, float(target @ end) - price * (value - limit) - left)
-            if abs(value - limit) < 1e-10 * abs(limit):
+            if abs(value - limit) < 1e-6 * abs(limit):  # the error of the dual value is quadratic in it
                 return best
-        low, high = (middle, high) if value < limit else (low, middle)
+        if value < limit:
+            low, under = middle, value - limit
+        else:
+            high, over = middle, value - limit
         if high - low < 1e-12:
             return best if np.isfinite(best) else None
-        middle = middle + 3.0 if high == np.inf else middle - 3.0 if low == -np.inf else 0.5 * (low + high)
+        if np.isinf(high - low):
+            middle = middle + 3.0 if high == np.inf else middle - 3.0
+        else:  # where a straight line between the ends meets the limit, and half-way every third time
+            share = 0.5 if step % 3 == 2 else min(max(under / (under - over), 0.02), 0.98)
+            middle = low + share * (high - low)
     return None
 
 
@@ -280,20 +352,18 @@ class Merged(NamedTuple):
     place: Int64
     totals: Float64
 
-    def measure(self, point: Float64) -> tuple[float, Float64]:
-        """Σ N log P at w, and the probability of each dying row there."""
-        odds = np.exp(np.minimum(self.start - self.slopes @ point, 700.0))
-        sums = 1.0 + np.bincount(self.place, odds, len(self.totals))
-        return -float(self.totals @ np.log(sums)), odds / sums[self.place]
-
-    def rest(self, point: Float64) -> Float64:
-        """P of each situation at w: the probability of its face."""
-        odds = np.exp(np.minimum(self.start - self.slopes @ point, 700.0))
-        sums: Any = 1.0 + np.bincount(self.place, odds, len(self.totals))
-        return 1.0 / sums
+    def measure(self, point: Float64) -> tuple[float, Float64, Float64]:
+        """Σ N log P at w, the probability of each dying row there, and P, that of each situation's face."""
+        height = self.start - self.slopes @ point
+        top = np.zeros(len(self.totals))
+        np.maximum.at(top, self.place, height)
+        odds = np.exp(height - top[self.place])
+        sums: Any = np.exp(-top) + np.bincount(self.place, odds, len(self.totals))
+        value = -float(self.totals @ (top + np.log(sums)))
+        return value, odds / sums[self.place], np.exp(-top) / sums
 
 
-def _merge(slopes: Float64, start: Float64, place: Int64, totals: Float64) -> Merged:
+def merge(slopes: Float64, start: Float64, place: Int64, totals: Float64) -> Merged:
     """Situations with a single dying row that agree in slope and start are added up."""
     alone = np.bincount(place)[place] == 1
     if not alone.all() or len(start) < 2:
@@ -309,37 +379,41 @@ def _minimise(
 ) -> tuple[Float64, float, float | None]:
     """Min f·w − price · Σ N log P(w) by Newton's method: w, Σ N log P there, and what may be left.
 
-    Nothing is said about what is left if Σ N log P falls below ``least`` on the way: the price is too low,
-    and nothing holds the contrast up.
+    Nothing is said about what is left if Σ N log P falls and stays below ``least`` on the way: the price is
+    too low, and nothing holds the contrast up.
     """
-    value, share = data.measure(point)
+    value, share, face = data.measure(point)
+    n_low = 0
     for _ in range(MOST_STEPS):
         weight = data.totals[data.place] * share
         gradient = target - price * (data.slopes.T @ weight)
-        means = np.zeros((len(data.totals), len(target)))
-        np.add.at(means, data.place, data.slopes * share[:, None])
+        means = np.add.reduceat(data.slopes * share[:, None], np.flatnonzero(np.diff(data.place, prepend=-1)))
         away = data.slopes - means[data.place]
         # the face itself has slope 0 and the rest of the probability, of which no digits may be lost
-        rest = data.totals * data.rest(point)
-        curvature = price * ((away.T * weight) @ away + (means.T * rest) @ means)
+        curvature = price * ((away.T * weight) @ away + (means.T * (data.totals * face)) @ means)
         step = -solve_information(curvature, gradient)
+        exact = float(np.abs(curvature @ step + gradient).max()) <= 1e-6 * float(np.abs(gradient).max())
+        if not exact:  # nearly flat along some direction: go down there, but do not call it solved
+            lift = 1e-8 * float(np.trace(curvature)) * np.eye(len(gradient))
+            step = -solve_information(curvature + lift, gradient)
         left = float(-gradient @ step)
-        if float(np.abs(curvature @ step + gradient).max()) > 1e-6 * float(np.abs(gradient).max()):
-            break
-        if left < 1e-13 * max(1.0, abs(float(target @ point))):
+        if exact and left < 1e-13 * max(1.0, abs(float(target @ point))):
             return point, value, max(left, 0.0)
         before = float(target @ point) - price * value
-        length = min(1.0, 4.0 / max(float(np.abs(data.slopes @ step).max()), 1e-300))
-        while length > 1e-12:
-            reached, probability = data.measure(point + length * step)
+        rise = -(data.slopes @ step)  # by at most 4, but freely where a row is far behind
+        room = 4.0 + np.maximum(-10.0 - (data.start - data.slopes @ point), 0.0)
+        length = min(1.0, float((room / np.maximum(rise, 1e-300)).min()))
+        while length > 1e-18:
+            reached, *shares = data.measure(point + length * step)
             here = float(target @ (point + length * step)) - price * reached
             if here <= before - 1e-4 * length * left + 1e-13 * abs(before):
-                point, value, share = point + length * step, reached, probability
+                point, value, (share, face) = point + length * step, reached, shares
                 break
             length /= 2
         else:
             break
-        if value < least:
+        n_low = n_low + 1 if value < least else 0
+        if n_low > 10:
             break
     return point, value, None
 

@@ -62,14 +62,18 @@ def find_direction(problem: ChoiceProblem, dying: Bool, finite: Span) -> HardDir
     slopes = np.empty((len(rows), raw.complement.shape[1]))
     for place, column in enumerate(np.ascontiguousarray(raw.complement.T)):
         slopes[:, place] = problem.gaps(column * problem.scale)[rows]
-    slopes = np.unique(np.round(slopes, 12), axis=0) if slopes.size < 4_000_000 else slopes
+    unit = float(np.abs(slopes).max())  # features of any size: the program has entries near 1
+    slopes = slopes / unit
+    if slopes.size < 4_000_000:
+        slopes = slopes[np.unique(np.round(slopes, 14), axis=0, return_index=True)[1]]
     weight, support = _least_distance(slopes)
-    vector = raw.complement @ (support.T @ weight)
+    vector = raw.complement @ (support.T @ weight) / unit
+    weight = weight / unit**2
     gaps = problem.gaps(vector * problem.scale)
     margin, leak = float(gaps[dying].min()), float(np.abs(gaps[~dying]).max(initial=0.0))
     square = float(vector @ vector)
     # the dual of ½‖v‖² is Σ λ − ½‖Σ λ d‖², here with Σ λ d = v
-    gap = (square - float(np.maximum(weight, 0.0).sum())) / square
+    gap = (square - float(np.maximum(weight, 0.0).sum())) / square if square else np.inf
     return HardDirection(vector, margin, leak, gap)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.artifacts import load_run, write_run
+from attomaton.base.artifacts import Run, load_run, write_run
 from attomaton.base.errors import InvalidSamples, UncertifiedSolution, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number
@@ -28,6 +28,7 @@ from attomaton.choices.logit.contrasts import (
     ContrastKind,
     bound_below,
     classify,
+    classify_all,
     describe_contrast,
     describe_settling,
 )
@@ -39,6 +40,7 @@ from attomaton.choices.logit.identification import describe_aliases, sparse_null
 from attomaton.choices.logit.newton import Course, NewtonClimb
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import Span, span_of
+from attomaton.choices.logit.summary import LogitSummary
 
 
 def fit_logit(problem: ChoiceProblem, *, guess: bool | None = None) -> "LogitFit":
@@ -124,6 +126,14 @@ def _conclude(
     return LogitFit(problem, evidence, finite, identified, certificate, covariance, way, program_rows)
 
 
+def restore_fit(run: Run) -> "LogitFit":
+    """The fit in a folder that was read; spans and certificate are computed anew."""
+    problem, evidence, way, program_rows = unpack_fit(run)
+    identified = span_of(problem, None)
+    finite = span_of(problem, ~evidence.dying) if evidence.dying.any() else identified
+    return _conclude(problem, evidence, finite, identified, way, program_rows)
+
+
 def _climb(problem: ChoiceProblem, face: Face) -> Course:
     """Newton's method on a face, begun again at 0 if nothing is proved on the way from elsewhere."""
     alive = ~face.dying if face.dying.any() else None
@@ -198,10 +208,7 @@ class LogitFit(Tabular):
         >>> again.certificate.certified, round(again.contrast("x").bound, 3)
         (True, 0.789)
         """
-        problem, evidence, way, program_rows = load_run(path, LOGIT, unpack_fit)
-        identified = span_of(problem, None)
-        finite = span_of(problem, ~evidence.dying) if evidence.dying.any() else identified
-        return _conclude(problem, evidence, finite, identified, way, program_rows)
+        return load_run(path, LOGIT, restore_fit)
 
     @property
     def state(self) -> LogitState:
@@ -222,6 +229,14 @@ class LogitFit(Tabular):
     def dying(self) -> Bool:
         """Rows whose alternative is infinitely far behind in its situation, shape (n_rows,)."""
         return self.evidence.dying
+
+    @property
+    def separation(self) -> str:
+        """In the words of Albert and Anderson (1984): "complete", "quasi-complete" or "none" (overlap)."""
+        left = self.problem.situations.n_rows - int(self.dying.sum())
+        if not self.dying.any():
+            return "none"
+        return "complete" if left == len(self.problem.situations) else "quasi-complete"
 
     @property
     def n_parameters(self) -> int:
@@ -340,6 +355,29 @@ class LogitFit(Tabular):
         sure = proof.certified and self.certificate.certified
         return answer if sure else replace(answer, certified=False)
 
+    def classify(self, weights: Any) -> Any:
+        """The classes of many contrasts at once, as :meth:`contrast` has them.
+
+        Parameters
+        ----------
+        weights : float array, shape (n_contrasts, n_parameters)
+            One contrast in each row.
+
+        Returns
+        -------
+        array of ContrastKind, shape (n_contrasts,)
+
+        Examples
+        --------
+        >>> from attomaton.choices import binary_logit, fit_logit
+        >>> fit = fit_logit(binary_logit([[1.0, 0.0], [1.0, 0.0], [1.0, 1.0]], [0, 1, 1]))
+        >>> [kind.value for kind in fit.classify([[1, 0], [0, 1], [1, 3]])]
+        ['finite', '+inf', '+inf']
+        """
+        self._check()
+        scaled = np.asarray(weights, np.float64) / self.problem.scale
+        return classify_all(scaled, self.finite, self.identified, self._cone)
+
     def _tell(
         self, contrast: Float64, weights: Mapping[str, float], kind: ContrastKind, level: float
     ) -> Contrast:
@@ -360,8 +398,10 @@ class LogitFit(Tabular):
             return Contrast(label, kind, np.nan, level=level, settle=settle)
         sign = 1.0 if kind is ContrastKind.PLUS else -1.0
         binding = self._cone.binding(sign * contrast)
-        least = bound_below(self._cone, sign * contrast, binding, self._behind, level)
-        owners = np.unique(self.problem.situation_of(self._cone.rows[binding]))
+        least, sure = None, binding is not None
+        if binding is not None:
+            least = bound_below(self._cone, sign * contrast, binding, self.behind, level)
+        owners = np.unique(self.problem.situation_of(self._cone.rows[... if binding is None else binding]))
         return Contrast(
             label,
             kind,
@@ -370,6 +410,7 @@ class LogitFit(Tabular):
             level=level,
             comparisons=float(self.problem.totals[owners].sum()),
             settle=settle,
+            certified=sure,
         )
 
     @cached_property
@@ -377,8 +418,8 @@ class LogitFit(Tabular):
         return Cone.of(self.problem, self.dying, self.finite, self.evidence.direction)
 
     @cached_property
-    def _behind(self) -> Float64:
-        """Log odds of each dying row against the face of its situation, at β*."""
+    def behind(self) -> Float64:
+        """Log odds of each dying row against the face of its situation, at β*, shape (n_dying,)."""
         situations, rows = self.problem.situations, self._cone.rows
         inside = np.where(self.dying, -np.inf, self._utilities)
         top = situations.top(inside)
@@ -411,6 +452,26 @@ class LogitFit(Tabular):
         """Each parameter by itself, as :meth:`contrast` has it."""
         return tuple(self.contrast(name) for name in self.problem.names)
 
+    def summary(self, *, robust: bool = False) -> LogitSummary:
+        """Each parameter with the columns that statsmodels prints, infinite ones with their bound in words.
+
+        Parameters
+        ----------
+        robust : bool
+            Whether to use the errors of the sandwich, as for ties that count as half wins.
+
+        Examples
+        --------
+        >>> from attomaton.choices import binary_logit, fit_logit
+        >>> fit = fit_logit(binary_logit([[1.0], [1.0], [1.0]], [0, 1, 1], names=["constant"]))
+        >>> fit.summary().to_pandas()[["coef", "std err", "z"]].round(4).values.tolist()
+        [[0.6931, 1.2247, 0.566]]
+        """
+        notes = (*self.aliases, str(self.certificate))
+        head = f"{self._head}, log-likelihood {self._at_limit[1]:.4f}"
+        readings = tuple(row.reading for row in self.contrasts)
+        return LogitSummary(head, self.contrasts, readings, robust, notes)
+
     def _table(self) -> pa.Table:
         rows = self.contrasts
         return table_of(
@@ -426,10 +487,14 @@ class LogitFit(Tabular):
             }
         )
 
-    def _blocks(self) -> list[Block]:
+    @property
+    def _head(self) -> str:
         problem = self.problem
         head = f"{problem.n_choices:,.12g} choices in {len(problem.situations):,} situations, "
-        head += f"{len(problem.names):,} parameters, {self.n_parameters:,} finite numbers"
+        return head + f"{len(problem.names):,} parameters, {self.n_parameters:,} finite numbers"
+
+    def _blocks(self) -> list[Block]:
+        head = self._head
         if not self.certificate.certified:
             return [head, f"{self.state.value}: {self.certificate}"]
         rows = [_cells(row) for row in self.contrasts]
@@ -457,9 +522,4 @@ def _weights_of(names: tuple[Any, ...]) -> dict[str, float]:
 def _cells(row: Contrast) -> list[str]:
     if row.kind is ContrastKind.FINITE:
         return [row.label, f"{row.value:+.3f}", f"{row.standard_error:.3f}", f"{row.robust_error:.3f}", ""]
-    if row.kind in (ContrastKind.PLUS, ContrastKind.MINUS):
-        side = "or more" if row.kind is ContrastKind.PLUS else "or less"
-        bound = "" if row.bound is None else f": {row.bound:+.3f} {side} ({100 * row.level:g} %)"
-        said = f"{row.comparisons:,.12g} comparisons{bound}"
-        return [row.label, row.kind.value, "-", "-", said]
-    return [row.label, "-", "-", "-", row.kind.value]
+    return [row.label, "-" if np.isnan(row.value) else row.kind.value, "-", "-", row.reading]

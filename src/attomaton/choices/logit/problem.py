@@ -32,6 +32,9 @@ issparse: Any = scipy.sparse.issparse
 MOST_PARAMETERS = 5_000
 """Columns of which the information matrix is formed."""
 
+LARGEST, SMALLEST = 1e100, 1e-100
+"""Sizes of a column between which squares neither overflow nor underflow."""
+
 DENSE_SHARE = 0.25
 """Share of entries that are not zero from which a sparse matrix is stored as a dense one."""
 
@@ -95,6 +98,8 @@ class ChoiceProblem:
             the alternative was not there.
         """
         values, lengths, times = _check_rows(matrix, sizes, counts)
+        labels = _check_names(names, values.shape[1])
+        _check_sizes(values, labels)
         known = None if offsets is None else _check_offsets(offsets, len(times))
         use = np.ones(len(times), bool) if known is None else known > -np.inf
         if (times[~use] > 0).any():
@@ -112,7 +117,7 @@ class ChoiceProblem:
         return cls(
             _centre(values, situations, most_chosen(situations, times)),
             times,
-            _check_names(names, values.shape[1]),
+            labels,
             known if known is not None and known.any() else None,
             None if use.all() else np.flatnonzero(use),
             None if use.all() else np.flatnonzero(sizes_left),
@@ -153,6 +158,7 @@ class ChoiceProblem:
         times = np.asarray(outcomes, np.float64)
         wide = np.zeros((len(times), 0)) if features is None else np.asarray(features, np.float64)
         _check_finite(wide, "the feature in row")
+        _check_sizes(wide, names)
         _check_counts(times.ravel())
         said = np.asarray(times.sum(axis=1) > 0) & (first != second)
         if merge and wide.shape[1] == 0 and len(times) and (times % 1 == 0).all():
@@ -357,6 +363,22 @@ def _check_finite(values: Float64, what: str) -> None:
         bad = np.argwhere(~np.isfinite(values))
         if len(bad):
             raise InvalidSamples(f"{what} {int(bad[0][0])} is not finite; fill it in or drop the row")
+
+
+def _check_sizes(values: Any, names: Sequence[str]) -> None:
+    """Refuse columns whose squares leave the range of float64."""
+    if not values.shape[0]:
+        return
+    top: Any = np.maximum(_dense(values.max(axis=0)), -_dense(values.min(axis=0)))
+    bad = np.flatnonzero((top > LARGEST) | ((top > 0) & (top < SMALLEST)))
+    if len(bad):
+        raise InvalidSamples(
+            f"column {names[bad[0]]!r} has values up to {top[bad[0]]:.3g}; scale it to a size near 1"
+        )
+
+
+def _dense(values: Any) -> Any:
+    return values.toarray().ravel() if issparse(values) else np.asarray(values)
 
 
 def _check_counts(counts: Float64) -> None:

@@ -439,6 +439,13 @@ class HuggingFaceEncoder:
             )
         return ragged(lists)
 
+    def before(self) -> tuple[int, ...]:
+        """The special tokens that the file's post-processor puts before a text."""
+        with running("the tokenizer has no ids for a letter"):
+            plain, whole = (self._tokenizer.encode("a", add_special_tokens=one).ids for one in (False, True))
+        starts = range(len(whole) - len(plain) + 1)
+        return next((tuple(whole[:one]) for one in starts if whole[one : one + len(plain)] == plain), ())
+
     def tokens(self) -> tuple[str, ...]:
         """The tokens as the file spells them (GPT-2 writes a space as ``Ġ``)."""
         return name_all(self._names)

@@ -19,7 +19,12 @@ from attomaton.corpora.tokenizers.encoders import (
     join_words,
     unknown_token,
 )
-from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition, subword_encoder
+from attomaton.corpora.tokenizers.subwords import (
+    HuggingFaceEncoder,
+    is_subword_file,
+    read_definition,
+    subword_encoder,
+)
 
 
 @dataclass(frozen=True)
@@ -165,6 +170,11 @@ class Vocabulary:
         return offsets, np.concatenate([np.empty(0, np.int32), *lists])
 
     @property
+    def before(self) -> tuple[int, ...]:
+        """The special tokens, such as BOS, that a ``tokenizer.json`` puts before a text; not added here."""
+        return self.encoder.before() if isinstance(self.encoder, HuggingFaceEncoder) else ()
+
+    @property
     def is_fixed(self) -> bool:
         """Whether the tokenizer fixes the vocabulary, so that texts add no tokens."""
         return self.definition is not None or self.tokenizer == "byte"
@@ -196,6 +206,24 @@ def name_token(vocabulary: Vocabulary | None, token: int) -> str:
     ('rose', '1')
     """
     return str(token) if vocabulary is None else vocabulary.tokens[token]
+
+
+def text_of(vocabulary: Vocabulary | None, token: int) -> str:
+    """The text of a token inside a line, with its blanks; its name if it has no text of its own.
+
+    A ``tokenizer.json`` spells blanks and bytes in its own way, and its decoder may drop the first blank of a
+    line: the token is decoded twice in a row.
+
+    Examples
+    --------
+    >>> text_of(Vocabulary(("a", "rose")), 1), text_of(None, 1)
+    ('rose', '1')
+    """
+    name = name_token(vocabulary, token)
+    if vocabulary is None or vocabulary.tokenizer != "tokenizer.json":
+        return name
+    text = vocabulary.join([token, token])[len(vocabulary.join([token])) :]
+    return name if not text or "\ufffd" in text else text
 
 
 def vocabulary_records(vocabulary: Vocabulary | None) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from attomaton.base.tables import Bool, Float64, Int32, table_of
 from attomaton.heads.audit.jackknife import Estimates, Resampled
 from attomaton.heads.audit.rows import cut_documents, list_documents
 from attomaton.heads.model import Head, HeadModel, PatternEdit, check_heads
+from attomaton.heads.transformer import Transformer
 
 MOST_EXACT = 6
 """Shapley values of up to this many heads are exact, over all subsets; beyond, orders are sampled."""
@@ -71,14 +72,22 @@ class LabelledContexts:
 
     @classmethod
     def of(
-        cls, documents: Sequence[Any], *, length: int, n_tokens: int, scored: Bool | None = None
+        cls,
+        documents: Sequence[Any],
+        *,
+        length: int,
+        n_tokens: int,
+        scored: Bool | None = None,
+        most: int | None = None,
     ) -> "LabelledContexts":
-        """The first ``length + 1`` tokens of every document that is long enough."""
+        """The first ``length + 1`` tokens of every document that is long enough, or of ``most`` of them."""
         length = whole_number(length, "length", least=2)
         every = cut_documents(list_documents(documents), length + 1, n_tokens=n_tokens)
         read = [ids for ids in every if len(ids) > length]
         if not read:
             raise InvalidSamples(f"no document has {length + 1} tokens; choose a smaller length")
+        if most is not None and len(read) > most:
+            read = [read[int(place)] for place in np.linspace(0, len(read) - 1, most).round()]
         return cls(np.array(read), np.ones(length, bool) if scored is None else np.asarray(scored, bool))
 
     def batches(self, model: HeadModel) -> Iterator[Tensor]:
@@ -249,7 +258,7 @@ def replace_heads(
     means_from : LabelledContexts, optional
         Where the means are taken. None means the same contexts.
     progress : callable, optional
-        Called with the number of sets done and the total.
+        Called with the number of contexts run so far and the total, over all runs.
 
     Examples
     --------
@@ -265,24 +274,59 @@ def replace_heads(
     if means_from is not None and means_from.tokens.shape[1] != contexts.tokens.shape[1]:
         raise MismatchedParts("the contexts for the means have another length; cut both to the same length")
     means = measure_means(model, contexts if means_from is None else means_from, by=by)
-    whole, right = run_edited(model, contexts, means, (), "pattern")
-    rises = {kind: np.empty((len(whole), len(checked))) for kind in KINDS}
-    drops = {kind: np.empty(len(checked)) for kind in KINDS}
-    for at, heads in enumerate(checked):
-        for kind in KINDS:
-            loss, hits = run_edited(model, contexts, means, heads, kind)
-            rises[kind][:, at], drops[kind][at] = loss - whole, right.mean() - hits.mean()
-        progress(at + 1, len(checked))
-    drawn = Resampled.over(np.arange(len(whole)))
-    return Causal(
-        tuple(checked),
-        float(whole.mean()),
-        float(right.mean()),
-        drawn.mean(rises["pattern"]),
-        drawn.mean(rises["ablation"]),
-        drops["pattern"],
-        drops["ablation"],
-    )
+    return replace_by(model, contexts, means, checked, progress=progress)
+
+
+def replace_by(
+    model: HeadModel,
+    contexts: LabelledContexts,
+    means: Means,
+    sets: Sequence[Sequence[Head]],
+    *,
+    progress: Advance = silent,
+) -> Causal:
+    """The causal value of sets of heads, by means that were measured before."""
+    runs = [(heads, kind) for heads in sets for kind in KINDS]
+    losses, hits = run_all(model, contexts, means, [((), "pattern"), *runs], progress=progress)
+    drawn = Resampled.over(np.arange(len(contexts.tokens)))
+    rises = (losses[1:] - losses[0]).reshape(len(sets), len(KINDS), -1)
+    drops = (hits[0].mean() - hits[1:].mean(1)).reshape(len(sets), len(KINDS))
+    pattern, ablation = (drawn.mean(rises[:, kind].T) for kind in range(len(KINDS)))
+    whole = float(losses[0].mean()), float(hits[0].mean())
+    return Causal(tuple(map(tuple, sets)), *whole, pattern, ablation, drops[:, 0], drops[:, 1])
+
+
+def run_all(
+    model: HeadModel,
+    contexts: LabelledContexts,
+    means: Means,
+    runs: Sequence[tuple[Sequence[Head], str]],
+    *,
+    progress: Advance = silent,
+) -> tuple[Float64, Float64]:
+    """Loss and accuracy of each context for several runs, each with some heads changed, shapes (n_runs, n).
+
+    What :func:`run_edited` defines. A run of a :class:`~attomaton.heads.transformer.Transformer` begins at
+    the first changed layer, with the residual stream of the unchanged model: edits change nothing before it.
+    """
+    losses, hits = (np.empty((len(runs), len(contexts.tokens))) for _ in range(2))
+    n_layers, start, done = model.shape.n_layers, 0, 0
+    first = [min((head.layer for head in heads), default=n_layers) for heads, _ in runs]
+    scored: Tensor = _torch.from_numpy(contexts.scored)
+    for tokens in contexts.batches(model):
+        part, start = slice(start, start + len(tokens)), start + len(tokens)
+        stream, layer = model.embed(tokens[:, :-1]) if isinstance(model, Transformer) else None, 0
+        for run in sorted(range(len(runs)), key=first.__getitem__):
+            edits: Any = means.edits(*runs[run])
+            if isinstance(model, Transformer) and stream is not None:
+                stream, layer = model.run_layers(stream, range(layer, first[run])), first[run]
+                logits = model.decode(model.run_layers(stream, range(layer, n_layers), **edits)[:, scored])
+            else:
+                logits = model.watch(tokens[:, :-1], **edits).logits[:, scored]
+            losses[run, part], hits[run, part] = _score(logits, tokens[:, 1:][:, scored])
+            done += len(tokens)
+            progress(done, losses.size)
+    return losses, hits
 
 
 def run_edited(
@@ -290,13 +334,22 @@ def run_edited(
 ) -> tuple[Float64, Float64]:
     """Loss and accuracy of each context at the scored positions, with some heads changed, shapes (n,)."""
     scored: Tensor = _torch.from_numpy(contexts.scored)
-    losses, hits = list[Tensor](), list[Tensor]()
-    for tokens in contexts.batches(model):
-        logits = model.watch(tokens[:, :-1], **means.edits(heads, kind)).logits.detach()[:, scored].double()
-        labels = tokens[:, 1:][:, scored]
-        losses.append(-torch.log_softmax(logits, -1).gather(-1, labels[..., None])[..., 0].mean(1))
-        hits.append((logits.argmax(-1) == labels).double().mean(1))
-    return torch.cat(losses).numpy(), torch.cat(hits).numpy()
+    parts = [
+        _score(
+            model.watch(tokens[:, :-1], **means.edits(heads, kind)).logits[:, scored],
+            tokens[:, 1:][:, scored],
+        )
+        for tokens in contexts.batches(model)
+    ]
+    losses, hits = (np.concatenate(one) for one in zip(*parts, strict=True))
+    return losses, hits
+
+
+def _score(logits: Tensor, labels: Tensor) -> tuple[Float64, Float64]:
+    """Mean loss and accuracy of each context, shapes (n,)."""
+    logits = logits.detach().double()
+    losses = -torch.log_softmax(logits, -1).gather(-1, labels[..., None])[..., 0].mean(1)
+    return losses.numpy(), (logits.argmax(-1) == labels).double().mean(1).numpy()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,6 +1,5 @@
 """One head, context by context: its attention beside the attention that each rung fits."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import Any
@@ -13,15 +12,17 @@ from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Stages
 from attomaton.base.tables import Float64, Int32, table_of
+from attomaton.corpora.documents import Documents
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
-from attomaton.heads.audit.explanations import Table
-from attomaton.heads.audit.heads import Audit, prepare, watch_all
-from attomaton.heads.audit.ladder import Features, Fitted, Step, climb_head, divergence
+from attomaton.heads.audit.excerpts import most_apart
+from attomaton.heads.audit.heads import Audit, of_heads, prepare, record_all
+from attomaton.heads.audit.ladder import Features, climb_head, divergence
 from attomaton.heads.audit.rows import Rows, list_documents
 from attomaton.heads.audit.rungs import Rungs, settle_rungs
-from attomaton.heads.model import Head, HeadModel, check_head
+from attomaton.heads.model import Head, check_head
 from attomaton.heads.opening import open_model
+from attomaton.heads.texts import read_for
 
 SHOWN = 8
 """Positions of a context that are printed: those with the most attention."""
@@ -39,8 +40,8 @@ class HeadContexts(Tabular):
         The contexts, for this head only.
     names : tuple of str
         The rungs, nested.
-    fitted : float64 array, shape (n_rungs, n_rows, window)
-        The attention fitted by each rung together with those before it.
+    fitted : float64 array, shape (n_rungs, n_rows, window + 1)
+        The attention fitted by each rung together with those before it, on the window and the first token.
     vocabulary : Vocabulary, optional
         The texts of the tokens.
 
@@ -60,19 +61,33 @@ class HeadContexts(Tabular):
         return f"HeadContexts(head {self.head}, {len(self.rows)} contexts)"
 
     def _table(self) -> pa.Table:
-        """Per position: number, document, position, lag, token, label, attention, and ``fitted <rung>``."""
-        n, window = len(self.rows), self.rows.window
+        """Per place: number, document, position, lag, token, label, attention, and ``fitted <rung>``.
+
+        Places are the positions of the window and, last, the first token.
+        """
+        n, places = len(self.rows), self.rows.window + 1
         columns: dict[str, Any] = {
-            "number": np.repeat(np.arange(n), window),
-            "document": np.repeat(self.rows.documents, window),
-            "position": np.repeat(self.rows.positions, window),
-            "lag": np.tile(np.arange(window), n),
-            "token": self.rows.tokens.ravel(),
-            "label": np.repeat(self.rows.labels, window),
-            "attention": self.rows.attention[:, 0].ravel(),
+            "number": np.repeat(np.arange(n), places),
+            "document": np.repeat(self.rows.documents, places),
+            "position": np.repeat(self.rows.positions, places),
+            "lag": self._lags.ravel(),
+            "token": self._tokens.ravel(),
+            "label": np.repeat(self.rows.labels, places),
+            "attention": self.rows.of_head(0).ravel(),
         }
         fitted = {f"fitted {name}": self.fitted[at].ravel() for at, name in enumerate(self.names)}
         return table_of(columns | fitted)
+
+    @property
+    def _lags(self) -> Int32:
+        """How far before the query each place is, shape (n_rows, window + 1)."""
+        near = np.broadcast_to(np.arange(self.rows.window, dtype=np.int32), self.rows.tokens.shape)
+        return np.concatenate([near, self.rows.positions[:, None]], 1)
+
+    @property
+    def _tokens(self) -> Int32:
+        """The token at each place, shape (n_rows, window + 1)."""
+        return np.concatenate([self.rows.tokens, self.rows.starts[:, None]], 1)
 
     def _words(self) -> Vocabulary | None:
         return self.vocabulary
@@ -85,16 +100,16 @@ class HeadContexts(Tabular):
         columns = "Attention in %: own, and as fitted up to each rung; * marks the next token."
         legend = (line.replace("\xa0", " ") for line in wrap(f"Rungs: {rungs}.", 80))
         blocks: list[Block] = [repr(self), columns, *legend]
+        every, lags, attention = self._tokens, self._lags, self.rows.of_head(0)
         for at in range(len(self.rows)):
-            tokens: Int32 = self.rows.tokens[at]
-            label, own = int(self.rows.labels[at]), self.rows.attention[at, 0]
+            tokens, label, own = every[at], int(self.rows.labels[at]), attention[at]
             rows = [
                 (
-                    str(lag),
-                    self._name(int(tokens[lag])) + " *" * (int(tokens[lag]) == label),
-                    *(f"{100 * one[lag]:.0f}" for one in (own, *self.fitted[:, at])),
+                    str(lags[at, place]),
+                    self._name(int(tokens[place])) + " *" * (int(tokens[place]) == label),
+                    *(f"{100 * one[place]:.0f}" for one in (own, *self.fitted[:, at])),
                 )
-                for lag in np.argsort(-own, kind="stable")[:SHOWN].tolist()
+                for place in np.argsort(-own, kind="stable")[:SHOWN].tolist()
             ]
             title = (
                 f"Document {self.rows.documents[at]}, position {self.rows.positions[at]}: query "
@@ -107,10 +122,11 @@ class HeadContexts(Tabular):
 
 def show_head(
     model: Any,
-    documents: Sequence[Any],
-    head: Head,
+    corpus: Any,
+    head: Head | str,
     *,
     rungs: Rungs = None,
+    theory: bool = False,
     how: Audit | None = None,
     n: int = 5,
     vocabulary: Vocabulary | None = None,
@@ -120,11 +136,11 @@ def show_head(
 
     Parameters
     ----------
-    model, documents
+    model, corpus
         As for :func:`~attomaton.heads.audit.heads.audit_heads`.
-    head : Head
-        Which.
-    rungs, how
+    head : Head or str
+        Which, such as ``Head(17, 5)``, ``"17.5"`` or ``"L17H5"``.
+    rungs, theory, how
         As for :func:`~attomaton.heads.audit.heads.audit_heads`.
     n : int
         Number of contexts.
@@ -139,41 +155,25 @@ def show_head(
     >>> model, documents = example_audit()
     >>> shown = show_head(model, documents, Head(0, 1), how=Audit(window=8), n=2)
     >>> shown, shown.table().num_rows
-    (HeadContexts(head 0.1, 2 contexts), 16)
+    (HeadContexts(head 0.1, 2 contexts), 18)
     """
     how, tell = Audit() if how is None else how, Stages() if progress is None else progress
-    model = open_model(model)
+    source, model = model, open_model(model)
     head = check_head(head, model.shape)
+    documents = read_for([source], corpus)
+    if vocabulary is None and isinstance(documents, Documents):
+        vocabulary = documents.vocabulary
     documents = list_documents(documents)
-    fit_on, score_on, _, steps = prepare(model, documents, rungs, how)
-    rows = watch_all(model, documents, how, tell)
+    plan = prepare(model, documents, rungs, how, theory=theory, vocabulary=vocabulary)
+    rows = record_all(model, (), documents, how, tell).own
     mine = [rows.heads.index(head)]
     arrays = {name: getattr(rows, name)[:, mine] for name in ("attention", "inside", "first")}
     rows = replace(rows, heads=(head,), **arrays)
-    fitted, scored = (rows.take(np.isin(rows.documents, part)) for part in (fit_on, score_on))
-    own = [of_head(one, model, head) for one in settle_rungs(steps, model)]
-    fits = list(climb_head(Features.of(own, fitted), Features.of(own, scored), 0))
-    chosen = _most_apart(scored, fits[0], whole_number(n, "n", least=1))
+    fitted, scored = plan.split(rows)
+    own = [of_heads(one, [head], model) for one in settle_rungs(plan.rungs, model)]
+    parts = Features.of(own, fitted, scored)
+    fits = list(climb_head(parts[0], parts[1], 0))
+    apart = divergence(scored.of_head(0), fits[0].logs)
+    chosen = most_apart(apart, scored.documents, whole_number(n, "n", least=1))
     weights = np.array([np.exp(one.logs[chosen]) for one in fits])
     return HeadContexts(head, scored.take(chosen), tuple(one.name for one in fits), weights, vocabulary)
-
-
-def of_head(rung: Step, model: HeadModel, head: Head) -> Step:
-    """A rung for the rows of one head: a table with scores for every head keeps only this head's."""
-    if not isinstance(rung, Table):
-        return rung
-    place, many = model.shape.heads.index(head), len(model.shape.heads)
-    parts = {
-        name: one[place : place + 1]
-        for name, one in (("values", rung.values), ("background", rung.background))
-        if one.ndim == 2 and len(one) == many
-    }
-    return replace(rung, **parts)
-
-
-def _most_apart(rows: Rows, first: Fitted, n: int) -> Any:
-    """The row of each document that departs most from a rung, for the n documents that depart most."""
-    apart = divergence(rows.attention[:, 0].astype(np.float64), first.logs)
-    order = np.argsort(-apart, kind="stable")
-    _, firsts = np.unique(rows.documents[order], return_index=True)
-    return order[np.sort(firsts)[:n]]

@@ -20,7 +20,9 @@ from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Stages
 from attomaton.base.tables import Float64, write_parquet
-from attomaton.heads.audit.heads import Audit, HeadAudit, audit_heads, prepare
+from attomaton.corpora.readers.batches import Reading
+from attomaton.heads.audit.finished import FinishedLayers
+from attomaton.heads.audit.heads import Audit, HeadAudit, audit_heads, prepare, read_finished
 from attomaton.heads.audit.ladder import Step
 from attomaton.heads.audit.pictures import draw_course
 from attomaton.heads.audit.rows import list_documents
@@ -29,6 +31,7 @@ from attomaton.heads.audit.saved import NO_EVIDENCE, mark
 from attomaton.heads.model import Head, HeadModel, ModelShape
 from attomaton.heads.opening import is_run, open_checkpoint, open_model, read_run
 from attomaton.heads.own import watch_trace
+from attomaton.heads.texts import read_for
 
 NAMED = re.compile(
     r"(?:step|checkpoint|ckpt|iteration|iter|epoch)s?[-_=. ]?([0-9]{1,18})(?![0-9A-Za-z])", re.I
@@ -201,9 +204,9 @@ class HeadCourse(Tabular):
     >>> from attomaton.heads.audit.randomised import rotate_heads
     >>> model, documents = example_audit()
     >>> models = [rotate_heads(model, seed=0), model]
-    >>> course = audit_course(models, documents, steps=(0, 100), how=Audit(window=8, length=0))
+    >>> course = audit_course(models, documents, steps=(0, 100), how=Audit(window=8))
     >>> course, course.table().num_rows, course.shares.shape
-    (HeadCourse(2 heads at 2 steps, 0 to 100), 4, (2, 5, 2))
+    (HeadCourse(2 heads at 2 steps, 0 to 100), 4, (2, 8, 2))
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     course.save(f"{folder}/course.parquet").name
@@ -282,7 +285,7 @@ class HeadCourse(Tabular):
             ),
             grid("Label excess, and z", lambda at, one: f"{excess[at, one]:+.3f} {z[at, one]:+.1f}"),
         ]
-        if last.causal is not None:
+        if last.rises is not None:
             blocks.append(grid("Rise of the loss: own mean pattern | mean output", self._worth))
         of_each = " Each step is compared with random heads of its own model." if last.n_random else ""
         blocks.append(last.about.said_of_z + of_each)
@@ -290,10 +293,10 @@ class HeadCourse(Tabular):
         return [*blocks, last.left_out] if last.left_out else blocks
 
     def _worth(self, at: int, head: int) -> str:
-        causal = self.audits[at].causal
-        if causal is None:
+        rises = self.audits[at].rises
+        if rises is None or np.isnan(rises[0][head]):
             return ""
-        return f"{causal.pattern.value[head]:+.4f} | {causal.ablation.value[head]:+.4f}"
+        return " | ".join(f"{rise[head]:+.4f}" for rise in rises)
 
     def _rungs(self) -> Grid:
         rows = [
@@ -311,13 +314,18 @@ class HeadCourse(Tabular):
 
 def audit_course(
     models: Sequence[Any],
-    documents: Sequence[Any],
+    corpus: Any,
     *,
     steps: Sequence[int] | None = None,
     rungs: Rungs = None,
+    theory: bool = False,
     random: int = 2,
     null: str = "intact",
+    causal: str = "none",
+    tokenizer: Any = None,
+    reading: Reading | None = None,
     how: Audit | None = None,
+    work: str | PathLike[str] | None = None,
     progress: Stages | None = None,
 ) -> HeadCourse:
     """Audit every head of a model at several steps of its training, on the same contexts.
@@ -328,19 +336,21 @@ def audit_course(
         Anything :func:`~attomaton.heads.opening.open_model` opens, or
         :class:`ModelStep`. They are opened one at a time. All must have the same number of layers and
         heads, vocabulary and longest context.
-    documents : sequence of integer sequences
-        Token ids, as for :func:`~attomaton.heads.audit.heads.audit_heads`; the same positions are watched at
-        every step.
+    corpus : path, Documents, sequence of str, or sequence of integer sequences
+        As for :func:`~attomaton.heads.audit.heads.audit_heads`; the same positions are watched at every step.
     steps : sequence of int, optional
         The step of each model. None means the step of a ``ModelStep``, or the number in a folder's name.
-    rungs : sequence of rungs, or callable, optional
+    rungs, theory
         As for ``audit_heads``; made once, from the documents to fit on.
     random : int
         How many sets of random heads are drawn for each model, to compare its heads with.
-    null : str
-        The kind of random heads, as for ``audit_heads``.
+    null, causal, tokenizer, reading
+        As for ``audit_heads``.
     how : Audit, optional
         Sizes and the seed.
+    work : path, optional
+        A folder in which finished layers of each step are kept. The same call goes on there after it was
+        stopped.
     progress : Stages, optional
         Reports progress.
 
@@ -360,12 +370,14 @@ def audit_course(
     >>> from attomaton.heads.audit.randomised import rotate_heads
     >>> model, documents = example_audit()
     >>> models = [rotate_heads(model, seed=0), model]
-    >>> audit_course(models, documents, steps=(0, 100), random=1, how=Audit(window=8, length=8))
+    >>> audit_course(models, documents, steps=(0, 100), random=1, how=Audit(window=8))
     HeadCourse(2 heads at 2 steps, 0 to 100)
     """
     how, tell = Audit() if how is None else how, Stages() if progress is None else progress
-    documents = list_documents(documents)
     ordered = order_steps(models, steps)
+    named = [_path_text(one) or one for one in models if not isinstance(one, ModelStep)]
+    read = read_for(named, corpus, tokenizer=tokenizer, reading=reading)
+    documents, vocabulary = list_documents(read), getattr(read, "vocabulary", None)
     first: tuple[str, ModelShape] | None = None
     climbed: tuple[Step | OfModel, ...] = ()
     audits: list[HeadAudit] = []
@@ -375,14 +387,35 @@ def audit_course(
         model = one.open()
         if first is None:
             first = one.name, model.shape
-            *_, climbed = prepare(model, documents, rungs, how)
+            climbed = prepare(model, documents, rungs, how, theory=theory, vocabulary=vocabulary).rungs
         check_alike(first, (one.name, model.shape))
         stages = _within(tell, stage)
-        audits.append(
-            audit_heads(model, documents, rungs=climbed, random=random, null=null, how=how, progress=stages)
-        )
+        options: Any = {"random": random, "null": null, "causal": causal, "how": how, "progress": stages}
+        kept = None if work is None else step_folder(work, one.step)
+        audits.append(audit_heads(model, documents, rungs=climbed, work=kept, **options))
         _warn_of_copies(ordered, audits)
     return HeadCourse(tuple(one.step for one in ordered), tuple(audits))
+
+
+def step_folder(work: str | PathLike[str], step: int) -> Path:
+    """Where the finished layers of a step are kept."""
+    return Path(work) / f"step-{step}"
+
+
+def read_finished_steps(work: str | PathLike[str]) -> "HeadAudit | HeadCourse | None":
+    """What is finished in a ``work`` folder: layers of one model, or whole steps of a training."""
+    steps = {step_of(place.name): place for place in Path(work).glob("step-*")}
+    if not steps:
+        return read_finished(work)
+    audits = {step: read_finished(place) for step, place in sorted(steps.items())}
+    whole = {step: audit for step, audit in audits.items() if audit is not None and not audit.is_partial}
+    return HeadCourse(tuple(whole), tuple(whole.values())) if whole else None
+
+
+def remove_finished(work: str | PathLike[str]) -> None:
+    """Remove a ``work`` folder, after its audit was written."""
+    for place in (*Path(work).glob("step-*"), Path(work)):
+        FinishedLayers(place).remove()
 
 
 def _warn_of_copies(ordered: Sequence[ModelStep], audits: Sequence[HeadAudit]) -> None:

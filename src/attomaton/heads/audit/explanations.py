@@ -14,10 +14,11 @@ import numpy as np
 from attomaton.automaton.attention import Attention
 from attomaton.automaton.finite import FiniteAttention
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.tables import Float64, Int64, Integers, column
+from attomaton.base.options import whole_number
+from attomaton.base.tables import Bool, Float64, Int64, Integers, column
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.grouping import count_keys, find_rows, pack_pairs, unpack_pairs
-from attomaton.heads.audit.rows import NOTHING, Rows
+from attomaton.heads.audit.rows import EARLIER, NOTHING, Rows
 from attomaton.heads.utility.measured import UtilityTable
 from attomaton.theories.beginning.result import Beginning
 
@@ -69,39 +70,170 @@ class Last:
 
 
 @dataclass(frozen=True)
-class SameToken:
-    """The positions that hold the query's token, including its own.
+class Sink:
+    """The first token of the context.
 
     Examples
     --------
     >>> from attomaton.heads.audit.rows import example_rows
-    >>> SameToken().scores(example_rows()).tolist()
-    [[1.0, 0.0, 1.0]]
+    >>> Sink().scores(example_rows()).tolist()
+    [[0.0, 0.0, 0.0, 1.0]]
     """
 
-    name: str = "same token"
+    name: str = "sink"
 
     def scores(self, rows: Rows) -> Float64:
-        """1 where the token is the query, shape (n_rows, window)."""
-        return (rows.tokens == rows.queries[:, None]).astype(np.float64)
+        """1 at the first token, shape (n_rows, window + 1)."""
+        places = (np.arange(rows.window + 1) == rows.window).astype(np.float64)
+        return np.broadcast_to(places, (len(rows), rows.window + 1))
+
+
+@dataclass(frozen=True)
+class PreviousToken:
+    """The position before the query.
+
+    Examples
+    --------
+    >>> from attomaton.heads.audit.rows import example_rows
+    >>> PreviousToken().scores(example_rows()).tolist()
+    [[0.0, 1.0, 0.0]]
+    """
+
+    name: str = "previous token"
+
+    def scores(self, rows: Rows) -> Float64:
+        """1 at the position before the query's, shape (n_rows, window)."""
+        return np.broadcast_to((np.arange(rows.window) == 1).astype(np.float64), rows.tokens.shape)
+
+
+@dataclass(frozen=True)
+class Duplicate:
+    """Earlier positions that hold the query's token.
+
+    Examples
+    --------
+    >>> from attomaton.heads.audit.rows import example_rows
+    >>> Duplicate().scores(example_rows()).tolist()
+    [[0.0, 0.0, 1.0]]
+    """
+
+    name: str = "duplicate"
+
+    def scores(self, rows: Rows) -> Float64:
+        """1 where an earlier token is the query, shape (n_rows, window)."""
+        earlier = np.arange(rows.window) > 0
+        return ((rows.tokens == rows.queries[:, None]) & earlier).astype(np.float64)
 
 
 @dataclass(frozen=True)
 class Induction:
-    """The positions after an earlier occurrence of the query.
+    """The positions after an earlier occurrence of the last tokens.
+
+    Attributes
+    ----------
+    length : int
+        How many tokens must occur again: the query alone, or it and one or two before it.
 
     Examples
     --------
     >>> from attomaton.heads.audit.rows import example_rows
-    >>> Induction().scores(example_rows()).tolist()
-    [[0.0, 1.0, 0.0]]
+    >>> Induction().scores(example_rows()).tolist(), Induction(2).name
+    ([[0.0, 1.0, 0.0]], 'induction by 2')
     """
 
-    name: str = "induction"
+    length: int = 1
+
+    def __post_init__(self) -> None:
+        whole_number(self.length, "length", least=1, most=EARLIER)
+
+    @property
+    def name(self) -> str:
+        """The name in tables."""
+        return "induction" if self.length == 1 else f"induction by {self.length}"
 
     def scores(self, rows: Rows) -> Float64:
-        """1 where the previous token is the query, 0 at the query's own position, shape (n_rows, window)."""
-        return ((rows.before == rows.queries[:, None]) & (np.arange(rows.window) > 0)).astype(np.float64)
+        """1 where the tokens before a position are the last ``length``, shape (n_rows, window)."""
+        same = np.tile(np.arange(rows.window) > 0, (len(rows), 1))
+        for back in range(self.length):
+            same &= rows.past[:, back + 1 : back + 1 + rows.window] == rows.past[:, back, None]
+        return same.astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Delimiters:
+    """The positions that hold punctuation or the end of a line.
+
+    Attributes
+    ----------
+    tokens : bool array, shape (n_tokens,)
+        Which tokens count; :meth:`from_texts` finds them.
+    name : str
+        What tables call it.
+
+    Examples
+    --------
+    >>> from attomaton.heads.audit.rows import example_rows
+    >>> Delimiters.from_texts([".", "a"]).scores(example_rows()).tolist()
+    [[1.0, 0.0, 1.0]]
+    """
+
+    tokens: Bool
+    name: str = "delimiters"
+
+    @classmethod
+    def from_texts(cls, texts: Sequence[str]) -> "Delimiters":
+        """From the texts of all tokens: no letter, no digit, and more than blanks or the end of a line."""
+        return cls(np.array([_delimits(text) for text in texts], bool))
+
+    def scores(self, rows: Rows) -> Float64:
+        """1 where the token counts, shape (n_rows, window)."""
+        return self.tokens[rows.tokens].astype(np.float64)
+
+
+def _delimits(text: str) -> bool:
+    """Whether a text is punctuation or ends a line."""
+    return "\n" in text or (bool(text.strip()) and not any(letter.isalnum() for letter in text))
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceStart:
+    """The positions at which a sentence or a line begins.
+
+    Attributes
+    ----------
+    ends : bool array, shape (n_tokens,)
+        Which tokens end a sentence or a line; :meth:`from_texts` finds them.
+    name : str
+        What tables call it.
+
+    Examples
+    --------
+    >>> from attomaton.heads.audit.rows import example_rows
+    >>> SentenceStart.from_texts(["a", "!"]).scores(example_rows()).tolist()
+    [[1.0, 0.0, 1.0]]
+    """
+
+    ends: Bool
+    name: str = "sentence start"
+
+    @classmethod
+    def from_texts(cls, texts: Sequence[str]) -> "SentenceStart":
+        """From the texts of all tokens: those that contain a line end, or end in . ! ? (and a quote)."""
+        stripped = (text.rstrip(" \"'”’)") for text in texts)
+        return cls(
+            np.array(
+                [
+                    short.endswith((".", "!", "?", "。")) or "\n" in text
+                    for text, short in zip(texts, stripped, strict=True)
+                ],
+                bool,
+            )
+        )
+
+    def scores(self, rows: Rows) -> Float64:
+        """1 where the token before ends a sentence or a line, shape (n_rows, window)."""
+        before = rows.past[:, 1 : rows.window + 1]
+        return (self.ends[before] & (before >= 0)).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)

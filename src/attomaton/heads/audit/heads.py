@@ -1,7 +1,8 @@
 """The audit of all heads of a model on a corpus: ladder, label seeking and causal value together."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -9,32 +10,54 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.errors import InvalidSamples
+from attomaton.base.artifacts import digest_arrays
+from attomaton.base.errors import InvalidSamples, MismatchedParts, UnsupportedOption
 from attomaton.base.frames import Tabular
-from attomaton.base.options import settle, share, whole_number
+from attomaton.base.options import settle, share, show, whole_number
+from attomaton.base.pages import embed_page
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Stages
 from attomaton.base.tables import Float64, table_of, write_parquet
-from attomaton.heads.audit.causal import Causal, LabelledContexts, replace_heads
-from attomaton.heads.audit.explanations import Bigram, Frequency, Last, TokenCounts
+from attomaton.corpora.readers.batches import Reading
+from attomaton.corpora.tokenizers.vocabulary import Vocabulary, text_of
+from attomaton.heads.audit.causal import Causal, LabelledContexts, measure_means, replace_by
+from attomaton.heads.audit.ceiling import Ceiling, OwnScores, find_ceiling
+from attomaton.heads.audit.excerpts import choose_contexts
+from attomaton.heads.audit.explanations import Bigram, Frequency, Last, Table, TokenCounts
+from attomaton.heads.audit.finished import FinishedLayers
+from attomaton.heads.audit.jackknife import FEWEST
+from attomaton.heads.audit.labels import HeadLabel, label_heads
 from attomaton.heads.audit.ladder import Ladder, Step, climb
+from attomaton.heads.audit.page import render_audit, write_audit
 from attomaton.heads.audit.pictures import draw_audit
 from attomaton.heads.audit.randomised import draw_random
 from attomaton.heads.audit.rows import (
+    Recorded,
     Rows,
     check_copies,
     check_parts,
     cut_documents,
     list_documents,
+    record,
     split_documents,
     watch_rows,
 )
-from attomaton.heads.audit.rungs import OfModel, Rungs, plain_rungs, settle_rungs
-from attomaton.heads.audit.saved import NO_EVIDENCE, About, mark
+from attomaton.heads.audit.rungs import OfModel, Rungs, learned_rungs, plain_rungs, settle_rungs, useful_rungs
+from attomaton.heads.audit.saved import NO_EVIDENCE, About, mark, restore, store
 from attomaton.heads.audit.seeking import SAID, Seeking, seek_labels
 from attomaton.heads.model import Head, HeadModel
 from attomaton.heads.opening import open_model
 from attomaton.heads.patterns import PatternModel
+from attomaton.heads.texts import read_for
+from attomaton.heads.transformer import Transformer
+
+_arrow: Any = pa
+
+NAMED, SHOWN = 12, 40
+"""Heads that are named for each label, and shown in the table, at most."""
+
+HEIGHT = 760
+"""Pixels of the page in a notebook."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +72,12 @@ class Audit:
         Positions sampled from each document.
     longest : int
         The longest context.
+    rows : int
+        The largest number of rows for the ladder and the ceiling, which cost most; label seeking uses all.
     fitted : float
         The share of documents used to fit explanations; the others are scored.
-    length : int
-        Tokens per context for causal value; 0 leaves causal value out.
+    length, contexts : int
+        Tokens per context for causal value, and the largest number of contexts.
     seed : int
         What draws.
 
@@ -65,8 +90,10 @@ class Audit:
     window: int = 32
     per_document: int = 20
     longest: int = 256
+    rows: int = 2_400
     fitted: float = 0.6
     length: int = 64
+    contexts: int = 64
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -75,18 +102,84 @@ class Audit:
             window=whole_number(self.window, "window", least=2),
             per_document=whole_number(self.per_document, "per_document", least=1),
             longest=whole_number(self.longest, "longest", least=3),
+            rows=whole_number(self.rows, "rows", least=2 * FEWEST),
             fitted=share(self.fitted, "fitted"),
-            length=whole_number(self.length, "length"),
+            length=whole_number(self.length, "length", least=2),
+            contexts=whole_number(self.contexts, "contexts", least=FEWEST),
             seed=whole_number(self.seed, "seed"),
         )
 
 
-def prepare(
-    model: HeadModel, documents: Sequence[Any], rungs: Rungs, how: Audit, *, whole: bool = False
-) -> tuple[list[int], list[int], TokenCounts, tuple[Step | OfModel, ...]]:
-    """The documents to fit on and to score, the token counts of the former, and the rungs.
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What is settled before a model is run: the split of the documents, counts, and rungs.
 
-    For a full audit, both parts are checked to be large enough before any work is done.
+    ``rungs`` are nested in the ladder; ``beside`` are others that are measured alone only. ``most`` are the
+    largest numbers of rows to fit them on and to score them on.
+    """
+
+    fit_on: list[int]
+    score_on: list[int]
+    counts: TokenCounts
+    rungs: tuple[Step | OfModel, ...]
+    most: tuple[int, int]
+
+    @property
+    def beside(self) -> list[Step]:
+        """Rungs that are measured alone although the ladder does not have them."""
+        names = {rung.name for rung in self.rungs}
+        others = (Last(), Frequency(self.counts), Bigram(self.counts))
+        return [rung for rung in others if rung.name not in names]
+
+    def split(self, rows: Rows) -> tuple[Rows, Rows]:
+        """The rows to fit on and those to score."""
+        fitted, scored = (rows.take(np.isin(rows.documents, part)) for part in (self.fit_on, self.score_on))
+        return fitted, scored
+
+    def thin(self, fitted: Rows, scored: Rows) -> tuple[Rows, Rows]:
+        """As many of the rows, evenly spaced, as rungs are fitted on and scored on."""
+        fitted, scored = (
+            rows.take(np.linspace(0, len(rows) - 1, min(most, len(rows))).round().astype(np.int64))
+            for rows, most in zip((fitted, scored), self.most, strict=True)
+        )
+        return fitted, scored
+
+
+@dataclass(frozen=True, eq=False)
+class Remembered:
+    """A rung that is slow and the same for all heads: it is scored once for the same positions of a text."""
+
+    rung: Any
+    found: dict[str, Float64] = field(default_factory=dict[str, Float64])
+
+    @property
+    def name(self) -> str:
+        """The name in tables."""
+        return self.rung.name
+
+    def scores(self, rows: Rows) -> Float64:
+        """The scores of the rung."""
+        key = digest_arrays(rows.tokens, rows.labels)
+        if key not in self.found:
+            self.found[key] = self.rung.scores(rows)
+        return self.found[key]
+
+
+def prepare(
+    model: HeadModel,
+    documents: Sequence[Any],
+    rungs: Rungs,
+    how: Audit,
+    *,
+    theory: bool = False,
+    length: int | None = None,
+    vocabulary: Vocabulary | None = None,
+) -> Plan:
+    """Split the documents, count those to fit on and make the rungs from them; ``theory`` adds its own.
+
+    For a full audit, whose contexts for causal value have this ``length``, both parts are checked to be large
+    enough before any work is done. Rungs that need the texts of tokens are made with a vocabulary
+    only.
     """
     n_tokens = model.shape.n_tokens
     if len(documents) < 2:
@@ -95,45 +188,87 @@ def prepare(
             f"{'is one' if documents else 'are none'}; give several; long ones may be cut"
         )
     fit_on, score_on = split_documents(len(documents), share=how.fitted, seed=how.seed)
-    if whole:
-        length = causal_length(model, how)
+    if length is not None:
         check_parts(documents, (fit_on, score_on), window=how.window, length=length)
     counted, held_back = (
         cut_documents([documents[one] for one in part], how.longest + 1, n_tokens=n_tokens)
         for part in (fit_on, score_on)
     )
-    if whole:
+    if length is not None:
         check_copies(counted, held_back)
-    steps = rungs(counted) if callable(rungs) else rungs
-    steps = plain_rungs(counted, n_tokens=n_tokens) if steps is None else tuple(steps)
-    return fit_on, score_on, TokenCounts.of(counted, n_tokens=n_tokens), steps
+    steps: Any = rungs(counted) if callable(rungs) else rungs
+    steps = plain_rungs(texts_of(vocabulary, n_tokens)) if steps is None else tuple(steps)
+    if theory:
+        sizes = {"n_tokens": n_tokens, "window": how.window}
+        learned = (Remembered(rung) for rung in learned_rungs(counted, **sizes))
+        steps = (*steps, *learned, *useful_rungs(counted, **sizes))
+    to_fit = round(how.rows * how.fitted)
+    most = (max(to_fit, FEWEST), max(how.rows - to_fit, FEWEST))
+    return Plan(fit_on, score_on, TokenCounts.of(counted, n_tokens=n_tokens), steps, most)
 
 
-def watch_all(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stages) -> Rows:
-    """The attention rows of all documents that an audit needs."""
+def texts_of(vocabulary: Vocabulary | None, n_tokens: int) -> list[str] | None:
+    """The texts of all tokens of a model; empty for those that its vocabulary lacks."""
+    if vocabulary is None:
+        return None
+    known = min(len(vocabulary), n_tokens)
+    return [text_of(vocabulary, token) for token in range(known)] + [""] * (n_tokens - known)
+
+
+def record_all(
+    model: HeadModel,
+    controls: Sequence[HeadModel],
+    documents: Sequence[Any],
+    how: Audit,
+    tell: Stages,
+    *,
+    reads_of: Sequence[int] = (),
+) -> Recorded:
+    """The attention rows of a model and of models with random heads.
+
+    Random heads that read the model's own residual stream are recorded in the same pass.
+    """
+    sizes: Any = {"window": how.window, "per_document": how.per_document, "longest": how.longest}
+    sizes |= {"seed": how.seed, "progress": tell.advance}
+    beside = [
+        one.recorded
+        for one in controls
+        if isinstance(one, Transformer)
+        and isinstance(model, Transformer)
+        and one.layers is model.layers
+        and one.recorded is not None
+    ]
     tell(f"recording attention of {model.name}")
-    sizes = {"window": how.window, "per_document": how.per_document, "longest": how.longest}
-    return watch_rows(model, documents, **sizes, seed=how.seed, progress=tell.advance)
+    if len(beside) == len(controls):
+        return record(model, documents, beside=beside, reads_of=reads_of, **sizes)
+    recorded = record(model, documents, reads_of=reads_of, **sizes)
+    others = list[Rows]()
+    for one in controls:
+        tell(f"recording attention of {one.name}")
+        others.append(watch_rows(one, documents, **sizes))
+    return replace(recorded, beside=tuple(others))
 
 
-def causal_length(model: HeadModel, how: Audit) -> int:
-    """Tokens per context for causal value, at most what the model takes; 0 if it is left out."""
-    if not how.length or said_of_loss(model):
-        return 0
-    most = model.shape.longest
-    return how.length if most is None else min(how.length, most)
+CAUSAL = ("none", "top", "all")
+"""Whose causal value is measured: that of no head, of those that seek or avoid the label most, of all."""
+
+TOP = 10
+"""Heads whose causal value ``"top"`` measures: those with the largest |z| of label seeking."""
 
 
-def said_of_loss(model: HeadModel) -> str:
-    """Why causal value is left out for a model; empty if its loss is finite."""
+def causal_length(model: HeadModel, how: Audit, causal: str) -> tuple[int, str]:
+    """Tokens per context for causal value, at most what the model takes; 0 if it is left out, and why."""
+    if causal not in CAUSAL:
+        raise UnsupportedOption(f"causal is {show(causal)}; give one of {', '.join(CAUSAL)}")
+    if causal == "none":
+        return 0, ""
     if isinstance(model, PatternModel):
-        return f"Causal value is left out: it needs weights, and {model.name} shows attention patterns only."
-    if bool(model.watch(np.zeros((1, 1), np.int64)).logits.isfinite().all()):
-        return ""
-    return (
-        f"Causal value is left out: {model.name} gives probability 0 to tokens outside the context, "
-        "so its loss is infinite."
-    )
+        why = f"it needs weights, and {model.name} shows attention patterns only"
+    elif not bool(model.watch(np.zeros((1, 1), np.int64)).logits.isfinite().all()):
+        why = f"{model.name} gives probability 0 to tokens outside the context, so its loss is infinite"
+    else:
+        return min(how.length, model.shape.longest or how.length), ""
+    return 0, f"Causal value is left out: {why}."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -150,8 +285,10 @@ class HeadAudit(Tabular):
         Explained shares: nested, and of each rung alone.
     seeking : Seeking
         Label seeking.
+    ceiling : Ceiling
+        What pairs of query and token explain.
     causal : Causal, optional
-        Causal value of each head.
+        Causal value of each head, or of those with the largest |z| of label seeking.
     inside, first : float64 array, shape (n_heads,)
         Mean attention inside the window, and on the first token.
     n_documents, n_rows : int
@@ -162,21 +299,28 @@ class HeadAudit(Tabular):
         Their kind: ``"intact"``, ``"rotated"`` or ``"given"``.
     left_out : str
         Why causal value or random heads are missing, if the caller did not leave them out.
+    n_layers : int
+        The layers of the model. Fewer were audited if an audit was stopped.
+    digest : str
+        Identifies the scored rows: audits with the same digest are compared document by document.
+    contexts : pyarrow.Array, optional
+        A few held-out contexts of each head, for the page: those that depart most from its mean pattern.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from attomaton.heads.audit.explanations import SameToken
+    >>> from attomaton.heads.audit.explanations import Duplicate
     >>> from attomaton.heads.audit.ladder import Position
     >>> from attomaton.heads.arrays import example_audit
     >>> model, documents = example_audit()
-    >>> audit = audit_heads(model, documents, rungs=(Position(), SameToken()), how=Audit(window=8, length=8))
+    >>> audit = audit_heads(model, documents, rungs=(Position(), Duplicate()), how=Audit(window=8))
     >>> audit, audit.table().num_rows
     (HeadAudit(2 heads, 200 rows of 10 documents), 2)
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     audit.save(f"{folder}/heads.parquet").name
-    'heads.parquet'
+    ...     same = HeadAudit.load(audit.save(f"{folder}/heads.parquet"))
+    >>> same.table().equals(audit.table())
+    True
     """
 
     model: str
@@ -184,6 +328,7 @@ class HeadAudit(Tabular):
     ladder: Ladder
     alone: Ladder
     seeking: Seeking
+    ceiling: Ceiling
     causal: Causal | None
     inside: Float64
     first: Float64
@@ -192,23 +337,75 @@ class HeadAudit(Tabular):
     n_random: int = 0
     null: str = "intact"
     left_out: str = ""
+    n_layers: int = 0
+    digest: str = ""
+    contexts: Any = None
 
     def __repr__(self) -> str:
-        return f"HeadAudit({len(self.heads)} heads, {self.n_rows:,} rows of {self.n_documents:,} documents)"
+        partial = f" of {len(self.layers)} of {self.n_layers} layers" if self.is_partial else ""
+        rows = f"{self.n_rows:,} rows of {self.n_documents:,} documents"
+        return f"HeadAudit({len(self.heads)} heads{partial}, {rows})"
+
+    @property
+    def layers(self) -> list[int]:
+        """The audited layers, ascending."""
+        return sorted({head.layer for head in self.heads})
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the audit was stopped before the last layer."""
+        return len(self.layers) < self.n_layers
+
+    @property
+    def rises(self) -> tuple[Float64, Float64] | None:
+        """The rise of the loss with mean patterns and with mean outputs, shape (n_heads,) each.
+
+        NaN for heads whose causal value was not measured; None if that of no head was.
+        """
+        if self.causal is None:
+            return None
+        measured = {heads[0]: at for at, heads in enumerate(self.causal.sets)}
+        at = np.array([measured.get(head, -1) for head in self.heads])
+        pattern, ablation = (
+            np.where(at < 0, np.nan, one.value[at]) for one in (self.causal.pattern, self.causal.ablation)
+        )
+        return pattern, ablation
+
+    @cached_property
+    def labels(self) -> tuple[HeadLabel, ...]:
+        """The label of each head, by the rule of :mod:`attomaton.heads.audit.labels`."""
+        return label_heads(self.ladder, self.seeking, self.ceiling)
+
+    @property
+    def named(self) -> Float64:
+        """The share of attention that the rungs of the ladder explain together, shape (n_heads,)."""
+        return self.ladder.shares[-1]
+
+    @property
+    def contextual(self) -> Float64:
+        """The share that no pair of query and token was found to explain, shape (n_heads,); at most this."""
+        return 1.0 - self.ceiling.pairs.value
 
     def _table(self) -> pa.Table:
         """One row per head.
 
-        Columns: head, layer, number, inside, first; for each rung ``explained <rung>``, ``added <rung>`` and
-        ``z <rung>``; for each rung alone ``alone <rung>``; label_mass, label_excess, label_z,
-        label_z_documents, seeks; and the rise in loss from mean patterns and from mean outputs.
+        Columns: head, layer, number; label, label_share, label_reason; inside, first; named, pairs,
+        contextual; for each rung ``explained <rung>``, ``added <rung>`` and ``z <rung>``; for each rung alone
+        ``alone <rung>``; label_mass, label_excess, label_z, label_z_documents, seeks; and, where causal value
+        was measured, the rise in loss from mean patterns and from mean outputs.
         """
         columns: dict[str, Any] = {
             "head": [str(head) for head in self.heads],
             "layer": [head.layer for head in self.heads],
             "number": [head.number for head in self.heads],
+            "label": [label.name for label in self.labels],
+            "label_share": [label.share for label in self.labels],
+            "label_reason": [str(label) for label in self.labels],
             "inside": self.inside,
             "first": self.first,
+            "named": self.named,
+            "pairs": self.ceiling.pairs.value,
+            "contextual": self.contextual,
         }
         z = self.ladder.z
         for at, name in enumerate(self.ladder.names):
@@ -222,53 +419,111 @@ class HeadAudit(Tabular):
         columns["label_z"] = self.seeking.z
         columns["label_z_documents"] = self.seeking.excess.z
         columns["seeks"] = pa.array(self.seeking.judged, pa.bool_())
-        if self.causal is not None:
-            columns["pattern_rise"] = self.causal.pattern.value
-            columns["ablation_rise"] = self.causal.ablation.value
+        if self.rises is not None:
+            for name, rise in zip(("pattern_rise", "ablation_rise"), self.rises, strict=True):
+                columns[name] = pa.array(rise, pa.float64(), from_pandas=True)
         return mark(table_of(columns), self.about)
 
     @property
     def about(self) -> About:
         """The metadata of a saved table."""
         sizes = (self.n_documents, self.n_rows, self.n_random)
-        return About(self.model, self.ladder.names, *sizes, self.null)
+        return About(
+            self.model,
+            self.ladder.names,
+            *sizes,
+            self.null,
+            alone=self.alone.names,
+            label_rows=self.seeking.n_rows,
+            label_documents=self.seeking.n_documents,
+            whole=() if self.causal is None else (self.causal.loss, self.causal.accuracy),
+            left_out=self.left_out,
+            n_layers=self.n_layers,
+            digest=self.digest,
+        )
+
+    def _with_contexts(self) -> pa.Table:
+        """The table with a column of contexts, if there are any."""
+        table: Any = self._table()
+        return table if self.contexts is None else table.append_column("contexts", self.contexts)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the table as Parquet and return the path."""
-        write_parquet(self.table(), path)
+        """Write the audit as Parquet and return the path: the table, with what its errors and z come from."""
+        write_parquet(store(self), path)
         return Path(path)
 
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "HeadAudit":
+        """An audit that :meth:`save` or ``attomaton heads --out`` wrote."""
+        return cls(**restore(path))
+
+    def page(self, path: str | PathLike[str] = "heads.html") -> Path:
+        """Write one HTML file to look at, and return its path.
+
+        It has a map of layers and heads, and for each head its ladder and contexts with attention drawn on
+        the text. It needs no network. A notebook shows the same page.
+        """
+        return write_audit(self._with_contexts(), self.about, path)
+
+    def _repr_html_(self) -> str:
+        """The page in a frame; where a notebook is not trusted, only the table below it remains."""
+        page = embed_page(render_audit(self._with_contexts(), self.about), height=HEIGHT)
+        return f"{page}<details><summary>Table</summary>{super()._repr_html_()}</details>"
+
     def plot(self, ax: Any = None) -> Any:
-        """Draw what each rung adds to each head, and label seeking; returns the matplotlib axes."""
-        names = [str(head) for head in self.heads]
-        return draw_audit(names, self.ladder.names, self.ladder.shares, self.seeking.holds, ax)
+        """Draw the map of labels by layer and head, and label seeking; returns the matplotlib axes."""
+        names = [label.name for label in self.labels]
+        return draw_audit(self.heads, names, self.seeking.holds, ax)
+
+    @property
+    def order(self) -> list[int]:
+        """The heads by interest: rare labels first, and within a label the largest share."""
+        names = [label.name for label in self.labels]
+        return sorted(
+            range(len(names)), key=lambda at: (names.count(names[at]), names[at], -self.labels[at].share)
+        )
 
     def _blocks(self) -> list[Block]:
-        first, last = self.ladder.names[0], self.ladder.names[-1]
-        headers = ["head", f"explained by {first}", f"… to {last}", "label excess", "z", "seeks"]
+        names, order = [label.name for label in self.labels], self.order
+        kinds = list(dict.fromkeys(names[at] for at in order))
+        of_kind = {kind: [str(self.heads[at]) for at in order if names[at] == kind] for kind in kinds}
+        labels = [
+            (kind, str(len(heads)), ", ".join(heads[:NAMED]) + ", …" * (len(heads) > NAMED))
+            for kind, heads in of_kind.items()
+        ]
+        headers = [
+            "head",
+            "label",
+            "its share",
+            "on first token",
+            "named",
+            "pairs",
+            "contextual",
+            "seeks (z)",
+        ]
         headers += [] if self.causal is None else ["own mean pattern", "mean output"]
-        seeking, judged, rows = self.seeking, self.seeking.judged, list[tuple[str, ...]]()
-        for at, head in enumerate(self.heads):
-            row = (
-                str(head),
-                f"{self.ladder.shares[0, at]:.3f}",
-                f"{self.ladder.shares[-1, at]:.3f}",
-                f"{seeking.excess.value[at]:+.3f}",
-                f"{seeking.z[at]:+.1f}",
-                SAID[judged[at]],
-            )
-            if self.causal is not None:
-                worth = (self.causal.pattern.value[at], self.causal.ablation.value[at])
-                row += tuple(f"{one:+.4f}" for one in worth)
+        judged, rows = self.seeking.judged, list[tuple[str, ...]]()
+        for at in order[:SHOWN]:
+            shares = (self.labels[at].share, self.first[at], self.named[at])
+            shares += (self.ceiling.pairs.value[at], self.contextual[at])
+            row = (str(self.heads[at]), names[at], *(f"{one:.2f}" for one in shares))
+            row += (f"{SAID[judged[at]]} ({self.seeking.z[at]:+.1f})",)
+            if self.rises is not None:
+                row += tuple("" if np.isnan(one[at]) else f"{one[at]:+.4f}" for one in self.rises)
             rows.append(row)
         words: list[Block] = [self.about.said_of_z]
+        if len(order) > SHOWN:
+            words.insert(0, f"and {len(order) - SHOWN} more heads; .table() and --out have all")
+        if self.is_partial:
+            words.append(f"The audit was stopped: {said_of_layers(self)}.")
         if self.causal is not None:
             words.append(f"The last two columns are the rise in loss. {NO_EVIDENCE}")
         return [
             repr(self),
+            Grid("", ["label", "heads", "which"], labels),
             Grid("", headers, rows),
-            self._rungs(),
             *words,
+            self._rungs(),
             *([self.left_out] if self.left_out else []),
         ]
 
@@ -284,28 +539,42 @@ class HeadAudit(Tabular):
         return Grid("Mean explained share over heads, on held-out documents", headers, rows)
 
 
+def said_of_layers(audit: HeadAudit) -> str:
+    """Which layers an audit has, in words."""
+    layers = audit.layers
+    runs = f"{layers[0]} to {layers[-1]}" if layers == list(range(layers[0], layers[-1] + 1)) else None
+    return f"it has the layers {runs or ', '.join(map(str, layers))} of {audit.n_layers}"
+
+
 def audit_heads(
     model: Any,
-    documents: Sequence[Any],
+    corpus: Any,
     *,
     rungs: Rungs = None,
+    theory: bool = False,
     random: int | Sequence[HeadModel] = 2,
     null: str = "intact",
+    causal: str = "none",
+    tokenizer: Any = None,
+    reading: Reading | None = None,
     how: Audit | None = None,
+    work: str | PathLike[str] | None = None,
     progress: Stages | None = None,
 ) -> HeadAudit:
-    """Audit every head of a model on documents.
+    """Audit every head of a model on a corpus.
 
     Parameters
     ----------
     model : HeadModel, path, str or object
         Anything that :func:`~attomaton.heads.opening.open_model` opens, such as a ``transformers`` model.
-    documents : sequence of integer sequences
-        Token ids from the model's own tokenizer; the order of documents does not matter. A random part
-        is used to fit and count; the others are scored.
+    corpus : path, Documents, sequence of str, or sequence of integer sequences
+        Text, which is tokenised by the model's own tokenizer, or token ids from it; the order of documents
+        does not matter. A random part is used to fit and count; the others are scored.
     rungs : sequence of rungs, or callable, optional
         The ladder. A callable makes it from the documents to fit on, so that nothing is counted on documents
         that are scored. None means :func:`plain_rungs`.
+    theory : bool
+        Whether to add the rungs of the theory of one layer: the automaton, ``shrink`` and utility.
     random : int, or sequence of HeadModel
         How many times random heads are drawn; z is relative to them. Or a sequence of models with random
         heads. With 0, and for a model without accessible weights, z comes from documents alone and no head
@@ -315,8 +584,18 @@ def audit_heads(
         (:func:`~attomaton.heads.audit.randomised.rotate_beside`). ``"rotated"``: they read the output of
         random heads (:func:`~attomaton.heads.audit.randomised.rotate_heads`), so deep in a model they vary
         less.
+    causal : str
+        Whose causal value to measure: ``"none"``, ``"all"``, or ``"top"``, the ten heads with the largest |z|
+        of label seeking.
+    tokenizer : str, path, Vocabulary or callable, optional
+        What tokenises text: a file, or a tokenizer of ``transformers``. None means the model's own, which
+        stands beside a model on disk and in models of TransformerLens and nnsight.
+    reading : Reading, optional
+        How files are read, such as ``Reading(documents="line")``.
     how : Audit, optional
         Sizes and the seed.
+    work : path, optional
+        A folder in which finished layers are kept. The same call goes on there after it was stopped.
     progress : Stages, optional
         Reports progress.
 
@@ -324,59 +603,187 @@ def audit_heads(
     --------
     >>> from attomaton.heads.arrays import example_audit
     >>> model, documents = example_audit()
-    >>> audit_heads(model, documents, how=Audit(window=8, length=0)).ladder
-    Ladder(2 heads, 5 rungs, nested)
+    >>> audit_heads(model, documents, how=Audit(window=8)).ladder
+    Ladder(2 heads, 8 rungs, nested)
     """
-    how, tell, documents = how or Audit(), progress or Stages(), list_documents(documents)
-    model = open_model(model)
-    fit_on, score_on, counts, steps = prepare(model, documents, rungs, how, whole=True)
-
+    how, tell = how or Audit(), progress or Stages()
+    source, model = model, open_model(model)
+    read = read_for([source], corpus, tokenizer=tokenizer, reading=reading)
+    documents, vocabulary = list_documents(read), getattr(read, "vocabulary", None)
+    length, no_causal = causal_length(model, how, causal)
+    plan = prepare(model, documents, rungs, how, theory=theory, length=length, vocabulary=vocabulary)
     controls, no_controls = draw_random(model, random, null, seed=how.seed)
     null = "given" if isinstance(random, Sequence) else null
+    for control in controls:
+        if control.shape.heads != model.shape.heads:
+            raise MismatchedParts(f"{control.name} has other heads than {model.name}; give the same shape")
+    about = {
+        "model": model.name,
+        "null": null,
+        "left_out": " ".join(why for why in (no_controls, no_causal) if why),
+        "n_layers": model.shape.n_layers,
+    }
+    rungs_named = [rung.name for rung in plan.rungs]
+    settings = {"how": asdict(how), "rungs": rungs_named, "random": len(controls), "causal": causal, **about}
+    kept = None if work is None else FinishedLayers.open(work, model, documents, settings)
+    parts = {} if kept is None else {layer: HeadAudit(**part) for layer, part in kept.read().items()}
+    missing = [layer for layer in range(model.shape.n_layers) if layer not in parts]
+    for layer, part in measure_layers(model, controls, documents, plan, null, missing, how, tell, vocabulary):
+        parts[layer] = replace(part, **about)
+        if kept is not None:
+            kept.write(layer, parts[layer])
+    if length:
+        every = join_audits([parts[layer] for layer in sorted(parts)])
+        scored = [documents[one] for one in plan.score_on]
+        contexts = LabelledContexts.of(
+            scored, length=length, n_tokens=model.shape.n_tokens, most=how.contexts
+        )
+        for layer, part in add_causal(model, contexts, every, causal, parts, tell):
+            parts[layer] = part
+            if kept is not None:
+                kept.write(layer, part)
+    return join_audits([parts[layer] for layer in sorted(parts)])
 
-    def measure(
-        one: HeadModel, own: Sequence[Step], *, whole: bool = False
-    ) -> tuple[Rows, Ladder, Ladder, Seeking]:
-        rows = watch_all(one, documents, how, tell)
-        fitted, scored = (rows.take(np.isin(rows.documents, part)) for part in (fit_on, score_on))
-        tell("climbing")
-        ladder = climb(fitted, scored, own, progress=tell.advance)
-        alone = climb(fitted, scored, [*own, *beside], nested=False) if whole else ladder
-        return scored, ladder, alone, seek_labels(fitted, scored, counts)
 
-    own = settle_rungs(steps, model)
-    names = {rung.name for rung in own}
-    others = (Last(), Frequency(counts), Bigram(counts))
-    beside = [rung for rung in others if rung.name not in names]
-    scored, ladder, alone, seeking = measure(model, own, whole=True)
-    by_probability = [
-        measure(control, own if null == "intact" else settle_rungs(steps, control)) for control in controls
-    ]  # compared with the model's own heads nothing is more or less useful
-    ladder = ladder.against([one[1] for one in by_probability]) if by_probability else ladder
-    seeking = seeking.against([one[3] for one in by_probability]) if by_probability else seeking
-    worth, why_not = _worth(model, [documents[one] for one in score_on], how, tell)
+def add_causal(
+    model: HeadModel,
+    contexts: LabelledContexts,
+    audit: HeadAudit,
+    causal: str,
+    parts: Mapping[int, HeadAudit],
+    tell: Stages,
+) -> Iterator[tuple[int, HeadAudit]]:
+    """The layers with chosen heads, with the causal value of these; finished ones are left out."""
+    order: list[int] = np.argsort(-np.abs(np.nan_to_num(audit.seeking.z)), kind="stable").tolist()
+    chosen = sorted(audit.heads[at] for at in (order[:TOP] if causal == "top" else order))
+    layers: dict[int, list[tuple[Head, ...]]] = {}
+    for head in chosen:
+        layers.setdefault(head.layer, []).append((head,))
+    missing = [layer for layer in layers if _sets(parts[layer]) != layers[layer]]
+    if not missing:
+        return
+    tell("replacing heads")
+    means = measure_means(model, contexts)
+    for done, layer in enumerate(missing):
+        yield layer, replace(parts[layer], causal=replace_by(model, contexts, means, layers[layer]))
+        tell.advance(done + 1, len(missing))
+
+
+def _sets(part: HeadAudit) -> list[tuple[Head, ...]]:
+    """The sets of heads whose causal value a part has."""
+    return [] if part.causal is None else list(part.causal.sets)
+
+
+def measure_layers(
+    model: HeadModel,
+    controls: Sequence[HeadModel],
+    documents: Sequence[Any],
+    plan: Plan,
+    null: str,
+    layers: Sequence[int],
+    how: Audit,
+    tell: Stages,
+    vocabulary: Vocabulary | None,
+) -> Iterator[tuple[int, HeadAudit]]:
+    """The audits of some layers, one after the other, from one pass over the documents."""
+    if not layers:
+        return
+    recorded = record_all(model, controls, documents, how, tell, reads_of=plan.fit_on)
+    reads = recorded.reads
+    own_scores = OwnScores(model, reads) if isinstance(model, Transformer) and reads is not None else None
+    own = settle_rungs(plan.rungs, model)  # compared with these, random heads are not more or less useful
+    settled = [own, *(own if null == "intact" else settle_rungs(plan.rungs, one) for one in controls)]
+    tell("explaining heads")
+    for done, layer in enumerate(layers):
+        sets = [rows.of_layer(layer) for rows in (recorded.own, *recorded.beside)]
+        rungs_of = [[of_heads(rung, sets[0].heads, model) for rung in rungs] for rungs in settled]
+        contexts = choose_contexts(plan.split(sets[0])[1], documents, vocabulary=vocabulary)
+        yield layer, replace(measure_layer(plan, sets, rungs_of, own_scores), contexts=contexts)
+        tell.advance(done + 1, len(layers))
+
+
+def measure_layer(
+    plan: Plan,
+    sets: Sequence[Rows],
+    rungs_of: Sequence[Sequence[Step]],
+    own_scores: OwnScores | None,
+) -> HeadAudit:
+    """The audit of the heads of one layer, compared with random heads of the same layer.
+
+    Parameters
+    ----------
+    plan : Plan
+        The split and the counts.
+    sets : sequence of Rows
+        The rows of the layer: the model's own, then those of each draw of random heads.
+    rungs_of : sequence of sequences of rungs
+        The ladder of each set.
+    own_scores : OwnScores, optional
+        The heads' own scores of tokens, for the ceiling.
+    """
+    ladders, seekings = list[Ladder](), list[Seeking]()
+    for rows, rungs in zip(sets, rungs_of, strict=True):
+        fitted, scored = plan.split(rows)
+        seekings.append(seek_labels(fitted, scored, plan.counts))
+        ladders.append(climb(*plan.thin(fitted, scored), rungs))
+    every = plan.split(sets[0])
+    fitted, scored = plan.thin(*every)
+    alone = climb(fitted, scored, [*rungs_of[0], *plan.beside], nested=False)
+    n_random = len(sets) - 1
     return HeadAudit(
-        model.name,
+        "",
         scored.heads,
-        ladder,
+        ladders[0].against(ladders[1:]) if n_random else ladders[0],
         alone,
-        seeking,
-        worth,
-        scored.inside.mean(0, dtype=np.float64),
-        scored.first.mean(0, dtype=np.float64),
+        seekings[0].against(seekings[1:]) if n_random else seekings[0],
+        find_ceiling(fitted, scored, own_scores),
+        None,
+        every[1].inside.mean(0, dtype=np.float64),
+        every[1].first.mean(0, dtype=np.float64),
         len(np.unique(scored.documents)),
         len(scored),
-        len(by_probability),
-        null,
-        " ".join(why for why in (no_controls, why_not) if why),
+        n_random,
+        digest=digest_arrays(scored.tokens, scored.labels, scored.documents, scored.positions),
     )
 
 
-def _worth(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stages) -> tuple[Causal | None, str]:
-    """The causal value of heads, or why it is left out."""
-    length = causal_length(model, how)
-    if not length:
-        return None, said_of_loss(model) if how.length else ""
-    tell("replacing heads")
-    contexts = LabelledContexts.of(documents, length=length, n_tokens=model.shape.n_tokens)
-    return replace_heads(model, contexts, progress=tell.advance), ""
+def of_heads(rung: Step, heads: Sequence[Head], model: HeadModel) -> Step:
+    """A rung for the rows of some heads of a model: a table with scores for every head keeps only theirs."""
+    if not isinstance(rung, Table):
+        return rung
+    every = model.shape.heads
+    mine = [every.index(head) for head in heads]
+    parts = {
+        name: one[mine]
+        for name, one in (("values", rung.values), ("background", rung.background))
+        if one.ndim == 2 and len(one) == len(every)
+    }
+    return replace(rung, **parts)
+
+
+def read_finished(folder: str | PathLike[str]) -> HeadAudit | None:
+    """The audit of the finished layers in the ``work`` folder of an audit; None if there are none."""
+    parts = FinishedLayers(Path(folder)).read()
+    return join_audits([HeadAudit(**parts[layer]) for layer in sorted(parts)]) if parts else None
+
+
+def join_audits(parts: Sequence[HeadAudit]) -> HeadAudit:
+    """The audit of the heads of several audits of one model on the same documents, such as its layers."""
+    return _join(parts)
+
+
+def _join(parts: Sequence[Any]) -> Any:
+    """Join values part by part: heads are the last axis of every array, and all else is the same."""
+    parts = [part for part in parts if part is not None]  # causal value, where only some layers have it
+    if not parts or isinstance(parts[0], str | int | float):
+        return parts[0] if parts else None
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts, -1)
+    if isinstance(parts[0], pa.Array):
+        return _arrow.concat_arrays(parts)
+    if isinstance(parts[0], tuple):
+        return tuple(_join(one) for one in zip(*parts, strict=True))
+    values = {one.name: [getattr(part, one.name) for part in parts] for one in fields(parts[0])}
+    return type(parts[0])(
+        **{name: sum(each, ()) if name in ("heads", "sets") else _join(each) for name, each in values.items()}
+    )

@@ -1,17 +1,23 @@
 """The ladder: the share of a head's attention that each rung explains on held-out documents.
 
-Explained share := 1 − KL(attention ‖ softmax(fitted scores)) / KL(attention ‖ uniform), summed over rows. It
-is 1 for a rung that predicts the attention exactly, 0 for one that gives no information, and below 0 for one
-that misleads. The fit is a convex problem per head, solved by Newton steps: softmax(c_lag + e_token + Σ β x)
-to attention rows by mean cross-entropy. Offsets c are the position profile, effects e the key tokens.
+Places are the positions of the window and the first token, which many heads attend to when they find
+nothing. Explained share := 1 − KL(attention ‖ softmax(fitted scores)) / KL(attention ‖ uniform), summed over
+rows. It is 1 for a rung that predicts the attention exactly, 0 for one that gives no information, and below 0
+for one that misleads. The fit is a convex problem per head, solved by Newton steps: softmax(c_place + e_token
++ Σ β x) to attention rows by mean cross-entropy. Offsets c are the position profile, effects e the key
+tokens. Without effects there are few coefficients and the Hessian is factored; with them, conjugate gradients
+are used.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from scipy import sparse
+from scipy.linalg import cho_factor, cho_solve
 from scipy.special import log_softmax
 
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
@@ -19,7 +25,7 @@ from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Advance, silent
-from attomaton.base.tables import Bool, Float64, Int32, table_of
+from attomaton.base.tables import Bool, Float64, Int64, table_of
 from attomaton.heads.audit.explanations import Rung
 from attomaton.heads.audit.jackknife import Estimates, NullDistribution, Resampled, above_null
 from attomaton.heads.audit.rows import NOTHING, Rows
@@ -47,12 +53,12 @@ MOST_TURNS = 60
 class Design:
     """The regressors for the attention rows of one head.
 
-    An offset for every lag (``profile``), an effect of every token if ``tokens`` (n_rows, window) are
-    given, shrunk by ``ridge``, and the scores of rungs, ``features`` (n_features, n_rows, window).
+    An offset for every place (``profile``), an effect of every token if ``tokens`` (n_rows, n_places) are
+    given, shrunk by ``ridge``, and the scores of rungs, ``features`` (n_features, n_rows, n_places).
     """
 
     profile: bool
-    tokens: Int32 | None
+    tokens: Int64 | None
     n_tokens: int
     features: Float64
     ridge: float = 1e-3
@@ -76,24 +82,29 @@ class Design:
         penalty[lags:tokens] = 2.0 * self.ridge
         return penalty
 
+    @cached_property
+    def occurrences(self) -> Any:
+        """Which token each place holds, as a sparse matrix of shape (n_rows · n_places, n_tokens)."""
+        tokens = np.empty(0, np.int64) if self.tokens is None else self.tokens.ravel()
+        parts = (np.ones(len(tokens)), tokens, np.arange(len(tokens) + 1))
+        return sparse.csr_matrix(parts, shape=(len(tokens), self.n_tokens))
+
     def scores(self, coefficients: Float64) -> Float64:
-        """The scores of all positions, shape (n_rows, window)."""
+        """The scores of all places, shape (n_rows, n_places)."""
         lags, tokens = self.borders
-        total = np.zeros(self.features.shape[1:])
+        total = np.tensordot(coefficients[tokens:], self.features, 1)
         if lags:
             total += coefficients[:lags]
         if self.tokens is not None:
-            total += coefficients[lags:tokens][self.tokens]
-        for scale, feature in zip(coefficients[tokens:], self.features, strict=True):
-            total += scale * feature
+            total += (self.occurrences @ coefficients[lags:tokens]).reshape(total.shape)
         return total
 
     def collect(self, weights: Float64) -> Float64:
-        """The adjoint of :meth:`scores`: sums of position weights by coefficient, shape (size,)."""
+        """The adjoint of :meth:`scores`: sums of place weights by coefficient, shape (size,)."""
         parts = [weights.sum(0)] if self.profile else []
         if self.tokens is not None:
-            parts.append(np.bincount(self.tokens.ravel(), weights.ravel(), minlength=self.n_tokens))
-        parts.append(np.einsum("fnw,nw->f", self.features, weights))
+            parts.append(self.occurrences.T @ weights.ravel())
+        parts.append(self.features.reshape(len(self.features), weights.size) @ weights.ravel())
         return np.concatenate(parts)
 
     def squares(self, weights: Float64) -> Float64:
@@ -104,13 +115,14 @@ class Design:
 
 
 def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -> Float64:
-    """The coefficients that explain attention rows of shape (n_rows, window) best, shape (size,).
+    """The coefficients that explain attention rows of shape (n_rows, n_places) best, shape (size,).
 
     The loss is convex: mean cross-entropy in nats plus half the penalties. It is minimised by damped Newton
-    steps with conjugate gradients on the Hessian, until no entry of the gradient is above ``ENOUGH``
+    steps until no entry of the gradient is above ``ENOUGH``
     times the root of the mean KL(attention ‖ uniform).
     """
     penalty, n = design.penalty, len(attention)
+    find_step = _newton_step if design.tokens is None else _conjugate_step
     coefficients = np.zeros(design.size) if start is None else start.copy()
     logs = log_softmax(design.scores(coefficients), axis=-1)
     value = -np.vdot(attention, logs) / n + 0.5 * np.vdot(penalty, coefficients**2)
@@ -121,7 +133,7 @@ def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -
         gradient = design.collect((probabilities - attention) / n) + penalty * coefficients
         if np.abs(gradient).max(initial=0.0) <= enough:
             break
-        step = _newton_step(design, probabilities, penalty, gradient)
+        step = find_step(design, probabilities, penalty, gradient)
         slope, size = np.vdot(gradient, step), 1.0
         while True:
             tried = coefficients + size * step
@@ -135,6 +147,22 @@ def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -
 
 
 def _newton_step(design: Design, probabilities: Float64, penalty: Float64, gradient: Float64) -> Float64:
+    """−H⁻¹ g by Cholesky's factorisation of H: offsets and scales only."""
+    n, lags = len(probabilities), design.borders[0]
+    weighted = design.features * probabilities
+    means = weighted.sum(2)  # (n_features, n_rows)
+    hessian = np.empty((design.size, design.size))
+    hessian[lags:, lags:] = np.tensordot(weighted, design.features, ((1, 2), (1, 2))) - means @ means.T
+    if lags:
+        hessian[:lags, :lags] = np.diag(probabilities.sum(0)) - probabilities.T @ probabilities
+        hessian[lags:, :lags] = weighted.sum(1) - means @ probabilities
+        hessian[:lags, lags:] = hessian[lags:, :lags].T
+    hessian /= n
+    hessian[np.diag_indices(design.size)] += penalty
+    return -cho_solve(cho_factor(hessian), gradient)
+
+
+def _conjugate_step(design: Design, probabilities: Float64, penalty: Float64, gradient: Float64) -> Float64:
     """−H⁻¹ g by conjugate gradients with the diagonal of H as preconditioner."""
     n = len(probabilities)
     diagonal = design.squares(probabilities / n) + penalty
@@ -214,7 +242,7 @@ Step = Position | KeyToken | Rung
 class Fitted(NamedTuple):
     """One rung of one head: its fit on the scored rows, and its scale.
 
-    ``logs`` are ln(fitted attention), shape (n_rows, window); ``scale`` is β, NaN for offsets and effects.
+    ``logs`` are ln(fitted attention), shape (n_rows, n_places); ``scale`` is β, NaN for offsets and effects.
     """
 
     name: str
@@ -383,68 +411,80 @@ def climb(
         raise UnsupportedOption(f"the rungs of a ladder need different names, not {list(names)}")
     if fitted.heads != scored.heads or fitted.window != scored.window:
         raise MismatchedParts("the rows to fit on and those to score differ in heads or window")
-    drawn = Resampled.over(scored.documents)
-    features = [Features.of(rungs, rows) for rows in (fitted, scored)]
+    features = Features.of(rungs, fitted, scored)
     n_heads = len(scored.heads)
     unexplained, scales = np.empty((len(rungs), len(scored), n_heads)), np.empty((len(rungs), n_heads))
-    uniform = np.empty((len(scored), n_heads))
-    flat = np.full((1, scored.window), -np.log(scored.window))
     for place in range(n_heads):
         attention = scored.of_head(place)
-        uniform[:, place] = divergence(attention, flat)
         for number, step in enumerate(climb_head(features[0], features[1], place, nested=nested)):
-            unexplained[number, :, place], scales[number, place] = (
-                divergence(attention, step.logs),
-                step.scale,
-            )
+            unexplained[number, :, place] = divergence(attention, step.logs)
+            scales[number, place] = step.scale
         progress(place + 1, n_heads)
-    everywhere = uniform.mean(0) <= UNIFORM
-    uniform[:, everywhere] = unexplained[:, :, everywhere] = 1.0  # no rung explains anything of such heads
-    ratios = [drawn.ratio(rung, uniform) for rung in unexplained]
-    shares = [Estimates(1.0 - ratio.value, 1.0 - ratio.without) for ratio in ratios]
+    shares = explain_rows(scored, unexplained)
     added = [one.minus(shares[at - 1]) if nested and at else one for at, one in enumerate(shares)]
     return Ladder(scored.heads, names, nested, tuple(shares), tuple(added), scales)
+
+
+def explain_rows(scored: Rows, unexplained: Float64) -> list[Estimates]:
+    """The explained share of each fit, from its KL(attention ‖ fit), shape (n_fits, n_rows, n_heads)."""
+    drawn = Resampled.over(scored.documents)
+    flat = np.full((1, scored.window + 1), -np.log(scored.window + 1))
+    uniform = np.empty(unexplained.shape[1:])
+    for place in range(len(scored.heads)):
+        uniform[:, place] = divergence(scored.of_head(place), flat)
+    everywhere = uniform.mean(0) <= UNIFORM  # nothing explains anything of such heads
+    uniform[:, everywhere] = 1.0
+    ratios = [drawn.ratio(np.where(everywhere, 1.0, fit), uniform) for fit in unexplained]
+    return [Estimates(1.0 - ratio.value, 1.0 - ratio.without) for ratio in ratios]
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
     """Rows with the scores of every rung, shared by all heads.
 
-    ``scores`` has one array per rung, of shape (n_rows, window) or (n_rows, n_heads, window), None for
-    free offsets and effects.
+    ``scores`` has one array per rung, of shape (n_rows, n_places) or (n_rows, n_heads, n_places), None for
+    free offsets and effects. ``tokens`` (n_rows, n_places) are numbered among the ``n_tokens`` that occur;
+    the first token of a context, whatever it is, has a number of its own.
     """
 
     rows: Rows
     rungs: tuple[Step, ...]
     scores: tuple[Float64 | None, ...]
+    tokens: Int64
+    n_tokens: int
 
     @classmethod
-    def of(cls, rungs: Sequence[Step], rows: Rows) -> "Features":
-        """Compute the scores of every rung."""
-        scores = [
-            None if isinstance(rung, Position | KeyToken) else check_scores(rung, rows) for rung in rungs
-        ]
-        return cls(rows, tuple(rungs), tuple(scores))
+    def of(cls, rungs: Sequence[Step], *parts: Rows) -> "list[Features]":
+        """Compute the scores of every rung for several parts, whose tokens have the same numbers."""
+        seen = np.unique(np.concatenate([rows.tokens.ravel() for rows in parts]))
+        features: list[Features] = []
+        for rows in parts:
+            scores = [
+                None if isinstance(rung, Position | KeyToken) else check_scores(rung, rows) for rung in rungs
+            ]
+            tokens = np.pad(np.searchsorted(seen, rows.tokens), ((0, 0), (0, 1)), constant_values=len(seen))
+            features.append(cls(rows, tuple(rungs), tuple(scores), tokens, len(seen) + 1))
+        return features
 
     def design(self, used: Sequence[int], place: int, spreads: Float64) -> Design:
         """The design of one head from some rungs, their scores divided by ``spreads``."""
         kinds = [self.rungs[one] for one in used]
         keys = [kind for kind in kinds if isinstance(kind, KeyToken)]
         scores = [self.of_head(one, place) / spreads[one] for one in used if self.scores[one] is not None]
-        features = np.array(scores) if scores else np.empty((0, *self.rows.tokens.shape))
+        features = np.array(scores) if scores else np.empty((0, *self.tokens.shape))
         return Design(
             any(isinstance(kind, Position) for kind in kinds),
-            self.rows.tokens if keys else None,
-            self.rows.n_tokens,
+            self.tokens if keys else None,
+            self.n_tokens,
             features,
             keys[0].ridge if keys else 1e-3,
         )
 
     def of_head(self, rung: int, place: int) -> Float64:
-        """The scores of one rung for one head, shape (n_rows, window); zeros if the rung has none."""
+        """The scores of one rung for one head, shape (n_rows, n_places); zeros if the rung has none."""
         scores = self.scores[rung]
         if scores is None:
-            return np.zeros(self.rows.tokens.shape)
+            return np.zeros(self.tokens.shape)
         return scores[:, place] if scores.ndim == 3 else scores
 
     def spreads(self, place: int) -> Float64:
@@ -452,25 +492,30 @@ class Features:
         deviations = np.ones(len(self.rungs))
         for number, scores in enumerate(self.scores):
             if scores is not None:
-                own = self.of_head(number, place)
-                centred: Float64 = own - own.mean(1, keepdims=True)
-                spread = float(np.sqrt(np.mean(centred**2)))
+                spread = float(np.sqrt(np.mean(self.of_head(number, place) ** 2)))
                 deviations[number] = spread if spread > 0 else 1.0
         return deviations
 
 
 def check_scores(rung: Rung, rows: Rows) -> Float64:
-    """The scores of a rung, if they fit the rows and are finite."""
+    """The scores of a rung about their mean in each row, if they fit the rows and are finite.
+
+    Where a rung has none, the first token gets the median of its row: 0 for a rung of zeros and few ones.
+    """
     scores = np.asarray(rung.scores(rows), np.float64)
     n, window = rows.tokens.shape
-    if scores.shape not in ((n, window), (n, len(rows.heads), window)):
+    if scores.shape in ((n, window), (n, len(rows.heads), window)):
+        scores = np.concatenate([scores, np.median(scores, -1, keepdims=True)], -1)
+    if scores.shape not in ((n, window + 1), (n, len(rows.heads), window + 1)):
         raise MismatchedParts(
             f"the rung {rung.name!r} gives scores of shape {scores.shape} for {n} rows of {window} positions "
             f"and {len(rows.heads)} heads"
         )
     if not np.isfinite(scores).all():
         raise MismatchedParts(f"the rung {rung.name!r} gives a score that is not finite")
-    return scores
+    centred: Float64 = scores - scores.mean(-1, keepdims=True)
+    centred[np.abs(centred) <= 1e-13 * np.abs(scores).max(initial=0.0)] = 0.0  # rounding of a constant
+    return centred
 
 
 def climb_head(fitted: Features, scored: Features, place: int, *, nested: bool = True) -> Iterator[Fitted]:

@@ -1,53 +1,72 @@
-"""What each rung adds to each head, drawn."""
+"""Maps of audits: the label of each head, and shares over training."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from attomaton.base.drawing import GREY, LIGHT, TWO_COLUMNS, colour_map, drawable, house_axes
-from attomaton.base.printing import BLUE, GREEN, ORANGE
+from attomaton.base.drawing import LIGHT, TWO_COLUMNS, colour_map, drawable, house_axes
+from attomaton.base.printing import BLUE, ORANGE
 from attomaton.base.tables import Bool, Float64
+from attomaton.heads.model import Head
 
-COLOURS = (GREY, BLUE, ORANGE, GREEN, "#8a5cb8", "#b0892e", "#3a9aa8", "#e08fb4", "#222222", "#9fc131")
-"""Colours of rungs in order, repeated if there are more."""
+COLOURS = {
+    "sink": "#5b6470",
+    "previous token": "#0072b2",
+    "induction": "#d55e00",
+    "duplicate": "#e69f00",
+    "position": "#56b4e9",
+    "delimiter": "#f0e442",
+    "token-specific": "#009e73",
+    "label seeking": "#cc79a7",
+    "contextual": "#dfe3e8",
+    "mixed": "#b9a58c",
+}
+"""Colours of labels, as on the page."""
+
+CELL = 0.16
+"""Height in inches of a layer's row in the map of an audit."""
 
 ROW, HIGHEST = 0.1, 5.0
 """Height in inches of a head's row in a map, and of all rows at most."""
-
-VISIBLE = 0.01
-"""A rung is in the legend if it adds at least this share to some head."""
 
 MOST_STEPS = 12
 """Steps labelled below a map, at most."""
 
 
-def draw_audit(
-    heads: Sequence[str], rungs: Sequence[str], shares: Float64, seeks: Bool, ax: Any = None
-) -> Any:
-    """Explained shares, shape (n_rungs, n_heads), as bars of what rungs add; a dot marks label-seeking heads.
+def draw_audit(heads: Sequence[Head], labels: Sequence[str], seeks: Bool, ax: Any = None) -> Any:
+    """A map with a row per layer, the first at the bottom, and a cell per head in the colour of its label.
 
-    A rung that lowers the share on held-out documents has no bar; the legend names visible rungs only.
+    A dot marks heads that seek the label; the legend counts the heads of each label.
     """
-    tops = np.maximum(np.maximum.accumulate(shares, axis=0), 0.0)
-    places = np.arange(len(heads))
-    with house_axes(ax, height=2.2, width=TWO_COLUMNS) as axes:
-        below = np.zeros(len(heads))
-        for number, (name, top) in enumerate(zip(rungs, tops, strict=True)):
-            colour = COLOURS[number % len(COLOURS)]
-            label = drawable(name, 24) if (top - below).max(initial=0.0) >= VISIBLE else "_"
-            axes.bar(places, top - below, 0.8, bottom=below, color=colour, label=label)
-            below = top
-        seekers = places[np.asarray(seeks, bool)]
-        axes.plot(
-            seekers, np.full(len(seekers), 1.03), ".", color="black", markersize=4, label="seeks the label"
+    names = [name for name in COLOURS if name in labels]
+    n_layers, n_heads = (max(one) + 1 for one in zip(*heads, strict=True))
+    numbers = np.full((n_layers, n_heads), np.nan)
+    for (layer, number), label in zip(heads, labels, strict=True):
+        numbers[layer, number] = names.index(label)
+    height = min(max(CELL * n_layers, 1.6), HIGHEST) + 0.6
+    with house_axes(ax, height=height, width=TWO_COLUMNS) as axes:
+        axes.pcolormesh(
+            np.ma.masked_invalid(numbers),
+            cmap=colour_map([COLOURS[name] for name in (*names, names[-1])]),
+            vmin=0,
+            vmax=len(names),
+            edgecolors="white",
+            linewidth=0.6,
         )
-        axes.set_ylim(0.0, 1.08)
-        axes.set_xlim(-0.6, len(heads) - 0.4)
-        every = max(len(heads) // 40, 1)
-        axes.set_xticks(places[::every], [heads[place] for place in places[::every]], rotation=90)
-        axes.set_ylabel("explained share")
-        axes.set_title("What explains where each head looks, on held-out documents", loc="left")
+        for name in names:
+            count = sum(label == name for label in labels)
+            axes.plot([], [], "s", color=COLOURS[name], label=f"{name} ({count})")
+        seekers = [head for head, one in zip(heads, seeks, strict=True) if one]
+        if seekers:
+            at = np.array(seekers) + 0.5
+            axes.plot(at[:, 1], at[:, 0], ".", color="black", markersize=3, label="seeks the label")
+        axes.set_xlabel("head")
+        axes.set_ylabel("layer")
+        for place, count in ((axes.set_xticks, n_heads), (axes.set_yticks, n_layers)):
+            every = -(-count // 16)
+            place(np.arange(0, count, every) + 0.5, [str(one) for one in range(0, count, every)])
+        axes.tick_params(length=0)
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     return axes
 

@@ -18,7 +18,7 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.heads.model import HeadModel
 from attomaton.heads.own import TheoryLayer
-from attomaton.heads.parts import Layer, Linear
+from attomaton.heads.parts import AttentionMaps, Linear
 from attomaton.heads.patterns import PatternModel
 from attomaton.heads.transformer import Transformer
 
@@ -43,27 +43,37 @@ def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
     >>> rotate_heads(from_arrays(np.eye(3, 2), ones, ones, ones, ones), seed=0).name
     'arrays with rotated heads, seed 0'
     """
-    draw = _generator(seed)
     if isinstance(model, TheoryLayer):
-        left, right = (_rotation(len(model.weights), draw) for _ in range(2))
+        draw, size = _generator(seed), len(model.weights)
+        left, right = (_frame(size, size, draw) for _ in range(2))
         name = f"{model.name} with rotated heads, seed {seed}"
         return replace(model, name=name, weights=left @ model.weights @ right)
     whole = check_weights(model)
-
-    def turn(part: Linear, count: int) -> Linear:
-        weight = part.weight.double()
-        turned = [_rotation(len(weight), draw) @ one for one in weight.chunk(count, 1)]
-        return replace(part, weight=torch.cat(turned, 1).to(part.weight.dtype))
-
-    def change(layer: Layer) -> Layer:
-        attention = layer.attention
-        query, key = turn(attention.query, whole.n_heads), turn(attention.key, whole.n_groups)
-        return replace(layer, attention=replace(attention, query=query, key=key))
-
+    layers = zip(whole.layers, rotate_maps(whole, seed=seed), strict=True)
     return replace(
         whole,
         name=f"{whole.name} with rotated heads, seed {seed}",
-        layers=tuple(change(layer) for layer in whole.layers),
+        layers=tuple(replace(layer, attention=maps) for layer, maps in layers),
+    )
+
+
+def rotate_maps(model: Transformer, *, seed: int) -> tuple[AttentionMaps, ...]:
+    """The attention maps of all layers with rotated queries and keys, as :func:`rotate_heads` has them.
+
+    O W depends only on what O makes of the column space of W, so that space alone is rotated: if W = Q R with
+    orthonormal Q, then O Q is uniformly distributed among such matrices.
+    """
+    draw = _generator(seed)
+
+    def turn(part: Linear, count: int) -> Linear:
+        turned = list[Tensor]()
+        for one in part.weight.double().chunk(count, 1):
+            turned.append(_frame(one.shape[0], one.shape[1], draw) @ _torch.linalg.qr(one).R)
+        return replace(part, weight=torch.cat(turned, 1).to(part.weight.dtype))
+
+    return tuple(
+        replace(maps, query=turn(maps.query, model.n_heads), key=turn(maps.key, model.n_groups))
+        for maps in (layer.attention for layer in model.layers)
     )
 
 
@@ -84,13 +94,10 @@ def rotate_beside(model: HeadModel, *, seed: int) -> HeadModel:
     >>> beside.name, bool((beside.watch(tokens).logits == model.watch(tokens).logits).all())
     ('arrays with rotated heads beside its own, seed 0', True)
     """
-    rotated = rotate_heads(model, seed=seed)
-    if not (isinstance(model, Transformer) and isinstance(rotated, Transformer)):
-        return rotated
-    recorded = tuple(layer.attention for layer in rotated.layers)
-    return replace(
-        model, name=f"{model.name} with rotated heads beside its own, seed {seed}", recorded=recorded
-    )
+    if not isinstance(model, Transformer):
+        return rotate_heads(model, seed=seed)
+    name = f"{model.name} with rotated heads beside its own, seed {seed}"
+    return replace(model, name=name, recorded=rotate_maps(model, seed=seed))
 
 
 NULLS = {"intact": rotate_beside, "rotated": rotate_heads}
@@ -165,7 +172,8 @@ def _generator(seed: int) -> torch.Generator:
     return draw
 
 
-def _rotation(size: int, draw: torch.Generator) -> Tensor:
-    """A random orthogonal matrix, uniformly distributed."""
-    q, r = _torch.linalg.qr(torch.randn(size, size, generator=draw, dtype=torch.float64))
+def _frame(size: int, width: int, draw: torch.Generator) -> Tensor:
+    """A random matrix with orthonormal columns, min(size, width) of them, uniformly distributed."""
+    drawn = torch.randn(size, min(size, width), generator=draw, dtype=torch.float64)
+    q, r = _torch.linalg.qr(drawn)
     return q * _torch.sign(_torch.diagonal(r))

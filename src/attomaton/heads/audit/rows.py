@@ -2,23 +2,37 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from attomaton.base.errors import InvalidSamples, TokenOutOfRange, UnreadableModel, UnsupportedOption
 from attomaton.base.options import LARGEST, make_rng, whole_number
 from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int32, Int64
+from attomaton.corpora.documents import Documents
 from attomaton.heads.audit.jackknife import FEWEST
 from attomaton.heads.model import Head, HeadModel
+from attomaton.heads.parts import AttentionMaps
 from attomaton.heads.patterns import PatternModel
+from attomaton.heads.transformer import Transformer
+
+_torch: Any = torch  # its type stubs leave some functions partly unknown
 
 Float32 = NDArray[np.float32]
 
-ARRAYS = ("attention", "inside", "first", "tokens", "before", "labels", "documents", "positions")
+ARRAYS = ("attention", "inside", "first", "past", "starts", "labels", "documents", "positions")
 """Fields that have one entry per row."""
+
+EARLIER = 3
+"""Tokens that rows hold beyond their window: induction by three tokens looks at them."""
+
+BATCH_TOKENS = 2048
+"""Tokens of documents that are run together, at most, unless one document has more."""
 
 NOTHING = 1e-12
 """The smallest share whose logarithm is taken."""
@@ -38,10 +52,12 @@ class Rows:
         The attention on each position, divided by its sum inside the window.
     inside, first : float32 array, shape (n_rows, n_heads)
         The attention inside the window, and on the first token of the context, which is always outside.
-    tokens, before : int32 array, shape (n_rows, window)
-        The token at each position, and the token before it.
-    labels, documents, positions : int32 array, shape (n_rows,)
-        The next token, the number of the document, and the position of the query in its context.
+    past : int32 array, shape (n_rows, window + 3)
+        The tokens up to the query, the query first; −1 before the document begins.
+    starts, labels : int32 array, shape (n_rows,)
+        The first token of the context, and the next token.
+    documents, positions : int32 array, shape (n_rows,)
+        The number of the document, and the position of the query in its context.
     n_tokens : int
         Size of the vocabulary.
 
@@ -51,15 +67,15 @@ class Rows:
     >>> len(rows), rows.window, rows.queries.tolist(), rows.take(np.array([True])).labels.tolist()
     (1, 3, [0], [1])
     >>> rows.of_head(0).round(3).tolist()
-    [[0.333, 0.333, 0.333]]
+    [[0.333, 0.333, 0.333, 0.0]]
     """
 
     heads: tuple[Head, ...]
     attention: Float32
     inside: Float32
     first: Float32
-    tokens: Int32
-    before: Int32
+    past: Int32
+    starts: Int32
     labels: Int32
     documents: Int32
     positions: Int32
@@ -71,12 +87,17 @@ class Rows:
     @property
     def window(self) -> int:
         """The number of positions per row."""
-        return self.tokens.shape[1]
+        return self.past.shape[1] - EARLIER
+
+    @property
+    def tokens(self) -> Int32:
+        """The token at each position, shape (n_rows, window)."""
+        return self.past[:, : self.window]
 
     @property
     def queries(self) -> Int32:
         """The last token of each context, shape (n_rows,)."""
-        return self.tokens[:, 0]
+        return self.past[:, 0]
 
     @property
     def profile(self) -> Float64:
@@ -84,16 +105,58 @@ class Rows:
         return self.attention.mean(0, dtype=np.float64)
 
     def of_head(self, place: int) -> Float64:
-        """The attention of one head in float64, shape (n_rows, window); every row sums to 1 up to rounding.
+        """The attention of one head on the window and, last, on the first token, shape (n_rows, window + 1).
 
-        The stored float32 values do so to seven digits only, and nearly uniform heads differ by less.
+        In float64, and every row sums to 1 up to rounding: the stored float32 values do so to seven digits
+        only, and nearly uniform heads differ by less.
         """
-        own = self.attention[:, place].astype(np.float64)
+        inside = self.attention[:, place].astype(np.float64) * self.inside[:, place, None]
+        own = np.concatenate([inside, self.first[:, place, None]], 1)
         return own / own.sum(1, keepdims=True)
 
     def take(self, kept: Bool | Int64) -> "Rows":
         """Some of the rows."""
         return replace(self, **{name: getattr(self, name)[kept] for name in ARRAYS})
+
+    def of_layer(self, layer: int) -> "Rows":
+        """The rows of the heads of one layer; nothing is copied."""
+        mine = [place for place, head in enumerate(self.heads) if head.layer == layer]
+        part = slice(mine[0], mine[-1] + 1)
+        arrays = {name: getattr(self, name)[:, part] for name in ("attention", "inside", "first")}
+        return replace(self, heads=self.heads[part], **arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class MeanReads:
+    """What the attention of each layer reads at a token, on average over documents.
+
+    The first position of each document is apart: many models treat it unlike all others.
+
+    Attributes
+    ----------
+    tokens : int64 array, shape (n_seen,)
+        The tokens that occur in the documents, ascending.
+    counts : int64 array, shape (n_seen,)
+        How often each occurs.
+    means : float32 array, shape (n_layers, n_seen, dim)
+        The mean normed input of attention where each token is, but not first.
+    first : float32 array, shape (n_layers, dim)
+        The mean at the first position.
+    """
+
+    tokens: Int64
+    counts: Int64
+    means: Float32
+    first: Float32
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """What one pass over documents records: the model's own rows, those of other heads, mean inputs."""
+
+    own: Rows
+    beside: tuple[Rows, ...] = ()
+    reads: MeanReads | None = None
 
 
 def watch_rows(
@@ -141,6 +204,30 @@ def watch_rows(
     >>> watch_rows(model, documents[:1], window=8, per_document=5).attention.shape
     (5, 2, 8)
     """
+    sizes: Any = {"window": window, "per_document": per_document, "longest": longest}
+    return record(model, documents, **sizes, most_bytes=most_bytes, seed=seed, progress=progress).own
+
+
+def record(
+    model: HeadModel,
+    documents: Sequence[Any],
+    *,
+    window: int = 32,
+    per_document: int = 20,
+    longest: int = 256,
+    beside: Sequence[Sequence[AttentionMaps]] = (),
+    reads_of: Sequence[int] = (),
+    most_bytes: int = 1 << 30,
+    seed: int = 0,
+    progress: Advance = silent,
+) -> Recorded:
+    """The rows of a model from one pass over documents, as :func:`watch_rows`, and more from the same pass.
+
+    ``beside`` are sets of heads, one entry per layer each, that read the residual stream of a
+    :class:`~attomaton.heads.transformer.Transformer` and write nothing: what ``rotate_beside`` defines, at
+    sampled positions only. ``reads_of`` are the documents over which what attention reads is averaged; none
+    means that it is not recorded. ``most_bytes`` bounds the rows of all heads together.
+    """
     window = whole_number(window, "window", least=2)
     per_document = whole_number(per_document, "per_document", least=1)
     longest = _longest(model, whole_number(longest, "longest", least=window + 1), window)
@@ -151,19 +238,154 @@ def watch_rows(
             f"no document has {window + 2} tokens, which rows of {window} positions need; "
             "give longer documents or a smaller window"
         )
-    row_bytes = 4 * len(model.shape.heads) * (window + 2)
+    row_bytes = 4 * len(model.shape.heads) * (window + 2) * (1 + len(beside))
     each = max(min(per_document, most_bytes // (row_bytes * len(numbers))), 1)
     rng = make_rng(seed)
     places = dict[int, Int64]()
     for number in numbers:  # each has a token before the window's first position, and a label after it
         free = np.arange(window, len(read[number]) - 1)
         places[number] = np.sort(rng.choice(free, min(each, len(free)), replace=False))
-    parts, done = list[Rows](), 0
+    tape = _Tape(model, {number: read[number] for number in numbers}, places, window, beside, reads_of)
+    done = 0
     for batch in _batches(model, {number: len(read[number]) - 1 for number in numbers}, len(read)):
-        parts.append(_watch_batch(model, {number: read[number] for number in batch}, places, window))
+        tape.run(batch)
         done += len(batch)
         progress(done, len(numbers))
-    return _join(parts)
+    return tape.recorded
+
+
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    """The sampled positions of documents that are run together, and their rows.
+
+    ``places`` (n, n_places) has the positions, the last of a document repeated where it has fewer; ``there``
+    says which are not such repetitions, and ``rows`` where the rows of these are, in order.
+    """
+
+    places: Tensor
+    there: Tensor
+    rows: Int64
+
+    @classmethod
+    def of(cls, places: Sequence[Int64], rows: Sequence[Any]) -> "_Batch":
+        """From the positions of each document, and its rows."""
+        most = max(map(len, places))
+        padded = np.array([np.pad(one, (0, most - len(one)), mode="edge") for one in places])
+        there = np.arange(most) < np.array([[len(one)] for one in places])
+        where = [row for one in rows for row in range(one.start, one.stop)]
+        return cls(torch.as_tensor(padded), torch.as_tensor(there), np.array(where, np.int64))
+
+
+class _Tape:
+    """The arrays of a pass, which batches of documents fill."""
+
+    def __init__(
+        self,
+        model: HeadModel,
+        documents: dict[int, Int32],
+        places: dict[int, Int64],
+        window: int,
+        beside: Sequence[Sequence[AttentionMaps]],
+        reads_of: Sequence[int],
+    ) -> None:
+        self.model, self.documents, self.places, self.beside = model, documents, places, beside
+        at = np.concatenate(list(places.values()))
+        number = np.repeat(np.fromiter(places, np.int32), [len(one) for one in places.values()])
+        behind = at[:, None] - np.arange(window + EARLIER)
+        offset = np.cumsum([0, *(len(ids) for ids in documents.values())])
+        start = np.repeat(offset[:-1], [len(one) for one in places.values()])
+        flat = np.concatenate(list(documents.values()))
+        heads, n_sets = tuple(model.shape.heads), 1 + len(beside)
+        empty = (np.empty((len(at), len(heads), *size), np.float32) for size in ((window,), (), ()))
+        own = Rows(
+            heads,
+            *empty,
+            past=np.where(behind < 0, -1, flat[start[:, None] + np.maximum(behind, 0)]),
+            starts=flat[start],
+            labels=flat[start + at + 1],
+            documents=number,
+            positions=at.astype(np.int32),
+            n_tokens=model.shape.n_tokens,
+        )
+        filled = ("attention", "inside", "first")
+        self.sets = [own] + [
+            replace(own, **{name: np.empty_like(getattr(own, name)) for name in filled})
+            for _ in range(n_sets - 1)
+        ]
+        ends = np.cumsum([len(one) for one in places.values()])
+        self.rows = dict(zip(places, map(slice, np.r_[0, ends[:-1]], ends), strict=True))
+        self.reads_of = [one for one in reads_of if one in documents]
+        self.tokens, counts = np.unique(
+            np.concatenate([np.empty(0, np.int32), *(documents[one][1:-1] for one in self.reads_of)]),
+            return_counts=True,
+        )
+        self.counts = counts.astype(np.int64)
+        self.sums: list[Tensor] = []
+        self.firsts: list[Tensor] = []
+
+    @property
+    def recorded(self) -> Recorded:
+        """What was recorded."""
+        own, *beside = self.sets
+        reads = None
+        if self.sums:
+            sums = torch.stack(self.sums).numpy()
+            sums /= self.counts[:, None]
+            first = (torch.stack(self.firsts) / len(self.reads_of)).numpy()
+            reads = MeanReads(self.tokens.astype(np.int64), self.counts, sums, first)
+        return Recorded(own, tuple(beside), reads)
+
+    def run(self, numbers: Sequence[int]) -> None:
+        """Run the model over some documents."""
+        lengths = [len(self.documents[one]) - 1 for one in numbers]
+        filled = np.zeros((len(numbers), max(lengths)), np.int32)
+        for row, one in zip(filled, numbers, strict=True):  # causal models do not look ahead
+            row[: len(self.documents[one]) - 1] = self.documents[one][:-1]
+        batch = _Batch.of([self.places[one] for one in numbers], [self.rows[one] for one in numbers])
+        model, own = self.model, self.sets[0]
+        if not isinstance(model, Transformer) or model.recorded is not None:
+            for layer, patterns in enumerate(model.watch(filled).patterns):
+                rows = _torch.take_along_dim(patterns.detach(), batch.places[:, None, :, None], 2)
+                self._write(own, layer, batch, rows)
+            return
+
+        def see(layer: int, read: Tensor) -> None:
+            self._add(layer, numbers, read)
+            every = (model.layers[layer].attention, *(maps[layer] for maps in self.beside))
+            for rows, maps in zip(self.sets, every, strict=True):
+                self._write(rows, layer, batch, model.attend(maps, read, places=batch.places))
+
+        model.run_layers(model.embed(filled), range(len(model.layers)), see=see)
+
+    def _write(self, rows: Rows, layer: int, batch: "_Batch", seen: Tensor) -> None:
+        """Write the rows of a batch in a layer, from attention of shape (n, n_heads, n_places, length)."""
+        behind = batch.places[:, None, :, None] - torch.arange(rows.window)
+        kept: Any = _torch.take_along_dim(seen, behind, 3).movedim(1, 2)[batch.there].float().cpu().numpy()
+        first: Any = seen[..., 0].movedim(1, 2)[batch.there].float().cpu().numpy()
+        inside = kept.sum(2)  # of (n_rows, n_heads, window)
+        if not np.isfinite(inside).all():
+            wrong = Head(layer, int(np.flatnonzero(~np.isfinite(inside).all(0))[0]))
+            raise UnreadableModel(
+                f"the attention of head {wrong} of {self.model.name} is NaN: its scores overflow "
+                "its type; open the model with dtype='float64', or check its weights"
+            )
+        kept /= np.maximum(inside, NOTHING)[..., None]
+        kept[inside <= NOTHING] = 1.0 / rows.window  # no information about these positions
+        mine = (batch.rows, slice(layer * seen.shape[1], (layer + 1) * seen.shape[1]))
+        rows.attention[mine], rows.inside[mine], rows.first[mine] = kept, inside, first
+
+    def _add(self, layer: int, numbers: Sequence[int], read: Tensor) -> None:
+        """Add what attention reads in a layer to the sums of its tokens."""
+        for place, one in enumerate(numbers):
+            if one not in self.reads_of:
+                continue
+            if len(self.sums) <= layer:
+                self.sums.append(torch.zeros(len(self.tokens), read.shape[2]))
+                self.firsts.append(torch.zeros(read.shape[2]))
+            self.firsts[layer] += read[place, 0].float()
+            ids = self.documents[one][1:-1]
+            where = torch.as_tensor(np.searchsorted(self.tokens, ids))
+            self.sums[layer].index_add_(0, where, read[place, 1 : len(ids) + 1].float())
 
 
 def example_rows() -> Rows:
@@ -174,8 +396,8 @@ def example_rows() -> Rows:
         attention=np.full((1, 1, 3), 1 / 3, np.float32),
         inside=one,
         first=one * 0,
-        tokens=np.array([[0, 1, 0]], np.int32),
-        before=np.array([[1, 0, 1]], np.int32),
+        past=np.array([[0, 1, 0, 1, -1, -1]], np.int32),
+        starts=np.array([1], np.int32),
         labels=np.array([1], np.int32),
         documents=np.array([0], np.int32),
         positions=np.array([3], np.int32),
@@ -184,10 +406,12 @@ def example_rows() -> Rows:
 
 
 def list_documents(documents: Any) -> list[Any]:
-    """Documents in order, from any container: lists, arrays, tensors, Arrow columns, pandas series.
+    """Documents in order, from any container: Documents, lists, arrays, tensors, Arrow columns, series.
 
-    A series gives its values: its index may be in another order.
+    A pandas series gives its values: its index may be in another order.
     """
+    if isinstance(documents, Documents):
+        return [documents.ids[first:last] for first, last in pairwise(documents.offsets.tolist())]
     if isinstance(documents, str | bytes | Mapping) or not isinstance(documents, Iterable):
         raise InvalidSamples(
             f"documents is a {type(cast('Any', documents)).__name__}; give a list of token ids per document"
@@ -248,7 +472,7 @@ def check_parts(
             raise InvalidSamples(
                 f"{len(scored)} of {len(documents)} documents are drawn to be scored, and {long} of them "
                 f"have the {least} tokens that {what} needs; {FEWEST} are required: give more documents, cut "
-                "long ones, or choose a smaller window or length (length 0 leaves causal value out)"
+                "long ones, or choose a smaller window or length"
             )
 
 
@@ -275,53 +499,15 @@ def _batches(model: HeadModel, lengths: dict[int, int], n_documents: int) -> Ite
             else:
                 model.skip()
         return
+    fast = isinstance(model, Transformer) and model.recorded is None  # it holds no patterns or logits
     batch = list[int]()
     for number in sorted(lengths, key=lambda one: -lengths[one]):
-        if batch and len(batch) >= model.shape.batch_of(lengths[batch[0]]):
+        length = lengths[batch[0] if batch else number]
+        if batch and len(batch) >= (BATCH_TOKENS // length if fast else model.shape.batch_of(length)):
             yield batch
             batch = []
         batch.append(number)
     yield batch
-
-
-def _watch_batch(
-    model: HeadModel, documents: dict[int, Int32], places: dict[int, Int64], window: int
-) -> Rows:
-    """The rows of some documents."""
-    filled = np.zeros((len(documents), max(map(len, documents.values())) - 1), np.int32)
-    for row, ids in zip(filled, documents.values(), strict=True):  # causal models do not look ahead
-        row[: len(ids) - 1] = ids[:-1]
-    patterns = model.watch(filled).patterns
-    parts: dict[str, list[Any]] = {name: [] for name in ARRAYS if name != "inside"}
-    for row, (number, ids) in enumerate(documents.items()):
-        at = places[number]
-        behind = at[:, None] - np.arange(window)
-        by_layer = [layer[row].detach()[:, at].float().cpu().numpy() for layer in patterns]
-        attention = np.concatenate(by_layer).transpose(1, 0, 2)  # (n_at, n_heads, length)
-        parts["attention"].append(np.take_along_axis(attention, behind[:, None], 2))
-        parts["first"].append(attention[:, :, 0])
-        parts["tokens"].append(ids[behind])
-        parts["before"].append(ids[behind - 1])
-        parts["labels"].append(ids[at + 1])
-        parts["documents"].append(np.full(len(at), number, np.int32))
-        parts["positions"].append(at.astype(np.int32))
-    joined = {name: np.concatenate(values) for name, values in parts.items()}
-    inside = joined["attention"].sum(2)
-    if not np.isfinite(inside).all():
-        wrong = model.shape.heads[int(np.argwhere(~np.isfinite(inside))[0, 1])]
-        raise UnreadableModel(
-            f"the attention of head {wrong} of {model.name} is NaN: its scores overflow "
-            "its type; open the model with dtype='float64', or check its weights"
-        )
-    joined["attention"] /= np.maximum(inside, NOTHING)[..., None]
-    joined["attention"][inside <= NOTHING] = 1.0 / window  # no information about these positions
-    return Rows(heads=tuple(model.shape.heads), inside=inside, n_tokens=model.shape.n_tokens, **joined)
-
-
-def _join(parts: list[Rows]) -> Rows:
-    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS}
-    order = np.lexsort((joined["positions"], joined["documents"]))
-    return replace(parts[0], **{name: values[order] for name, values in joined.items()})
 
 
 def split_documents(n: int, *, share: float = 0.6, seed: int = 0) -> tuple[list[int], list[int]]:

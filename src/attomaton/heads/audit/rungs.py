@@ -17,12 +17,14 @@ from attomaton.base.tables import Int64
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import find_realisable
 from attomaton.heads.audit.explanations import (
-    PMI,
     AttentionRung,
+    Delimiters,
+    Duplicate,
     Induction,
+    PreviousToken,
     Rung,
-    SameToken,
-    TokenCounts,
+    SentenceStart,
+    Sink,
     usefulness,
 )
 from attomaton.heads.audit.ladder import KeyToken, Position, Step
@@ -47,11 +49,11 @@ class OfModel(Protocol):
 
     Examples
     --------
-    >>> from attomaton.heads.audit.explanations import SameToken
+    >>> from attomaton.heads.audit.explanations import Duplicate
     >>> class Mine:  # any class with a name and this method will do
     ...     name = "mine"
     ...     def of(self, model):
-    ...         return SameToken()
+    ...         return Duplicate()
     >>> isinstance(Mine(), OfModel)
     True
     """
@@ -180,16 +182,23 @@ Rungs = Sequence[Step | OfModel] | Callable[[Sequence[Any]], Sequence[Step | OfM
 """Rungs, or a function that makes them from the documents to fit on; None means the usual ones."""
 
 
-def plain_rungs(documents: Sequence[Any], *, n_tokens: int) -> tuple[Step, ...]:
-    """Position, key token, induction, same token and PMI, counted on documents: the usual rungs.
+def plain_rungs(texts: Sequence[str] | None = None) -> tuple[Step, ...]:
+    """The rungs that every audit climbs: what needs neither counts nor training.
+
+    Parameters
+    ----------
+    texts : sequence of str, optional
+        The texts of all tokens. Without them delimiters and sentence starts are left out.
 
     Examples
     --------
-    >>> [rung.name for rung in plain_rungs([[0, 1, 0]], n_tokens=2)]
-    ['position', 'key token', 'induction', 'same token', 'PMI']
+    >>> [rung.name for rung in plain_rungs(["a", "."])]  # doctest: +NORMALIZE_WHITESPACE
+    ['sink', 'previous token', 'position', 'delimiters', 'sentence start', 'duplicate', 'induction',
+     'induction by 2', 'induction by 3', 'key token']
     """
-    counts = TokenCounts.of(documents, n_tokens=n_tokens)
-    return (Position(), KeyToken(), Induction(), SameToken(), PMI(counts))
+    by_text = () if texts is None else (Delimiters.from_texts(texts), SentenceStart.from_texts(texts))
+    again = (Duplicate(), Induction(1), Induction(2), Induction(3))
+    return (Sink(), PreviousToken(), Position(), *by_text, *again, KeyToken())
 
 
 def learned_rungs(

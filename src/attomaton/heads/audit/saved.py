@@ -1,4 +1,9 @@
-"""Metadata of a saved table of heads, so that readers of the file know what its z are relative to."""
+"""Saved audits: a table for readers, and beside it what its errors and z come from.
+
+A file of one audit has the columns of ``HeadAudit.table()``, and lists: ``without <column>``, the estimate
+without each document in turn, and ``random <column>`` and ``random error <column>``, the same measure of the
+random heads of this layer and number. From these the audit is restored exactly.
+"""
 
 import json
 from dataclasses import asdict, dataclass
@@ -6,10 +11,17 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 
 from attomaton.base.errors import UnreadableSource
 from attomaton.base.tables import arrow_parquet, read_parquet
+from attomaton.heads.audit.causal import Causal
+from attomaton.heads.audit.ceiling import Ceiling
+from attomaton.heads.audit.jackknife import Estimates, NullDistribution
+from attomaton.heads.audit.ladder import Ladder
+from attomaton.heads.audit.seeking import Seeking
+from attomaton.heads.model import Head
 
 KEY = b"attomaton heads"
 """The metadata key in the file."""
@@ -26,8 +38,31 @@ NO_EVIDENCE = "Mean output alone is not evidence about where a head looks."
 MOST_BYTES, MOST_ROWS = 1 << 28, 1 << 20
 """The largest file of heads that is read, and the largest number of rows."""
 
+LABEL = ("mass", "over_profile", "excess")
+"""The measures of label seeking."""
+
 TEXTS = ("head",)
 NUMBERS = ("layer", "number", "inside", "first", "label_mass", "label_excess", "label_z")
+
+_arrow: Any = pa
+
+CONTEXTS = _arrow.list_(
+    _arrow.struct(
+        {
+            "document": pa.int32(),
+            "position": pa.int32(),
+            "opening": pa.string(),  # the first token of the context
+            "tokens": _arrow.list_(pa.string()),  # the window, the query last
+            "label": pa.string(),
+            "first": pa.uint8(),
+            "attention": _arrow.list_(pa.uint8()),
+        }
+    )
+)
+"""Arrow's type for the contexts of one head; attention is in units of 1 / ``FULL``."""
+
+FULL = 255
+"""The whole attention of a query: on the window, on the first token and between them."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +81,18 @@ class About:
         How many draws of random heads, or models with them, z is relative to.
     null : str
         Their kind: ``"intact"``, ``"rotated"``, or ``"given"``.
+    alone : tuple of str
+        The rungs that were also measured alone.
+    label_rows, label_documents : int
+        The numbers of rows and documents behind label seeking.
+    whole : tuple of float
+        Loss and accuracy of the unchanged model; empty if causal value was not measured.
+    left_out : str
+        What was left out, and why.
+    n_layers : int
+        The layers of the model; the file has fewer if the audit was stopped.
+    digest : str
+        Identifies the scored rows.
 
     Examples
     --------
@@ -59,6 +106,13 @@ class About:
     n_rows: int
     n_random: int
     null: str = "intact"
+    alone: tuple[str, ...] = ()
+    label_rows: int = 0
+    label_documents: int = 0
+    whole: tuple[float, ...] = ()
+    left_out: str = ""
+    n_layers: int = 0
+    digest: str = ""
 
     @property
     def said_of_z(self) -> str:
@@ -111,14 +165,162 @@ def read_saved(path: str | PathLike[str]) -> tuple[pa.Table, About]:
 def _about(record: Any) -> About:
     if not isinstance(record, dict):
         raise TypeError("its metadata is not an object")
-    fields = cast("dict[str, Any]", record)
-    n_documents, n_rows, n_random = (fields[name] for name in ("n_documents", "n_rows", "n_random"))
-    rungs, null = fields["rungs"], fields["null"]
-    whole = all(type(one) is int and one >= 0 for one in (n_documents, n_rows, n_random))
-    texts = isinstance(rungs, list) and all(isinstance(one, str) for one in cast("list[Any]", rungs))
-    if not (whole and texts and rungs and isinstance(fields["model"], str) and null in SAID_OF_NULL):
+    entries: dict[str, Any] = {
+        name: tuple(cast("list[Any]", entry)) if isinstance(entry, list) else entry
+        for name, entry in cast("dict[str, Any]", record).items()
+    }
+    about: Any = About(**entries)
+    names = ("n_documents", "n_rows", "n_random", "label_rows", "label_documents", "n_layers")
+    whole = all(type(getattr(about, name)) is int and getattr(about, name) >= 0 for name in names)
+    texts = all(isinstance(getattr(about, name), str) for name in ("model", "left_out", "digest"))
+    lists = all(
+        isinstance(of, tuple) and all(isinstance(one, kind) for one in cast("tuple[Any, ...]", of))
+        for of, kind in ((about.rungs, str), (about.alone, str), (about.whole, float))
+    )
+    if not (whole and texts and lists and about.rungs and about.null in SAID_OF_NULL):
         raise TypeError("its metadata is incomplete")
-    return About(fields["model"], tuple(cast("list[str]", rungs)), n_documents, n_rows, n_random, null)
+    return about
+
+
+def store(audit: Any) -> pa.Table:
+    """The table of a :class:`~attomaton.heads.HeadAudit` with the lists behind it."""
+    table: Any = audit.table()
+    heads = {head: place for place, head in enumerate(audit.heads)}
+
+    def add(name: str, values: Any) -> None:
+        nonlocal table
+        table = table.append_column(name, _lists(values) if np.ndim(values) == 2 else pa.array(values))
+
+    def add_null(name: str, null: NullDistribution | None) -> None:
+        if null is None:
+            return
+        place = np.array([heads[head] for head in null.heads])
+        order = np.argsort(place, kind="stable")  # the draws of each head, one after the other
+        for kind, values in (("random", null.values), ("random error", null.errors)):
+            add(f"{kind} {name}", values[order].reshape(len(heads), -1))
+
+    for kind, ladder in (("explained", audit.ladder), ("alone", audit.alone)):
+        for at, name in enumerate(ladder.names):
+            add(f"without {kind} {name}", ladder.explained[at].without.T)
+            add(f"scale {kind} {name}", ladder.scales[at])
+            add_null(f"{kind} {name}", ladder.null[at] if ladder.null else None)
+    add("without pairs", audit.ceiling.pairs.without.T)
+    add("rank", audit.ceiling.ranks)
+    if audit.contexts is not None:
+        table = table.append_column("contexts", audit.contexts)
+    seeking = audit.seeking
+    add("label_over_profile", seeking.over_profile.value)
+    for name in LABEL:
+        add(f"without label_{name}", getattr(seeking, name).without.T)
+    add_null("label_excess", seeking.null)
+    if audit.causal is not None:
+        place = [heads[one[0]] for one in audit.causal.sets]
+        for kind in ("pattern", "ablation"):
+            rise, drop = getattr(audit.causal, kind), getattr(audit.causal, f"{kind}_drop")
+            for name, values in ((f"{kind}_drop", drop), (f"without {kind}_rise", rise.without.T)):
+                whole = np.full((len(heads), *np.shape(values)[1:]), np.nan)
+                whole[place] = values
+                add(name, whole)
+    return mark(table, audit.about)
+
+
+def restore(path: str | PathLike[str]) -> dict[str, Any]:
+    """The fields of the :class:`~attomaton.heads.HeadAudit` that a file holds."""
+    table, about = read_saved(path)
+    try:
+        return _Restored(table, about).fields()
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnreadableSource(
+            f"{path} does not hold one whole audit of heads ({error}); give a file that HeadAudit.save or "
+            "attomaton heads --out wrote for one model"
+        ) from error
+
+
+class _Restored:
+    """What the columns of a file stand for."""
+
+    def __init__(self, table: Any, about: About) -> None:
+        if "step" in table.column_names:
+            raise ValueError("it holds several steps of a training")
+        self.table, self.about = table, about
+        self.heads = tuple(
+            map(Head, *(self.column(name).astype(int).tolist() for name in ("layer", "number")))
+        )
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of the audit."""
+        about = self.about
+        mass, over_profile, excess = (self.estimates(f"label_{name}") for name in LABEL)
+        sizes = (about.label_rows, about.label_documents)
+        seeking = Seeking(self.heads, mass, over_profile, excess, *sizes, self.null("label_excess"))
+        names = ("model", "n_documents", "n_rows", "n_random", "null", "left_out", "n_layers", "digest")
+        return {
+            "heads": self.heads,
+            "ladder": self.ladder("explained", about.rungs, nested=True),
+            "alone": self.ladder("alone", about.alone, nested=False),
+            "seeking": seeking,
+            "ceiling": Ceiling(self.estimates("pairs"), self.column("rank").astype(np.int64)),
+            "contexts": self.contexts,
+            "causal": self.causal() if about.whole else None,
+            "inside": self.column("inside"),
+            "first": self.column("first"),
+            **{name: getattr(about, name) for name in names},
+        }
+
+    @property
+    def contexts(self) -> Any:
+        """The contexts of each head, if there are any."""
+        there = "contexts" in self.table.column_names
+        return self.table.column("contexts").combine_chunks() if there else None
+
+    def column(self, name: str) -> Any:
+        """A column of numbers, NaN where it is null."""
+        return np.asarray(self.table.column(name).to_numpy(), np.float64)
+
+    def lists(self, name: str) -> Any:
+        """A column of lists of numbers, shape (n_heads, n)."""
+        values: Any = self.table.column(name).combine_chunks().flatten()
+        return np.asarray(values.to_numpy(), np.float64).reshape(len(self.heads), -1)
+
+    def estimates(self, name: str) -> Estimates:
+        return Estimates(self.column(name), np.ascontiguousarray(self.lists(f"without {name}").T))
+
+    def null(self, name: str) -> NullDistribution | None:
+        if not self.about.n_random or f"random {name}" not in self.table.column_names:
+            return None
+        values, errors = self.lists(f"random {name}"), self.lists(f"random error {name}")
+        every = ((draw, at) for draw in range(values.shape[1]) for at in range(len(self.heads)))
+        order = sorted(every, key=lambda one: self.heads[one[1]].layer)  # as layers were measured and joined
+        draws, places = (np.array(one) for one in zip(*order, strict=True))
+        heads = tuple(self.heads[at] for _, at in order)
+        return NullDistribution(heads, values[places, draws], errors[places, draws])
+
+    def ladder(self, kind: str, names: tuple[str, ...], *, nested: bool) -> Ladder:
+        shares = [self.estimates(f"{kind} {name}") for name in names]
+        added = [one.minus(shares[at - 1]) if nested and at else one for at, one in enumerate(shares)]
+        scales = np.array([self.column(f"scale {kind} {name}") for name in names])
+        nulls = tuple(one for one in (self.null(f"{kind} {name}") for name in names) if one is not None)
+        return Ladder(self.heads, names, nested, tuple(shares), tuple(added), scales, nulls)
+
+    def causal(self) -> Causal:
+        loss, accuracy = self.about.whole
+        there = np.flatnonzero(~np.isnan(self.column("pattern_drop")))
+        pattern, ablation = (self.estimates(f"{kind}_rise") for kind in ("pattern", "ablation"))
+        pattern, ablation = (
+            Estimates(one.value[there], np.ascontiguousarray(one.without[:, there]))
+            for one in (pattern, ablation)
+        )
+        drops = [self.column(f"{kind}_drop")[there] for kind in ("pattern", "ablation")]
+        sets = tuple((self.heads[at],) for at in there.tolist())
+        return Causal(sets, loss, accuracy, pattern, ablation, drops[0], drops[1])
+
+
+def _lists(values: Any) -> Any:
+    """Rows of numbers as a column of lists."""
+    arrow: Any = pa
+    flat = arrow.array(np.ascontiguousarray(values, np.float64).ravel())
+    offsets = arrow.array(np.arange(len(values) + 1) * np.shape(values)[1], arrow.int32())
+    return arrow.ListArray.from_arrays(offsets, flat)
 
 
 def _check_columns(table: Any, about: About) -> None:
@@ -145,5 +347,7 @@ def _check_columns(table: Any, about: About) -> None:
             raise ValueError(f"the column {name!r} does not hold numbers")
     if not types.is_string(kinds["head"]) or not types.is_boolean(kinds["seeks"]):
         raise ValueError("its columns of heads or of label seeking have other types")
+    if kinds.get("contexts", CONTEXTS) != CONTEXTS:
+        raise ValueError("its contexts have another type")
     if steps and not (types.is_integer(kinds["step"]) and table.column("step").null_count == 0):
         raise ValueError("its steps are not whole numbers")

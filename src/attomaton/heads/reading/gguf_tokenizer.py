@@ -83,6 +83,12 @@ def _define(file: GGUFFile) -> str:
             tokenizer.add_tokens(
                 [library.AddedToken(token, special=special, normalized=False) for token in added]
             )
+    begin = file.fields.get("tokenizer.ggml.bos_token_id")
+    if file.fields.get("tokenizer.ggml.add_bos_token") is True and type(begin) is int and begin < len(tokens):
+        tokenizer.post_processor = library.processors.TemplateProcessing(
+            single=["begin", "$A"],
+            special_tokens=[{"id": "begin", "ids": [begin], "tokens": [tokens[begin]]}],
+        )
     return tokenizer.to_str()
 
 

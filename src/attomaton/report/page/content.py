@@ -1,6 +1,5 @@
 """The content of a page as one JSON record, and the choice of the queries that fit."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.explanation import Rule
 from attomaton.automaton.prediction import TIE
+from attomaton.base.pages import to_json
 from attomaton.base.printing import cut_long
 from attomaton.base.tables import Int64
 from attomaton.corpora.tokenizers import Vocabulary
@@ -20,9 +20,6 @@ MOST_BYTES = 4_700_000
 
 MOST_TOKEN_BYTES = 1_500_000
 """Vocabularies up to this size are included in full; larger ones with the tokens of shown queries."""
-
-ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
-"""Characters that occur only inside JSON strings, and their escapes."""
 
 LARGE, MOST_SIZE = 2_000_000, 250_000
 """Nodes and order pairs that make a run large; in such a run, those of the largest query to try."""
@@ -61,12 +58,6 @@ def choose_queries(packer: Packer, *, room: int, most: int | None = None) -> Cho
     chosen = np.array(places, np.int64)
     total = int(packer.samples.sum())
     return Chosen(chosen, tuple(packed), int(packer.samples[chosen].sum()) / total if total else 0.0)
-
-
-def to_json(record: Any) -> str:
-    r"""A record as compact JSON that cannot end its script element or be parsed as markup."""
-    text = json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.translate(ESCAPES)
 
 
 def gather(automaton: Automaton, chosen: Chosen, about: Mapping[str, Any]) -> str:

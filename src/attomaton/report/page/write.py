@@ -1,26 +1,23 @@
 """The page as one HTML file: styles and scripts inline, the data as JSON, no external resources."""
 
-import hashlib
-from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.base.artifacts import begins_with, check_target, read_manifest, write_target
+from attomaton.base.artifacts import check_target, read_manifest, write_target
 from attomaton.base.errors import CorruptRun
 from attomaton.base.options import given_path, whole_number
-from attomaton.report.page.content import MOST_BYTES, choose_queries, gather, measure_tokens, to_json
+from attomaton.base.pages import is_page, render_page, to_json
+from attomaton.report.page.content import MOST_BYTES, choose_queries, gather, measure_tokens
 from attomaton.report.page.heads import read_heads
 from attomaton.report.page.packing import Packer
 from attomaton.report.page.training import read_training, read_verdicts
 
 SCRIPTS = (
     "automaton",
-    "elements",
     "overview",
     "picker",
     "layout",
@@ -32,10 +29,6 @@ SCRIPTS = (
     "start",
 )
 """Scripts of the page, in order."""
-
-
-is_report = begins_with(b'<meta name="generator" content="attomaton">')
-"""Marks a file as such a page, which a new one may replace."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +100,7 @@ def write_report(
     """
     if most_queries is not None:
         most_queries = whole_number(most_queries, "most_queries", least=1)
-    place = check_target(given_path(out, "out"), is_ours=is_report)
+    place = check_target(given_path(out, "out"), is_ours=is_page)
     folder = given_path(run, "run")
     audit = None if heads is None else read_heads(given_path(heads, "heads"))
     automaton = Automaton.load(folder)
@@ -123,8 +116,10 @@ def write_report(
     _check_shown(about, folder)
     room = MOST_BYTES - measure_tokens(automaton) - (0 if audit is None else len(to_json(audit)))
     chosen = choose_queries(packer, room=room, most=most_queries)
-    text = render_page(gather(automaton, chosen, about))
-    written = write_target(place, lambda draft: draft.write_text(text, encoding="utf-8"), is_ours=is_report)
+    text = render_page(
+        "attomaton.report.page", SCRIPTS, gather(automaton, chosen, about), title="attomaton report"
+    )
+    written = write_target(place, lambda draft: draft.write_text(text, encoding="utf-8"), is_ours=is_page)
     n_queries = len(packer.queries)
     n_heads = 0 if audit is None else len(audit["heads"])
     return Written(place, written["bytes"], len(chosen.places), n_queries, chosen.samples_share, n_heads)
@@ -139,27 +134,3 @@ def _check_shown(about: Mapping[str, Any], folder: Path) -> None:
             f"the manifest, training or verdicts of {folder}, or the audit of heads, have values that the "
             f"page cannot show ({error}); write the run, or the audit, again"
         ) from error
-
-
-def render_page(data: str) -> str:
-    """The HTML of a page around its JSON, made safe by :func:`~attomaton.report.page.content.to_json`.
-
-    The policy allows exactly this script and style, so neither a token nor anything added to the file later
-    can run or fetch.
-    """
-    script = "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
-    script = f'"use strict";\n(() => {{\n{script}\n}})();'
-    style = _asset("style.css")
-    policy = f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'"
-    parts = {"POLICY": policy, "STYLE": style, "SCRIPT": script, "DATA": data}
-    page = _asset("page.html")
-    pieces = page.split("%%")
-    return "".join(parts[piece] if odd % 2 else piece for odd, piece in enumerate(pieces))
-
-
-def _digest(text: str) -> str:
-    return "sha256-" + b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _asset(name: str) -> str:
-    return (files("attomaton.report.page") / "assets" / name).read_text(encoding="utf-8")

@@ -1,0 +1,62 @@
+"""Pages: one self-contained HTML file each, with styles and scripts inline and the data as JSON."""
+
+import hashlib
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from attomaton.base.artifacts import begins_with
+
+ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+"""Characters that occur only inside JSON strings, and their escapes."""
+
+COMMON = "attomaton.base"
+"""The package whose assets all pages share."""
+
+is_page = begins_with(b'<meta name="generator" content="attomaton">')
+"""Marks a file as such a page, which a new one may replace."""
+
+
+def to_json(record: Any) -> str:
+    r"""A record as compact JSON that cannot end its script element or be parsed as markup."""
+    text = json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(ESCAPES)
+
+
+def render_page(package: str, scripts: Sequence[str], data: str, *, title: str) -> str:
+    """The HTML of a page around its JSON, made safe by :func:`to_json`.
+
+    The package's assets are ``body.html``, ``style.css`` and the scripts. The policy allows exactly this
+    script and style, so neither a token nor anything added to the file later can run or fetch.
+    """
+    own = [asset(package, f"{name}.js") for name in scripts]
+    script = "\n".join([asset(COMMON, "elements.js"), *own])
+    script = f'"use strict";\n(() => {{\n{script}\n}})();'
+    style = asset(COMMON, "style.css") + asset(package, "style.css")
+    policy = f"default-src 'none'; script-src '{digest(script)}'; style-src '{digest(style)}'"
+    body = asset(package, "body.html")
+    parts = {"POLICY": policy, "TITLE": title, "STYLE": style, "BODY": body, "DATA": data, "SCRIPT": script}
+    pieces = asset(COMMON, "page.html").split("%%")
+    return "".join(parts[piece] if odd % 2 else piece for odd, piece in enumerate(pieces))
+
+
+def embed_page(page: str, *, height: int) -> str:
+    """A page as a frame in a notebook, where its script can reach nothing but the page itself."""
+    source = escape(page, quote=False).replace("'", "&#x27;")  # JSON has too many double quotes to escape
+    return (
+        f'<iframe sandbox="allow-scripts" style="width:100%;height:{height}px;border:0" srcdoc=\'{source}\'>'
+        "</iframe>"
+    )
+
+
+def digest(text: str) -> str:
+    """What a policy calls a script or style."""
+    return "sha256-" + b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def asset(package: str, name: str) -> str:
+    """The text of a file among the assets of a package."""
+    return (files(package) / "assets" / name).read_text(encoding="utf-8")

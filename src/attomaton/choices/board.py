@@ -1,0 +1,727 @@
+"""The board: ratings, intervals and ranks of items that can be compared, and what to compare next.
+
+A board has an anchor, the largest component that is not on an earlier board, and every component that
+precedes or follows it. The mean rating of the anchor is the centre of the board. An item of the anchor has a
+rating with a standard error; any other is infinitely far ahead of the anchor, or behind, and has a bound.
+
+Rank intervals hold jointly. Let P be the number of pairs of items on a board that can be compared, and 1 − α
+the confidence. The differences inside components have simultaneous intervals of confidence 1 − α · (their
+share of P): the critical value is the quantile of the largest |z_a − z_b| / s.e. over all of them, z drawn
+from the covariance of the scores. An infinite gap has a one-sided bound of confidence 1 − α/P, lowered by as
+many standard errors of both items. Where such an interval excludes 0, one item is surely ahead of another,
+and also of those that the other is surely ahead of. The rank of an item lies between 1 plus the items surely
+ahead of it and the number of items less those surely behind it (Klein, Wright and Wieczorek 2020; Mogstad,
+Romano, Shaikh and Wilhelm 2024).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from math import isfinite, log
+from operator import itemgetter
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base.drawing import drawable, house_axes
+from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
+from attomaton.base.frames import Tabular
+from attomaton.base.options import real_number, show, whole_number
+from attomaton.base.printing import BLUE, Block, Listing, shorten
+from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.choices.gaps import Gaps, precedence
+from attomaton.solvers.soft.certify import SCORES_WITHIN
+
+_arrow: Any = pa
+
+MOST_ITEMS = 2_048
+"""Most items with standard errors, and most components; each needs a dense matrix of that size."""
+
+DRAWS, MOST_DRAWN, LEAST_BEYOND = 10_000, 400, 50
+"""Draws of the scores, the largest component they are made for, and the fewest expected beyond the critical
+value; Bonferroni's takes over elsewhere."""
+
+SHOWN_ROWS, SHOWN_BOARDS = 20, 12
+"""Items of each board, and boards, that are printed."""
+
+MOST = 40
+"""Items of each board that are drawn."""
+
+ROW, MARGIN, NAME = 0.17, 0.75, 28
+"""Height of a line and of the margins in inches, and characters of a name in a figure."""
+
+COLOUR, GREY = BLUE, "0.45"
+
+SCALES = {"log-odds": (1.0, 0.0), "elo": (400.0 / log(10.0), 1000.0)}
+"""The unit and the centre of each scale."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """What a board is made of, from any fit of choices.
+
+    Attributes
+    ----------
+    items : tuple
+        The items.
+    component : int64 array, shape (n_items,)
+        The component of each, numbered so that none comes before one that precedes it.
+    score : float64 array, shape (n_items,)
+        Log odds about the mean of the component; 0 for an item alone.
+    covariance : float64 array, shape (n_items, n_items), or None
+        Of the scores; NaN between components and for items alone. None above 2,048 items, and where it is
+        lost in rounding: the board then has no standard errors and no rank intervals.
+    wins, losses : arrays, shape (n_items,)
+        Choices that each item won, and other choices with it.
+    gaps : Gaps
+        Which components precede others, and by how much at least.
+    tie : float
+        The log odds of a tie against a win between equal items (Davidson); −inf without ties.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> board = at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"]).board()
+    >>> board.ratings.items, board.ratings.component.tolist(), board.ratings.wins.tolist()
+    (('a', 'b', 'c'), [0, 0, 1], [2, 1, 0])
+    """
+
+    items: tuple[Any, ...]
+    component: Int64
+    score: Float64
+    covariance: Float64 | None
+    wins: Any
+    losses: Any
+    gaps: Gaps
+    tie: float = -np.inf
+
+
+class NextComparison(NamedTuple):
+    r"""A comparison that is worth making, and why.
+
+    ``gain`` is the share by which one more comparison of the two lowers the mean variance of differences
+    between neighbours on the board; None where it connects boards, or can make a rating finite.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"])
+    >>> print(*fit.board().next_comparisons(1), sep="\n")
+    'c' with 'b': a win of 'c' makes its rating finite
+    'a' with 'b': once more lowers the mean variance between neighbours by 25 %
+    """
+
+    first: Any
+    second: Any
+    gain: float | None
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.first!r} with {self.second!r}: {self.reason}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Board(Tabular):
+    r"""Items with ratings, intervals and ranks, best first, on one board for each set that can be compared.
+
+    Attributes
+    ----------
+    ratings : Ratings
+        The scores, their covariances, and the order of components.
+    scale : str
+        ``log-odds`` or ``elo``.
+    centre : float
+        The mean rating of the anchor of each board.
+    level : float
+        The confidence of intervals, bounds and, jointly, of the rank intervals of a board.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> games = ["a", "b", "c", "b", "x"], ["b", "a", "b", "c", "a"], [40, 9, 9, 30, 12]
+    >>> board = at.fit_choices(games[0], losers=games[1], counts=games[2]).board(scale="elo")
+    >>> print("\n".join(str(board).splitlines()[1:6]))  # x never lost
+    rank  ranks  item  rating  s.e.      interval  games
+       1      1  x     ≥ 1461     -             -     12
+       2      2  a       1242    48  1148 to 1337     61
+       3      3  b        983    31   923 to 1043     88
+       4      4  c        774    49    678 to 870     39
+    >>> round(board.probability("a", "b"), 3), board.probability("x", "a")
+    (0.816, 1.0)
+    """
+
+    ratings: Ratings
+    scale: str = "log-odds"
+    centre: float = 0.0
+    level: float = 0.95
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __len__(self) -> int:
+        return len(self.ratings.items)
+
+    def __getitem__(self, name: str) -> list[Any]:
+        """One column as a list."""
+        if name not in self.rows.column_names:
+            raise UnknownToken(f"no column {show(name)}; the columns are {', '.join(self.rows.column_names)}")
+        columns: Any = self.rows
+        return columns.column(name).to_pylist()
+
+    def _table(self) -> pa.Table:
+        return self.rows
+
+    @cached_property
+    def rows(self) -> pa.Table:
+        """One row per item.
+
+        ``board`` (from 1), ``rank`` (1 plus the items of the board that are ahead), ``rank_low`` and
+        ``rank_high`` (the rank interval; null without standard errors), ``item``, ``rating`` (infinite where
+        the item is infinitely far ahead of the anchor or behind), ``standard_error`` (null where there is
+        none), ``low`` and ``high`` (the interval, one end of which is infinite where the rating is),
+        ``ahead`` (the rating less that of the next row; null where the two cannot be compared), ``wins``,
+        ``losses``, ``games`` and ``component``.
+        """
+        places, source = self._places, self.ratings
+        row = np.lexsort((-source.score, source.component, places.rank, places.board))
+        unit = SCALES[self.scale][0]
+        low, high = (self.centre + unit * side[row] for side in self._intervals)
+        infinite = np.array([0.0, np.inf, -np.inf])[self._side]
+        rating = self.centre + unit * (source.score + infinite)[row]
+        error = unit * self._errors[row]
+        ahead = unit * np.append(self._gaps(row[:-1], row[1:]), np.nan)[: len(row)]
+        ahead[np.flatnonzero(np.diff(places.board[row]))] = np.nan
+        columns = {
+            "board": _arrow.array(places.board[row] + 1),
+            "rank": _arrow.array(places.rank[row]),
+            "rank_low": _arrow.array(places.low[row], mask=places.low[row] == 0),
+            "rank_high": _arrow.array(places.high[row], mask=places.high[row] == 0),
+            "item": item_column([source.items[number] for number in row.tolist()]),
+            "rating": _arrow.array(rating),
+            "standard_error": _known(np.where(self._side[row] == 0, error, np.nan)),
+            "low": _known(low),
+            "high": _known(high),
+            "ahead": _known(ahead),
+            "wins": _arrow.array(source.wins[row]),
+            "losses": _arrow.array(source.losses[row]),
+            "games": _arrow.array((source.wins + source.losses)[row]),
+            "component": _arrow.array(source.component[row] + 1),
+        }
+        return _arrow.table(columns)
+
+    @cached_property
+    def _precedes(self) -> Bool:
+        return precedence(self.ratings.gaps)
+
+    @cached_property
+    def _anchors(self) -> tuple[Int64, Int64]:
+        """The anchor of each board, and the board of each component."""
+        source = self.ratings
+        count = source.gaps.n_components
+        sizes = np.bincount(source.component, minlength=count)
+        games = np.bincount(source.component, source.wins + source.losses, count)
+        comparable = self._precedes | self._precedes.T | np.eye(count, dtype=bool)
+        among = comparable.astype(np.float32)
+        board, anchors, free = np.full(count, -1), list[int](), np.ones(count, bool)
+        while free.any():
+            near = among @ (sizes * free).astype(np.float32)
+            left = np.flatnonzero(free)
+            anchor = int(left[np.lexsort((-left, games[left], near[left], sizes[left]))[-1]])
+            board[free & comparable[anchor]] = len(anchors)
+            free &= ~comparable[anchor]
+            anchors.append(anchor)
+        return np.array(anchors, np.int64), board
+
+    @cached_property
+    def _side(self) -> Int64:
+        """1 for items that are infinitely far ahead of the anchor, −1 for those behind, else 0."""
+        anchors, board = self._anchors
+        component = self.ratings.component
+        anchor = anchors[board[component]]
+        return self._precedes[component, anchor].astype(int) - self._precedes[anchor, component].astype(int)
+
+    @cached_property
+    def _errors(self) -> Float64:
+        covariance = self.ratings.covariance
+        return np.full(len(self), np.nan) if covariance is None else np.sqrt(np.diag(covariance))
+
+    @cached_property
+    def _intervals(self) -> tuple[Float64, Float64]:
+        """The ends of the interval of each score about the mean of the anchor."""
+        source, (anchors, board) = self.ratings, self._anchors
+        reach = NormalDist().inv_cdf(0.5 + self.level / 2) * self._errors
+        low, high = source.score - reach, source.score + reach
+        for component in np.unique(source.component[self._side != 0]).tolist():
+            here, anchor = source.component == component, int(anchors[board[component]])
+            if self._precedes[component, anchor]:
+                low[here] = source.score[here] + source.gaps.least(component, anchor, self.level)
+                high[here] = np.inf
+            else:
+                low[here] = -np.inf
+                high[here] = source.score[here] - source.gaps.least(anchor, component, self.level)
+        return low, high
+
+    def _gaps(self, first: Int64, second: Int64) -> Float64:
+        """Scores of the first less those of the second; NaN where they cannot be compared."""
+        source = self.ratings
+        a, b = source.component[first], source.component[second]
+        gaps = np.where(self._precedes[a, b], np.inf, np.where(self._precedes[b, a], -np.inf, np.nan))
+        return np.where(a == b, source.score[first] - source.score[second], gaps)
+
+    @cached_property
+    def _places(self) -> "RankIntervals":
+        source, on_board = self.ratings, self._anchors[1]
+        ahead = self._precedes & (on_board[:, None] == on_board)
+        sizes = np.bincount(source.component, minlength=len(on_board))
+        board, rank = on_board[source.component], 1 + (sizes @ ahead)[source.component]
+        for component in np.flatnonzero(sizes > 1).tolist():
+            here = np.flatnonzero(source.component == component)
+            score = np.sort(source.score[here])
+            rank[here] += len(here) - np.searchsorted(score, source.score[here] + 2 * SCORES_WITHIN, "right")
+        low, high = (np.zeros(len(self), np.int64) for _ in range(2))
+        if source.covariance is not None:
+            for number in range(len(self._anchors[0])):
+                here = np.flatnonzero(board == number)
+                sure = self._surely_ahead(here, source.covariance)
+                low[here], high[here] = 1 + sure.sum(axis=0), len(here) - sure.sum(axis=1)
+        return RankIntervals(board, rank, low, high)
+
+    def _surely_ahead(self, here: Int64, covariance: Float64) -> Bool:
+        """Which items of a board are ahead of which others, jointly with confidence ``level``."""
+        source, component = self.ratings, self.ratings.component[here]
+        gaps = self._gaps(np.repeat(here, len(here)), np.tile(here, len(here))).reshape(len(here), -1)
+        inside = component[:, None] == component
+        n_pairs = float((~np.isnan(gaps)).sum() - len(here)) / 2
+        n_inside = float(inside.sum() - len(here)) / 2
+        covariance = np.where(inside, np.nan_to_num(covariance[np.ix_(here, here)]), 0.0)
+        error = difference_errors(covariance)
+        alpha = 1.0 - self.level
+        critical = critical_value(covariance, component, alpha * n_inside / max(n_pairs, 1.0))
+        known = error > SCORES_WITHIN  # else the errors of few clusters cancel, and say nothing
+        sure = inside & known & (np.nan_to_num(gaps, nan=0.0) > critical * error)
+        np.fill_diagonal(sure, False)
+        if n_pairs > n_inside:
+            parts, place = np.unique(component, return_inverse=True)
+            above, below = source.gaps.above, source.gaps.below
+            near = np.isin(above, parts) & np.isin(below, parts)
+            least = np.full((len(parts), len(parts)), -np.inf)
+            least[np.searchsorted(parts, above[near]), np.searchsorted(parts, below[near])] = (
+                source.gaps.each(1.0 - alpha / n_pairs)[near]
+            )
+            own, reach = source.score[here], critical * np.sqrt(np.diag(covariance))
+            bound = least[np.ix_(place, place)] + (own - reach)[:, None] - (own + reach)
+            sure |= bound > 0
+        return close(sure)
+
+    def probability(self, first: Any, second: Any) -> float:
+        """The probability that the first wins a comparison with the second: 1 or 0 where the gap is infinite.
+
+        Where ties are an outcome of their own, the probabilities of the two and of a tie add up to 1. Items
+        that cannot be compared raise ``UndeterminedChoice``.
+        """
+        a, b = (self._number(item) for item in (first, second))
+        if a == b:
+            raise InvalidSamples(f"{first!r} against itself has no probability; give another item")
+        gap = float(self._gaps(np.array([a]), np.array([b]))[0])
+        if np.isnan(gap):
+            raise UndeterminedChoice(
+                f"no chain of choices leads from {first!r} to {second!r} or back, so neither is preferred; "
+                "add comparisons that connect them (see .next_comparisons())"
+            )
+        return float(outcome_probabilities(np.array(gap), self.ratings.tie)[0])
+
+    def _number(self, item: Any) -> int:
+        try:
+            return self._numbers[item]
+        except (KeyError, TypeError):  # or it cannot be hashed
+            raise UnknownToken(f"{item!r} is not on the board; give one of its items") from None
+
+    @cached_property
+    def _numbers(self) -> dict[Any, int]:
+        return {item: number for number, item in enumerate(self.ratings.items)}
+
+    def next_comparisons(self, limit: int = 3) -> tuple[NextComparison, ...]:
+        """Comparisons worth making next, at most ``limit`` of each of three kinds.
+
+        First those of another board with the first one; then those of an item without a finite rating with
+        the item of the anchor that is nearest to it; then those that narrow most. One more comparison of a
+        and b changes the covariance Σ of the scores to Σ − w Σd dᵀΣ / (1 + w dᵀΣd), where d = e_a − e_b and w
+        is the information of one comparison, p(1 − p) without ties. What counts is how much that lowers the
+        mean variance of the differences between neighbours of a component, in addition to those listed
+        before.
+        """
+        limit = whole_number(limit, "limit", least=1)
+        source, (anchors, board) = self.ratings, self._anchors
+        names = [
+            [source.items[row] for row in best_first.tolist()]
+            for best_first in map(self._best_first, range(source.gaps.n_components))
+        ]
+        middles = [names[anchor][len(names[anchor]) // 2] for anchor in anchors.tolist()]
+        connecting = [
+            NextComparison(item, middles[0], None, f"puts {item!r} on board 1") for item in middles[1:]
+        ]
+        bounding = list[NextComparison]()
+        for component in range(source.gaps.n_components):
+            anchor = int(anchors[board[component]])
+            if self._precedes[component, anchor]:
+                pair = names[component][-1], names[anchor][0]
+                reason = f"a win of {pair[1]!r} makes the rating of {pair[0]!r} finite"
+            elif self._precedes[anchor, component]:
+                pair = names[component][0], names[anchor][-1]
+                reason = f"a win of {pair[0]!r} makes its rating finite"
+            else:
+                continue
+            bounding.append(NextComparison(*pair, None, reason))
+        return (*connecting[:limit], *bounding[:limit], *self._narrowing(limit))
+
+    def _best_first(self, component: int) -> Int64:
+        rows = np.flatnonzero(self.ratings.component == component)
+        return rows[np.argsort(-self.ratings.score[rows], kind="stable")]
+
+    def _narrowing(self, limit: int) -> list[NextComparison]:
+        """The comparisons that lower the mean variance of neighbours most, one after the other."""
+        source, chosen = self.ratings, list[NextComparison]()
+        if source.covariance is None:
+            return chosen
+        sizes = np.bincount(source.component, minlength=source.gaps.n_components)
+        parts = [self._best_first(number) for number in np.flatnonzero(sizes > 1).tolist()]
+        spread = [source.covariance[np.ix_(rows, rows)] for rows in parts]
+        listed = [np.zeros(covariance.shape, bool) for covariance in spread]
+        limit = min(limit, sum(len(rows) * (len(rows) - 1) // 2 for rows in parts))
+        while len(chosen) < limit:
+            drops, totals = list[Float64](), list[float]()
+            for rows, covariance in zip(parts, spread, strict=True):
+                drop, total = variance_drops(covariance, source.score[rows], source.tie)
+                drops.append(np.where(listed[len(drops)], 0.0, drop))
+                totals.append(total)
+            part = int(np.argmax([drop.max() for drop in drops]))
+            a, b = map(int, np.unravel_index(int(drops[part].argmax()), drops[part].shape))
+            gain = float(drops[part][a, b]) / sum(totals)
+            first, second = (source.items[parts[part][place]] for place in (a, b))
+            reason = f"once more lowers the mean variance between neighbours by {100 * gain:.2g} %"
+            chosen.append(NextComparison(first, second, gain, reason))
+            listed[part][a, b] = True
+            spread[part] = add_comparison(spread[part], source.score[parts[part]], source.tie, a, b)
+        return chosen
+
+    def plot(self, ax: Any = None, *, limit: int = MOST) -> Any:
+        """Draw the ratings with their intervals, best on top, in the house style; return the axes.
+
+        A bound is a triangle that points to where the rating is; the rank interval stands on the right. At
+        most ``limit`` items of each board are drawn, on ``ax`` or on new axes.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> ax = at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"]).board().plot()
+        >>> [label.get_text() for label in ax.get_yticklabels()]
+        ['a', 'b', 'c']
+        """
+        limit = whole_number(limit, "limit", least=1)
+        if ax is not None and not hasattr(ax, "errorbar"):
+            raise UnsupportedOption(f"ax is of type {type(ax).__name__}; give matplotlib axes, or none")
+        drawn: Any = [row for rows in self.by_board() for row in rows[:limit]]
+        n_boards = max(self["board"], default=0)
+        with house_axes(ax, height=self.figure_height(limit)) as axes:
+            level, ticks, names = 0.0, list[float](), list[str]()
+            ends = [end for row in drawn for end in (row["rating"], row["low"], row["high"])]
+            ends = [end for end in ends if end is not None and isfinite(end)]
+            length = 0.06 * (max(ends, default=1.0) - min(ends, default=0.0)) or 1.0
+            side = axes.get_yaxis_transform()
+            axes.text(1.02, 1.0, "ranks", transform=axes.transAxes, ha="left", va="bottom", color=GREY)
+            for number, row in enumerate(drawn):
+                if n_boards > 1 and (number == 0 or drawn[number - 1]["board"] != row["board"]):
+                    level -= 0.75 * bool(number)
+                    style = {"ha": "left", "va": "center", "color": GREY, "fontsize": 6}
+                    axes.text(0.01, level, f"board {row['board']}", transform=side, **style)
+                    level -= 1.0
+                _draw_row(axes, row, level, length)
+                ticks.append(level)
+                names.append(drawable(str(row["item"]), NAME))
+                axes.text(1.02, level, rank_interval(row), transform=side, ha="left", va="center")
+                level -= 1.0
+            axes.set_yticks(ticks, names, parse_math=False)
+            axes.set_ylim(level + 0.25, 0.75)
+            axes.tick_params(axis="y", length=0)
+            axes.set_xlabel("Elo rating" if self.scale == "elo" else "rating (log odds)")
+            part = f", the first {len(drawn):,} of {len(self):,}" * (len(drawn) < len(self))
+            axes.set_title(f"ratings with {100 * self.level:g} % intervals{part}")
+            return axes
+
+    def figure_height(self, limit: int = MOST) -> float:
+        """Inches of a figure with at most ``limit`` items of each board."""
+        boards = self.by_board()
+        n_rows = sum(min(len(rows), limit) for rows in boards) + 1.75 * len(boards) * (len(boards) > 1)
+        return MARGIN + ROW * (n_rows + 1)
+
+    def by_board(self) -> list[list[dict[str, Any]]]:
+        """The rows of each board, best first."""
+        rows: Any = self.rows.to_pylist()
+        return [list(board) for _, board in groupby(rows, key=itemgetter("board"))]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The board as values that JSON can represent; an infinite number is the text ``infinite``."""
+        comparisons = self.next_comparisons()
+        sides = (item_column([pair[side] for pair in comparisons]).to_pylist() for side in (0, 1))
+        return {
+            "scale": self.scale,
+            "centre": self.centre,
+            "level": self.level,
+            "rows": as_records(self.rows),
+            "next_comparisons": [
+                {"first": first, "second": second, "gain": comparison.gain, "reason": comparison.reason}
+                for first, second, comparison in zip(*sides, comparisons, strict=True)
+            ],
+        }
+
+    def _blocks(self) -> list[Block]:
+        comparisons = self.next_comparisons()
+        blocks: list[Block] = [self.headline(), *self.listings(), *self.remarks()]
+        return [*blocks, *["compare next:"] * bool(comparisons), *(f"  {one}" for one in comparisons)]
+
+    def listings(self, limit: int = SHOWN_ROWS, rest: str = ".table() has all") -> list[Block]:
+        """Each board as a table of at most ``limit`` items, with a note on where to find the ``rest``."""
+        boards, blocks = self.by_board(), list[Block]()
+        for number, rows in enumerate(boards[:SHOWN_BOARDS], 1):
+            if len(boards) > 1:
+                blocks.append(f"board {number}: {len(rows):,} item{'s' * (len(rows) != 1)}")
+            blocks.append(Listing(HEADERS, [self.cells(row) for row in rows[:limit]]))
+            if len(rows) > limit:
+                blocks.append(f"and {len(rows) - limit:,} more; {rest}")
+        if len(boards) > SHOWN_BOARDS:
+            n_items = sum(map(len, boards[SHOWN_BOARDS:]))
+            blocks.append(
+                f"and {len(boards) - SHOWN_BOARDS:,} more boards, with {n_items:,} items; .table() has all"
+            )
+        return blocks
+
+    def headline(self) -> str:
+        """How many items there are, and what their ratings are relative to."""
+        return f"{len(self):,} item{'s' * (len(self) != 1)} {self.explain_scale()}"
+
+    def explain_scale(self) -> str:
+        """What ratings are relative to."""
+        n_boards, bounds = len(self._anchors[0]), bool((self._side != 0).any())
+        where = " in the largest component" * (bounds or n_boards > 1) + " of each board" * (n_boards > 1)
+        return f"on the scale {self.scale}, with mean {self.centre:g}{where}"
+
+    def cells(self, row: dict[str, Any]) -> list[str]:
+        """A row as text: rank, rank interval, item, rating, standard error, interval, games."""
+        form = "+.3f" if self.scale == "log-odds" else ".0f"
+        low, high = row["low"], row["high"]
+        if row["rating"] == np.inf:
+            rating, interval = f"≥ {low:{form}}" if isfinite(low) else "+inf", "-"
+        elif row["rating"] == -np.inf:
+            rating, interval = f"≤ {high:{form}}" if isfinite(high) else "-inf", "-"
+        else:
+            rating = f"{row['rating']:{form}}"
+            interval = "-" if low is None else f"{low:{form}} to {high:{form}}"
+        error = row["standard_error"]
+        return [
+            str(row["rank"]),
+            rank_interval(row),
+            shorten(row["item"]) if isinstance(row["item"], str) else str(row["item"]),
+            rating,
+            "-" if error is None else f"{error:{form.lstrip('+')}}",
+            interval,
+            f"{row['games']:,.12g}",
+        ]
+
+    def remarks(self) -> list[str]:
+        """What the columns mean."""
+        percent = f"{100 * self.level:g} %"
+        lines = [f"ranks: intervals that contain all true ranks of a board jointly with confidence {percent}"]
+        if self.ratings.covariance is None:
+            why = f"more than {MOST_ITEMS:,} items" if len(self) > MOST_ITEMS else "they are lost in rounding"
+            lines = [f"no standard errors, no intervals: {why}"]
+        if (self._side != 0).any():
+            lines.append(
+                "≥, ≤: infinitely far ahead of the largest component, or behind it; with confidence "
+                f"{percent} at least this, or at most"
+            )
+        if max(self["board"], default=0) > 1:
+            lines.append("nothing compares items of different boards")
+        return lines
+
+
+HEADERS = ("rank", "ranks", "item", "rating", "s.e.", "interval", "games")
+"""Columns of a printed board."""
+
+
+def make_board(ratings: Ratings, *, scale: str, centre: float | None, level: float) -> Board:
+    """The board of these ratings, its options checked."""
+    if scale not in SCALES:
+        raise UnsupportedOption(f"scale is {show(scale)}; give one of {', '.join(map(repr, SCALES))}")
+    middle = SCALES[scale][1] if centre is None else real_number(centre, "centre")
+    return Board(ratings, scale, middle, real_number(level, "level", above=0, below=1))
+
+
+def check_board(n_components: int) -> None:
+    """Reject more components than a board can have."""
+    if n_components > MOST_ITEMS:
+        raise UnsupportedOption(
+            f"a board has at most {MOST_ITEMS:,} components, and there are {n_components:,}; .table() has "
+            "the scores in each"
+        )
+
+
+def rows_without_board(
+    items: Sequence[Any], component: Int64, rating: Float64, wins: Any, losses: Any
+) -> pa.Table:
+    """The columns of a board, component by component, without ranks and intervals.
+
+    ``rating`` is about the mean of the component, NaN where there is none.
+    """
+    row = np.lexsort((-rating, component))
+    ahead = np.append(np.where(np.diff(component[row]) == 0, -np.diff(rating[row]), np.nan), np.nan)
+    empty = np.full(len(row), np.nan)
+    columns = {
+        **{
+            name: _arrow.nulls(len(row), _arrow.int64())
+            for name in ("board", "rank", "rank_low", "rank_high")
+        },
+        "item": item_column([items[number] for number in row.tolist()]),
+        "rating": _known(rating[row]),
+        **dict.fromkeys(("standard_error", "low", "high"), _known(empty)),
+        "ahead": _known(ahead[: len(row)]),
+        "wins": _arrow.array(wins[row]),
+        "losses": _arrow.array(losses[row]),
+        "games": _arrow.array((wins + losses)[row]),
+        "component": _arrow.array(component[row] + 1),
+    }
+    return _arrow.table(columns)
+
+
+def as_records(rows: pa.Table) -> list[dict[str, Any]]:
+    """The rows as JSON represents them; an infinite number is the text ``infinite``."""
+    records: Any = rows.to_pylist()
+    for row in records:
+        for name in ("rating", "low", "high", "ahead"):
+            if row[name] is not None and not isfinite(row[name]):
+                row[name] = "infinite" if row[name] > 0 else "-infinite"
+    return records
+
+
+def item_column(items: Sequence[Any]) -> Any:
+    """Items as one Arrow column: strings, integers and floats unchanged, anything else as its repr."""
+    for kind, arrow_type in ((str, pa.string()), (int, pa.int64()), (float, pa.float64())):
+        if all(type(item) is kind for item in items):
+            try:
+                return _arrow.array(items, arrow_type)
+            except (OverflowError, UnicodeEncodeError, pa.ArrowException):
+                break
+    return _arrow.array([ascii(item) for item in items], pa.string())
+
+
+def rank_interval(row: dict[str, Any]) -> str:
+    """The rank interval of a row as text, such as 2–5."""
+    if row["rank_low"] is None:
+        return "-"
+    return f"{row['rank_low']}" + f"–{row['rank_high']}" * (row["rank_high"] > row["rank_low"])
+
+
+def _draw_row(axes: Any, row: dict[str, Any], level: float, length: float) -> None:
+    """One item: a point with its interval, or a bound with a triangle that points to the rating."""
+    if not isfinite(row["rating"]):
+        sign = 1.0 if row["rating"] > 0 else -1.0
+        start = row["low"] if sign > 0 else row["high"]
+        if isfinite(start):
+            axes.plot([start, start + sign * length], [level, level], ":", color=COLOUR, linewidth=1)
+            axes.plot(start, level, ">" if sign > 0 else "<", color=COLOUR, markersize=4)
+    elif row["low"] is None:
+        axes.plot(row["rating"], level, "o", color="white", markeredgecolor=GREY, markersize=4)
+    else:
+        axes.plot([row["low"], row["high"]], [level, level], "-", color=COLOUR, linewidth=1)
+        axes.plot(row["rating"], level, "o", color=COLOUR, markersize=4)
+
+
+class RankIntervals(NamedTuple):
+    """The board of each item, its rank there, and the ends of its rank interval; 0 where there is none."""
+
+    board: Int64
+    rank: Int64
+    low: Int64
+    high: Int64
+
+
+def difference_errors(covariance: Float64) -> Float64:
+    """The standard errors of all differences, shape (n_items, n_items)."""
+    spread = np.diag(covariance)
+    return np.sqrt(np.maximum(spread[:, None] + spread - 2.0 * covariance, 0.0))
+
+
+def critical_value(covariance: Float64, component: Int64, alpha: float) -> float:
+    """How many standard errors no difference inside a component exceeds with probability 1 − alpha.
+
+    It is the quantile of the largest |z_a − z_b| / s.e., z drawn from the covariance, or Bonferroni's, which
+    is never smaller but for the error of the draws.
+    """
+    sizes = np.unique(component, return_counts=True)[1]
+    n_pairs = float((sizes * (sizes - 1)).sum()) / 2
+    if not n_pairs:
+        return NormalDist().inv_cdf(1.0 - alpha / 2) if alpha > 0 else 0.0
+    bonferroni = NormalDist().inv_cdf(1.0 - alpha / (2 * n_pairs))
+    if sizes.max() > MOST_DRAWN or alpha * DRAWS < LEAST_BEYOND:
+        return bonferroni
+    rng, largest = np.random.default_rng(0), np.zeros(DRAWS)
+    for number in np.flatnonzero(np.bincount(component) > 1).tolist():
+        here = component == number
+        inside = covariance[np.ix_(here, here)]
+        values, vectors = np.linalg.eigh(inside)
+        root, error = vectors * np.sqrt(np.maximum(values, 0.0)), difference_errors(inside)
+        drawn = root @ rng.standard_normal((len(inside), DRAWS))
+        for item in range(len(inside) - 1):
+            spread = error[item, item + 1 :, None]
+            away = np.abs(drawn[item + 1 :] - drawn[item]) * (spread > SCORES_WITHIN)
+            np.maximum(largest, (away / np.maximum(spread, SCORES_WITHIN)).max(axis=0), out=largest)
+    return min(float(np.quantile(largest, 1.0 - alpha)), bonferroni)
+
+
+def outcome_probabilities(gap: Float64, tie: float) -> tuple[Float64, Float64]:
+    """The probabilities that the first and the second win, by the gap between them."""
+    odds = np.exp(tie - np.abs(gap) / 2) + np.exp(-np.abs(gap))  # of a tie and of an upset, to the favourite
+    favourite, upset = 1 / (1 + odds), np.exp(-np.abs(gap)) / (1 + odds)
+    return np.where(gap >= 0, favourite, upset), np.where(gap >= 0, upset, favourite)
+
+
+def information(gap: Float64, tie: float) -> Float64:
+    """The information of one comparison about the gap: p(1 − p) without ties."""
+    first, second = outcome_probabilities(gap, tie)
+    return (first + second) / 4 - ((first - second) / 2) ** 2
+
+
+def variance_drops(covariance: Float64, score: Float64, tie: float) -> tuple[Float64, float]:
+    """How much one more comparison of each pair lowers the variances of neighbours, and these now; summed.
+
+    With G = VΣ, whose rows belong to neighbours, the drop is w |G d|² / (1 + w dᵀΣd).
+    """
+    across = covariance[:-1] - covariance[1:]
+    total = float((across[:, :-1] - across[:, 1:]).diagonal().sum())
+    steps = across.T @ across
+    weight = information(score[:, None] - score, tie)
+    lowered = difference_errors(steps) ** 2 * weight / (1.0 + weight * difference_errors(covariance) ** 2)
+    return np.triu(lowered, 1), total
+
+
+def add_comparison(covariance: Float64, score: Float64, tie: float, a: int, b: int) -> Float64:
+    """The covariance after one more comparison of two items."""
+    weight = float(information(score[a] - score[b], tie))
+    moved = covariance[:, a] - covariance[:, b]
+    return covariance - np.outer(moved, moved) * weight / (1.0 + weight * float(moved[a] - moved[b]))
+
+
+def close(relation: Bool) -> Bool:
+    """The transitive closure."""
+    while True:
+        steps = relation.astype(np.float32)
+        further = relation | (steps @ steps > 0)
+        if (further == relation).all():
+            return relation
+        relation = further
+
+
+def _known(values: Float64) -> Any:
+    return _arrow.array(values, mask=np.isnan(values))

@@ -1,0 +1,415 @@
+"""Choices as a conditional logit: ties as outcomes (Davidson), position, features, clusters, fractions.
+
+Items are the first columns of the problem, then come the features, then the tie. Two items are in one
+component if their difference is finite, and one precedes the other if it is infinitely far ahead.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array, hstack
+
+from attomaton.base.tables import Float64, Int64
+from attomaton.choices.given import Side
+from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind
+from attomaton.choices.logit.fit import LogitFit, fit_logit
+from attomaton.choices.logit.identification import relate
+from attomaton.choices.logit.problem import ChoiceProblem
+from attomaton.choices.numbering import SetChoices
+from attomaton.choices.sequences import SECOND, TIE, Alternatives, PairChoices, ParsedChoices
+from attomaton.choices.uncertainty import ItemTally, describe_half_ties
+from attomaton.graphs.components import Components, find_components
+from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
+from attomaton.graphs.grouping import count_keys
+from attomaton.graphs.paths import QueryOrder, graph_of
+
+ALIASED = 1e-6
+"""Entries of unit vectors that no comparison sees above which a feature follows from other columns."""
+
+MANY = 8
+"""Maximum number of columns that the sentence about an aliased feature lists."""
+
+
+class Units(NamedTuple):
+    """Which choices stand together in standard errors.
+
+    ``groups`` numbers the group of each situation (None: each is its own), and ``repeats`` says how often the
+    situation was repeated (None: once).
+    """
+
+    word: str  # "information", "robust" or "clustered"
+    groups: Int64 | None = None
+    repeats: Float64 | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LogitScores:
+    """The scores of items in a conditional logit, the coefficients of features, and what they rest on.
+
+    ``ties`` is the rule of ties (empty if there are none), ``edges`` who beats whom (None if choices are of
+    best and worst), ``aliases`` says of each feature that was left out what it follows from.
+    """
+
+    logit: LogitFit
+    n_items: int
+    edges: EdgeTable | None
+    tally: ItemTally
+    units: Units
+    ties: str
+    aliases: Mapping[str, str]
+
+    soft = None
+    prior = None
+    ridge = 0.0
+
+    @cached_property
+    def components(self) -> Components:
+        """The components of items, and their order."""
+        return order_items(self.logit, self.n_items, self.edges)
+
+    @cached_property
+    def values(self) -> Float64:
+        """The score of each item, with mean zero in its component, shape (n_items,)."""
+        beta = (self.logit.evidence.beta / self.logit.problem.scale)[: self.n_items]
+        component = self.components.component_of_node[: self.n_items]
+        size = np.bincount(component)
+        return beta - (np.bincount(component, beta) / np.maximum(size, 1))[component]
+
+    @property
+    def certified(self) -> bool:
+        """Whether all of it is proved."""
+        return self.logit.certificate.certified
+
+    @property
+    def proof(self) -> str:
+        """The certificate in words."""
+        return str(self.logit.certificate).removeprefix("certified: ")
+
+    def expect(self) -> None:
+        """Raise ``UncertifiedSolution`` if the fit is not certified."""
+        self.logit.expect()
+
+    @cached_property
+    def _covariance(self) -> Float64:
+        """The covariance of all parameters, for finite contrasts: of the information, or a sandwich."""
+        logit, problem = self.logit, self.logit.problem
+        bread = logit.covariance
+        if self.units.word == "information":
+            return bread
+        rest = problem.residuals(logit.probabilities)
+        if self.units.repeats is not None:
+            rest = rest / problem.situations.spread(np.sqrt(self.units.repeats))
+        return bread @ problem.rows.scores(rest, self.units.groups) @ bread
+
+    def covariance(self, numbers: Int64) -> Float64:
+        """The covariance of these items, NaN where there is none, shape (n_items, n_items)."""
+        component = self.components.component_of_node[: self.n_items]
+        size = np.bincount(component)
+        inside = self._covariance[: self.n_items, : self.n_items]
+        centred = np.zeros((len(numbers), self.n_items))
+        centred[np.arange(len(numbers)), numbers] = 1.0
+        centred -= (component[numbers][:, None] == component) / size[component[numbers]][:, None]
+        result = centred @ inside @ centred.T
+        known = (component[numbers][:, None] == component[numbers]) & (size[component[numbers]] > 1)
+        return np.where(known, (result + result.T) / 2, np.nan)
+
+    def variance(self, first: int, second: int) -> float:
+        """The variance of the difference of two scores of one component."""
+        contrast = np.zeros(len(self._covariance))
+        contrast[[first, second]] = 1.0, -1.0
+        return max(float(contrast @ self._covariance @ contrast), 0.0)
+
+    def errors(self) -> Float64:
+        """The standard error of the score of each item; NaN for one alone in its component."""
+        return np.sqrt(np.diag(self.covariance(np.arange(self.n_items))))
+
+    @property
+    def log_likelihood(self) -> float:
+        """The maximum, or the supremum where something is infinite."""
+        return self.logit.log_likelihood
+
+    @property
+    def n_parameters(self) -> int:
+        """The number of finite numbers fitted."""
+        return self.logit.n_parameters
+
+    @property
+    def why_no_aic(self) -> str:
+        """Why there is no maximum of a likelihood; empty if there is one."""
+        if self.units.word == "robust":
+            return "parts of choices have no likelihood"
+        return "it is at infinity" if self.logit.dying.any() else ""
+
+    @cached_property
+    def coefficients(self) -> dict[str, Contrast]:
+        """Position, features and the tie parameter by name, each finite, infinite, undecided or aliased."""
+        found = dict[str, Contrast]()
+        for number, name in enumerate(self.logit.problem.names[self.n_items :], self.n_items):
+            contrast = self.logit.contrast(name)
+            error = None
+            if contrast.kind is ContrastKind.FINITE:
+                error = float(np.sqrt(max(self._covariance[number, number], 0.0)))
+            found[name] = replace(contrast, standard_error=error, robust_error=None)
+        for name, sentence in self.aliases.items():
+            found[name] = Contrast(name, ContrastKind.UNIDENTIFIED, np.nan, settle=sentence)
+        return found
+
+    def remarks(self) -> list[str]:
+        """Notes on ties, standard errors and features that were left out."""
+        notes = list[str]()
+        if self.ties == "davidson":
+            share = self.tally.n_ties / self.tally.n_choices
+            notes.append(
+                f"ties: {self.tally.n_ties:,.12g} ({share:.1%}), an outcome of their own (Davidson); "
+                "score differences are the log odds of a win against a loss"
+            )
+        elif self.ties:
+            notes.append(describe_half_ties(self.tally.n_ties))
+        if self.units.word == "clustered" and self.units.groups is not None:
+            number = int(self.units.groups.max(initial=-1)) + 1
+            notes.append(f"standard errors: clustered, {number:,} clusters")
+        elif self.units.word == "robust":
+            notes.append("standard errors: robust (sandwich), since parts of choices were counted")
+        return notes
+
+
+def fit_conditional(parsed: ParsedChoices, side: Side, ties: str) -> LogitScores:
+    """Fit choices as a conditional logit; features that follow from items and other features are left out."""
+    names, aliases = list(side.features), dict[str, str]()
+    while True:
+        fitted = _fit_named(parsed, side, ties, names)
+        n_items, complement = fitted.n_items, fitted.logit.identified.complement
+        part = complement[n_items : n_items + len(names)]
+        loose = np.flatnonzero(np.abs(part).max(axis=1, initial=0.0) > ALIASED)
+        if not len(loose):
+            return replace(fitted, aliases=aliases)
+        name = names[int(loose[-1])]
+        aliases[name] = _describe_alias(fitted.logit, n_items, n_items + int(loose[-1]))
+        names.remove(name)
+
+
+def _fit_named(parsed: ParsedChoices, side: Side, ties: str, names: Sequence[str]) -> LogitScores:
+    choices = parsed.choices
+    if isinstance(choices, PairChoices):
+        return _fit_pairs(parsed, choices, side, ties, names)
+    if isinstance(choices, SetChoices):
+        alternatives, counts, offsets = _spread_sets(parsed, choices)
+    else:
+        alternatives, counts, offsets = choices, choices.chosen, None
+    labels = label_items(parsed.items, names)
+    size, n_items = len(counts), len(labels)
+    rows: Any = csr_array((np.ones(size), (np.arange(size), alternatives.members)), shape=(size, n_items))
+    if alternatives.against is not None:
+        rows = rows - csr_array((np.ones(size), (np.arange(size), alternatives.against)), shape=rows.shape)
+    if names:
+        wide = np.column_stack([side.features[name][alternatives.entry] for name in names])
+        rows = hstack([rows, csr_array(wide)]).tocsr()
+    problem = ChoiceProblem.from_rows(
+        rows, alternatives.lengths, counts, names=[*labels, *names], offsets=offsets
+    )
+    source = problem.source_situations
+    origin = alternatives.row if source is None else alternatives.row[source]
+    units = Units("information")
+    if side.cluster is not None:
+        units = Units("clustered", np.unique(side.cluster[origin], return_inverse=True)[1].ravel())
+    elif parsed.ranked is not None:
+        units = Units("robust", origin, np.asarray(parsed.ranked.times, np.float64)[origin])
+    elif (problem.counts % 1 != 0).any():
+        units = Units("robust")
+    edges = (
+        None if alternatives.against is not None else _edges_of_alternatives(alternatives, counts, n_items)
+    )
+    tally = _tally_alternatives(alternatives, counts, n_items)
+    n_ties = 0.0
+    if parsed.ranked is not None:
+        shared = [sum(len(place) > 1 for place in places) for places in parsed.ranked.places]
+        n_ties = float(np.array(shared) @ parsed.ranked.times)
+    tally = tally._replace(n_ties=n_ties)
+    return LogitScores(
+        fit_logit(problem), n_items, edges, tally, units, "half" if n_ties else "", dict[str, str]()
+    )
+
+
+def _fit_pairs(
+    parsed: ParsedChoices, pairs: PairChoices, side: Side, ties: str, names: Sequence[str]
+) -> LogitScores:
+    first, second, outcome, row = pairs
+    tied = outcome == TIE
+    rule = ties if tied.any() else ""
+    whole = parsed.counts.dtype.kind == "i"
+    units = Units("information")
+    if side.cluster is not None:
+        cluster = side.cluster if row is None else side.cluster[row]
+        units = Units("clustered", np.unique(cluster, return_inverse=True)[1].ravel())
+    elif rule == "half" or not whole:
+        units = Units("robust", None, parsed.counts.astype(np.float64) if whole else None)
+    tally, edges = _tally_pairs(parsed, pairs), _edges_of_pairs(pairs, len(parsed.items))
+    times = np.zeros((len(first), 3 if rule == "davidson" else 2))
+    times[np.arange(len(first)), np.where(tied, times.shape[1] - 1, outcome)] = parsed.counts
+    if rule == "half":
+        times[tied] = 0.5 * parsed.counts[tied, None]
+    features = np.empty((len(names), len(first)))
+    for place, name in enumerate(names):
+        features[place] = side.features[name] if row is None else side.features[name][row]
+    problem = ChoiceProblem.from_battles(
+        first,
+        second,
+        times,
+        items=label_items(parsed.items, [*names, "tie"]),
+        features=features.T,
+        names=names,
+        merge=units.word == "information",
+    )
+    return LogitScores(fit_logit(problem), len(parsed.items), edges, tally, units, rule, dict[str, str]())
+
+
+def _tally_pairs(parsed: ParsedChoices, pairs: PairChoices) -> ItemTally:
+    size, counts = len(parsed.items), parsed.counts
+    won = np.array([1.0, 0.0, 0.5])[pairs.outcome] * counts
+    lost = counts - won
+    wins = np.bincount(pairs.first, won, size) + np.bincount(pairs.second, lost, size)
+    losses = np.bincount(pairs.first, lost, size) + np.bincount(pairs.second, won, size)
+    n_ties = float(counts[pairs.outcome == TIE].sum())
+    return ItemTally(wins.astype(np.float64), losses.astype(np.float64), float(counts.sum()), n_ties)
+
+
+def _edges_of_pairs(pairs: PairChoices, size: int) -> EdgeTable:
+    """Winners beat losers, and items that tie beat each other."""
+    won, lost = pairs.first * size + pairs.second, pairs.second * size + pairs.first
+    tied = pairs.outcome == TIE
+    arcs, support = count_keys(np.concatenate([np.where(pairs.outcome == SECOND, lost, won), lost[tied]]))
+    return make_item_edges(arcs // size, arcs % size, support, size)
+
+
+def label_items(items: Sequence[Any], others: Sequence[str]) -> list[str]:
+    """The names of the items as columns, different from each other and from ``others``."""
+    labels = [str(item) for item in items]
+    plain = len({*labels, *others}) == len(labels) + len(others)
+    return labels if plain else [f"item {item!r}" for item in items]
+
+
+def _spread_sets(parsed: ParsedChoices, sets: SetChoices) -> tuple[Alternatives, Float64, Float64 | None]:
+    """The options of each set once, how often each was chosen, and ln m if an option is there m times."""
+    choice = np.repeat(np.arange(len(sets.winner)), sets.lengths)
+    keys, times = np.unique(choice * len(parsed.items) + sets.members, return_counts=True)
+    choice, members = keys // len(parsed.items), keys % len(parsed.items)
+    counts = np.where(members == sets.winner[choice], parsed.counts[choice] / parsed.parts, 0.0)
+    lengths = np.bincount(choice, minlength=len(sets.winner))
+    alternatives = Alternatives(lengths, sets.row, counts, sets.row[choice], members)
+    return alternatives, counts, np.log(times) if (times > 1).any() else None
+
+
+def _tally_alternatives(alternatives: Alternatives, counts: Float64, n_items: int) -> ItemTally:
+    situation = np.repeat(np.arange(len(alternatives.lengths)), alternatives.lengths)
+    total = np.bincount(situation, counts, len(alternatives.lengths))
+    wins = np.bincount(alternatives.members, counts, n_items)
+    if alternatives.against is None:
+        losses = np.bincount(alternatives.members, total[situation] - counts, n_items)
+    else:
+        losses = np.bincount(alternatives.against, counts, n_items)
+    return ItemTally(wins.astype(np.float64), losses.astype(np.float64), float(total.sum()), 0.0)
+
+
+def _edges_of_alternatives(alternatives: Alternatives, counts: Float64, n_items: int) -> EdgeTable:
+    """Every chosen item beats all others of its situation."""
+    lengths = alternatives.lengths
+    situation = np.repeat(np.arange(len(lengths)), lengths)
+    starts = np.cumsum(lengths) - lengths
+    chosen = np.flatnonzero(counts > 0)
+    size = lengths[situation[chosen]]
+    winner = np.repeat(alternatives.members[chosen], size)
+    shift = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
+    loser = alternatives.members[np.repeat(starts[situation[chosen]], size) + shift]
+    arcs, support = count_keys((winner * n_items + loser)[winner != loser])
+    return make_item_edges(arcs // n_items, arcs % n_items, support, n_items)
+
+
+def make_item_edges(winner: Int64, loser: Int64, support: Int64, n_items: int) -> EdgeTable:
+    """Edges between items, with the query, which every item beats, so that every item is a node."""
+    query, items = np.full(len(winner), n_items), np.arange(n_items)
+    under = np.full(n_items, n_items)
+    keys = np.concatenate([pack_edges(query, winner, loser), pack_edges(under, items, under)])
+    order = np.argsort(keys)
+    support = np.concatenate([support, np.ones(n_items, np.int64)])
+    total = np.array([int(support.sum())])
+    return make_edges(
+        n_items + 1, keys[order], support[order], np.array([n_items]), total, np.zeros_like(total)
+    )
+
+
+def order_items(logit: LogitFit, n_items: int, edges: EdgeTable | None) -> Components:
+    """The components of items and their order.
+
+    If every other coefficient is finite, an item contrast is in the cone of the differences exactly if the
+    graph of wins (a tie is an edge each way) has a path, so its strong components are the answer. Otherwise
+    every pair of components is decided by :func:`~attomaton.choices.logit.contrasts.classify`.
+    """
+    graph = None if edges is None else find_components(edges)
+    others = np.abs(logit.finite.complement[n_items:]).max(initial=0.0)
+    if graph is not None and others <= CLOSE:
+        return graph
+    return order_by_contrasts(logit, n_items, graph)
+
+
+def order_by_contrasts(logit: LogitFit, n_items: int, graph: Components | None) -> Components:
+    """The components of items and their order from the classes of differences of items.
+
+    ``graph`` is the graph of wins, in which a path is necessary for a difference to be decided.
+    """
+    scale = logit.problem.scale[:n_items]
+    outside = logit.finite.complement[:n_items] / scale[:, None]
+    component, leaders = np.full(n_items, -1), list[int]()
+    for item in range(n_items):
+        if component[item] < 0:
+            away = np.linalg.norm(outside - outside[item], axis=1)
+            close = away <= CLOSE * np.hypot(1 / scale, 1 / scale[item])
+            component[close & (component < 0)] = len(leaders)
+            leaders.append(item)
+    height = outside[leaders] @ (logit.finite.complement.T @ logit.evidence.direction)
+    paths = None if graph is None else QueryOrder(graph_of(graph, n_items))
+    above = np.zeros((len(leaders), len(leaders)), bool)
+    rising = np.argsort(height).tolist()
+    for place, one in enumerate(rising):
+        reached = None
+        if paths is not None and graph is not None:
+            reach = paths.search(int(graph.component_of_node[leaders[one]]))[0]
+            reached = reach[graph.component_of_node[leaders]]
+        for other in reversed(rising[:place]):
+            if above[one, other] or (reached is not None and not reached[other]):
+                continue
+            contrast = np.zeros(len(logit.problem.scale))
+            contrast[[leaders[one], leaders[other]]] = 1.0, -1.0
+            if logit.classify(contrast[None])[0] is ContrastKind.PLUS:
+                above[one] |= above[other]
+                above[one, other] = True
+    ends = [*np.nonzero(above)]
+    order = np.lexsort((np.arange(n_items), component))
+    follows = component[order[1:]] == component[order[:-1]]
+    first = np.searchsorted(component[order], np.arange(len(leaders)))
+    last = np.searchsorted(component[order], np.arange(len(leaders)), side="right") - 1
+    several = last > first
+    leader = np.array(leaders, np.int64)
+    winner = np.concatenate([leader[ends[0]], order[:-1][follows], order[last[several]]])
+    loser = np.concatenate([leader[ends[1]], order[1:][follows], order[first[several]]])
+    arcs, support = count_keys(winner * n_items + loser)
+    return find_components(make_item_edges(arcs // n_items, arcs % n_items, support, n_items))
+
+
+def _describe_alias(logit: LogitFit, n_items: int, column: int) -> str:
+    """What a feature follows from: the null vector with this feature, few items, and no later feature."""
+    null = logit.identified.complement / logit.problem.scale[:, None]
+    target = np.zeros(len(null) - column)
+    target[0] = 1.0
+    vector = null @ np.linalg.lstsq(null[column:], target, rcond=None)[0]
+    values, often = np.unique(np.round(vector[:n_items], 8), return_counts=True)
+    vector[:n_items] -= values[np.argmax(often)]  # what all items share makes no difference
+    vector = np.where(np.abs(vector) < 1e-7, 0.0, np.round(vector, 6))
+    members = np.flatnonzero(vector)
+    if len(members) == 1:
+        return "it never differs between the alternatives of a comparison"
+    if len(members) > MANY:
+        return "it follows from the items in all comparisons: their scores contain it"
+    return f"{relate(vector, logit.problem.names)} in all comparisons: the scores contain it"

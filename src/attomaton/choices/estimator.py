@@ -1,0 +1,273 @@
+"""Logit models as a scikit-learn classifier that knows which of its coefficients are infinite."""
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from attomaton.base.errors import InvalidSamples, UnsupportedOption, needing
+from attomaton.base.options import show
+from attomaton.base.tables import Float64
+from attomaton.choices.logit.builders import choose_classes, offer_classes
+from attomaton.choices.logit.certificate import LogitState
+from attomaton.choices.logit.contrasts import ContrastKind
+from attomaton.choices.logit.fit import LogitFit, fit_logit
+from attomaton.choices.logit.prediction import predict_rows
+from attomaton.choices.logit.problem import ChoiceProblem
+from attomaton.choices.logit.rows import Situations
+
+with needing("ChoiceModel"):
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.utils import multiclass, validation
+
+_multiclass: Any = multiclass  # scikit-learn's functions are not typed
+_validation: Any = validation
+_sparse: Any = scipy.sparse
+
+UNDECIDED = ("refuse", "descent")
+
+
+class ChoiceModel(ClassifierMixin, BaseEstimator):
+    """Logistic regression, multinomial logit or conditional logit by maximum likelihood, without a penalty.
+
+    Where the estimate does not exist, coefficients are infinite, and probabilities are their limits.
+
+    Parameters
+    ----------
+    fit_intercept : bool
+        Whether to add an intercept. With ``groups`` there is none: alternatives of a group share it.
+    undecided : str
+        What ``predict`` and ``predict_proba`` do where the data leave a probability open: "refuse" raises
+        ``UndeterminedChoice``; "descent" answers as gradient descent from 0 does in the limit, which depends
+        on the scale of the features.
+
+    Attributes
+    ----------
+    classes_ : array, shape (n_classes,)
+        The distinct labels, sorted.
+    coef_ : float64 array, shape (n_classes − 1, n_features)
+        Log odds of each class but the first against the first. ±inf where the estimate is infinite, NaN where
+        it is undecided or not identified.
+    intercept_ : float64 array, shape (n_classes − 1,)
+        The same for the intercept; 0 without one.
+    fit_ : LogitFit
+        The fit behind it: ``fit_.summary()``, bounds, contrasts, the direction of gradient descent.
+    separation_ : str
+        "none", "quasi-complete" or "complete".
+    certificate_ : LogitCertificate
+        The proof. Where it treats small differences as equal, ``fit`` warns with scikit-learn's
+        ``ConvergenceWarning``.
+    n_features_in_ : int
+        The number of columns of ``X``.
+
+    Notes
+    -----
+    With ``groups`` the rows of a group are the alternatives of one choice, and ``y`` is the larger of two
+    labels (1, True) in exactly one of them. ``predict_proba(X, groups)`` has the probability that each row is
+    the chosen one in its last column.
+
+    Examples
+    --------
+    Whoever has x = 1 is in class 1; of the others, one of three is.
+
+    >>> from attomaton.choices import ChoiceModel
+    >>> model = ChoiceModel().fit([[0], [0], [0], [1], [1]], [0, 1, 0, 1, 1])
+    >>> model.coef_.tolist(), model.intercept_.round(4).tolist(), model.separation_
+    ([[inf]], [-0.6931], 'quasi-complete')
+    >>> model.predict_proba([[0], [1], [2]]).round(4).tolist()
+    [[0.6667, 0.3333], [0.0, 1.0], [0.0, 1.0]]
+
+    Three trips, each with two offers:
+
+    >>> price, taken = [[2.0], [3.0], [5.0], [4.0], [4.0], [3.0]], [1, 0, 0, 1, 1, 0]
+    >>> model = ChoiceModel().fit(price, taken, groups=[1, 1, 2, 2, 3, 3])
+    >>> model.coef_.round(4).tolist()
+    [[-0.6931]]
+    >>> model.predict_proba([[1.0], [2.0], [3.0]], groups=[1, 1, 1])[:, 1].round(3).tolist()
+    [0.571, 0.286, 0.143]
+    """
+
+    def __init__(self, *, fit_intercept: bool = True, undecided: str = "refuse") -> None:
+        self.fit_intercept = fit_intercept
+        self.undecided = undecided
+
+    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:  # noqa: N803
+        """Fit rows ``X``, shape (n_samples, n_features), dense or sparse, with labels ``y``.
+
+        Parameters
+        ----------
+        X : array or scipy sparse array, shape (n_samples, n_features)
+            The features.
+        y : sequence, shape (n_samples,)
+            The label of each row; with ``groups``, which alternative was chosen.
+        groups : sequence, shape (n_samples,), optional
+            Rows that belong to one choice.
+        sample_weight : sequence of float, shape (n_samples,), optional
+            How often each row was observed; of a group, the weight of its chosen row counts.
+        """
+        if self.undecided not in UNDECIDED:
+            raise UnsupportedOption(
+                f"undecided is {show(self.undecided)}; give one of {', '.join(UNDECIDED)}"
+            )
+        matrix, labels = _validation.validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        _multiclass.check_classification_targets(labels)
+        weights, members = None, None if groups is None else _check_groups(groups, len(labels))
+        if sample_weight is not None:
+            weights = _validation._check_sample_weight(sample_weight, matrix, dtype=np.float64)
+            use = weights != 0  # what was not observed is not there
+            if members is None and not use.all():
+                matrix, labels, weights = matrix[use], labels[use], weights[use]
+        self.classes_, number = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            only = f", {show(self.classes_[0])}" if len(labels) else ""
+            raise InvalidSamples(f"every y is of one class{only}; give cases of another class, too")
+        names = [str(name) for name in getattr(self, "feature_names_in_", [])] or None
+        self.has_groups_ = members is not None
+        if members is None:
+            problem = self._compare_classes(matrix, number, weights, names)
+        else:
+            problem = self._choose_in_groups(matrix, number, members, weights, names)
+        self.fit_: LogitFit = fit_logit(problem)
+        if self.fit_.state is LogitState.UNCERTIFIED:
+            self.fit_.expect()
+        if self.fit_.state is LogitState.EQUAL:
+            warnings.warn(
+                f"{self.fit_.state.value}: {self.fit_.certificate}", ConvergenceWarning, stacklevel=2
+            )
+        self.certificate_, self.separation_ = self.fit_.certificate, self.fit_.separation
+        coefficients = _limits(self.fit_).reshape(len(self.classes_) - 1, -1)
+        with_constant = self.fit_intercept and not self.has_groups_
+        self.intercept_ = coefficients[:, 0] if with_constant else np.zeros(len(coefficients))
+        self.coef_ = coefficients[:, 1:] if with_constant else coefficients
+        return self
+
+    def predict_proba(self, X: Any, groups: Any = None) -> Float64:  # noqa: N803
+        """The limit of the probability of each class, shape (n_samples, n_classes).
+
+        Parameters
+        ----------
+        X : array or scipy sparse array, shape (n_samples, n_features)
+            The features.
+        groups : sequence, shape (n_samples,), optional
+            Rows that belong to one choice, if the model was fitted with groups.
+        """
+        matrix = self._read(X)
+        descent = self.undecided == "descent"
+        if not self.has_groups_:
+            if groups is not None:
+                raise InvalidSamples(
+                    "the model was fitted without groups; leave groups out, or fit with them"
+                )
+            size = len(self.classes_)
+            rows = offer_classes(self._with_constant(matrix), np.arange(size) > 0)
+            situations = Situations(size * np.arange(matrix.shape[0] + 1, dtype=np.int64))
+            return predict_rows(self.fit_, rows, situations, descent=descent).reshape(-1, size)
+        if groups is None:
+            raise InvalidSamples("the model was fitted with groups; give the groups of these rows, too")
+        order, situations = _sort_groups(_check_groups(groups, matrix.shape[0]))
+        chosen = np.empty(len(order))
+        chosen[order] = predict_rows(self.fit_, matrix[order], situations, descent=descent)
+        return np.column_stack([1.0 - chosen, chosen])
+
+    def predict(self, X: Any, groups: Any = None) -> NDArray[Any]:  # noqa: N803
+        """The likeliest class of each row; with groups, the likeliest alternative of each is the chosen one.
+
+        Parameters
+        ----------
+        X : array or scipy sparse array, shape (n_samples, n_features)
+            The features.
+        groups : sequence, shape (n_samples,), optional
+            Rows that belong to one choice, if the model was fitted with groups.
+        """
+        probability = self.predict_proba(X, groups)
+        if not self.has_groups_:
+            return self.classes_[probability.argmax(axis=1)]
+        order, situations = _sort_groups(_check_groups(groups, len(probability)))
+        inside = probability[order, 1]
+        best = np.flatnonzero(inside == situations.spread(situations.top(inside)))
+        marks = np.zeros(len(order), np.int64)
+        marks[order[best[np.searchsorted(best, situations.starts[:-1])]]] = 1
+        return self.classes_[marks]
+
+    def __sklearn_tags__(self) -> Any:
+        parent: Any = super()
+        tags = parent.__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _read(self, X: Any) -> Any:  # noqa: N803
+        _validation.check_is_fitted(self)
+        return _validation.validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+
+    def _with_constant(self, matrix: Any) -> Any:
+        """The columns after a column of ones, if there is to be one."""
+        if not self.fit_intercept:
+            return matrix
+        ones = np.ones((matrix.shape[0], 1))
+        if _sparse.issparse(matrix):
+            return _sparse.csr_array(_sparse.hstack([ones, matrix]))
+        return np.column_stack([ones, matrix])
+
+    def _compare_classes(
+        self, matrix: Any, number: Any, weights: Float64 | None, names: list[str] | None
+    ) -> ChoiceProblem:
+        labels = names or [f"x{k + 1}" for k in range(matrix.shape[1])]
+        labels = ["intercept", *labels] if self.fit_intercept else labels
+        rows = self._with_constant(matrix)
+        if len(self.classes_) > 2:
+            labels = [f"{kind}: {label}" for kind in self.classes_[1:] for label in labels]
+        chosen = np.eye(len(self.classes_))[number]
+        return choose_classes(rows, np.arange(len(self.classes_)) > 0, chosen, labels, weights)
+
+    def _choose_in_groups(
+        self, matrix: Any, number: Any, groups: Any, weights: Float64 | None, names: list[str] | None
+    ) -> ChoiceProblem:
+        """Groups as situations, of each of which one row was chosen."""
+        if len(self.classes_) != 2:
+            raise InvalidSamples(
+                f"y has {len(self.classes_)} labels; with groups, it marks the chosen row of each with 1 "
+                "and the others with 0"
+            )
+        order, situations = _sort_groups(groups)
+        chosen = np.asarray(number == 1, np.float64)
+        n_chosen = situations.sum(chosen[order])
+        if (n_chosen != 1).any():
+            place = int(np.flatnonzero(n_chosen != 1)[0])
+            group = groups[order[situations.starts[place]]]
+            raise InvalidSamples(
+                f"group {show(group)} has {int(n_chosen[place])} chosen rows; mark one with "
+                f"{show(self.classes_[1])}, or drop the group"
+            )
+        counts = chosen if weights is None else chosen * weights
+        sizes = np.diff(situations.starts)
+        return ChoiceProblem.from_rows(matrix[order], sizes, counts[order], names=names)
+
+
+def _limits(fit: LogitFit) -> Float64:
+    """The estimate of each parameter: finite, ±inf, or NaN where it is undecided or not identified."""
+    kinds = fit.classify(np.eye(len(fit.problem.names)))
+    values = fit.evidence.beta / fit.problem.scale
+    infinite = {ContrastKind.PLUS: np.inf, ContrastKind.MINUS: -np.inf}
+    return np.array(
+        [
+            value if kind is ContrastKind.FINITE else infinite.get(kind, np.nan)
+            for value, kind in zip(values.tolist(), kinds, strict=True)
+        ]
+    )
+
+
+def _check_groups(groups: Any, size: int) -> Any:
+    labels = np.asarray(groups)
+    if labels.shape != (size,):
+        raise InvalidSamples(f"X has {size:,} rows and groups has shape {labels.shape}; give one for each")
+    return labels
+
+
+def _sort_groups(groups: Any) -> tuple[Any, Situations]:
+    """The rows with those of each group together, and where each group begins."""
+    number = np.unique(groups, return_inverse=True)[1]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(number))]).astype(np.int64)
+    return np.argsort(number, kind="stable"), Situations(starts)

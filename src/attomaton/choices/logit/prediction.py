@@ -1,0 +1,97 @@
+"""Probabilities of new alternatives in the limit of the fit: 0 and 1 where estimates are infinite.
+
+Of each situation the alternatives infinitely far behind another have probability 0, and those that differ
+finitely share 1 by the logit. Where two differ by a contrast that is undecided or not identified, the data do
+not say; gradient descent from 0 still tends to something, which depends on the scale of the features.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from attomaton.base.errors import UncertifiedSolution, UndeterminedChoice
+from attomaton.base.tables import Bool, Float64
+from attomaton.choices.logit.contrasts import CLOSE, ContrastKind
+from attomaton.choices.logit.fit import LogitFit
+from attomaton.choices.logit.rows import Situations
+from attomaton.choices.logit.spans import span_of_vectors
+
+BLOCK = 4_000_000
+"""Entries of differences that are formed at a time."""
+
+
+def predict_rows(fit: LogitFit, matrix: Any, situations: Situations, *, descent: bool = False) -> Float64:
+    """The limit of the probability of each row of new situations, shape (n_rows,).
+
+    Parameters
+    ----------
+    fit : LogitFit
+        The fit.
+    matrix : array or scipy sparse array, shape (n_rows, n_parameters)
+        The alternatives.
+    situations : Situations
+        Which of them belong together.
+    descent : bool
+        Whether what the data leave open is what gradient descent from 0 tends to; otherwise, and where that
+        direction is level too, ``UndeterminedChoice`` is raised.
+    """
+    probability = np.empty(situations.n_rows)
+    most = max(BLOCK // max(matrix.shape[1], 1), 1)
+    starts = situations.starts
+    here = 0
+    while here < len(situations):
+        there = max(int((starts <= starts[here] + most).sum()) - 1, here + 1)
+        rows = slice(int(starts[here]), int(starts[there]))
+        part: Any = matrix[rows]
+        values: Any = part.toarray() if hasattr(part, "toarray") else np.asarray(part, np.float64)
+        inside = Situations(starts[here : there + 1] - starts[here])
+        probability[rows] = _predict_block(fit, values, inside, descent, here)
+        here = there
+    return probability
+
+
+def _predict_block(
+    fit: LogitFit, matrix: Float64, situations: Situations, descent: bool, before: int
+) -> Float64:
+    """The probabilities of a few situations, which stand after ``before`` others."""
+    scale = fit.problem.scale
+    if descent:
+        if not fit.direction.certified:
+            raise UncertifiedSolution(
+                "the direction of gradient descent is not certified; scale features to a common size, or "
+                "leave what the data do not decide undecided"
+            )
+        # descent from 0 stays in R, in the coordinates of the features as given
+        span = span_of_vectors((fit.identified.basis * scale[:, None]).T, len(scale))
+        matrix, along = matrix @ span.basis @ span.basis.T, fit.direction.vector * scale
+    else:
+        along = fit.evidence.direction
+    rows = matrix / scale
+    height = rows @ along
+    highest = np.flatnonzero(height == situations.spread(situations.top(height)))
+    first = highest[np.searchsorted(highest, situations.starts[:-1])]
+    lead = situations.spread(first)
+    rows = rows[lead] - rows
+    level, ahead = _decide(fit, rows, None if not descent else rows @ along)
+    bad = np.flatnonzero(~(level | ahead))
+    if len(bad):
+        number = before + int(situations.of_row[bad[0]])
+        still = ", nor does gradient descent" if descent else ""
+        raise UndeterminedChoice(
+            f"the data do not decide between two alternatives of situation {number}{still}: the estimate of "
+            "their difference is undecided or not identified"
+        )
+    gap = np.where(level, rows @ fit.evidence.beta, np.inf)
+    odds = np.exp(-(gap - situations.spread(-situations.top(-gap))))
+    return odds / situations.spread(situations.sum(odds))
+
+
+def _decide(fit: LogitFit, contrasts: Float64, heights: Float64 | None) -> tuple[Bool, Bool]:
+    """Which contrasts f·β are finite, and which +∞; those with a height along descent go by its sign."""
+    if heights is None:
+        kinds = fit.classify(contrasts * fit.problem.scale)
+        return kinds == ContrastKind.FINITE, kinds == ContrastKind.PLUS
+    length = np.linalg.norm(contrasts, axis=1)
+    level = np.linalg.norm(contrasts @ fit.finite.complement, axis=1) <= CLOSE * length
+    steep = heights > CLOSE * length * np.linalg.norm(fit.direction.vector * fit.problem.scale)
+    return level, steep & ~level

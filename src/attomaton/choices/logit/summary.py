@@ -1,0 +1,93 @@
+"""The table of a fit with the columns that regression packages print."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import erfc, sqrt
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base.frames import Tabular
+from attomaton.base.printing import Block, Grid
+from attomaton.base.tables import table_of
+from attomaton.choices.logit.contrasts import Contrast, ContrastKind
+
+COLUMNS = ("coef", "std err", "z", "P>|z|", "[0.025", "0.975]")
+"""As statsmodels has them."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LogitSummary(Tabular):
+    """Coefficients with standard errors, z, P>|z| and 95 % intervals; infinite ones in words.
+
+    A finite coefficient has the numbers of Wald's test, as in statsmodels. An infinite one has no standard
+    error: its ``reading`` has the one-sided bound and the number of choices behind it.
+
+    Attributes
+    ----------
+    head : str
+        What was fitted.
+    coefficients : tuple of Contrast
+        The rows.
+    readings : tuple of str
+        What is said of each row that is not finite; empty for the others.
+    robust : bool
+        Whether standard errors are those of the sandwich.
+    notes : tuple of str
+        What stands below the table.
+
+    Examples
+    --------
+    >>> from attomaton.choices import binary_logit, fit_logit
+    >>> rows = [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [1.0, 1.0], [1.0, 1.0]]
+    >>> summary = fit_logit(binary_logit(rows, [0, 1, 1, 1, 1], names=["constant", "x"])).summary()
+    >>> summary.to_pandas().round(3)[["parameter", "coef", "std err", "P>|z|"]].values.tolist()
+    [['constant', 0.693, 1.225, 0.571], ['x', inf, nan, nan]]
+    >>> summary.readings[1]
+    '2 comparisons: -1.938 or more (95 %)'
+    """
+
+    head: str
+    coefficients: tuple[Contrast, ...]
+    readings: tuple[str, ...]
+    robust: bool = False
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _numbers(self) -> list[list[float]]:
+        """One row for each coefficient; NaN where a number does not exist."""
+        return [_wald(row, self.robust) for row in self.coefficients]
+
+    def _table(self) -> pa.Table:
+        columns: list[Sequence[float]] = list(zip(*self._numbers(), strict=True)) or [()] * len(COLUMNS)
+        return table_of(
+            {
+                "parameter": [row.label for row in self.coefficients],
+                **dict(zip(COLUMNS, columns, strict=True)),
+                "reading": list(self.readings),
+            }
+        )
+
+    def _blocks(self) -> list[Block]:
+        digits = (".4f", ".4f", ".3f", ".3f", ".3f", ".3f")
+        rows = [
+            [row.label, *map(_cell, line, digits), reading]
+            for row, line, reading in zip(self.coefficients, self._numbers(), self.readings, strict=True)
+        ]
+        headers = ["", *COLUMNS, *([""] if any(self.readings) else [])]
+        return [self.head, Grid("", headers, [row[: len(headers)] for row in rows]), *self.notes]
+
+
+def _wald(row: Contrast, robust: bool) -> list[float]:
+    """Estimate, standard error, z, P>|z| and interval of a coefficient."""
+    error = row.robust_error if robust else row.standard_error
+    if row.kind is not ContrastKind.FINITE or error is None:
+        return [row.value, *[np.nan] * (len(COLUMNS) - 1)]
+    z = row.value / error
+    return [row.value, error, z, erfc(abs(z) / sqrt(2)), *row.interval(robust=robust)]
+
+
+def _cell(value: float, form: str) -> str:
+    return "-" if np.isnan(value) else f"{value:+}" if np.isinf(value) else f"{value:{form}}"

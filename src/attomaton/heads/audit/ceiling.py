@@ -1,0 +1,275 @@
+"""The ceiling: how much of a head's attention any fixed score of query, token and lag could explain.
+
+Three kinds of scores are fitted together: an offset per lag and an effect per token, as in the ladder; the
+head's own scores of the mean input that each token gives to the layer, if weights are there; and a table of
+low rank, Σ_r u_r(query) v_r(token). Its rank is chosen on documents that the table was not fitted on. What is
+reached is a bound from below: another table may reach more.
+
+What is left, the contextual share, is attention that depends on more than the two tokens and their distance.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+
+from attomaton.base.options import make_rng
+from attomaton.base.progress import Advance, silent
+from attomaton.base.tables import Bool, Float64, Int64, Integers
+from attomaton.heads.audit.explanations import Duplicate
+from attomaton.heads.audit.jackknife import Estimates
+from attomaton.heads.audit.ladder import Features, KeyToken, Position, divergence, explain_rows, fit_head
+from attomaton.heads.audit.rows import MeanReads, Rows
+from attomaton.heads.transformer import Transformer
+
+RANKS = (1, 2, 4, 8, 16)
+"""Ranks of the pair table that are tried in turn, until one explains no more than the rank before."""
+
+RIDGE = 1e-3
+"""Half of it times the squares of the table's factors is added to the loss, in nats per row."""
+
+MOST_STEPS = 60
+"""Iterations of L-BFGS per table."""
+
+GAIN = 3e-3
+"""The share of attention, on documents left out, that a larger rank must add to be tried further."""
+
+
+@dataclass(frozen=True, eq=False)
+class OwnScores:
+    """A head's own scores of the mean inputs of tokens, by query, token and lag.
+
+    A token without a mean input gets the mean of all.
+
+    Attributes
+    ----------
+    model : Transformer
+        The model.
+    reads : MeanReads
+        From the documents to fit on.
+    """
+
+    model: Transformer = field(repr=False)
+    reads: MeanReads = field(repr=False)
+
+    def score(self, rows: Rows) -> Float64:
+        """The scores of the heads of ``rows``, shape (n_rows, n_heads, window + 2).
+
+        Those of the window come first. The last two are the first token's: as the same token has it
+        elsewhere, and as the first position of all documents has it on average.
+        """
+        reads, n, window = self.reads, len(rows), rows.window
+        named = _number(reads.tokens, np.concatenate([rows.tokens, rows.starts[:, None]], 1))
+        keys = np.concatenate([named, np.full((n, 1), len(reads.tokens) + 1)], 1)
+        behind = np.broadcast_to(np.arange(window), (n, window))
+        lags = np.concatenate([behind, np.repeat(rows.positions[:, None], 2, 1)], 1).astype(np.int64)
+        scores = np.empty((n, len(rows.heads), window + 2))
+        for layer in sorted({head.layer for head in rows.heads}):
+            average = reads.counts @ reads.means[layer] / reads.counts.sum()
+            inputs = np.concatenate([reads.means[layer], average[None], reads.first[layer][None]])
+            every = self.model.score_inputs(layer, inputs.astype(np.float32), keys[:, 0], keys, lags)
+            for place, head in enumerate(rows.heads):
+                if head.layer == layer:
+                    scores[:, place] = every[:, head.number]
+        return scores
+
+
+def _number(known: Int64, tokens: Integers) -> Int64:
+    """The place of each token among the known ones; the number after the last for others."""
+    places = np.minimum(np.searchsorted(known, tokens), len(known) - 1)
+    return np.where(known[places] == tokens, places, len(known))
+
+
+@dataclass(frozen=True, eq=False)
+class Ceiling:
+    """What fixed scores of query, token and lag explain of each head.
+
+    Attributes
+    ----------
+    pairs : Estimates
+        The explained share on held-out documents: a bound from below.
+    ranks : int64 array, shape (n_heads,)
+        The rank of the table; 0 if a table does not help.
+
+    Examples
+    --------
+    >>> from attomaton.heads.arrays import example_audit
+    >>> from attomaton.heads.audit.rows import watch_rows
+    >>> model, documents = example_audit()
+    >>> rows = watch_rows(model, documents, window=8)
+    >>> find_ceiling(rows.take(rows.documents < 12), rows.take(rows.documents >= 12)).pairs.value.round(1)
+    array([1., 1.])
+    """
+
+    pairs: Estimates
+    ranks: Int64
+
+
+def find_ceiling(
+    fitted: Rows, scored: Rows, own: OwnScores | None = None, *, seed: int = 0, progress: Advance = silent
+) -> Ceiling:
+    """Fit the best fixed scores of query, token and lag that are found, for every head.
+
+    Parameters
+    ----------
+    fitted, scored : Rows
+        Rows from different documents, with the same heads and window.
+    own : OwnScores, optional
+        The heads' own scores; None if the model shows no weights.
+    seed : int
+        Draws the documents on which ranks are compared, and the tables to start from.
+    progress : callable, optional
+        Called with the number of heads done and the total.
+    """
+    rungs: list[Any] = [Position(), Duplicate(), KeyToken()]
+    window = fitted.window
+    if own is not None:
+        scores = {id(rows): own.score(rows) for rows in (fitted, scored)}
+        rungs[2:2] = [_Scores("own scores", scores, first=False), _Scores("own sink", scores, first=True)]
+    parts = Features.of(rungs, fitted, scored)
+    every, seen = (np.unique(np.concatenate([fitted.past[:, :n], scored.past[:, :n]])) for n in (1, window))
+    pairs = [
+        RowPairs.of(
+            np.searchsorted(every, part.rows.queries),
+            len(every),
+            np.concatenate([part.tokens, _number(seen.astype(np.int64), part.rows.starts)[:, None]], 1),
+            part.n_tokens,
+        )
+        for part in parts
+    ]
+    rng = make_rng(seed)
+    documents = np.unique(fitted.documents)
+    left_out = np.isin(fitted.documents, rng.permutation(documents)[: max(len(documents) // 4, 1)])
+    unexplained, ranks = np.empty((1, len(scored), len(scored.heads))), np.zeros(len(scored.heads), np.int64)
+    for place in range(len(scored.heads)):
+        attention, spreads = fitted.of_head(place), parts[0].spreads(place)
+        designs = [part.design(range(len(rungs)), place, spreads) for part in parts]
+        coefficients = fit_head(designs[0], attention)
+        fixed, held = (design.scores(coefficients) for design in designs)
+        table = _choose_table(pairs[0], fixed, attention, left_out, rng)
+        if table is not None:
+            held, ranks[place] = held + pairs[1].scores(table), table.shape[1]
+        unexplained[0, :, place] = divergence(scored.of_head(place), log_softmax(held, axis=-1))
+        progress(place + 1, len(scored.heads))
+    [share] = explain_rows(scored, unexplained)
+    return Ceiling(share, ranks)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scores:
+    """Own scores as a rung: of the window and the first token, or of the first position alone."""
+
+    name: str
+    of: dict[int, Float64]
+    first: bool
+
+    def scores(self, rows: Rows) -> Float64:
+        """The scores of the same rows that they were computed for, shape (n_rows, n_heads, window + 1)."""
+        own = self.of[id(rows)]
+        if not self.first:
+            return own[:, :, :-1]
+        alone = np.zeros_like(own[:, :, :-1])
+        alone[:, :, -1] = own[:, :, -1]
+        return alone
+
+
+def _choose_table(
+    pairs: "RowPairs", fixed: Float64, attention: Float64, left_out: Bool, rng: np.random.Generator
+) -> Float64 | None:
+    """The table fitted to all rows, of the rank that explains most of the documents left out; None for 0."""
+    most, rank = None, 0
+    inner, outer = pairs.take(~left_out), pairs.take(left_out)
+    uniform = np.full((1, fixed.shape[1]), -np.log(fixed.shape[1]))
+    scale = max(divergence(attention[left_out], uniform).sum(), 1e-300)
+    before = divergence(attention[left_out], log_softmax(fixed[left_out], axis=-1)).sum()
+    for tried in RANKS:
+        start = 0.1 * rng.normal(size=(pairs.n_queries + pairs.n_tokens, tried))
+        table = inner.fit(fixed[~left_out], attention[~left_out], start)
+        scores = fixed[left_out] + outer.scores(table)
+        after = divergence(attention[left_out], log_softmax(scores, axis=-1)).sum()
+        if before - after <= GAIN * scale:
+            break
+        most, rank, before = table, tried, after
+    return None if most is None or not rank else pairs.fit(fixed, attention, most)
+
+
+@dataclass(frozen=True, eq=False)
+class RowPairs:
+    """The queries (n_rows,) and tokens (n_rows, n_places + 1) of rows, and sums over those that are the same.
+
+    The last place, the first token of a context, has two tokens: the number that all first tokens share, and
+    its own. A table of rank r has shape (n_queries + n_tokens, r): factors of queries, then of tokens.
+    """
+
+    queries: Int64
+    tokens: Int64
+    by_query: Any
+    by_token: Any
+
+    @classmethod
+    def of(cls, queries: Int64, n_queries: int, tokens: Int64, n_tokens: int) -> "RowPairs":
+        """Prepare the sums."""
+        n, n_places = len(tokens), tokens.shape[1] - 1
+        place = np.r_[np.arange(n_places), n_places - 1]
+        places = np.arange(n)[:, None] * n_places + place
+        by_token = _sums(tokens.ravel(), places.ravel(), (n_tokens, n * n_places))
+        return cls(queries, tokens, _sums(queries, np.arange(n), (n_queries, n)), by_token)
+
+    @property
+    def n_queries(self) -> int:
+        """How many queries a table has factors for."""
+        return self.by_query.shape[0]
+
+    @property
+    def n_tokens(self) -> int:
+        """How many tokens a table has factors for."""
+        return self.by_token.shape[0]
+
+    def take(self, chosen: Bool) -> "RowPairs":
+        """Some of the rows."""
+        return RowPairs.of(self.queries[chosen], self.n_queries, self.tokens[chosen], self.n_tokens)
+
+    def scores(self, table: Float64) -> Float64:
+        """Σ_r u_r(query) v_r(token), shape (n_rows, n_places)."""
+        of_queries, of_tokens = self._factors(table)
+        return np.matmul(of_tokens, of_queries[:, :, None])[:, :, 0]
+
+    def _factors(self, table: Float64) -> tuple[Float64, Float64]:
+        """The factors of the query, shape (n_rows, r), and of every place, shape (n_rows, n_places, r)."""
+        of_tokens = self.by_token.T @ table[self.n_queries :]
+        return table[: self.n_queries][self.queries], of_tokens.reshape(len(self.queries), -1, table.shape[1])
+
+    def loss(self, table: Float64, fixed: Float64, attention: Float64) -> tuple[float, Float64]:
+        """Mean cross-entropy in nats plus the ridge, and its gradient."""
+        of_queries, of_tokens = self._factors(table)
+        scores = fixed + np.matmul(of_tokens, of_queries[:, :, None])[:, :, 0]
+        logs: Float64 = log_softmax(scores, axis=-1)
+        beyond = (np.exp(logs) - attention) / len(attention)
+        slopes = np.concatenate(
+            [
+                self.by_query @ np.matmul(beyond[:, None], of_tokens)[:, 0],
+                self.by_token @ (beyond[:, :, None] * of_queries[:, None]).reshape(-1, table.shape[1]),
+            ]
+        )
+        value = -np.vdot(attention, logs) / len(attention) + 0.5 * RIDGE * np.vdot(table, table)
+        return float(value), slopes + RIDGE * table
+
+    def fit(self, fixed: Float64, attention: Float64, start: Float64) -> Float64:
+        """The table that explains attention best beside fixed scores, from a start, by L-BFGS."""
+
+        def value(flat: Float64) -> tuple[float, Float64]:
+            loss, slopes = self.loss(flat.reshape(start.shape), fixed, attention)
+            return loss, slopes.ravel()
+
+        options: Any = {"maxiter": MOST_STEPS, "maxcor": 8}
+        find: Any = minimize
+        found = find(value, start.ravel(), jac=True, method="L-BFGS-B", options=options)
+        return found.x.reshape(start.shape)
+
+
+def _sums(groups: Int64, entries: Int64, shape: tuple[int, int]) -> Any:
+    """The matrix that sums entries by group, shape (n_groups, n_entries)."""
+    return sparse.csr_matrix((np.ones(len(groups)), (groups, entries)), shape=shape)

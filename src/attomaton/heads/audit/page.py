@@ -1,0 +1,91 @@
+"""An audit as a page: a map of layers and heads, and for each head its ladder and contexts as text."""
+
+from math import isfinite
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from attomaton.base.artifacts import write_target
+from attomaton.base.pages import is_page, render_page, to_json
+from attomaton.base.printing import shorten
+from attomaton.heads.audit.saved import FULL, NO_EVIDENCE, About
+
+COLUMNS = (
+    *("inside", "first", "label", "label_share", "label_reason", "named", "pairs", "contextual"),
+    *("label_mass", "label_excess", "label_z", "seeks", "pattern_rise", "ablation_rise"),
+)
+"""Columns of a table of heads that the page shows, if they are there."""
+
+DIGITS = 4
+"""Digits after the decimal point."""
+
+LONGEST = 200
+"""Characters shown of a token or a name, at most."""
+
+
+def render_audit(table: pa.Table, about: About) -> str:
+    """The page of a table of heads, with their contexts if it has a column ``contexts``."""
+    columns: dict[str, list[Any]] = {name: _values(table, name) for name in table.column_names}
+    tokens, windows, contexts = _number_contexts(columns.get("contexts", []))
+    record = {
+        "model": shorten(_model_name(about.model), LONGEST),
+        "rungs": [shorten(name, LONGEST) for name in about.rungs],
+        "n_documents": about.n_documents,
+        "n_rows": about.n_rows,
+        "said_of_z": about.said_of_z,
+        "no_evidence": NO_EVIDENCE,
+        "layers": columns["layer"],
+        "numbers": columns["number"],
+        "columns": {name: columns[name] for name in COLUMNS if name in columns},
+        "explained": [columns[f"explained {name}"] for name in about.rungs],
+        "z": [columns[f"z {name}"] for name in about.rungs],
+        "full": FULL,
+        "tokens": tokens,
+        "windows": windows,
+        "contexts": contexts,
+    }
+    return render_page("attomaton.heads.audit", ("page",), to_json(record), title="Attention heads")
+
+
+def write_audit(table: pa.Table, about: About, path: str | PathLike[str]) -> Path:
+    """Write the page of a table of heads, and return its path."""
+    page = render_audit(table, about)
+    write_target(path, lambda draft: draft.write_text(page, encoding="utf-8"), is_ours=is_page)
+    return Path(path)
+
+
+def _model_name(name: str) -> str:
+    """The name without the folders of this machine: a page is sent to others."""
+    return Path(name).name if Path(name).is_absolute() else name
+
+
+def _values(table: Any, name: str) -> list[Any]:
+    """A column for JSON: numbers are rounded, and null if they are not finite."""
+    values: list[Any] = table.column(name).to_pylist()
+    return [
+        (round(one, DIGITS) if isfinite(one) else None) if isinstance(one, float) else one for one in values
+    ]
+
+
+def _number_contexts(
+    heads: list[list[dict[str, Any]]],
+) -> tuple[list[str], list[list[int]], list[list[list[int]]]]:
+    """The distinct tokens; the distinct windows as numbers of tokens; and the contexts of every head.
+
+    A window is document, position, first token, label and its tokens; a context is the number of its window,
+    the attention on the first token and that on each token of the window.
+    """
+    tokens, windows = dict[str, int](), dict[tuple[int, ...], int]()
+
+    def number(text: str) -> int:
+        return tokens.setdefault(text[:LONGEST], len(tokens))
+
+    def pack(context: dict[str, Any]) -> list[int]:
+        words = (number(context["opening"]), number(context["label"]), *map(number, context["tokens"]))
+        window = (context["document"], context["position"], *words)
+        return [windows.setdefault(window, len(windows)), context["first"], *context["attention"]]
+
+    contexts = [[pack(one) for one in head] for head in heads]
+    return list(tokens), [list(one) for one in windows], contexts

@@ -1,0 +1,172 @@
+"""The board of a fit of choices as one HTML page, and as a figure for papers."""
+
+from html import escape
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from attomaton.base.artifacts import check_target, write_target
+from attomaton.base.drawing import paper_style
+from attomaton.base.options import given_path
+from attomaton.base.pages import COMMON, asset, digest, is_page
+from attomaton.base.printing import TEXT_LENGTH, TOKEN_LENGTH, shorten
+from attomaton.choices.board import HEADERS, Board
+from attomaton.report.figures import new_figure, write_figure
+
+WIDTH, HEIGHT, EDGE = 320.0, 18.0, 24.0
+"""Width and height of the drawn interval of an item, and the room at its sides, in pixels."""
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="generator" content="attomaton">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src '{policy}'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<header><div><h1>{title}</h1><p>{subtitle}</p></div></header>
+<main>
+{sections}
+</main>
+</body>
+</html>
+"""
+
+STYLE = """
+.board td:not(:nth-child(3)), .board th:not(:nth-child(3)) { text-align: end; white-space: nowrap; }
+.board td:nth-child(3) { overflow-wrap: anywhere; min-width: 6rem; }
+.board td:last-child, .board th:last-child { text-align: start; }
+.board svg line { stroke: var(--accent); stroke-width: 2; }
+.board svg .bound { stroke-dasharray: 2 3; }
+.board svg .centre { stroke: var(--rule); stroke-width: 1; }
+.board svg circle, .board svg path { fill: var(--accent); }
+.board svg .open { fill: var(--card); stroke: var(--quiet); stroke-width: 1.5; }
+"""
+
+
+def write_board(board: Board, out: str | Path = "board.html", *, title: str = "Ratings") -> Path:
+    """Write the board as one HTML page, without scripts and without anything from elsewhere.
+
+    Parameters
+    ----------
+    board : Board
+        The board, from ``fit.board()``.
+    out : str or Path
+        The HTML file.
+    title : str
+        The title of the page.
+
+    Returns
+    -------
+    Path
+        The HTML file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import attomaton as at
+    >>> fit = at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = write_board(fit.board(scale="elo"), f"{folder}/board.html").read_text(encoding="utf-8")
+    >>> "<h1>Ratings</h1>" in page, "<script" in page
+    (True, False)
+    """
+    place = check_target(given_path(out, "out"), is_ours=is_page)
+    boards, style = board.by_board(), asset(COMMON, "style.css") + STYLE
+    sections = [
+        _section(board, rows, f"Board {number}" if len(boards) > 1 else "Board")
+        for number, rows in enumerate(boards, 1)
+    ]
+    notes = {"How to read it": board.remarks(), "Compare next": map(str, board.next_comparisons())}
+    for heading, lines in notes.items():
+        points = "".join(f"<li>{escape(shorten(line, TEXT_LENGTH))}</li>" for line in lines)
+        sections += [f"<section><h2>{heading}</h2><ul>{points}</ul></section>"] * bool(points)
+    text = PAGE.format(
+        policy=digest(style),
+        title=escape(title),
+        subtitle=escape(board.headline()),
+        style=style,
+        sections="\n".join(sections),
+    )
+    write_target(place, lambda draft: draft.write_text(text, encoding="utf-8"), is_ours=is_page)
+    return place
+
+
+def draw_board(board: Board, out: str | Path = "board.pdf", *, limit: int = 40) -> Path:
+    """Draw the board as a figure for papers.
+
+    Parameters
+    ----------
+    board : Board
+        The board, from ``fit.board()``.
+    out : str or Path
+        The file, which ends in .pdf, .png or .svg.
+    limit : int
+        The largest number of items of each board.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import attomaton as at
+    >>> fit = at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     draw_board(fit.board(), f"{folder}/board.png").name
+    'board.png'
+    """
+    with paper_style():
+        figure = new_figure(board.figure_height(limit))
+        axes = board.plot(figure.subplots(), limit=limit)
+        figure.suptitle(axes.get_title(), parse_math=False)
+        axes.set_title("")
+        return write_figure(figure, given_path(out, "out"))
+
+
+def _section(board: Board, rows: list[dict[str, Any]], title: str) -> str:
+    """One board as a table, its intervals drawn on a common scale."""
+    numbers = [value for row in rows for value in (row["rating"], row["low"], row["high"], board.centre)]
+    finite = [value for value in numbers if value is not None and isfinite(value)]
+    low, span = min(finite), max(finite) - min(finite) or 1.0
+
+    def across(value: float) -> float:
+        return round(EDGE + (value - low) / span * (WIDTH - 2 * EDGE), 1)
+
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in (*HEADERS, "")).replace(
+        "interval", f"{100 * board.level:g} % interval"
+    )
+    body = list[str]()
+    for row in rows:
+        cells = "".join(f"<td>{escape(shorten(cell, TOKEN_LENGTH))}</td>" for cell in board.cells(row))
+        body.append(f"<tr>{cells}<td>{_drawing(row, across, board.centre)}</td></tr>")
+    table = f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody>"
+    return (
+        f'<section><h2>{escape(title)}</h2><div class="scroll"><table class="board">{table}</table></div>'
+        "</section>"
+    )
+
+
+def _drawing(row: dict[str, Any], across: Any, centre: float) -> str:
+    """The interval of an item, or its bound with a triangle that points to where its rating is."""
+    middle, rating = HEIGHT / 2, row["rating"]
+    shapes = f'<line class="centre" x1="{across(centre)}" x2="{across(centre)}" y1="0" y2="{HEIGHT}"/>'
+    if not isfinite(rating):
+        start = row["low"] if rating > 0 else row["high"]
+        if isfinite(start):
+            x, end, tip = across(start), (WIDTH if rating > 0 else 0.0), (6 if rating > 0 else -6)
+            shapes += f'<line class="bound" x1="{x}" x2="{end}" y1="{middle}" y2="{middle}"/>'
+            shapes += f'<path d="M{x} {middle - 5}v10l{tip} -5z"/>'
+    elif row["low"] is None:
+        shapes += f'<circle class="open" cx="{across(rating)}" cy="{middle}" r="4"/>'
+    else:
+        x1, x2 = across(row["low"]), across(row["high"])
+        shapes += f'<line x1="{x1}" x2="{x2}" y1="{middle}" y2="{middle}"/>'
+        shapes += f'<circle cx="{across(rating)}" cy="{middle}" r="4"/>'
+    return f'<svg width="{WIDTH:g}" height="{HEIGHT:g}" aria-hidden="true">{shapes}</svg>'

@@ -1,0 +1,222 @@
+"""When each head of a small language model gets its label, and whether utility at the start predicts it.
+
+Settings: ``n_tokens``, ``held_out`` and ``shortest`` (the text), ``shape``, ``training`` and ``trials`` (the
+models), ``n_documents``, ``random`` and ``n_windows`` (the audit of each checkpoint), ``order`` (two places)
+and ``n_permutations``. Checkpoints are folders in ``--work``, which ``attomaton heads`` opens too.
+"""
+
+import tempfile
+from dataclasses import asdict
+from functools import partial
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base import Float64, Grid, Int64, Progress
+from attomaton.claims import Judgement, Verdict, VerdictStatus
+from attomaton.heads import Audit, audit_heads, open_model, plain_rungs
+from attomaton_experiments.figures.course import draw_history
+from attomaton_experiments.head_course.history import History, Record, tell_interval, tell_steps
+from attomaton_experiments.head_course.llama import LlamaShape
+from attomaton_experiments.head_course.places import PLACES, measure_places
+from attomaton_experiments.head_course.training import CourseTraining, Stories, read_stories
+from attomaton_experiments.head_study.run import find_interval
+from attomaton_experiments.head_study.training import draw_windows
+from attomaton_experiments.page import Page
+from attomaton_experiments.parts import Parts
+from attomaton_experiments.scansnap.figure import render_figure
+from attomaton_experiments.settings import Settings
+
+MEASURED = ("n_documents", "random", "n_windows")
+"""The settings of the audit."""
+
+
+def run_course(settings: Settings, progress: Progress) -> Page:
+    """Train, audit every checkpoint of every seed, and make the page."""
+    sizes = {name: settings[name] for name in ("n_tokens", "held_out", "shortest")}
+    stories = read_stories(settings["source"], **sizes)
+    seeds = range(settings["seed"], settings["seed"] + settings["trials"])
+    records, losses = list[Record](), list[dict[str, list[float]]]()
+    with tempfile.TemporaryDirectory() as temporary:
+        for seed in seeds:
+            folder = Path(settings["work"] or temporary) / f"seed-{seed}"
+            heads, loss = _follow(settings, stories, seed, folder, progress)
+            records += heads
+            losses.append(loss)
+    history = History(records)
+    losses_by_seed = {name: np.array([one[name] for one in losses]) for name in ("train", "held_out")}
+    n_permutations, seed = settings["n_permutations"], settings["seed"]
+    caption = (
+        f"A model of {history.sizes[2]} layers of {history.sizes[3]} heads, width "
+        f"{settings['shape']['width']}, trained on {len(stories.train):,} tokens of "
+        f"{settings['source'].name} with {len(seeds)} seeds; "
+        f"{len(history.steps)} checkpoints up to step {history.steps[-1]:,}"
+    )
+    return render_figure(
+        settings,
+        caption,
+        (
+            _tell_labels(history),
+            _tell_times(history),
+            _tell_rises(history),
+            _tell_predicted(history, n_permutations, seed),
+            _tell_losses(history, losses_by_seed),
+        ),
+        pa.Table.from_pylist(records),
+        partial(draw_history, history, losses_by_seed),
+        verdicts=[_judge_order(history, settings["order"])],
+        notes=NOTES,
+        options="--data FILE",
+    )
+
+
+NOTES = (
+    "Brackets are 95 % intervals over seeds, of the logarithm for steps. A head has a label for good from "
+    "the step after which its label no longer changes.",
+    "Attention at a place is the mean over the queries that have it. Utility at a place is the fall of the "
+    "loss for each unit of attention moved there, where all heads attend uniformly. Within layers, heads are "
+    "compared with heads of their own layer: p, two-sided and one for each place, is small if utility at the "
+    "start tells which head of a layer ends there.",
+)
+
+
+def _follow(
+    settings: Settings, stories: Stories, seed: int, folder: Path, progress: Progress
+) -> tuple[list[Record], dict[str, list[float]]]:
+    """The heads of one seed at every checkpoint, and its losses."""
+    shape = LlamaShape(stories.n_tokens, **settings["shape"])
+    training = CourseTraining(shape, **settings["training"], seed=seed)
+    parts = Parts(settings["work"])
+    asked = {**asdict(training), "text": stories.digest}
+    loss = parts.take(f"training {seed}", asked, partial(training.run, stories, folder, progress))
+    told = asked | {name: settings[name] for name in MEASURED}
+    heads = list[Record]()
+    for place, step in enumerate(training.marks):
+        progress(f"auditing seed {seed}", place, len(training.marks))
+        make = partial(_audit, folder / f"checkpoint-{step}", stories, told)
+        found = parts.take(f"audit {seed} {step}", told, make)["heads"]
+        heads += [{"seed": seed, "step": step, **one} for one in found]
+    return heads, loss
+
+
+def _audit(place: Path, stories: Stories, asked: dict[str, Any]) -> dict[str, list[Record]]:
+    """Every head of a checkpoint: the audit on held-out documents, and attention and utility at places."""
+    model, longest = open_model(place), asked["shape"]["longest"]
+    documents = stories.held_out[: asked["n_documents"]]
+    audit = audit_heads(
+        model,
+        documents,
+        rungs=plain_rungs(stories.texts),
+        random=asked["random"],
+        how=Audit(longest=longest, seed=asked["seed"]),
+    )
+    windows: Int64 = draw_windows(stories.train, longest // 2, asked["n_windows"], seed=0)
+    table: Any = audit.table()
+    return {
+        "heads": [
+            {name: _plain(one) for name, one in row.items()} | there
+            for row, there in zip(table.to_pylist(), measure_places(model, windows), strict=True)
+        ]
+    }
+
+
+def _plain(cell: Any) -> Any:
+    return None if isinstance(cell, float) and not isfinite(cell) else cell
+
+
+RISE = 2.0
+"""How many times the first attention at a place the last must be to have risen."""
+
+SHOWN = 9
+"""Steps in a printed table."""
+
+
+def _shown(history: History) -> list[int]:
+    """Some of the steps, as indices, with the first and the last."""
+    return sorted({int(at) for at in np.linspace(0, len(history.steps) - 1, SHOWN).round()})
+
+
+def _headers(history: History) -> list[str]:
+    return [f"step {history.steps[at]:,}" for at in _shown(history)]
+
+
+def _tell_labels(history: History) -> Grid:
+    rows = [
+        [label, *(f"{history.count(label)[:, at].mean():.1f}" for at in _shown(history))]
+        for label in history.names
+    ]
+    title = f"Heads with each label, of {history.sizes[2] * history.sizes[3]}, mean over seeds"
+    return Grid(title, ["label", *_headers(history)], rows)
+
+
+def _tell_times(history: History) -> Grid:
+    last, settled, rows = history.labels[:, -1], history.settled(), list[list[str]]()
+    for label in history.names:
+        ends = history.count(label)[:, -1]
+        if not ends.any():
+            continue
+        medians = np.array(
+            [
+                np.median(steps[mine]) if mine.any() else np.nan
+                for steps, mine in zip(settled, last == label, strict=True)
+            ]
+        )
+        n_heads, end = history.labels.shape[-1], history.steps[-1]
+        first, median = (tell_steps(steps, end) for steps in (history.first_settled(label), medians))
+        rows.append([label, tell_interval(ends, 0, n_heads, "{:.1f}"), first, median])
+    headers = ["label", "heads at the end", "first head has it for good at", "median head at"]
+    return Grid("When heads get the label they end with", headers, rows)
+
+
+def _tell_rises(history: History) -> Grid:
+    rows = list[list[str]]()
+    for place in PLACES:
+        most = history.values(f"attention {place}").max((2, 3))
+        ends = [tell_interval(most[:, at], 0, 1) for at in (0, -1)]
+        rows.append([place, *ends, tell_steps(history.half_rise(place), history.steps[-1])])
+    headers = ["place", "most attention at first", "at the end", "halfway at step"]
+    return Grid("Attention of the head that attends most to each place", headers, rows)
+
+
+def _tell_predicted(history: History, n_permutations: int, seed: int) -> Grid:
+    first, rows = history.steps[0], list[list[str]]()
+    for place in PLACES:
+        overall, within = (history.predicted(place, first, within=one) for one in (False, True))
+        p = history.test_predicted(place, first, n_permutations, seed)
+        told = [tell_interval(one, -1, 1) for one in (overall, within)]
+        rows.append([place, *told, f"{p:.2g}"])
+    headers = ["place", "over all heads", "within layers", "p, permuted within layers"]
+    title = "Rank correlation of utility at the start with attention at the end"
+    return Grid(title, headers, rows)
+
+
+def _tell_losses(history: History, losses: dict[str, Float64]) -> Grid:
+    rows = [
+        [name.replace("_", " "), *(f"{values[:, at].mean():.2f}" for at in _shown(history))]
+        for name, values in losses.items()
+    ]
+    return Grid("Loss in nats per token, mean over seeds", ["documents", *_headers(history)], rows)
+
+
+def _judge_order(history: History, order: list[str]) -> Verdict:
+    """Whether attention to the first place rises before that to the second, over seeds, if both rise."""
+    claim = f"{order[0]} before {order[1]}"
+    for place in order:
+        most = history.values(f"attention {place}").max((2, 3))
+        few = int((most[:, -1] < RISE * most[:, 0]).sum())
+        if few:
+            reason = (
+                f"with {few} of {len(most)} seeds, the head that attends most to {place} ends below "
+                f"{RISE:g} times the attention at first, so it has not risen in {history.steps[-1]:,} steps"
+            )
+            return Verdict(claim, VerdictStatus.NOT_APPLICABLE, None, None, reason)
+    first, second = (np.log2(np.maximum(history.half_rise(place), 1.0)) for place in order)
+    mean, half = find_interval(second - first)
+    meaning = (
+        f"lower end of the 95 % interval over seeds of the doublings of steps from the half-rise of "
+        f"{order[0]} to that of {order[1]}; mean {mean:.2f}"
+    )
+    return Judgement(mean - half, 0.0, mean - half > 0, meaning).about(claim)

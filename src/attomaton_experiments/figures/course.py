@@ -1,0 +1,46 @@
+"""Labels of heads over training, the loss beside them, and what utility predicted."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.base import GREY, HEIGHT, Float64, paper_style, wrap_caption
+from attomaton.report import finish_figure, new_figure
+from attomaton_experiments.head_course.history import History
+from attomaton_experiments.head_course.places import PLACES
+
+COLOURS = ("#3b6fb6", "#d9822b", "#4f9d5d", "#8a5cb8", "#b0892e", "#3a9aa8", "#e08fb4", "#222222", "#9fc131")
+"""Colours of labels, from that of most heads at the end to that of fewest; grey for any more."""
+
+
+def draw_history(history: History, losses: dict[str, Float64], path: Path, *, caption: str) -> list[Path]:
+    """Three panels by step: shares of heads by label, losses, and rank correlations of utility.
+
+    ``losses`` have shape (n_seeds, n_steps). Step 0 is drawn where step 1 would be.
+    """
+    title, steps = wrap_caption(caption), np.maximum(history.steps, 1)
+    with paper_style():
+        figure = new_figure(HEIGHT * 3.4 + 0.11 * len(title) + 0.9)
+        labels, loss, predicted = figure.subplots(3, 1, sharex=True, height_ratios=(1.4, 1, 1))
+        n_heads = history.sizes[2] * history.sizes[3]
+        shares = [history.count(name).mean(0) / n_heads for name in history.names]
+        labels.stackplot(steps, shares, labels=history.names, colors=(*COLOURS, GREY), linewidth=0)
+        labels.set_ylim(0, 1)
+        labels.set_title("heads by label, mean of seeds", loc="left")
+        for place, (name, values) in enumerate(losses.items()):
+            _draw_spread(loss, steps, values, f"loss, {name.replace('_', ' ')}", place)
+        loss.set_title("loss, nats per token: mean and range of seeds", loc="left")
+        for place, name in enumerate(PLACES):
+            values = np.array([history.predicted(name, step, within=True) for step in history.steps]).T
+            _draw_spread(predicted, steps, values, f"utility, {name}", place)
+        predicted.axhline(0.0, color=GREY, linewidth=0.6)
+        predicted.set_title("utility at the step and attention at the end: rank correlation", loc="left")
+        predicted.set_xlabel("step")
+        predicted.set_xscale("log")
+        return finish_figure(figure, path, caption="\n".join(title), n_columns=3)
+
+
+def _draw_spread(axis: Any, steps: Any, values: Float64, name: str, place: int) -> None:
+    axis.plot(steps, values.mean(0), color=f"C{place}", linestyle=("-", "--", ":", "-.")[place], label=name)
+    axis.fill_between(steps, values.min(0), values.max(0), color=f"C{place}", alpha=0.15, linewidth=0)

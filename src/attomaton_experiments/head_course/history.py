@@ -1,0 +1,166 @@
+"""What heads became and when: labels over steps, rises of attention, and what utility predicted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+
+from attomaton.base import Float64, Int64
+from attomaton_experiments.head_study.run import find_interval
+
+Record = dict[str, Any]
+"""One head at one step of one seed: ``label``, ``seeks``, and attention and utility at each place."""
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Every head at every step, for every seed.
+
+    Attributes
+    ----------
+    records : sequence of dict
+        They have ``seed``, ``step``, ``layer``, ``number``, ``label`` and, for each place, ``attention
+        PLACE`` and ``utility PLACE``; sorted by seed, step, layer and number, and complete.
+    """
+
+    records: Sequence[Record]
+
+    @cached_property
+    def steps(self) -> list[int]:
+        """The steps, ascending."""
+        return sorted({record["step"] for record in self.records})
+
+    @cached_property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Numbers of seeds, steps, layers and heads per layer."""
+        names = ("seed", "step", "layer", "number")
+        n_seeds, n_steps, n_layers, n_heads = (len({one[name] for one in self.records}) for name in names)
+        return n_seeds, n_steps, n_layers, n_heads
+
+    def values(self, name: str) -> Any:
+        """A number or text of every record, shape (n_seeds, n_steps, n_layers, n_heads)."""
+        return np.array([record[name] for record in self.records]).reshape(self.sizes)
+
+    @cached_property
+    def labels(self) -> Any:
+        """The labels, shape (n_seeds, n_steps, all heads)."""
+        return self.values("label").reshape(*self.sizes[:2], -1)
+
+    @property
+    def names(self) -> list[str]:
+        """The labels that occur, those of most heads at the end first."""
+        names, place = np.unique(self.labels, return_inverse=True)
+        at_end = place.reshape(self.labels.shape)[:, -1].ravel()
+        counts = np.bincount(at_end, minlength=len(names))
+        return [str(names[one]) for one in np.argsort(-counts, kind="stable")]
+
+    def count(self, label: str) -> Float64:
+        """How many heads have a label, shape (n_seeds, n_steps)."""
+        return (self.labels == label).sum(-1).astype(np.float64)
+
+    def settled(self) -> Int64:
+        """The step from which each head has the label it has at the end, shape (n_seeds, all heads)."""
+        other = self.labels != self.labels[:, -1:]
+        last_other = np.where(other.any(1), len(self.steps) - 1 - other[:, ::-1].argmax(1), -1)
+        return np.array(self.steps, np.int64)[last_other + 1]
+
+    def first_settled(self, label: str) -> Float64:
+        """The first step from which some head has a label for good, shape (n_seeds,); NaN if none has."""
+        mine = self.labels[:, -1] == label
+        steps = np.where(mine, self.settled(), np.inf).min(1)
+        return np.where(np.isfinite(steps), steps, np.nan)
+
+    def half_rise(self, place: str) -> Float64:
+        """The step at which the head that attends most to a place is halfway to its end, shape (n_seeds,).
+
+        Halfway between the largest attention at the first step and that at the last, interpolated on the
+        logarithm of 1 + step.
+        """
+        most = self.values(f"attention {place}").max((2, 3))
+        half = (most[:, 0] + most[:, -1]) / 2
+        time = np.log1p(np.array(self.steps, np.float64))
+        return np.array([_crossing(time, one, level) for one, level in zip(most, half, strict=True)])
+
+    def predicted(self, place: str, step: int, *, within: bool) -> Float64:
+        """Rank correlation of utility at a step with attention at the end, shape (n_seeds,).
+
+        Over the heads of each layer if ``within``, whose ranks are then compared layer by layer; else over
+        all heads.
+        """
+        useful, seen = self._ranks(place, step, within=within)
+        return _correlate(useful, seen)
+
+    def test_predicted(self, place: str, step: int, n_permutations: int, seed: int) -> float:
+        """Two-sided p of the mean correlation within layers: heads permuted within their layers."""
+        useful, seen = self._ranks(place, step, within=True)
+        observed = abs(float(_correlate(useful, seen).mean()))
+        rng = np.random.default_rng(seed)
+        beyond = 0
+        for _ in range(n_permutations):
+            permuted = rng.permuted(seen, axis=-1)
+            beyond += abs(float(_correlate(useful, permuted).mean())) >= observed - 1e-12
+        return (1 + beyond) / (1 + n_permutations)
+
+    def _ranks(self, place: str, step: int, *, within: bool) -> tuple[Float64, Float64]:
+        """Centred ranks of utility at a step and attention at the end, shape (n_seeds, groups, heads)."""
+        n_seeds, _, n_layers, n_heads = self.sizes
+        shape = (n_seeds, n_layers, n_heads) if within else (n_seeds, 1, n_layers * n_heads)
+        useful = self.values(f"utility {place}")[:, self.steps.index(step)].reshape(shape)
+        seen = self.values(f"attention {place}")[:, -1].reshape(shape)
+        first, second = (rankdata(one, axis=-1) for one in (useful, seen))
+        return first - first.mean(-1, keepdims=True), second - second.mean(-1, keepdims=True)
+
+
+def _correlate(first: Float64, second: Float64) -> Float64:
+    """Correlations of centred ranks, shape (n_seeds,), of shapes (n_seeds, groups, heads)."""
+    above = (first * second).sum((1, 2))
+    return above / np.sqrt((first**2).sum((1, 2)) * (second**2).sum((1, 2)))
+
+
+def _crossing(time: Float64, values: Float64, level: float) -> float:
+    """The step where values first reach a level; they end on its other side or on it."""
+    rises = values[-1] >= values[0]
+    beyond = values >= level if rises else values <= level
+    place = int(np.argmax(beyond))
+    if place == 0:
+        return float(np.expm1(time[0]))
+    part = (level - values[place - 1]) / (values[place] - values[place - 1])
+    return float(np.expm1(time[place - 1] + part * (time[place] - time[place - 1])))
+
+
+def tell_interval(values: Float64, least: float, most: float, form: str = "{:.2f}") -> str:
+    """A mean with its 95 % interval over seeds, cut where values cannot be.
+
+    Examples
+    --------
+    >>> tell_interval(np.array([0.8, 0.9, 1.0]), 0.0, 1.0)
+    '0.90 [0.65, 1.00]'
+    """
+    mean, half = find_interval(values)
+    ends = max(mean - half, least), mean, min(mean + half, most)
+    low, middle, high = (form.format(one) for one in ends)
+    return f"{middle} [{low}, {high}]" if len(values) > 1 else middle
+
+
+def tell_steps(steps: Float64, last: int) -> str:
+    """Steps of seeds as a geometric mean with its 95 % interval, cut at the last; seeds with one are counted.
+
+    Examples
+    --------
+    >>> tell_steps(np.array([100.0, 200.0, 400.0]), 1000)
+    '200 [36, 1,000]'
+    >>> tell_steps(np.array([np.nan, 200.0]), 1000)
+    '200 in 1 of 2 seeds'
+    """
+    found = steps[np.isfinite(steps)]
+    if not len(found):
+        return "never"
+    mean, half = find_interval(np.log(np.maximum(found, 1.0)))
+    ends = np.clip(np.exp([mean, mean - half, mean + half]), 0.0, last)
+    middle, low, high = (f"{one:,.0f}" for one in ends)
+    if len(found) < len(steps):
+        return f"{middle} in {len(found)} of {len(steps)} seeds"
+    return f"{middle} [{low}, {high}]" if len(found) > 1 else middle

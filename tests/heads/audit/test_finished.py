@@ -1,0 +1,182 @@
+"""Audits that are stopped, saved, loaded and compared."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from attomaton.base.errors import MismatchedParts, UnreadableSource
+from attomaton.heads.audit.compare import compare_audits
+from attomaton.heads.audit.course import audit_course, read_finished_steps, remove_finished
+from attomaton.heads.audit.heads import TOP, Audit, HeadAudit, audit_heads, read_finished
+from attomaton.heads.audit.randomised import permute_weights
+from attomaton.heads.opening import open_model
+from tests.heads import made
+from tests.heads.audit.standin import StandIn, draw_documents
+
+HOW = Audit(window=8, per_document=6, length=10)
+DOCUMENTS = draw_documents(30)
+MODEL = open_model(made.make("llama", vocab_size=12, num_hidden_layers=3))
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return audit_heads(MODEL, DOCUMENTS, causal="all", how=HOW)
+
+
+def test_what_is_loaded_is_what_was_saved(whole, tmp_path):
+    same = HeadAudit.load(whole.save(tmp_path / "heads.parquet"))
+    assert same.table().equals(whole.table())
+    assert str(same) == str(whole)
+    assert same.causal.table().equals(whole.causal.table())
+    for part in ("ladder", "alone", "seeking"):
+        mine, other = (getattr(one, part).table().to_pandas() for one in (same, whole))
+        assert mine.equals(other)
+    again = HeadAudit.load(same.save(tmp_path / "again.parquet"))
+    assert again.table().equals(whole.table())
+
+
+def test_without_random_heads_or_causal_value_too(tmp_path):
+    audit = audit_heads(StandIn(), DOCUMENTS, how=HOW)
+    same = HeadAudit.load(audit.save(tmp_path / "heads.parquet"))
+    assert same.table().equals(audit.table())
+    assert same.causal is None
+    assert same.left_out == audit.left_out
+
+
+def test_files_that_hold_no_whole_audit_are_refused(whole, tmp_path):
+    whole.save(tmp_path / "heads.parquet")
+    table = pq.read_table(tmp_path / "heads.parquet")
+    for drop in ("without explained position", "random error label_excess", "scale alone last"):
+        pq.write_table(table.drop_columns([drop]), tmp_path / "cut.parquet")
+        with pytest.raises(UnreadableSource, match="does not hold one whole audit"):
+            HeadAudit.load(tmp_path / "cut.parquet")
+    course = audit_course([StandIn(), StandIn(seed=1)], DOCUMENTS, steps=[0, 1], how=HOW)
+    with pytest.raises(UnreadableSource, match="several steps"):
+        HeadAudit.load(course.save(tmp_path / "course.parquet"))
+
+
+class Stop(KeyboardInterrupt):
+    pass
+
+
+def stopped_after(n, monkeypatch, stage="measure_layer"):
+    """Stop an audit when a layer after n others begins."""
+    from attomaton.heads.audit import heads
+
+    whole, count = getattr(heads, stage), iter(range(99))
+
+    def measure(*args, **options):
+        if next(count) == n:
+            raise Stop
+        return whole(*args, **options)
+
+    monkeypatch.setattr(heads, stage, measure)
+
+
+@pytest.mark.parametrize(("stage", "n"), [("measure_layer", 0), ("measure_layer", 2), ("replace_by", 1)])
+def test_an_audit_that_was_stopped_goes_on(whole, tmp_path, monkeypatch, stage, n):
+    asked = {"causal": "all", "how": HOW, "work": tmp_path / "work"}
+    with monkeypatch.context() as patch:
+        stopped_after(n, patch, stage)
+        with pytest.raises(Stop):
+            audit_heads(MODEL, DOCUMENTS, **asked)
+    part = read_finished(tmp_path / "work")
+    if stage == "measure_layer" and not n:
+        assert part is None
+    elif stage == "measure_layer":
+        assert part.layers == [0, 1]
+        assert part.is_partial
+        assert "layers 0 to 1 of 3" in str(part)
+        assert HeadAudit.load(part.save(tmp_path / "part.parquet")).layers == [0, 1]
+    else:
+        assert [heads[0].layer for heads in part.causal.sets] == [0] * 8
+    measured = []
+    from attomaton.heads.audit import heads
+
+    again = heads.measure_layer
+    monkeypatch.setattr(heads, "measure_layer", lambda *args: measured.append(1) or again(*args))
+    assert audit_heads(MODEL, DOCUMENTS, **asked).table().equals(whole.table())
+    assert len(measured) == (3 - n if stage == "measure_layer" else 0)
+    remove_finished(tmp_path / "work")
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_damaged_part_is_measured_again(whole, tmp_path):
+    asked = {"causal": "all", "how": HOW, "work": tmp_path}
+    audit_heads(MODEL, DOCUMENTS, **asked)
+    (tmp_path / "layer-0001.parquet").write_bytes(b"PAR1 cut")
+    (tmp_path / "mine.txt").write_text("mine")
+    assert audit_heads(MODEL, DOCUMENTS, **asked).table().equals(whole.table())
+    remove_finished(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("change", ["model", "documents", "how", "rungs", "random", "causal"])
+def test_the_work_of_another_audit_is_refused(tmp_path, change):
+    options = {"causal": "none", "how": HOW, "random": 1, "work": tmp_path}
+    audit_heads(MODEL, DOCUMENTS, **options)
+    other = {
+        "how": {"how": Audit(window=7, per_document=6, length=10)},
+        "rungs": {"theory": True},
+        "random": {"random": 2},
+        "causal": {"causal": "top"},
+    }.get(change, {})
+    model = permute_weights(MODEL, seed=0) if change == "model" else MODEL
+    documents = DOCUMENTS[::-1] if change == "documents" else DOCUMENTS
+    with pytest.raises(MismatchedParts, match=r"layers of another audit.*delete that folder"):
+        audit_heads(model, documents, **(options | other))
+
+
+def test_a_course_goes_on(tmp_path):
+    models = [StandIn(n_layers=1, seed=seed) for seed in range(2)]
+    course = audit_course(models, DOCUMENTS, steps=[0, 5], how=HOW, work=tmp_path / "work")
+    assert read_finished_steps(tmp_path / "work").table().equals(course.table())
+    again = audit_course(models, DOCUMENTS, steps=[0, 5], how=HOW, work=tmp_path / "work")
+    assert again.table().equals(course.table())
+    remove_finished(tmp_path / "work")
+    assert not (tmp_path / "work").exists()
+
+
+def test_the_top_heads_are_those_of_largest_z(whole):
+    top = audit_heads(MODEL, DOCUMENTS, causal="top", how=HOW)
+    order = np.argsort(-np.abs(whole.seeking.z), kind="stable")[:TOP]
+    assert {heads[0] for heads in top.causal.sets} == {whole.heads[at] for at in order}
+    for mine, every in zip(top.rises, whole.rises, strict=True):
+        np.testing.assert_allclose(mine[order], every[order])
+        assert np.isnan(mine).sum() == len(whole.heads) - TOP
+    assert top.table()["pattern_rise"].null_count == len(whole.heads) - TOP
+
+
+def test_differences_follow_their_definition(whole):
+    other = audit_heads(permute_weights(MODEL, seed=1), DOCUMENTS, how=HOW)
+    found = compare_audits(whole, other)
+    assert found.is_paired
+    at = found.names.index("label_excess")
+    apart = other.seeking.excess.minus(whole.seeking.excess)
+    np.testing.assert_array_equal(found.difference[at], apart.value)
+    np.testing.assert_allclose(found.error[at], apart.error, rtol=1e-12)
+    assert found.table()["head"].to_pylist() == whole.table()["head"].to_pylist()
+    assert "heads that differ" in str(found)
+    elsewhere = audit_heads(MODEL, draw_documents(30, seed=5), how=HOW)
+    apart = compare_audits(whole, elsewhere)
+    assert not apart.is_paired
+    both = np.hypot(whole.seeking.excess.error, elsewhere.seeking.excess.error)
+    np.testing.assert_allclose(apart.error[at], both)
+    with pytest.raises(MismatchedParts, match="no head in common"):
+        compare_audits(whole, replace(other, heads=()))
+
+
+@pytest.mark.slow  # many audits
+def test_one_model_on_two_halves_of_a_text_rarely_differs():
+    """Of heads that are compared on independent texts, about one in twenty has |z| beyond 1.96."""
+    z = []
+    for seed in range(12):
+        audits = [
+            audit_heads(StandIn(n_layers=1, n_heads=4), draw_documents(30, seed=2 * seed + half), how=HOW)
+            for half in range(2)
+        ]
+        difference = compare_audits(*audits)
+        z.append(difference.z[difference.names.index("label_mass")])
+    assert np.mean(np.abs(z) > 1.96) <= 0.15
