@@ -180,11 +180,12 @@ def rankings(folder):
 
 
 def ties(folder):
-    """Half a win each way, named; and the table of an arena."""
+    """The table of an arena: ties as outcomes, or half a win each way, named."""
     arena = pd.DataFrame(
         {"model_a": list("xyxy"), "model_b": list("yxyx"), "winner": ["model_a", "tie", "x", "model_a"]}
     )
-    fit = at.fit_choices(arena, first="model_a", second="model_b", outcome="winner")
+    close(at.fit_choices(arena).probability("x", "y"), 2 / 4)
+    fit = at.fit_choices(arena, ties="half")
     close(fit.probability("x", "y"), 2.5 / 4)
     assert "half a win each way" in str(fit)
     print(fit)
