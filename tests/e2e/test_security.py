@@ -83,7 +83,7 @@ def test_no_command_asks_the_network(tmp_path, monkeypatch):
         "train story.txt --window 8 --steps 20 --out run",
         "diff run run",
         "doctor",
-        "heads model story.jsonl --window 8 --length 0 --random 0",
+        "heads model story.jsonl --window 8 --random 0",
     ]
     for command in commands:
         result = run_inside(*command.split(), "--json", cwd=tmp_path)

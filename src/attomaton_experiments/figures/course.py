@@ -10,9 +10,6 @@ from attomaton.report import finish_figure, new_figure
 from attomaton_experiments.head_course.history import History
 from attomaton_experiments.head_course.places import PLACES
 
-COLOURS = ("#3b6fb6", "#d9822b", "#4f9d5d", "#8a5cb8", "#b0892e", "#3a9aa8", "#e08fb4", "#222222", "#9fc131")
-"""Colours of labels, from that of most heads at the end to that of fewest; grey for any more."""
-
 
 def draw_history(history: History, losses: dict[str, Float64], path: Path, *, caption: str) -> list[Path]:
     """Three panels by step: shares of heads by label, losses, and rank correlations of utility.
@@ -25,7 +22,7 @@ def draw_history(history: History, losses: dict[str, Float64], path: Path, *, ca
         labels, loss, predicted = figure.subplots(3, 1, sharex=True, height_ratios=(1.4, 1, 1))
         n_heads = history.sizes[2] * history.sizes[3]
         shares = [history.count(name).mean(0) / n_heads for name in history.names]
-        labels.stackplot(steps, shares, labels=history.names, colors=(*COLOURS, GREY), linewidth=0)
+        labels.stackplot(steps, shares, labels=history.names, linewidth=0)
         labels.set_ylim(0, 1)
         labels.set_title("heads by label, mean of seeds", loc="left")
         for place, (name, values) in enumerate(losses.items()):
