@@ -23,8 +23,8 @@ LETTERS = Vocabulary(tuple("abcdefghijkl"))
 
 @pytest.fixture(scope="module")
 def audit():
-    documents, how = draw_documents(), Audit(window=6)
-    return audit_heads(StandIn(), documents, random=0, how=how, vocabulary=LETTERS)
+    texts = [" ".join(LETTERS.tokens[token] for token in document) for document in draw_documents()]
+    return audit_heads(StandIn(), texts, random=0, how=Audit(window=6), tokenizer=LETTERS)
 
 
 def data_of(page):
