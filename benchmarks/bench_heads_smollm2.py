@@ -46,6 +46,7 @@ class Clock:
         now = processor_seconds()
         if self.stage:
             self.stages[self.stage] = round(self.stages.get(self.stage, 0.0) + now - self.begun, 1)
+            print(f"{self.stage}: {self.stages[self.stage]} processor seconds", file=sys.stderr, flush=True)
         self.stage, self.begun = stage.partition(" of /")[0], now
 
 

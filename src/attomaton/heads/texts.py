@@ -83,7 +83,8 @@ def own_tokenizer(models: Sequence[Any], *, on_hub: bool = False) -> Any:
         return in_memory[0]
     names = [str(one) for one in models]
     files = {name: place for name in names if (place := _on_hub(name) if on_hub else _beside(name))}
-    digests = {name: _digest_tokenizer(place) for name, place in files.items()}
+    several = files if len(files) > 1 else {}
+    digests = {name: _digest_tokenizer(place) for name, place in several.items()}
     if len(set(digests.values())) > 1:
         first = next(iter(files))
         other = next(name for name in files if digests[name] != digests[first])

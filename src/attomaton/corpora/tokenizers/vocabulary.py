@@ -21,6 +21,7 @@ from attomaton.corpora.tokenizers.encoders import (
 )
 from attomaton.corpora.tokenizers.subwords import (
     HuggingFaceEncoder,
+    SubwordEncoder,
     is_subword_file,
     read_definition,
     subword_encoder,
@@ -152,7 +153,7 @@ class Vocabulary:
         """
         numbers = [int(index) for index in ids]
         if self.definition is not None:
-            return subword_encoder(self.tokenizer, self.definition).decode(numbers)
+            return cast("SubwordEncoder", self.encoder).decode(numbers)
         if self.tokenizer == "byte":
             return bytes(numbers).decode("utf-8", errors="replace")
         self.decode(index for index in numbers if index < len(self))  # raises an error if one is negative
