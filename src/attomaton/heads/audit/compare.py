@@ -47,7 +47,7 @@ class AuditDifference(Tabular):
     ...     audit_heads(one, documents, how=Audit(window=8)) for one in (model, rotate_heads(model, seed=1))
     ... ]
     >>> compare_audits(*audits)
-    AuditDifference(2 heads, 15 measures, paired by document)
+    AuditDifference(2 heads, 21 measures, paired by document)
     """
 
     models: tuple[str, str]
