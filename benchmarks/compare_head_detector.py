@@ -4,7 +4,7 @@
 
 Needs transformer_lens < 3 (later versions have no HookedTransformer) and gguf. The detector scores the mean
 attention on the pattern of a kind of head, without a null and without a threshold; the usual reading is a
-list of the largest scores. Both run on one thread; times are CPU seconds without opening the model.
+list of the largest scores. Both run on one thread; times are CPU seconds, the audit's with opening the file.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from attomaton.heads import audit_heads, open_model
+from attomaton.heads import audit_heads
 from attomaton.heads.reading.gguf_tokenizer import read_tokenizer
 
 KINDS = {
@@ -69,9 +69,8 @@ def main() -> None:
     scores = {kind: detect_head(model, texts, name) for kind, name in KINDS.items()}
     detector = time.process_time() - began
     del model, source
-    opened: Any = open_model(path)
     began = time.process_time()
-    audit = audit_heads(opened, texts)
+    audit = audit_heads(path, texts)
     ours = time.process_time() - began
     labelled = {
         kind: [str(h) for h, one in zip(audit.heads, audit.labels, strict=True) if one.name == kind]

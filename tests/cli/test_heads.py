@@ -248,7 +248,7 @@ def hub(tmp_path, monkeypatch):
 
 
 def write_tokenizer(place):
-    from tests.heads.reading.test_gguf import learn_tokens
+    from tests.heads.made_gguf import learn_tokens
 
     for commit in COMMITS.values():
         learn_tokens(300).save(str(place / commit / "tokenizer.json"))

@@ -123,7 +123,7 @@ def test_the_map_is_coloured_by_what_is_chosen(opened, drawn):
     tip = page.inner_text("#tip")
     assert "L5H5 · 5.5" in tip
     assert rows[50]["label"] in tip
-    assert f"z {rows[50]['label_z']:+.1f}".replace("-", "−") in tip
+    assert f"z {rows[50]['seeking_z']:+.1f}".replace("-", "−") in tip
 
 
 def test_the_list_is_filtered_and_sorted(opened, drawn):

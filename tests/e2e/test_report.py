@@ -255,7 +255,7 @@ def test_hostile_names_of_heads_are_text(browser, drawn, folder):
     import pyarrow.parquet as pq
 
     named, rungs = HOSTILE[0], HOSTILE[1:4]
-    numbers = ("layer", "number", "inside", "first", "label_mass", "label_excess", "label_z")
+    numbers = ("layer", "number", "inside", "first", "seeking_mass", "seeking_excess", "seeking_z")
     columns = {"head": [named], "seeks": [False], **{name: [0.5] for name in numbers}}
     columns |= {f"{kind} {one}": [0.25] for kind in ("explained", "z") for one in rungs}
     pq.write_table(mark(table_of(columns), About(named, rungs, 3, 9, 0)), folder / "bad.parquet")

@@ -43,7 +43,7 @@ WORDS = (
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    from tests.heads.reading.test_gguf import gguf, learn_tokens, write
+    from tests.heads.made_gguf import gguf, learn_tokens, write
 
     place, rng = tmp_path_factory.mktemp("band"), np.random.default_rng(0)
     stories = [" ".join(rng.choice(WORDS, 60)) + "." for _ in range(30)]

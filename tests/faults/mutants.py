@@ -236,6 +236,7 @@ def mutant_of(target, seed, number):
 def run_campaign(target, count, *, seed=0, most_failures=50):
     """Run so many mutants of a target; children die, this does not."""
     outcome = Outcome(target.name)
+    mutant_of(target, seed, 0)  # what it is made of, once for all children
     begun, used = time.monotonic(), _processor()
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:  # noqa: S108
         shared = mmap.mmap(-1, 4096)

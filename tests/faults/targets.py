@@ -24,6 +24,7 @@ from attomaton.corpora.readers.files import File
 from attomaton.corpora.readers.sources import reader_of
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.subwords import SCHEMES, Scheme
+from tests.faults import model_targets
 from tests.faults.mutants import mutate_bytes, mutate_json
 
 LINES = ["to be or not to be", "é 漢字 x", "", "that is the question: whether 'tis nobler", "a a a b"] * 3
@@ -311,5 +312,8 @@ ALL = [
     of_bytes("txt-zst", "a.txt.zst", zst(TEXT.encode())),
     *(of_json(f"tokenizer-{kind}", trained(kind)) for kind in ("bpe", "unigram", "wordpiece", "wordlevel")),
     Target("tiktoken", "tiny.tiktoken", tiktoken_file, read_tokenizer),
+    Target("gguf", "model.gguf", model_targets.mutate_gguf, model_targets.read_gguf),
+    Target("safetensors", "model", model_targets.mutate_safetensors, model_targets.read_weights),
+    Target("config", "config.json", model_targets.mutate_config, model_targets.read_config),
 ]
 TARGETS = {target.name: target for target in ALL}

@@ -14,7 +14,7 @@ from attomaton.heads.audit.heads import Audit, audit_heads
 from attomaton.heads.audit.rows import list_documents
 from attomaton.heads.texts import read_for
 from tests.heads import made
-from tests.heads.reading.test_gguf import learn_tokens
+from tests.heads.made_gguf import learn_tokens
 
 TEXTS = [f"Once upon a time there's {n} girl{'s' * (n % 3)} and a dog." for n in range(40)]
 

@@ -30,7 +30,7 @@ def audit():
 
 def made(rungs=("position",), n=2, **changes):
     """A table of heads by hand."""
-    numbers = ("layer", "number", "inside", "first", "label_mass", "label_excess", "label_z")
+    numbers = ("layer", "number", "inside", "first", "seeking_mass", "seeking_excess", "seeking_z")
     columns = {"head": [f"0.{one}" for one in range(n)], "seeks": [True] * n}
     columns |= {name: [0.5] * n for name in numbers}
     columns |= {f"{kind} {one}": [0.25] * n for kind in ("explained", "z") for one in rungs}
@@ -106,7 +106,7 @@ def test_everything_in_the_file_is_escaped(tmp_path):
 
 
 def test_what_is_not_finite_is_null_and_very_many_heads_are_cut(tmp_path):
-    record = read_heads(written(made(label_z=[np.nan, np.inf], label_excess=[None, 0.1]), tmp_path))
+    record = read_heads(written(made(seeking_z=[np.nan, np.inf], seeking_excess=[None, 0.1]), tmp_path))
     assert [row[2:4] for row in record["heads"]] == [[None, None], [0.1, None]]
     record = read_heads(written(made(n=MOST_HEADS + 5), tmp_path))
     assert (record["n_heads"], len(record["heads"])) == (MOST_HEADS + 5, MOST_HEADS)
@@ -121,7 +121,7 @@ def test_what_is_not_finite_is_null_and_very_many_heads_are_cut(tmp_path):
         (made().replace_schema_metadata({KEY: b'{"model": 1}'}), "does not hold an audit of heads"),
         (made(seeks=None), "'seeks' is missing"),
         (made(ablation_rise=[0.1, 0.2]), "one of the two causal columns is missing"),
-        (made(label_z=["a", "b"]), "'label_z' does not hold numbers"),
+        (made(seeking_z=["a", "b"]), "'seeking_z' does not hold numbers"),
         (made(head=[1, 2]), "have other types"),
         (made(step=[0.5, 1.5]), "not whole numbers"),
         (made(step=pa.array([1, None])), "not whole numbers"),

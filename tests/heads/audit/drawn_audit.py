@@ -38,9 +38,9 @@ def draw_audit(
         "number": number,
         "inside": inside,
         "first": (1 - inside) * rng.uniform(0, 1, n),
-        "label_mass": rng.uniform(0, 0.2, n),
-        "label_excess": rng.normal(size=n) / 20,
-        "label_z": rng.normal(size=n) * 3,
+        "seeking_mass": rng.uniform(0, 0.2, n),
+        "seeking_excess": rng.normal(size=n) / 20,
+        "seeking_z": rng.normal(size=n) * 3,
         "seeks": pa.array(rng.random(n) < 0.2),
     }
     for at, name in enumerate(rungs):

@@ -48,7 +48,7 @@ def test_without_random_heads_or_causal_value_too(tmp_path):
 def test_files_that_hold_no_whole_audit_are_refused(whole, tmp_path):
     whole.save(tmp_path / "heads.parquet")
     table = pq.read_table(tmp_path / "heads.parquet")
-    for drop in ("without explained position", "random error label_excess", "scale alone last"):
+    for drop in ("without explained position", "random error seeking_excess", "scale alone last"):
         pq.write_table(table.drop_columns([drop]), tmp_path / "cut.parquet")
         with pytest.raises(UnreadableSource, match="does not hold one whole audit"):
             HeadAudit.load(tmp_path / "cut.parquet")
@@ -153,7 +153,7 @@ def test_differences_follow_their_definition(whole):
     other = audit_heads(permute_weights(MODEL, seed=1), DOCUMENTS, how=HOW)
     found = compare_audits(whole, other)
     assert found.is_paired
-    at = found.names.index("label_excess")
+    at = found.names.index("seeking_excess")
     apart = other.seeking.excess.minus(whole.seeking.excess)
     np.testing.assert_array_equal(found.difference[at], apart.value)
     np.testing.assert_allclose(found.error[at], apart.error, rtol=1e-12)
@@ -178,5 +178,5 @@ def test_one_model_on_two_halves_of_a_text_rarely_differs():
             for half in range(2)
         ]
         difference = compare_audits(*audits)
-        z.append(difference.z[difference.names.index("label_mass")])
+        z.append(difference.z[difference.names.index("seeking_mass")])
     assert np.mean(np.abs(z) > 1.96) <= 0.15

@@ -67,7 +67,7 @@ def test_the_page_holds_the_table_and_the_contexts(audit):
     assert data["rungs"] == list(audit.ladder.names)
     for rung, name in enumerate(data["rungs"]):
         np.testing.assert_allclose(data["explained"][rung], table[f"explained {name}"].to_numpy(), atol=5e-5)
-    np.testing.assert_allclose(data["columns"]["label_z"], table["label_z"].to_numpy(), atol=5e-5)
+    np.testing.assert_allclose(data["columns"]["seeking_z"], table["seeking_z"].to_numpy(), atol=5e-5)
     assert data["columns"]["seeks"] == [None] * 4  # no random heads, no test
     for head, contexts in enumerate(audit.contexts.to_pylist()):
         for (window, first, *attention), context in zip(data["contexts"][head], contexts, strict=True):
@@ -96,9 +96,9 @@ def test_contexts_of_another_type_are_refused(audit, tmp_path):
 
 def test_numbers_that_are_not_finite_are_null():
     table, about = draw_audit(1, 2)
-    at = table.column_names.index("label_z")
-    table = table.set_column(at, "label_z", [[np.nan, np.inf]])
-    assert data_of(render_audit(table, about))["columns"]["label_z"] == [None, None]
+    at = table.column_names.index("seeking_z")
+    table = table.set_column(at, "seeking_z", [[np.nan, np.inf]])
+    assert data_of(render_audit(table, about))["columns"]["seeking_z"] == [None, None]
 
 
 def test_a_page_replaces_a_page_and_nothing_else(audit, tmp_path):

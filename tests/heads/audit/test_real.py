@@ -15,7 +15,7 @@ TOKENS = np.concatenate([GIVEN, ORDERED], 1).astype(np.int32)
 OUTPUTS = np.arange(11) >= 5
 
 
-def label_excess(model):
+def seeking_excess(model):
     """Mass on the label beyond the head's mean pattern of each place, over all outputs, shape (n_heads,)."""
     patterns = torch.cat(model.watch(TOKENS[:, :-1]).patterns, 1).numpy()[:, :, OUTPUTS]
     label = np.tril(TOKENS[:, None, :-1] == TOKENS[:, 1:, None])[:, OUTPUTS]
@@ -28,11 +28,11 @@ def uniform(_, pattern):
     return (flat / flat.sum(1, keepdim=True)).expand_as(pattern)
 
 
-def test_label_mass_ranks_heads_as_mean_ablation_does_and_says_nothing_of_patterns(sort_model):
+def test_seeking_mass_ranks_heads_as_mean_ablation_does_and_says_nothing_of_patterns(sort_model):
     model = open_model(sort_model)
     found = replace_heads(model, LabelledContexts(TOKENS, OUTPUTS), by="place")
     assert found.accuracy == 1.0
-    assert spearmanr(label_excess(model), found.ablation.value).statistic >= 0.8
+    assert spearmanr(seeking_excess(model), found.ablation.value).statistic >= 0.8
     assert found.ablation.value.max() > 0.1
     assert found.pattern_drop.max() <= 0.001  # of the tokens of the answer: one head's looking costs nothing
 

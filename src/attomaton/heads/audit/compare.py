@@ -144,7 +144,7 @@ def _measures(audit: HeadAudit, heads: tuple[Head, ...], rungs: int) -> dict[str
         for kind, ladder, names in ladders
         for at, name in enumerate(names)
     }
-    named |= {"label_mass": audit.seeking.mass, "label_excess": audit.seeking.excess}
+    named |= {"seeking_mass": audit.seeking.mass, "seeking_excess": audit.seeking.excess}
     mine = [audit.heads.index(head) for head in heads]
     return {name: Estimates(one.value[mine], one.without[:, mine]) for name, one in named.items()}
 

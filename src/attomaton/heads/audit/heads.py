@@ -391,8 +391,8 @@ class HeadAudit(Tabular):
 
         Columns: head, layer, number; label, label_share, label_reason; inside, first; named, pairs,
         contextual; for each rung ``explained <rung>``, ``added <rung>`` and ``z <rung>``; for each rung alone
-        ``alone <rung>``; label_mass, label_excess, label_z, label_z_documents, seeks; and, where causal value
-        was measured, the rise in loss from mean patterns and from mean outputs.
+        ``alone <rung>``; seeking_mass, seeking_excess, seeking_z, seeking_z_documents, seeks; and, where
+        causal value was measured, the rise in loss from mean patterns and from mean outputs.
         """
         columns: dict[str, Any] = {
             "head": [str(head) for head in self.heads],
@@ -414,10 +414,10 @@ class HeadAudit(Tabular):
             columns[f"z {name}"] = z[at]
         for at, name in enumerate(self.alone.names):
             columns[f"alone {name}"] = self.alone.explained[at].value
-        columns["label_mass"] = self.seeking.mass.value
-        columns["label_excess"] = self.seeking.excess.value
-        columns["label_z"] = self.seeking.z
-        columns["label_z_documents"] = self.seeking.excess.z
+        columns["seeking_mass"] = self.seeking.mass.value
+        columns["seeking_excess"] = self.seeking.excess.value
+        columns["seeking_z"] = self.seeking.z
+        columns["seeking_z_documents"] = self.seeking.excess.z
         columns["seeks"] = pa.array(self.seeking.judged, pa.bool_())
         if self.rises is not None:
             for name, rise in zip(("pattern_rise", "ablation_rise"), self.rises, strict=True):
@@ -434,8 +434,8 @@ class HeadAudit(Tabular):
             *sizes,
             self.null,
             alone=self.alone.names,
-            label_rows=self.seeking.n_rows,
-            label_documents=self.seeking.n_documents,
+            seeking_rows=self.seeking.n_rows,
+            seeking_documents=self.seeking.n_documents,
             whole=() if self.causal is None else (self.causal.loss, self.causal.accuracy),
             left_out=self.left_out,
             n_layers=self.n_layers,

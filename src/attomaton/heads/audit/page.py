@@ -14,7 +14,7 @@ from attomaton.heads.audit.saved import FULL, NO_EVIDENCE, About
 
 COLUMNS = (
     *("inside", "first", "label", "label_share", "label_reason", "named", "pairs", "contextual"),
-    *("label_mass", "label_excess", "label_z", "seeks", "pattern_rise", "ablation_rise"),
+    *("seeking_mass", "seeking_excess", "seeking_z", "seeks", "pattern_rise", "ablation_rise"),
 )
 """Columns of a table of heads that the page shows, if they are there."""
 

@@ -38,11 +38,11 @@ NO_EVIDENCE = "Mean output alone is not evidence about where a head looks."
 MOST_BYTES, MOST_ROWS = 1 << 28, 1 << 20
 """The largest file of heads that is read, and the largest number of rows."""
 
-LABEL = ("mass", "over_profile", "excess")
+SEEKING = ("mass", "over_profile", "excess")
 """The measures of label seeking."""
 
 TEXTS = ("head",)
-NUMBERS = ("layer", "number", "inside", "first", "label_mass", "label_excess", "label_z")
+NUMBERS = ("layer", "number", "inside", "first", "seeking_mass", "seeking_excess", "seeking_z")
 
 _arrow: Any = pa
 
@@ -83,7 +83,7 @@ class About:
         Their kind: ``"intact"``, ``"rotated"``, or ``"given"``.
     alone : tuple of str
         The rungs that were also measured alone.
-    label_rows, label_documents : int
+    seeking_rows, seeking_documents : int
         The numbers of rows and documents behind label seeking.
     whole : tuple of float
         Loss and accuracy of the unchanged model; empty if causal value was not measured.
@@ -107,8 +107,8 @@ class About:
     n_random: int
     null: str = "intact"
     alone: tuple[str, ...] = ()
-    label_rows: int = 0
-    label_documents: int = 0
+    seeking_rows: int = 0
+    seeking_documents: int = 0
     whole: tuple[float, ...] = ()
     left_out: str = ""
     n_layers: int = 0
@@ -170,7 +170,7 @@ def _about(record: Any) -> About:
         for name, entry in cast("dict[str, Any]", record).items()
     }
     about: Any = About(**entries)
-    names = ("n_documents", "n_rows", "n_random", "label_rows", "label_documents", "n_layers")
+    names = ("n_documents", "n_rows", "n_random", "seeking_rows", "seeking_documents", "n_layers")
     whole = all(type(getattr(about, name)) is int and getattr(about, name) >= 0 for name in names)
     texts = all(isinstance(getattr(about, name), str) for name in ("model", "left_out", "digest"))
     lists = all(
@@ -209,10 +209,10 @@ def store(audit: Any) -> pa.Table:
     if audit.contexts is not None:
         table = table.append_column("contexts", audit.contexts)
     seeking = audit.seeking
-    add("label_over_profile", seeking.over_profile.value)
-    for name in LABEL:
-        add(f"without label_{name}", getattr(seeking, name).without.T)
-    add_null("label_excess", seeking.null)
+    add("seeking_over_profile", seeking.over_profile.value)
+    for name in SEEKING:
+        add(f"without seeking_{name}", getattr(seeking, name).without.T)
+    add_null("seeking_excess", seeking.null)
     if audit.causal is not None:
         place = [heads[one[0]] for one in audit.causal.sets]
         for kind in ("pattern", "ablation"):
@@ -250,9 +250,9 @@ class _Restored:
     def fields(self) -> dict[str, Any]:
         """The fields of the audit."""
         about = self.about
-        mass, over_profile, excess = (self.estimates(f"label_{name}") for name in LABEL)
-        sizes = (about.label_rows, about.label_documents)
-        seeking = Seeking(self.heads, mass, over_profile, excess, *sizes, self.null("label_excess"))
+        mass, over_profile, excess = (self.estimates(f"seeking_{name}") for name in SEEKING)
+        sizes = (about.seeking_rows, about.seeking_documents)
+        seeking = Seeking(self.heads, mass, over_profile, excess, *sizes, self.null("seeking_excess"))
         names = ("model", "n_documents", "n_rows", "n_random", "null", "left_out", "n_layers", "digest")
         return {
             "heads": self.heads,

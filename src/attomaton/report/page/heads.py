@@ -35,7 +35,7 @@ def read_heads(path: str | PathLike[str]) -> dict[str, Any]:
     def row(at: int) -> list[Any]:
         shares = [_number(columns[name][at]) for name in explained]
         worth = [_number(columns[name][at]) for name in ("pattern_rise", "ablation_rise")] if causal else []
-        label = [_number(columns[name][at]) for name in ("label_excess", "label_z")]
+        label = [_number(columns[name][at]) for name in ("seeking_excess", "seeking_z")]
         return [_text(columns["head"][at]), shares, *label, columns["seeks"][at], *worth]
 
     return {

@@ -94,7 +94,7 @@ function findMeasures() {
   if (known("pairs")) share("Summary", "explainable by pairs", columns.pairs);
   if (known("contextual")) share("Summary", "contextual", columns.contextual);
   share("Summary", "attention on the first token", columns.first);
-  number("Summary", "label seeking, z", columns.label_z, 1);
+  number("Summary", "label seeking, z", columns.seeking_z, 1);
   rungs.forEach((name, rung) => number("Added by a rung", cut(visible(name), 40), added(rung), 3));
   if (known("pattern_rise"))
     number("Causal value: rise in loss", "own mean pattern", columns.pattern_rise, 4);
@@ -122,7 +122,7 @@ const shareOf = (head) =>
   known("label_share") ? columns.label_share[head] : explained[rungs.length - 1][head];
 const byInterest = [...all].sort((one, other) => {
   const [first, second] = [one, other].map((head) => labels.get(labelOf(head)).count);
-  const strength = (head) => (known("label") ? shareOf(head) : Math.abs(columns.label_z[head] ?? 0)) ?? 0;
+  const strength = (head) => (known("label") ? shareOf(head) : Math.abs(columns.seeking_z[head] ?? 0)) ?? 0;
   return first - second || rankOf(labelOf(one)) - rankOf(labelOf(other)) || strength(other) - strength(one);
 });
 
@@ -224,7 +224,7 @@ function showTip(head) {
       ),
     );
   if (measure.kind !== "label") lines.push(make("span", null, `${measure.name}: ${valueOf(head)}`));
-  lines.push(make("span", null, `label seeking: z ${signed(columns.label_z[head], 1)}`));
+  lines.push(make("span", null, `label seeking: z ${signed(columns.seeking_z[head], 1)}`));
   replace(tip, lines);
   const cell = cells[head].getBoundingClientRect(),
     box = tip.getBoundingClientRect(),
@@ -308,8 +308,8 @@ const listColumns = [
   },
   {
     name: "z",
-    of: (head) => signed(columns.label_z[head], 1),
-    key: (head) => [columns.label_z[head] ?? -Infinity],
+    of: (head) => signed(columns.seeking_z[head], 1),
+    key: (head) => [columns.seeking_z[head] ?? -Infinity],
   },
   {
     name: "first",
@@ -452,9 +452,9 @@ function listNumbers(head) {
   add("on the window", fixed(inside, 3));
   add("on the first token", fixed(first, 3));
   if (inside !== null && first !== null) add("between them", fixed(Math.max(1 - inside - first, 0), 3));
-  add("on copies of the next token", fixed(of("label_mass"), 3));
-  add("excess on the next token", signed(of("label_excess"), 3));
-  add("label seeking, z", signed(of("label_z"), 1));
+  add("on copies of the next token", fixed(of("seeking_mass"), 3));
+  add("excess on the next token", signed(of("seeking_excess"), 3));
+  add("label seeking, z", signed(of("seeking_z"), 1));
   add("seeks the next token", of("seeks") === null ? "not tested" : of("seeks") ? "yes" : "no");
   if (known("pattern_rise")) add("loss, own mean pattern", signed(of("pattern_rise"), 4));
   if (known("ablation_rise")) add("loss, mean output", signed(of("ablation_rise"), 4));
