@@ -27,8 +27,8 @@ from attomaton_experiments.settings import Settings
 FEW = 200
 """Rows for ladder and ceiling, which are not used here: label seeking uses all."""
 
-KEPT = ["head", "layer", "number", "seeks"]
-KEPT += [f"seeking_{name}" for name in ("mass", "excess", "z", "z_documents")]
+OF_SEEKING = [f"seeking_{name}" for name in ("mass", "excess", "z", "z_documents")]
+KEPT = ["head", "layer", "number", *OF_SEEKING, "seeks"]
 """The columns of an audit that concern label seeking."""
 
 Row = dict[str, Any]
