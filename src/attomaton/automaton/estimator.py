@@ -59,7 +59,9 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
     n_features_in_ : int
         The window, the number of columns of ``X``.
 
-    Notes ----- Each row of ``X`` is a context: non-negative integers, the last of which is the query. Shorter
+    Notes
+    -----
+    Each row of ``X`` is a context: non-negative integers, the last of which is the query. Shorter
     contexts are padded, on the left by custom: only the order of the tokens counts. A label is the token that
     came next. If no label is in its context, there is nothing to learn, and ``fit`` warns.
 

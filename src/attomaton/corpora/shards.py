@@ -506,7 +506,7 @@ def read_tokens(folder: str | PathLike[str] | RemotePath) -> TokenizedCorpus:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = at.tokenize_corpus(["to be", "or not to be"], folder)
     ...     read_tokens(folder).vocabulary
-    Vocabulary(tokens=('to', 'be', 'or', 'not'), tokenizer='word')
+    Vocabulary(4 tokens, 'word')
     """
     place = as_place(folder)
     if not is_tokenized(place):

@@ -62,6 +62,9 @@ class Vocabulary:
     tokenizer: str = "word"
     definition: str | None = field(default=None, repr=False)
 
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self):,} tokens, {self.tokenizer!r})"
+
     @classmethod
     def from_text(cls, text: str, tokenizer: str = "word") -> tuple["Vocabulary", Int32]:
         """The vocabulary of a text and the text as ids.
