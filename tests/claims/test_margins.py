@@ -128,12 +128,19 @@ def test_longer_runs_are_asked_for_more():
     assert bound_share(np.zeros(0), size=1.0, **sizes) == -np.inf
 
 
+def halve(step):
+    """A schedule that a stored run cannot call again."""
+    return 0.5 ** (step // 300)
+
+
 @pytest.mark.parametrize(
     ("step", "said"),
     [
         (Adam(0.01), "step sizes that shrink"),
         (Adam(1.0, (0.9, 0.9), 1e-8, FALL), "is not small compared with the final gradients"),
         (GradientDescent(0.1, momentum=0.5), "no momentum"),
+        (GradientDescent(0.1, normalized=True, schedule=halve), "of which only the name is stored"),
+        (SignDescent(0.1, schedule=halve), "of which only the name is stored"),
     ],
 )
 def test_what_theory_leaves_open_is_measured_and_not_judged(step, said):

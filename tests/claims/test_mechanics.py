@@ -10,8 +10,8 @@ from attomaton.claims.mechanics import CLAIMS, verify
 from attomaton.claims.verdicts import VerdictStatus
 from attomaton.training.loop import train
 from attomaton.training.models.attention import AttentionModel
-from attomaton.training.models.embeddings import Equicorrelated, Orthonormal, RandomUnit
-from attomaton.training.models.heads import Tied, Untied
+from attomaton.training.models.embeddings import EmbeddingTable, Equicorrelated, Orthonormal, RandomUnit
+from attomaton.training.models.heads import Tied, TokenId, Untied
 from attomaton.training.models.losses import CorrelationLoss, SquaredLoss
 from attomaton.training.steps import Adam, GradientDescent
 from tests.claims.runs import draws, global_run, local_run, plain_run
@@ -75,6 +75,15 @@ def test_log_loss_is_convex_at_a_thousand_points(model):
     assert len(found.least) == 1000
     assert claim("convex").check(evidence).status is VerdictStatus.HOLDS
     assert claim("strictly convex inside").check(evidence).status is VerdictStatus.HOLDS
+
+
+@pytest.mark.parametrize("head", [TokenId(), Tied()])
+def test_rounding_is_no_negative_curvature(head):
+    """Where attention has settled, and where a tied head sums large terms to a small one."""
+    samples = at.Samples.from_lists([[0, 1, 2, 3], [2, 1, 3, 0], [1, 2, 0, 3]], [0, 1, 3])
+    table = 2.0 * np.eye(4, 6) + np.outer([2, 2, 2, 2], [0, 0, 0, 0, 1, 1])
+    model = AttentionModel(EmbeddingTable(table), head=head)
+    assert draw_curvature(evidence_of(train(samples, model, NORMAL, steps=1))).least.min() > -1e-12
 
 
 @pytest.mark.parametrize("loss", [SquaredLoss(), CorrelationLoss()])

@@ -28,6 +28,7 @@ from attomaton.claims.evidence import (
 from attomaton.claims.measures import Curves, dense, measure_against, unless_orthonormal
 from attomaton.claims.verdicts import Judgement
 from attomaton.training.models.attention import measure_curvatures
+from attomaton.training.models.heads import Tied, TokenId
 from attomaton.trajectory.forward import Trajectory, fast_forward
 from attomaton.trajectory.sharpness import bound_any_sharpness
 
@@ -427,6 +428,9 @@ AT_ONCE = 2_000_000
 ROUNDING = 1e-12
 """Eigenvalues above −this, relative to the largest, count as nonnegative."""
 
+SETTLED = 1e-3
+"""Share of the largest curvature that embeddings allow below which eigenvalues have few digits."""
+
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
@@ -440,8 +444,14 @@ class Curvature:
 
 
 def draw_curvature(evidence: Evidence) -> Curvature:
-    """Hessians at points W with normal entries of size 0.1 to 3, spread over the trials."""
+    """Hessians at points W with normal entries of size 0.1 to 3, spread over the trials.
+
+    A tied head computes the attention mass on the label as a sum in which large terms cancel, so where the
+    mass is small its Hessian has few digits: here the mass itself is read instead. Where attention has
+    settled in all samples, every eigenvalue is small, and is compared with what is not.
+    """
     trace = evidence.trace
+    model = replace(trace.model, head=TokenId()) if isinstance(trace.model.head, Tied) else trace.model
     rng = np.random.default_rng(0)
     dim = trace.weights.shape[2]
     axes = evidence.target.axes
@@ -454,10 +464,11 @@ def draw_curvature(evidence: Evidence) -> Curvature:
         sizes = 10 ** rng.uniform(-1.0, np.log10(3.0), (len(trials), 1, 1))
         points = sizes * rng.normal(size=(len(trials), dim, dim))
         samples = [trace.samples[trial] for trial in trials]
-        bent = measure_curvatures(trace.model, samples, list(trace.embeddings[trials]), points)
+        bent = measure_curvatures(model, samples, list(trace.embeddings[trials]), points)
         values = np.linalg.eigvalsh(bent)
+        allowed = np.square(trace.embeddings[trials]).sum(-1).max(-1) ** 2
         largest = np.maximum(np.abs(values).max(1), np.finfo(float).tiny)
-        least += (values[:, 0] / largest).tolist()
+        least += (values[:, 0] / np.maximum(largest, SETTLED * allowed)).tolist()
         for one, frame, unit in zip(bent, axes[trials], largest, strict=True):
             used = frame[frame.any(axis=1)]
             if len(used):

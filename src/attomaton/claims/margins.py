@@ -273,14 +273,14 @@ def need_own_norm(evidence: Evidence, norm: Norm) -> str:
 def need_rule(evidence: Evidence) -> str:
     """The theorem, or the computed path, covers these steps."""
     step = evidence.trace.step
+    try:
+        first, last = list_paces(1.0, getattr(step, "schedule", None), 0, 1)[0], _last_pace(evidence)
+    except UnsupportedOption as problem:  # only the name of the schedule is stored
+        return str(problem)
     if is_proved(evidence) or not need_descent(evidence):
         return ""
     if isinstance(step, GradientDescent):
         return need_descent(evidence)
-    try:
-        first, last = list_paces(1.0, cast("Any", step).schedule, 0, 1)[0], _last_pace(evidence)
-    except UnsupportedOption as problem:
-        return str(problem)
     if not last < first:
         return (
             f"the step is {step}, of constant size, but the theorem is about step sizes that shrink: give "
