@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import attomaton as at
-from generated import N_TYPES, write_generated
+from generated import write_generated
 from timing import report, timed
 
 N_EXPLAINED, N_LEARNED = 10_000, 1_000
@@ -49,9 +49,12 @@ def follow_explaining(run: str) -> dict:
     rng, automaton = np.random.default_rng(0), at.Automaton.load(run)
     if not automaton.is_opened:
         raise SystemExit("the run is so small that it was read completely; raise TOKENS")
-    return follow(
-        lambda: str(automaton.explain((N_TYPES * rng.random(12) ** 4).astype(int).tolist())), N_EXPLAINED
-    )
+
+
+    def explain() -> None:
+        str(automaton.explain((automaton.n_tokens * rng.random(12) ** 4).astype(int).tolist()))
+
+    return follow(explain, N_EXPLAINED)
 
 
 def follow_learning(_: str) -> dict:
