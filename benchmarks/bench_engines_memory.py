@@ -50,7 +50,6 @@ def follow_explaining(run: str) -> dict:
     if not automaton.is_opened:
         raise SystemExit("the run is so small that it was read completely; raise TOKENS")
 
-
     def explain() -> None:
         str(automaton.explain((automaton.n_tokens * rng.random(12) ** 4).astype(int).tolist()))
 
@@ -82,7 +81,8 @@ def main() -> None:
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
             figures[child] = json.loads(done.stdout)
     bars = {
-        f"{child}_grows_at_most_{MOST_GROWTH:g}_MB": figures[child]["growth_mb"] <= MOST_GROWTH for child in CHILDREN
+        f"{child}_grows_at_most_{MOST_GROWTH:g}_MB": figures[child]["growth_mb"] <= MOST_GROWTH
+        for child in CHILDREN
     }
     report(figures, bars)
 

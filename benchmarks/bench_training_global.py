@@ -24,4 +24,6 @@ if __name__ == "__main__":
         "mean_least_most": runs[0][0].last(),
         "peak_gb": peak_gigabytes(),
     }
-    report(figures, {"100_trials": figures["seconds_100"] <= 3.3, "1000_trials": figures["seconds_1000"] < 25})
+    report(
+        figures, {"100_trials": figures["seconds_100"] <= 3.3, "1000_trials": figures["seconds_1000"] < 25}
+    )

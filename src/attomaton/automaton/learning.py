@@ -141,8 +141,7 @@ def learn(
             automaton = Automaton(*parts, prepared.window)
             if prepared.building is not None:
                 begin("writing the run")
-                _describe(automaton, about, how.threads)
-                fill_run(prepared.building, automaton, about)
+                fill_run(prepared.building, automaton, _describe(automaton, about, how.threads))
     return _warn(Automaton.load(as_place(str(out))) if automaton is None else automaton)
 
 
@@ -293,18 +292,14 @@ def _prepare(
                 check_training(building.folder, building.target)
 
 
-def _describe(automaton: Automaton, about: dict[str, Any], threads: int | None) -> None:
-    """Add the samples of an automaton to the manifest, and measure its coverage in the meantime."""
+def _describe(automaton: Automaton, about: dict[str, Any], threads: int | None) -> dict[str, Any]:
+    """The manifest with the digest of the samples; the coverage is measured in the meantime."""
     samples = automaton.samples
-
-    def describe(name: str) -> None:
-        if name == "coverage":
-            _ = automaton.coverage
-        elif samples is not None:
-            about[name] = describe_origin(samples)
-
-    small = samples is None or len(samples) < LARGE_CORPUS
-    share_out(describe, ["coverage", "samples"], 1 if small else threads)
+    if samples is None:
+        return about
+    tasks: list[Callable[[], Any]] = [lambda: describe_origin(samples), lambda: automaton.coverage]
+    small = len(samples) < LARGE_CORPUS
+    return {**about, "samples": share_out(lambda task: task(), tasks, 1 if small else threads)[0]}
 
 
 def _start_compiling() -> None:

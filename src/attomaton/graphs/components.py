@@ -324,7 +324,9 @@ def check_acyclic(above: Int64, below: Int64, size: int) -> None:
     remaining = 2 * len(above) + 1
     while 0 < len(above) <= remaining // 2:
         remaining = len(above)
-        inner = (np.bincount(above, minlength=size)[below] > 0) & (np.bincount(below, minlength=size)[above] > 0)
+        inner = (np.bincount(above, minlength=size)[below] > 0) & (
+            np.bincount(below, minlength=size)[above] > 0
+        )
         above, below = above[inner], below[inner]
     if len(above) and int(label_strong_components(above, below, size).max()) + 1 < size:
         raise MismatchedParts("the order has a cycle, but must be acyclic; use find_components")

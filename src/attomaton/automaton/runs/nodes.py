@@ -58,8 +58,8 @@ class Nodes:
 
     def copied(self) -> "Nodes":
         """The same in memory of their own: columns that were read are views of whole row groups."""
-        columns = (self.query, self.token, self.component, self.hard, self.soft)
-        return Nodes(*(np.array(column) for column in columns), self.n_tokens)
+        ids = self.query.copy(), self.token.copy(), self.component.copy()
+        return Nodes(*ids, self.hard.copy(), self.soft.copy(), self.n_tokens)
 
     @cached_property
     def keys(self) -> Int64:
@@ -76,7 +76,7 @@ class Nodes:
 
 
 class RecentNodes:
-    """A cache of the nodes of recent single queries: :data:`RECENT_QUERIES`, with :data:`RECENT` nodes or one.
+    """A cache of the nodes of at most :data:`RECENT_QUERIES` queries, and :data:`RECENT` nodes or one query.
 
     Threads may share it: a thread that finds it in use reads for itself.
     """
