@@ -24,7 +24,7 @@ from attomaton.base.errors import MismatchedParts, UnknownToken
 from attomaton.base.frames import Tabular
 from attomaton.base.machine import count_processors, share_out
 from attomaton.base.options import check_threads, whole_number
-from attomaton.base.ragged import group_borders, offsets_of, run_starts, sorted_borders
+from attomaton.base.ragged import group_borders, occurs, offsets_of, run_starts, sorted_borders
 from attomaton.base.tables import Bool, Int32, Int64, Integers, column, keep_rows, make_table
 from attomaton.graphs.bags import SHARES, SMALLEST
 from attomaton.graphs.edges import EdgeTable
@@ -324,9 +324,7 @@ def check_acyclic(above: Int64, below: Int64, size: int) -> None:
     remaining = 2 * len(above) + 1
     while 0 < len(above) <= remaining // 2:
         remaining = len(above)
-        inner = (np.bincount(above, minlength=size)[below] > 0) & (
-            np.bincount(below, minlength=size)[above] > 0
-        )
+        inner = occurs(above, size)[below] & occurs(below, size)[above]
         above, below = above[inner], below[inner]
     if len(above) and int(label_strong_components(above, below, size).max()) + 1 < size:
         raise MismatchedParts("the order has a cycle, but must be acyclic; use find_components")
