@@ -20,7 +20,7 @@ from timing import report, timed
 N_EXPLAINED, N_LEARNED = 10_000, 1_000
 TOKENS = 500_000
 MOST_GROWTH = 20.0
-WORDS = np.array([f"word{number}" for number in range(300)])
+WORDS = np.array([f"word{number}" for number in range(50)])
 
 
 def resident_megabytes() -> float:
