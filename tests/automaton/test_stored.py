@@ -13,6 +13,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
@@ -249,6 +250,20 @@ def test_a_replaced_run_gives_old_answers_or_a_named_error(written, tmp_path, as
         anew = Automaton.load(place)
         context = [other.name(token) for token in (0, 1, 2)]
         assert anew.explain(context).to_dict(other.name) == other.explain(context).to_dict(other.name)
+
+
+def test_answers_do_not_keep_row_groups_in_memory(tmp_path):
+    size = 100
+    contexts = [[token, (token + 1) % size, token] for token in range(size)]
+    at.learn(at.Samples.from_lists(contexts, [token[1] for token in contexts])).save(tmp_path / "run")
+    with patch.object(stored, "SMALL", 0):
+        run = Automaton.load(tmp_path / "run")
+    run.explain(contexts[0])
+    before = pa.total_allocated_bytes()
+    for context in contexts:
+        run.explain(context)
+    grown = pa.total_allocated_bytes() - before
+    assert grown < 10 * run.scored_nodes.nbytes  # a view for every answer would keep a row group each
 
 
 def test_an_opened_run_whose_folder_is_gone_says_so(written, tmp_path):

@@ -1,11 +1,14 @@
-"""The fewest edges that strongly connect an order."""
+"""The fewest edges that strongly connect an order, and orders with a cycle."""
 
 from itertools import combinations, product
 
 import networkx as nx
 import numpy as np
+import pytest
 from hypothesis import given, strategies as st
 
+from attomaton.base.errors import MismatchedParts
+from attomaton.graphs.components import check_acyclic
 from attomaton.graphs.strong import connect
 from tests.strategies import arcs, orderings
 
@@ -42,3 +45,13 @@ def test_no_fewer_edges_would_do(graph):
         trial = graph.copy()
         trial.add_edges_from(some)
         assert not nx.is_strongly_connected(trial)
+
+
+@given(st.sets(st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda pair: pair[0] != pair[1])))
+def test_an_order_is_refused_exactly_if_it_has_a_cycle(pairs):
+    ends = np.array(sorted(pairs), np.int64).reshape(-1, 2)
+    if nx.is_directed_acyclic_graph(nx.DiGraph(pairs)):
+        check_acyclic(ends[:, 0], ends[:, 1], 8)
+    else:
+        with pytest.raises(MismatchedParts, match="cycle"):
+            check_acyclic(ends[:, 0], ends[:, 1], 8)

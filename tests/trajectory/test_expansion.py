@@ -9,7 +9,7 @@ from tests.strategies import embedded, paper_draws, sample_sets, vectors
 
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
-from attomaton.trajectory.residual import Priorities, find_degenerate
+from attomaton.trajectory.residual import Priorities, _find_degenerate, find_degenerate
 
 
 def automaton_of(samples, embeddings=None):
@@ -153,3 +153,13 @@ def test_only_an_automaton_is_expanded():
     samples = at.Samples.from_lists([[0, 1]], [0])
     with pytest.raises(MismatchedParts, match="the automaton is of type Samples"):
         at.expand(samples, samples)
+
+
+@pytest.mark.parametrize("repeats", [1, 2])  # independent directions, and a linear program
+def test_degenerate_directions_are_those_without_a_multiplier(repeats):
+    directions, multipliers = (
+        np.random.default_rng(4).normal(size=(5, 8)),
+        np.array([1.0, 0.0, 2.0, 0.0, 0.5]),
+    )
+    found = _find_degenerate(np.repeat(directions, repeats, axis=0), multipliers @ directions)
+    assert found.tolist() == np.repeat(multipliers == 0, repeats).tolist()

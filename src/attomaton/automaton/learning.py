@@ -23,7 +23,7 @@ from attomaton.base.artifacts import RUN, Building, build_folder, digest_arrays
 from attomaton.base.artifacts.uploads import build_at
 from attomaton.base.errors import NothingRealisable, UnsupportedOption
 from attomaton.base.kernels import is_kept, start_helpers
-from attomaton.base.machine import count_processors
+from attomaton.base.machine import count_processors, share_out
 from attomaton.base.options import given_path, show
 from attomaton.base.progress import Progress, Stages, as_stages, silent
 from attomaton.base.remote import as_place
@@ -141,8 +141,7 @@ def learn(
             automaton = Automaton(*parts, prepared.window)
             if prepared.building is not None:
                 begin("writing the run")
-                origin = {} if samples is None else {"samples": describe_origin(samples)}
-                fill_run(prepared.building, automaton, {**about, **origin})
+                fill_run(prepared.building, automaton, _describe(automaton, about, how.threads))
     return _warn(Automaton.load(as_place(str(out))) if automaton is None else automaton)
 
 
@@ -291,6 +290,16 @@ def _prepare(
             shutil.rmtree(work, ignore_errors=True)
             if not overwrite:
                 check_training(building.folder, building.target)
+
+
+def _describe(automaton: Automaton, about: dict[str, Any], threads: int | None) -> dict[str, Any]:
+    """The manifest with the digest of the samples; the coverage is measured in the meantime."""
+    samples = automaton.samples
+    if samples is None:
+        return about
+    tasks: list[Callable[[], Any]] = [lambda: describe_origin(samples), lambda: automaton.coverage]
+    small = len(samples) < LARGE_CORPUS
+    return {**about, "samples": share_out(lambda task: task(), tasks, 1 if small else threads)[0]}
 
 
 def _start_compiling() -> None:

@@ -48,6 +48,17 @@ def group_borders(index: Integers, size: int) -> Int64:
     return offsets_of(np.bincount(index, minlength=size))
 
 
+def sorted_borders(index: Integers, size: int) -> Int64:
+    """The same for a sorted index with many more entries than rows, which are not visited one by one.
+
+    Examples
+    --------
+    >>> sorted_borders(np.array([0, 2, 2]), 4).tolist()
+    [0, 1, 1, 3, 3]
+    """
+    return np.searchsorted(index, np.arange(size + 1, dtype=index.dtype))
+
+
 def run_starts(ordered: Integers) -> Int64:
     """Where a new value begins in a sorted, non-empty array, shape (n_distinct,).
 

@@ -43,7 +43,7 @@ def cut_parts(queries: pa.Table, n_tokens: int) -> Int64:
 def slice_queries(table: pa.Table, first: int, stop: int) -> pa.Table:
     """The rows of the queries ``first … stop − 1`` of a table sorted by query."""
     query = column(table, "query")
-    start, end = np.searchsorted(query, [first, stop])
+    start, end = np.searchsorted(query, np.array([first, stop], query.dtype))  # other types copy the column
     return table.slice(int(start), int(end - start))
 
 

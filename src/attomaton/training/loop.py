@@ -270,8 +270,8 @@ class TrainingProblem(Protocol):
         """The device of the parameters."""
         ...
 
-    def evaluate(self, parameters: Parameters) -> tuple[Parameters, Tensor]:
-        """The gradient with respect to each parameter, and the mean losses, shape (n_trials,)."""
+    def evaluate(self, parameters: Parameters) -> tuple[Parameters, Callable[[], Tensor]]:
+        """The gradient by each parameter, and a function that computes the mean losses, shape (n_trials,)."""
         ...
 
     def recorded(self, parameters: Parameters) -> Tensor:
@@ -370,11 +370,11 @@ class TrainingRun:
         records, n_saved, number = list(checkpoint.records), len(checkpoint.records), checkpoint.step
         save_every = max(self.steps // 20, 1) if self.store is None else self.store.interval(self.steps)
         while True:
-            gradients, losses = problem.evaluate(parameters)
+            gradients, find_losses = problem.evaluate(parameters)
             last = number == self.steps
             if last or number % self.every == 0:
                 weights = problem.recorded(parameters).cpu().numpy()
-                records.append(Record(number, weights, losses.cpu().numpy()))
+                records.append(Record(number, weights, find_losses().cpu().numpy()))
                 last = self._tell(records[-1], files) or last
             if not last:
                 parameters, state = self.step.move(parameters, gradients, state, number)

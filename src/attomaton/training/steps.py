@@ -164,7 +164,8 @@ class GradientDescent(_Paced):
         pace = _find_pace(self, step)
         if self.normalized:
             raised = [gradient * RAISED[gradient.dtype] for gradient in gradients]
-            norm = sum((one * one).sum((1, 2), keepdim=True) for one in raised) ** 0.5
+            first, *others = ((one * one).sum((1, 2), keepdim=True) for one in raised)
+            norm = sum(others, first).sqrt()
             gradients = tuple(one / norm for one in raised)
         if self.momentum:
             gradients = tuple(self.momentum * old + new for old, new in zip(state, gradients, strict=True))

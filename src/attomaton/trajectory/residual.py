@@ -265,6 +265,8 @@ MAX_EMBEDDED_STEPS = 500
 PRESSED = 1e-7
 """Multipliers below this, relative to the largest, count as zero."""
 
+FEASIBLE = 1e-10  # how far below 0 a multiplier may be, by rounding
+
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedResidual(Residual):
@@ -304,15 +306,20 @@ def solve_embedded(
 def _find_degenerate(directions: Float64, pressure: Float64) -> Bool:
     """Which directions have α = 0 under all multipliers α ≥ 0 with Σ α a = W_svm, shape (n_tight,).
 
-    One linear program: raise as many multipliers as possible to a small positive value.
+    Independent directions have one α. Otherwise one linear program: raise as many multipliers as possible to
+    a small positive value.
     """
-    from scipy.optimize import linprog  # takes long to import, so only when needed
-
     size = len(directions)
     if not size:
         return np.zeros(0, bool)
     axes = find_span(directions)
     enough = PRESSED * max(float(np.abs(pressure).max()), 1e-300)
+    if len(axes) == size:
+        multipliers = np.linalg.solve(axes @ directions.T, axes @ pressure)
+        if multipliers.min() >= -FEASIBLE:
+            return multipliers < 0.5 * enough
+    from scipy.optimize import linprog  # takes long to import, so only when needed
+
     program: Any = linprog(
         np.concatenate([np.zeros(size), -np.ones(size)]),
         A_ub=np.hstack([-np.eye(size), np.eye(size)]),
@@ -321,7 +328,7 @@ def _find_degenerate(directions: Float64, pressure: Float64) -> Bool:
         b_eq=axes @ pressure,
         bounds=[(0.0, None)] * size + [(0.0, enough)] * size,
         method="highs",
-        options={"primal_feasibility_tolerance": 1e-10},  # far below what counts as zero
+        options={"primal_feasibility_tolerance": FEASIBLE},
     )
     if program.status != 0:
         raise UncertifiedSolution(

@@ -257,14 +257,16 @@ def _largest(components: Components, evidence: Int64 | None) -> tuple[tuple[int,
     if not len(components) or components.sizes.max() < 2:
         return ()
     least = np.sort(components.sizes)[-N_LARGEST:][0]
-    if evidence is None:
-        evidence = count_evidence(components, components.query_of[components.sizes >= max(least, 2)])
-    together = np.bincount(components.component_of_node, evidence, len(components))
     large = np.flatnonzero(components.sizes >= max(least, 2))
+    if evidence is None:
+        evidence = count_evidence(components, components.query_of[large])
+    members = np.flatnonzero(components.sizes[components.component_of_node] >= max(least, 2))
+    component = components.component_of_node[members]
+    together = np.bincount(component, evidence[members], len(components))
     by_size = large[np.lexsort((-together[large], -components.sizes[large]))[:N_LARGEST]].tolist()
     found: list[tuple[int, LargeComponent]] = []
     for number in by_size:
-        rows = np.flatnonzero(components.component_of_node == number)
+        rows = members[component == number]
         first = rows[np.argsort(-evidence[rows], kind="stable")[:N_TOKENS]]
         tokens = tuple(components.token_of_node[first].tolist())
         query, size = int(components.query_of[number]), int(components.sizes[number])

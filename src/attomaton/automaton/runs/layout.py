@@ -16,7 +16,7 @@ from attomaton.base.artifacts.runs import ARRAYS
 from attomaton.base.borders import check_counts, check_ids_of, check_rising, check_table
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.machine import share_out
-from attomaton.base.ragged import group_borders, offsets_of
+from attomaton.base.ragged import offsets_of, sorted_borders
 from attomaton.base.tables import Float64, Int32, Int64, Integers, column, make_table
 from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA, ChoiceTable
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
@@ -66,13 +66,13 @@ FILES: dict[str, dict[str, Any]] = {
     "edges": EDGE_FILE,
     "nodes": {
         "compression": "lz4",
-        "use_dictionary": ["query", "hard", "soft"],
+        "use_dictionary": ["hard"],
         "column_encoding": {"token": "DELTA_BINARY_PACKED", "component": "DELTA_BINARY_PACKED"},
     },
     "order": {
         "compression": "lz4",
-        "use_dictionary": ["query", "edges", "support", "multiplier"],
-        "column_encoding": {"above": "DELTA_BINARY_PACKED", "below": "DELTA_BINARY_PACKED"},
+        "use_dictionary": False,
+        "column_encoding": dict.fromkeys(("below", "edges", "support"), "DELTA_BINARY_PACKED"),
     },
     "choices": CHOICE_FILE,
 }
@@ -114,7 +114,7 @@ def describe_order(components: Components, multiplier: Float64) -> pa.Table:
 
 def first_components(components: Components) -> Int64:
     """The number of the first component of each query, shape (n_tokens + 1,)."""
-    return group_borders(components.query_of, components.edges.n_tokens)
+    return sorted_borders(components.query_of, components.edges.n_tokens)
 
 
 def describe_index(queries: pa.Table, counts: Mapping[str, Int64]) -> pa.Table:
@@ -140,7 +140,7 @@ def index_of(components: Components, choices: ChoiceTable) -> pa.Table:
     """The index of an automaton in memory."""
     n_tokens = components.edges.n_tokens
     rows = {**_rows_by_query(components), "choices": column(choices.rows, "query")}
-    counts = {name: np.bincount(query, minlength=n_tokens) for name, query in rows.items()}
+    counts = {name: np.diff(sorted_borders(query, n_tokens)) for name, query in rows.items()}
     return describe_index(components.edges.queries, counts)
 
 

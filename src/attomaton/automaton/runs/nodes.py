@@ -14,8 +14,8 @@ from attomaton.base.tables import Bool, Float64, Int32, Int64, Integers, column
 from attomaton.graphs.components import Components, find_needed
 from attomaton.graphs.grouping import find_rows, pack_pairs
 
-RECENT = 1 << 20
-"""Maximum number of cached nodes of recent queries."""
+RECENT, RECENT_QUERIES = 1 << 20, 256
+"""Maximum number of cached nodes of recent queries, and of these queries."""
 
 
 class Known(NamedTuple):
@@ -56,6 +56,11 @@ class Nodes:
         scores = column(hard.scores, "score"), column(soft.scores, "score")
         return cls(*nodes, *scores, components.edges.n_tokens)
 
+    def copied(self) -> "Nodes":
+        """The same in memory of their own: columns that were read are views of whole row groups."""
+        ids = self.query.copy(), self.token.copy(), self.component.copy()
+        return Nodes(*ids, self.hard.copy(), self.soft.copy(), self.n_tokens)
+
     @cached_property
     def keys(self) -> Int64:
         """One ascending key per node: query and token packed."""
@@ -71,7 +76,7 @@ class Nodes:
 
 
 class RecentNodes:
-    """A cache of the nodes of recent single queries, at most :data:`RECENT` nodes or one query.
+    """A cache of the nodes of at most :data:`RECENT_QUERIES` queries, and :data:`RECENT` nodes or one query.
 
     Threads may share it: a thread that finds it in use reads for itself.
     """
@@ -89,12 +94,15 @@ class RecentNodes:
             return read()
         try:
             kept = self._kept.pop(query, None)
-            nodes = self._kept[query] = read() if kept is None else kept
-            while len(self._kept) > 1 and sum(len(one.token) for one in self._kept.values()) > RECENT:
+            nodes = self._kept[query] = read().copied() if kept is None else kept
+            while len(self._kept) > RECENT_QUERIES or (len(self._kept) > 1 and self._n_nodes() > RECENT):
                 self._kept.popitem(last=False)
         finally:
             self._lock.release()
         return nodes
+
+    def _n_nodes(self) -> int:
+        return sum(len(nodes.token) for nodes in self._kept.values())
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,8 @@
 """The layer: f_W(X) = Xᵀ softmax(X W x̄), its loss and gradient for many trials in one tensor program."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -135,10 +135,10 @@ class Trials:
         """The device of the tensors."""
         return self.keys.device
 
-    def evaluate(self, parameters: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Tensor]:
-        """∇L with respect to W, or to K and Q, and the mean losses, shape (b,)."""
-        gradient, losses = self.gradient(combine(parameters))
-        return split(parameters, gradient), losses
+    def evaluate(self, parameters: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Callable[[], Tensor]]:
+        """∇L with respect to W, or to K and Q, and a function that computes the mean losses, shape (b,)."""
+        gradient, right = self._descend(combine(parameters))
+        return split(parameters, gradient), partial(self._mean_loss, right)
 
     def recorded(self, parameters: Sequence[Tensor]) -> Tensor:
         """W, shape (b, d, d)."""
@@ -151,9 +151,8 @@ class Trials:
 
     def gradient(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """∇L, shape (b, d, d), and the mean losses, shape (b,)."""
-        right, along = self.model.head.read(self._attend(weights), self.prepared)
-        slope = self._filled(self.model.loss.slope(right)) * self.weight
-        return self._collect(slope * along), self._mean_loss(right)
+        gradient, right = self._descend(weights)
+        return gradient, self._mean_loss(right)
 
     def hessian(self, weights: Tensor, moved: Tensor | None = None) -> Tensor:
         """∇²L with respect to W as a vector, shape (b, d·d, d·d), or along m axes ``moved``, (b, m, m).
@@ -177,6 +176,12 @@ class Trials:
         b, n, t, d = self.keys.shape
         features = (self.keys[..., None] * self.keys[:, :, -1:, None, :]).reshape(b, n * t, d * d)
         return features if axes is None else features @ axes.transpose(1, 2)
+
+    def _descend(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """∇L, shape (b, d, d), and the value of each label, shape (b, n)."""
+        right, along = self.model.head.read(self._attend(weights), self.prepared)
+        slope = self._filled(self.model.loss.slope(right)) * self.weight
+        return self._collect(slope * along), right
 
     def _mean_loss(self, right: Tensor) -> Tensor:
         return (self._filled(self.model.loss.value(right)) * self.weight).sum(-1)

@@ -4,7 +4,7 @@ hˡ = hˡ⁻¹ + Σ_heads softmax(mask(hˡ⁻¹ W hˡ⁻¹ᵀ + D(P))) hˡ⁻¹ 
 feed-forward layer hˡ ← hˡ + relu(hˡ U) U' after each layer if enabled. h⁰ are the one-hot tokens.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -178,8 +178,8 @@ class DeepTrials:
         places = torch.arange(self.window, device=self.tokens.device)
         return places[:, None] - places
 
-    def evaluate(self, parameters: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Tensor]:
-        """∇L with respect to each parameter, and the mean losses, shape (n_trials,); in blocks."""
+    def evaluate(self, parameters: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Callable[[], Tensor]]:
+        """∇L with respect to each parameter, and the mean losses, shape (n_trials,), if called; in blocks."""
         trials, count, _ = self.tokens.shape
         size = max(BLOCK // (trials * self.window * self.n_tokens), 1)
         total = torch.zeros(trials, dtype=torch.float64, device=self.tokens.device)
@@ -191,7 +191,7 @@ class DeepTrials:
                 parts = torch.autograd.grad(losses.sum(), leaves)
             summed = tuple(one + part for one, part in zip(summed, parts, strict=True)) if summed else parts
             total = total + losses.detach()
-        return summed, total
+        return summed, lambda: total
 
     def _losses(self, parameters: Sequence[Tensor], tokens: Tensor) -> Tensor:
         """The sum over positions of −ln p(label) of each trial, shape (n_trials,)."""

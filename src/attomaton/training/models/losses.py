@@ -52,7 +52,7 @@ class LogLoss:
 
     def slope(self, right: Tensor) -> Tensor:
         """ℓ'(u)."""
-        return -1.0 / right
+        return -right.reciprocal()
 
 
 @dataclass(frozen=True)
