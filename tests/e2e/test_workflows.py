@@ -139,11 +139,11 @@ def test_actions_have_one_commit_each_with_its_version():
     used = set()
     for path in (GITHUB / "workflows").iterdir():
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if "uses: " in line]
-        used |= {line.split("uses: ")[1] for line in lines if "uses: ./" not in line}
+        used |= {line.split("uses: ")[1] for line in lines if "uses: $/" not in line}
     assert all(ACTION.fullmatch(one) for one in used), used
     assert len({one.partition("@")[0] for one in used}) == len(used)
     called = {job["uses"] for job in JOBS.values() if "uses" in job}
-    assert called == {"./.github/workflows/gate.yml", "./.github/workflows/smoke.yml"}
+    assert called == {"$/.github/workflows/gate.yml", "$/.github/workflows/smoke.yml"}
     assert all("workflow_call" in WORKFLOWS[name][True] for name in ("gate", "smoke"))
 
 
