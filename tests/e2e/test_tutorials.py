@@ -99,7 +99,8 @@ def test_it_has_a_title_and_says_where_to_go_next(tutorials, name):
 
 def test_one_tutorial_of_each_path_installs_attomaton(tutorials):
     sources = {
-        name: [cell.source for cell in tutorials.read_tutorial(FOLDER / f"{name}.ipynb").cells] for name in NAMES
+        name: [cell.source for cell in tutorials.read_tutorial(FOLDER / f"{name}.ipynb").cells]
+        for name in NAMES
     }
     installing = {name for name, cells in sources.items() if "%pip install" in "".join(cells)}
     assert installing == set(HOSTED)

@@ -122,7 +122,10 @@ def test_a_tag_needs_a_dated_entry(tmp_path, heading, cited, code):
 
 
 def test_the_text_of_a_release_is_its_entry(tmp_path):
-    new, old = "## 0.2.0 (2027-01-02)\n\nNew\nthings.\n\n- One item\n  on two lines.\n- Two.\n", "## 0.1.0 (2026-12-01)\n\nOld.\n"
+    new, old = (
+        "## 0.2.0 (2027-01-02)\n\nNew\nthings.\n\n- One item\n  on two lines.\n- Two.\n",
+        "## 0.1.0 (2026-12-01)\n\nOld.\n",
+    )
     (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n{new}\n{old}")
     [line] = [text for text in commands("release", "build") if "notes.md" in text]
     assert run_step(line, tmp_path, "v0.2.0") == 0
