@@ -3,10 +3,13 @@
 mkdocs-jupyter turns a notebook into a page that brings JupyterLab's style sheets
 (600 kB) and scripts from the network, and leaves links as they are. Here only the cells
 are kept, in the site's own style, and links to other sources become links to their
-pages; one that leads nowhere is a warning, so a strict build fails.
+pages; one that leads nowhere is a warning, so a strict build fails. A notebook that
+installs attomaton by itself can be downloaded, and opened in Colab where the name of
+the repository is known: GitHub's workflows set ``GITHUB_REPOSITORY``.
 """
 
 import logging
+import os
 import posixpath
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +23,11 @@ CHROME = (
     ".jp-InputPrompt, .jp-OutputPrompt"
 )
 """Parts of JupyterLab around cells: buttons, tags, prompts."""
+
+INSTALLS = "%pip install"
+"""What a notebook for hosted services has in its first code."""
+
+COLAB = "https://colab.research.google.com/github/{}/blob/main/docs/{}"
 
 
 def on_page_content(html: str, page: Any, files: Any, **_: Any) -> str:
@@ -45,7 +53,18 @@ def on_page_content(html: str, page: Any, files: Any, **_: Any) -> str:
         anchor["class"] = ["headerlink"]
     for link in cells.select(".jp-MarkdownCell a[href]"):
         link["href"] = _resolve(str(link["href"]), page, files)
+    if INSTALLS in cells.get_text() and cells.h1 is not None:
+        cells.h1.insert_after(_offer(page.file.src_uri))
     return str(cells)
+
+
+def _offer(source: str) -> Tag:
+    """Links to open a notebook elsewhere."""
+    targets = {"Download the notebook": posixpath.basename(source)}
+    if repository := os.environ.get("GITHUB_REPOSITORY"):
+        targets["Open in Colab"] = COLAB.format(repository, source)
+    links = [f"<a href='{target}'>{name}</a>" for name, target in targets.items()]
+    return BeautifulSoup(f"<p>{' · '.join(links)}</p>", "html.parser").find("p")
 
 
 def _fold(source: Tag) -> None:

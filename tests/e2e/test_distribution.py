@@ -133,9 +133,11 @@ def test_the_citation_and_the_changelog_speak_of_this_version():
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     cited = dict(re.findall(r"^(version|date-released): \"?([\w.-]+)\"?$", citation, flags=re.MULTILINE))
-    first, *rest = re.findall(r"^## (.*)$", changelog, flags=re.MULTILINE)
-    assert first == "Unreleased"
-    dates = dict(re.fullmatch(r"(\d+\.\d+\.\d+) \((\d{4}-\d\d-\d\d)\)", heading).groups() for heading in rest)
+    headings = re.findall(r"^## (.*)$", changelog, flags=re.MULTILINE)
+    first, *rest = [re.fullmatch(r"(\d+\.\d+\.\d+) \((.*)\)", heading).groups() for heading in headings]
+    assert first[0] == attomaton.__version__
+    dates = dict([first, *rest] if first[1] != "unreleased" else rest)
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d", date) for date in dates.values())
     assert list(dates.values()) == sorted(dates.values(), reverse=True)
     assert cited["version"] == attomaton.__version__
     # a version that is not released yet has no date, neither here nor there

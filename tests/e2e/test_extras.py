@@ -4,6 +4,7 @@ The long tests make a fresh environment each and install the wheel with one extr
 """
 
 import json
+import re
 import tomllib
 
 import pytest
@@ -15,6 +16,9 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["p
 ]
 NO_FEATURE = {"docs", "dev", "all", "heads", "gguf"}
 """For work on attomaton, several of the others at once, or (gguf) of use only beside train."""
+
+TRACKERS = {"tensorboard", "wandb", "trackio"}
+"""Not in ``all``: one of them is chosen, with an account of its own or none."""
 
 SAMPLES = """
 import attomaton as at
@@ -108,6 +112,18 @@ def test_every_extra_has_its_feature():
     assert set(FEATURES) == set(EXTRAS) - NO_FEATURE
 
 
+def test_all_gathers_every_extra_of_a_user():
+    assert gather("all") == set(EXTRAS) - TRACKERS - {"bench", "docs", "dev"}
+    assert gather("heads") == {"heads", "train", "hf", "report", "gguf"}
+
+
+def gather(extra):
+    """An extra and those that it names, and so on."""
+    named = [re.fullmatch(r"attomaton\[(.*)\]", requirement) for requirement in EXTRAS[extra]]
+    inner = [name for match in named if match for name in match[1].split(",")]
+    return {extra}.union(*map(gather, inner))
+
+
 @pytest.mark.slow  # a second environment
 @pytest.mark.parametrize("extra", FEATURES)
 def test_without_its_extra_a_feature_says_what_to_install(plain, extra):
@@ -150,7 +166,7 @@ def test_an_extra_alone_is_enough(wheel, tmp_path, extra):
 @pytest.mark.slow
 def test_all_is_all_features_of_a_user(wheel, tmp_path):
     environment = install(wheel, tmp_path, "all")
-    for extra in ("train", "sklearn", "hf", "report"):
+    for extra in ("train", "sklearn", "hf", "report", "frames"):
         assert environment.python(FEATURES[extra]).splitlines()[-1] == "True"
 
 
@@ -167,7 +183,7 @@ def test_docs_builds_the_docs(wheel, tmp_path):
 def install(wheel, folder, extra):
     """A fresh environment with the wheel and one extra."""
     environment = Environment(folder)
-    if any(name.startswith("torch") or "train" in name for name in EXTRAS[extra]):
+    if any(name.startswith("torch") for inner in gather(extra) for name in EXTRAS[inner]):
         environment.install(TORCH)
     environment.install(f"attomaton[{extra}] @ {wheel.as_uri()}")
     return environment

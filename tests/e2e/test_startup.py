@@ -52,6 +52,9 @@ def test_explain_loads_what_it_needs(tmp_path):
         "attomaton.automaton.ov_maps",
         "attomaton.automaton.ov_maps.load",
     }
+    reported = load(COMMAND, "report", "run", "--quiet", cwd=tmp_path)
+    assert "attomaton.report" in reported
+    assert not reported & {"torch", "matplotlib", "sklearn"}  # a plain install has none of them
 
 
 def test_a_room_is_loaded_when_it_is_asked_for():

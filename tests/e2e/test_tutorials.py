@@ -11,11 +11,15 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.e2e.built import Links
+from tests.e2e.environments import TORCH, Environment
 from tests.sizes import some
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "tutorials"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+HOSTED = ("paper-in-ten-minutes", "which-heads-of-smollm2", "choice-models")
+"""One tutorial of each path on the landing page, which installs attomaton and fetches its data by itself."""
+
 PATHS = ("/tmp", "/work", "/root", "/home", "/Users", "C:\\")  # noqa: S108
 MOST_SECONDS = 600
 MOST_PICTURE = 80_000  # bytes of base64, 60 kB of PNG
@@ -93,6 +97,31 @@ def test_it_has_a_title_and_says_where_to_go_next(tutorials, name):
     assert re.search(r"^## Where to go next$.*\]\(", cells[-1].source, re.MULTILINE | re.DOTALL)
 
 
+def test_one_tutorial_of_each_path_installs_attomaton(tutorials):
+    sources = {
+        name: [cell.source for cell in tutorials.read_tutorial(FOLDER / f"{name}.ipynb").cells]
+        for name in NAMES
+    }
+    installing = {name for name, cells in sources.items() if "%pip install" in "".join(cells)}
+    assert installing == set(HOSTED)
+    for name in HOSTED:
+        assert 'if find_spec("attomaton") is None:\n    %pip install --quiet "attomaton[' in sources[name][1]
+        assert "../shared" not in "".join(sources[name])
+
+
+@pytest.mark.slow  # a fresh environment and minutes of a notebook
+@pytest.mark.parametrize("name", HOSTED)
+def test_it_runs_where_nothing_but_jupyter_is_installed(tutorials, wheel, tmp_path, name):
+    """From an empty folder; pip, which the notebook calls, finds the wheel of this tree beside the index."""
+    need_data(tutorials, name)
+    environment = Environment(tmp_path)
+    environment.install("nbclient", "ipykernel", TORCH)
+    (tmp_path / f"{name}.ipynb").write_bytes((FOLDER / f"{name}.ipynb").read_bytes())
+    own = {"PIP_FIND_LINKS": str(wheel.parent), "ATTOMATON_DATA": str(tutorials.DATA)}
+    result = environment.run("jupyter", "execute", f"{name}.ipynb", "--timeout=1200", **own)
+    assert result.returncode == 0, result.stderr[-3000:]
+
+
 def test_a_changed_output_is_noticed_and_a_volatile_one_is_not(tutorials, tmp_path):
     from nbformat.v4 import new_code_cell, new_notebook
 
@@ -141,6 +170,24 @@ def test_links_become_addresses_and_dead_ones_are_warned_of(caplog):
     assert urlsplit(leads[0])[2:] == ("../theory/", "", "soft")
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "../gone.md" in caplog.text
+
+
+def test_a_hosted_notebook_is_offered(monkeypatch):
+    from mkdocs.structure.files import File, Files
+
+    page = SimpleNamespace(file=File("tutorials/made.ipynb", "docs", "site", use_directory_urls=False))
+    cell = "<div class='jupyter-wrapper'><h1>Made</h1><p>{}</p></div>"
+
+    def leads(text):
+        return Links(load("pages").on_page_content(cell.format(text), page=page, files=Files([]))).leads
+
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    assert leads("import attomaton") == []
+    assert leads("%pip install attomaton") == ["made.ipynb"]
+    monkeypatch.setenv("GITHUB_REPOSITORY", "somebody/attomaton")
+    assert leads("%pip install attomaton")[1:] == [
+        "https://colab.research.google.com/github/somebody/attomaton/blob/main/docs/tutorials/made.ipynb"
+    ]
 
 
 def test_a_new_machine_that_compiles_writes_the_same(tutorials):

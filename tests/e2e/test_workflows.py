@@ -14,7 +14,7 @@ from tests.e2e.test_readme import README, blocks
 GITHUB = ROOT / ".github"
 GATE = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-ACTION = re.compile(r"[\w-]+/[\w-]+@v\d+\.\d+\.\d+")
+ACTION = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 CHECKS = ("ruff", "pyright", "lint-imports", "mkdocs", "pytest")
 READING = {"contents": "read"}
 MORE = {("release", "attach"): {"contents": "write"}, ("release", "publish"): {"id-token": "write"}}
@@ -101,17 +101,52 @@ def test_a_release_is_built_as_contributing_says():
 def test_a_tag_of_another_version_is_refused(tag, code):
     import attomaton
 
-    [line] = [text for text in commands("release", "build") if text.startswith("grep")]
-    named = {**os.environ, "GITHUB_REF_NAME": tag.format(attomaton.__version__)}
-    assert subprocess.run(["bash", "-ec", line], cwd=ROOT, env=named, check=False).returncode == code
+    [line] = [text for text in commands("release", "build") if "__init__.py" in text]
+    assert run_step(line, ROOT, tag.format(attomaton.__version__)) == code
 
 
-def test_actions_have_one_version_each():
-    used = {step["uses"] for *_, step in STEPS if "uses" in step}
+@pytest.mark.parametrize(
+    ("heading", "cited", "code"),
+    [
+        ("0.1.0 (2026-12-01)", "date-released: 2026-12-01\n", 0),
+        ("0.1.0 (2026-12-01)", "date-released: 2026-12-02\n", 1),
+        ("0.1.0 (unreleased)", "", 1),
+        ("0.1.1 (2026-12-01)", "date-released: 2026-12-01\n", 1),
+    ],
+)
+def test_a_tag_needs_a_dated_entry(tmp_path, heading, cited, code):
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## {heading}\n\n- One.\n")
+    (tmp_path / "CITATION.cff").write_text(f"version: 0.1.0\n{cited}title: attomaton\n")
+    [line] = [text for text in commands("release", "build") if "CITATION.cff" in text]
+    assert run_step(line, tmp_path, "v0.1.0") == code
+
+
+def test_the_text_of_a_release_is_its_entry(tmp_path):
+    new, old = (
+        "## 0.2.0 (2027-01-02)\n\nNew\nthings.\n\n- One item\n  on two lines.\n- Two.\n",
+        "## 0.1.0 (2026-12-01)\n\nOld.\n",
+    )
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n{new}\n{old}")
+    [line] = [text for text in commands("release", "build") if "notes.md" in text]
+    assert run_step(line, tmp_path, "v0.2.0") == 0
+    assert (tmp_path / "notes.md").read_text().strip() == "New things.\n\n- One item on two lines.\n- Two."
+
+
+def run_step(line, folder, tag):
+    """The exit code of a step of the release of this tag."""
+    named = {**os.environ, "GITHUB_REF_NAME": tag}
+    return subprocess.run(["bash", "-ec", line], cwd=folder, env=named, check=False).returncode
+
+
+def test_actions_have_one_commit_each_with_its_version():
+    used = set()
+    for path in (GITHUB / "workflows").iterdir():
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if "uses: " in line]
+        used |= {line.split("uses: ")[1] for line in lines if "uses: $/" not in line}
     assert all(ACTION.fullmatch(one) for one in used), used
     assert len({one.partition("@")[0] for one in used}) == len(used)
     called = {job["uses"] for job in JOBS.values() if "uses" in job}
-    assert called == {"./.github/workflows/gate.yml", "./.github/workflows/smoke.yml"}
+    assert called == {"$/.github/workflows/gate.yml", "$/.github/workflows/smoke.yml"}
     assert all("workflow_call" in WORKFLOWS[name][True] for name in ("gate", "smoke"))
 
 

@@ -52,7 +52,7 @@ def train(
     from attomaton.graphs.bags import find_realisable
 
     with needing("training"):
-        from attomaton.training import loop
+        import attomaton.training.loop as loop
         from attomaton.training.checkpoints import Store
         from attomaton.training.models.attention import AttentionModel
         from attomaton.training.models.embeddings import Orthonormal, RandomUnit

@@ -22,7 +22,7 @@ def verify(
     from attomaton.base.errors import needing
 
     with needing("verifying"):
-        from attomaton.claims import mechanics
+        import attomaton.claims.mechanics as mechanics
         from attomaton.claims.diagnosis import diagnose
         from attomaton.claims.measures import solve_trials
         from attomaton.claims.verdicts import as_record, digest_trace, write_verdicts

@@ -8,11 +8,10 @@ from typing import Any
 
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.artifacts import check_target, read_manifest, write_target
-from attomaton.base.errors import CorruptRun
+from attomaton.base.errors import CorruptRun, needing
 from attomaton.base.options import given_path, whole_number
 from attomaton.base.pages import is_page, render_page, to_json
 from attomaton.report.page.content import MOST_BYTES, choose_queries, gather, measure_tokens
-from attomaton.report.page.heads import read_heads
 from attomaton.report.page.packing import Packer
 from attomaton.report.page.training import read_training, read_verdicts
 
@@ -102,7 +101,11 @@ def write_report(
         most_queries = whole_number(most_queries, "most_queries", least=1)
     place = check_target(given_path(out, "out"), is_ours=is_page)
     folder = given_path(run, "run")
-    audit = None if heads is None else read_heads(given_path(heads, "heads"))
+    audit = None
+    if heads is not None:
+        with needing("a page with heads"):
+            from attomaton.report.page.heads import read_heads
+        audit = read_heads(given_path(heads, "heads"))
     automaton = Automaton.load(folder)
     packer = Packer(automaton)
     about = {
