@@ -43,10 +43,13 @@ def gguf_tensors(path):
 def folders():
     """Family → its configuration and its weights."""
     import torch
+    import transformers
 
     from tests.heads import made
 
     torch.set_num_threads(1)  # threads do not survive a fork
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     files = {}
     for name in made.CONFIGS:
         with tempfile.TemporaryDirectory() as folder:

@@ -303,7 +303,7 @@ def _child(target, seed, numbers, folder, shared):
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.setitimer(signal.ITIMER_PROF, 0)
             slowest = max(slowest, time.process_time() - begun)
-            if failure is None and _peak() > MEGABYTES:
+            if failure in (None, "named") and _peak() > MEGABYTES:
                 failure = {"what": "memory", "detail": f"{_peak():.0f} MB"}
             if failure == "named":
                 named += 1

@@ -22,6 +22,17 @@ def test_a_small_parquet_file_stays_small(tmp_path):
     assert megabytes < 500
 
 
+def test_a_page_that_claims_gigabytes(tmp_path):
+    """The third number of a page's header is its size as stored: Arrow's buffers would be as long as that."""
+    pq.write_table(pa.table({"text": ["a b a"] * 9}), tmp_path / "a.parquet", use_dictionary=False)
+    blob = (tmp_path / "a.parquet").read_bytes()
+    header = re.match(rb"PAR1(?:\x15[\x80-\xff]*[\x00-\x7f]){2}\x15", blob)[0]
+    (tmp_path / "a.parquet").write_bytes(header + b"\xfe\xff\xff\xff\x0f" + blob[len(header) + 1 :])
+    megabytes, said = measure(tmp_path / "a.parquet")
+    assert "Page was smaller" in said
+    assert megabytes < 500
+
+
 def views(text, rows):
     """So many views of one text."""
     _, one, data = pa.array([text]).cast(pa.string_view()).buffers()

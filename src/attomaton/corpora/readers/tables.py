@@ -204,12 +204,16 @@ def _bad_list(scalar: Any, where: str, reading: Reading) -> AttomatonError | Non
     return bad_id(scalar.values.to_numpy(zero_copy_only=False), where, reading.n_tokens)
 
 
+READ_WHOLE = 1 << 26
+"""Parquet files up to this size are read without a buffer: it would be as long as a damaged page claims."""
+
+
 def open_parquet(file: BinaryIO) -> Any:
     """A Parquet file whose footer has no text or list that is longer than the file could hold."""
     size = file.seek(0, 2)
     return arrow_parquet().ParquetFile(
         _arrow.PythonFile(file, "r"),
-        buffer_size=1 << 20,
+        buffer_size=0 if size <= READ_WHOLE else 1 << 20,
         pre_buffer=False,
         page_checksum_verification=True,
         thrift_string_size_limit=min(FOOTER, max(1, size)),
