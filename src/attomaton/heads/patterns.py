@@ -257,8 +257,14 @@ class PatternModel:
         )
 
 
-def unwrap_nnsight(source: Any) -> Any:
-    """The module inside an nnsight model, loaded if it was not yet; anything else as it is."""
+WRAPPERS = (["_orig_mod"], ["module"])
+"""The only parts of modules that ``torch.compile`` and ``DataParallel`` return."""
+
+
+def unwrap(source: Any) -> Any:
+    """The module inside an nnsight model, loaded if it was not yet, or inside a compiled or parallel one."""
+    while list(vars(source).get("_modules", ()) if hasattr(source, "__dict__") else ()) in WRAPPERS:
+        source = next(iter(source.children()))
     if not hasattr(cast("object", type(source)), "trace"):
         return source
     module = source.__dict__.get("_module", source.__dict__.get("_model"))

@@ -1,5 +1,6 @@
 """One head, context by context: its attention beside the attention that each rung fits."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import Any
@@ -10,7 +11,7 @@ import pyarrow as pa
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid
-from attomaton.base.progress import Stages
+from attomaton.base.progress import as_stages
 from attomaton.base.tables import Float64, Int32, table_of
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.tokenizers import Vocabulary
@@ -130,7 +131,7 @@ def show_head(
     how: Audit | None = None,
     n: int = 5,
     vocabulary: Vocabulary | None = None,
-    progress: Stages | None = None,
+    progress: bool | Callable[[str], object] = False,
 ) -> HeadContexts:
     """The held-out contexts in which a head departs most from the first rung, one per document.
 
@@ -146,8 +147,9 @@ def show_head(
         Number of contexts.
     vocabulary : Vocabulary, optional
         The texts of the tokens.
-    progress : Stages, optional
-        Reports progress.
+    progress : bool or callable
+        True prints the name of each stage on stderr. A callable is called with that name; its method
+        ``advance``, if any, with the finished and the total amount of work in the stage.
 
     Examples
     --------
@@ -157,7 +159,7 @@ def show_head(
     >>> shown, shown.table().num_rows
     (HeadContexts(head 0.1, 2 contexts), 18)
     """
-    how, tell = Audit() if how is None else how, Stages() if progress is None else progress
+    how, tell = how or Audit(), as_stages(progress)
     source, model = model, open_model(model)
     head = check_head(head, model.shape)
     documents = read_for([source], corpus)

@@ -18,7 +18,7 @@ from attomaton.base.errors import MismatchedParts, SameWeights, UnreadableModel,
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid
-from attomaton.base.progress import Stages
+from attomaton.base.progress import Stages, as_stages
 from attomaton.base.tables import Float64, write_parquet
 from attomaton.corpora.readers.batches import Reading
 from attomaton.heads.audit.finished import FinishedLayers
@@ -326,7 +326,7 @@ def audit_course(
     reading: Reading | None = None,
     how: Audit | None = None,
     work: str | PathLike[str] | None = None,
-    progress: Stages | None = None,
+    progress: bool | Callable[[str], object] = False,
 ) -> HeadCourse:
     """Audit every head of a model at several steps of its training, on the same contexts.
 
@@ -351,8 +351,9 @@ def audit_course(
     work : path, optional
         A folder in which finished layers of each step are kept. The same call goes on there after it was
         stopped.
-    progress : Stages, optional
-        Reports progress.
+    progress : bool or callable
+        True prints the name of each stage on stderr. A callable is called with that name; its method
+        ``advance``, if any, with the finished and the total amount of work in the stage.
 
     Returns
     -------
@@ -373,7 +374,7 @@ def audit_course(
     >>> audit_course(models, documents, steps=(0, 100), random=1, how=Audit(window=8))
     HeadCourse(2 heads at 2 steps, 0 to 100)
     """
-    how, tell = Audit() if how is None else how, Stages() if progress is None else progress
+    how, tell = how or Audit(), as_stages(progress)
     ordered = order_steps(models, steps)
     named = [_path_text(one) or one for one in models if not isinstance(one, ModelStep)]
     read = read_for(named, corpus, tokenizer=tokenizer, reading=reading)

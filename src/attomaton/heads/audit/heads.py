@@ -1,6 +1,6 @@
 """The audit of all heads of a model on a corpus: ladder, label seeking and causal value together."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from os import PathLike
@@ -16,7 +16,7 @@ from attomaton.base.frames import Tabular
 from attomaton.base.options import settle, share, show, whole_number
 from attomaton.base.pages import embed_page
 from attomaton.base.printing import Block, Grid
-from attomaton.base.progress import Stages
+from attomaton.base.progress import Stages, as_stages
 from attomaton.base.tables import Float64, table_of, write_parquet
 from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary, text_of
@@ -185,7 +185,8 @@ def prepare(
     if len(documents) < 2:
         raise InvalidSamples(
             "an audit fits on some documents and scores on others, but there "
-            f"{'is one' if documents else 'are none'}; give several; long ones may be cut"
+            f"{'is one' if documents else 'are none'}; give several: long ones may be cut, and a text file "
+            "split (--documents line, or Reading(documents='line'))"
         )
     fit_on, score_on = split_documents(len(documents), share=how.fitted, seed=how.seed)
     if length is not None:
@@ -491,16 +492,7 @@ class HeadAudit(Tabular):
             (kind, str(len(heads)), ", ".join(heads[:NAMED]) + ", …" * (len(heads) > NAMED))
             for kind, heads in of_kind.items()
         ]
-        headers = [
-            "head",
-            "label",
-            "its share",
-            "on first token",
-            "named",
-            "pairs",
-            "contextual",
-            "seeks (z)",
-        ]
+        headers = ["head", "label", "share", "first", "named", "pairs", "context", "seeks (z)"]
         headers += [] if self.causal is None else ["own mean pattern", "mean output"]
         judged, rows = self.seeking.judged, list[tuple[str, ...]]()
         for at in order[:SHOWN]:
@@ -559,7 +551,7 @@ def audit_heads(
     reading: Reading | None = None,
     how: Audit | None = None,
     work: str | PathLike[str] | None = None,
-    progress: Stages | None = None,
+    progress: bool | Callable[[str], object] = False,
 ) -> HeadAudit:
     """Audit every head of a model on a corpus.
 
@@ -567,7 +559,7 @@ def audit_heads(
     ----------
     model : HeadModel, path, str or object
         Anything that :func:`~attomaton.heads.opening.open_model` opens, such as a ``transformers`` model.
-    corpus : path, Documents, sequence of str, or sequence of integer sequences
+    corpus : path, Documents, frame, dataset, sequence of str, or sequence of integer sequences
         Text, which is tokenised by the model's own tokenizer, or token ids from it; the order of documents
         does not matter. A random part is used to fit and count; the others are scored.
     rungs : sequence of rungs, or callable, optional
@@ -596,8 +588,9 @@ def audit_heads(
         Sizes and the seed.
     work : path, optional
         A folder in which finished layers are kept. The same call goes on there after it was stopped.
-    progress : Stages, optional
-        Reports progress.
+    progress : bool or callable
+        True prints the name of each stage on stderr. A callable is called with that name; its method
+        ``advance``, if any, with the finished and the total amount of work in the stage.
 
     Examples
     --------
@@ -606,7 +599,7 @@ def audit_heads(
     >>> audit_heads(model, documents, how=Audit(window=8)).ladder
     Ladder(2 heads, 8 rungs, nested)
     """
-    how, tell = how or Audit(), progress or Stages()
+    how, tell = how or Audit(), as_stages(progress)
     source, model = model, open_model(model)
     read = read_for([source], corpus, tokenizer=tokenizer, reading=reading)
     documents, vocabulary = list_documents(read), getattr(read, "vocabulary", None)
