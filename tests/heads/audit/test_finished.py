@@ -5,12 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
+import transformers
 
 from attomaton.base.errors import MismatchedParts, UnreadableSource
 from attomaton.heads.audit.compare import compare_audits
 from attomaton.heads.audit.course import audit_course, read_finished_steps, remove_finished
+from attomaton.heads.audit.explanations import Table
 from attomaton.heads.audit.heads import TOP, Audit, HeadAudit, audit_heads, read_finished
-from attomaton.heads.audit.randomised import permute_weights
+from attomaton.heads.audit.ladder import Position
+from attomaton.heads.audit.randomised import permute_weights, rotate_heads
 from attomaton.heads.opening import open_model
 from tests.heads import made
 from tests.heads.audit.standin import StandIn, draw_documents
@@ -127,6 +131,47 @@ def test_the_work_of_another_audit_is_refused(tmp_path, change):
     documents = DOCUMENTS[::-1] if change == "documents" else DOCUMENTS
     with pytest.raises(MismatchedParts, match=r"layers of another audit.*delete that folder"):
         audit_heads(model, documents, **(options | other))
+
+
+def bloom(seed):
+    torch.manual_seed(seed)
+    config = transformers.BloomConfig(vocab_size=12, hidden_size=16, n_layer=2, n_head=2)
+    return transformers.BloomForCausalLM(config)
+
+
+def table(seed):
+    query, token = np.divmod(np.arange(144), 12)
+    values = np.random.default_rng(seed).normal(size=144)
+    return {"rungs": (Position(), Table("mine", query, token, values, np.zeros(12)))}
+
+
+@pytest.mark.parametrize(
+    ("different", "one", "other"),
+    [
+        ("weights", (bloom(0), {}), (bloom(1), {})),
+        ("rungs", (MODEL, table(0)), (MODEL, table(1))),
+        (
+            "random",
+            (MODEL, {"random": [rotate_heads(MODEL, seed=0)]}),
+            (MODEL, {"random": [rotate_heads(MODEL, seed=1)]}),
+        ),
+    ],
+)
+def test_work_under_the_same_names_is_told_apart_by_what_it_was_made_from(tmp_path, different, one, other):
+    audit_heads(one[0], DOCUMENTS, how=HOW, work=tmp_path, **one[1])
+    with pytest.raises(MismatchedParts, match=rf"another audit \(different: {different}\)"):
+        audit_heads(other[0], DOCUMENTS, how=HOW, work=tmp_path, **other[1])
+
+
+def test_work_of_nobody_knows_what_is_refused(tmp_path):
+    audit_heads(MODEL, DOCUMENTS, how=HOW, work=tmp_path)
+    (tmp_path / "audit.json").unlink()
+    with pytest.raises(MismatchedParts, match=r"audit\.json that says of which"):
+        audit_heads(permute_weights(MODEL, seed=0), DOCUMENTS, how=HOW, work=tmp_path)
+    file = tmp_path / "mine.txt"
+    file.write_text("mine")
+    with pytest.raises(UnreadableSource, match="is a file"):
+        audit_heads(MODEL, DOCUMENTS, how=HOW, work=file)
 
 
 def test_a_course_goes_on(tmp_path):

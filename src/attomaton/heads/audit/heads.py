@@ -24,7 +24,7 @@ from attomaton.heads.audit.causal import Causal, LabelledContexts, measure_means
 from attomaton.heads.audit.ceiling import Ceiling, OwnScores, find_ceiling
 from attomaton.heads.audit.excerpts import choose_contexts
 from attomaton.heads.audit.explanations import Bigram, Frequency, Last, Table, TokenCounts
-from attomaton.heads.audit.finished import FinishedLayers
+from attomaton.heads.audit.finished import FinishedLayers, digest_rung, fingerprint
 from attomaton.heads.audit.jackknife import FEWEST
 from attomaton.heads.audit.labels import HeadLabel, label_heads
 from attomaton.heads.audit.ladder import Ladder, Step, climb
@@ -616,8 +616,13 @@ def audit_heads(
         "left_out": " ".join(why for why in (no_controls, no_causal) if why),
         "n_layers": model.shape.n_layers,
     }
-    rungs_named = [rung.name for rung in plan.rungs]
-    settings = {"how": asdict(how), "rungs": rungs_named, "random": len(controls), "causal": causal, **about}
+    settings = {
+        "how": asdict(how),
+        "rungs": [[rung.name, digest_rung(rung)] for rung in plan.rungs],
+        "random": len(controls) if null != "given" else [fingerprint(one) for one in controls],
+        "causal": causal,
+        **about,
+    }
     kept = None if work is None else FinishedLayers.open(work, model, documents, settings)
     parts = {} if kept is None else {layer: HeadAudit(**part) for layer, part in kept.read().items()}
     missing = [layer for layer in range(model.shape.n_layers) if layer not in parts]
