@@ -107,3 +107,10 @@ def test_frames_datasets_and_records_are_read_as_corpora(folder):
         assert ids_of(read_for([folder / "model"], given)) == wanted
     with pytest.raises(UnreadableSource, match="document 0 is NoneType"):
         read_for([folder / "model"], [None, *TEXTS])
+
+
+def test_a_head_is_shown_on_texts_by_the_tokenizer_of_a_model_in_memory():
+    how = Audit(window=4, per_document=2)
+    model = made.make("llama", vocab_size=300)
+    shown = show_head(model, TEXTS, "L1H1", tokenizer=learn_tokens(300), how=how, n=1)
+    assert shown.vocabulary is not None

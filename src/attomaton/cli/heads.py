@@ -216,13 +216,10 @@ def _check_targets(out: Path | None, figure: Path | None, page: Path | None, hea
 
 
 def _write(value: Any, out: Path | None, figure: Path | None = None, page: Path | None = None) -> None:
-    from attomaton.base.artifacts import write_target
-
     if out is not None:
-        from attomaton.base.tables import write_parquet
+        from attomaton.heads.audit.saved import write_saved
 
-        save = getattr(value, "save", partial(write_parquet, value.table()))
-        write_target(out, save, is_ours=_is_parquet)
+        getattr(value, "save", partial(write_saved, value.table()))(out)
     if page is not None:
         value.page(page)
     if figure is None:

@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 import transformers
 
-from attomaton.base.errors import MismatchedParts, UnreadableSource
+from attomaton.base.errors import MismatchedParts, UnreadableSource, UnwritablePlace
 from attomaton.heads.audit.compare import compare_audits
 from attomaton.heads.audit.course import audit_course, read_finished_steps, remove_finished
 from attomaton.heads.audit.explanations import Table
@@ -59,6 +60,27 @@ def test_files_that_hold_no_whole_audit_are_refused(whole, tmp_path):
     course = audit_course([StandIn(), StandIn(seed=1)], DOCUMENTS, steps=[0, 1], how=HOW)
     with pytest.raises(UnreadableSource, match="several steps"):
         HeadAudit.load(course.save(tmp_path / "course.parquet"))
+
+
+def test_only_parquet_files_are_replaced(whole, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UnwritablePlace, match="attomaton did not write it"):
+        whole.save(tmp_path / "notes.txt")
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert whole.save(whole.save(tmp_path / "heads.parquet")).exists()
+
+
+def test_a_file_with_a_head_twice_is_refused(whole, tmp_path):
+    table = pq.read_table(whole.save(tmp_path / "heads.parquet"))
+    pq.write_table(pa.concat_tables([table, table]), tmp_path / "twice.parquet")
+    with pytest.raises(UnreadableSource, match="not those of one model"):
+        HeadAudit.load(tmp_path / "twice.parquet")
+
+
+def test_models_of_other_shapes_are_not_compared(whole):
+    other = audit_heads(StandIn(n_layers=2, n_heads=2), DOCUMENTS, how=HOW)
+    with pytest.raises(MismatchedParts, match="3 layers of 8 heads and 2 layers of 2 heads"):
+        compare_audits(whole, other)
 
 
 class Stop(KeyboardInterrupt):

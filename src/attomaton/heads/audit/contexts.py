@@ -14,6 +14,7 @@ from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import as_stages
 from attomaton.base.tables import Float64, Int32, table_of
 from attomaton.corpora.documents import Documents
+from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.heads.audit.excerpts import most_apart
@@ -130,6 +131,8 @@ def show_head(
     theory: bool = False,
     how: Audit | None = None,
     n: int = 5,
+    tokenizer: Any = None,
+    reading: Reading | None = None,
     vocabulary: Vocabulary | None = None,
     progress: bool | Callable[[str], object] = False,
 ) -> HeadContexts:
@@ -145,6 +148,8 @@ def show_head(
         As for :func:`~attomaton.heads.audit.heads.audit_heads`.
     n : int
         Number of contexts.
+    tokenizer, reading
+        As for :func:`~attomaton.heads.audit.heads.audit_heads`.
     vocabulary : Vocabulary, optional
         The texts of the tokens.
     progress : bool or callable
@@ -162,7 +167,7 @@ def show_head(
     how, tell = how or Audit(), as_stages(progress)
     source, model = model, open_model(model)
     head = check_head(head, model.shape)
-    documents = read_for([source], corpus)
+    documents = read_for([source], corpus, tokenizer=tokenizer, reading=reading)
     if vocabulary is None and isinstance(documents, Documents):
         vocabulary = documents.vocabulary
     documents = list_documents(documents)

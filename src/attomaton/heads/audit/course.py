@@ -19,7 +19,7 @@ from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Stages, as_stages
-from attomaton.base.tables import Float64, write_parquet
+from attomaton.base.tables import Float64
 from attomaton.corpora.readers.batches import Reading
 from attomaton.heads.audit.finished import FinishedLayers
 from attomaton.heads.audit.heads import Audit, HeadAudit, audit_heads, prepare, read_finished
@@ -27,7 +27,7 @@ from attomaton.heads.audit.ladder import Step
 from attomaton.heads.audit.pictures import draw_course
 from attomaton.heads.audit.rows import list_documents
 from attomaton.heads.audit.rungs import OfModel, Rungs
-from attomaton.heads.audit.saved import NO_EVIDENCE, mark
+from attomaton.heads.audit.saved import NO_EVIDENCE, mark, write_saved
 from attomaton.heads.model import Head, HeadModel, ModelShape
 from attomaton.heads.opening import is_run, open_checkpoint, open_model, read_run
 from attomaton.heads.own import watch_trace
@@ -255,9 +255,8 @@ class HeadCourse(Tabular):
         return mark(_arrow.concat_tables(parts).combine_chunks(), self.audits[-1].about)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the table as Parquet and return the path."""
-        write_parquet(self.table(), path)
-        return Path(path)
+        """Write the table as Parquet and return the path; of existing files only Parquet is replaced."""
+        return write_saved(self.table(), path)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw explained shares and excess label mass over the steps; returns the three matplotlib axes.

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
@@ -15,7 +16,8 @@ import torch
 
 from attomaton.base.artifacts import digest_arrays, explained, write_file
 from attomaton.base.errors import MismatchedParts, UnreadableSource
-from attomaton.heads.audit.saved import restore
+from attomaton.base.tables import write_parquet
+from attomaton.heads.audit.saved import restore, store
 from attomaton.heads.model import HeadModel
 
 IDENTITY = "audit.json"
@@ -88,7 +90,7 @@ class FinishedLayers:
     def write(self, layer: int, audit: Any) -> None:
         """Keep the audit of a finished layer."""
         with explained(self.folder, resumable=True):
-            write_file(self.folder / f"layer-{layer:04}.parquet", audit.save)
+            write_file(self.folder / f"layer-{layer:04}.parquet", partial(write_parquet, store(audit)))
 
     def remove(self) -> None:
         """Remove the folder with all that was written there; files of others stay."""

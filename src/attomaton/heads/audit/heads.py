@@ -17,7 +17,7 @@ from attomaton.base.options import settle, share, show, whole_number
 from attomaton.base.pages import embed_page
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Stages, as_stages
-from attomaton.base.tables import Float64, table_of, write_parquet
+from attomaton.base.tables import Float64, table_of
 from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary, text_of
 from attomaton.heads.audit.causal import Causal, LabelledContexts, measure_means, replace_by
@@ -43,7 +43,7 @@ from attomaton.heads.audit.rows import (
     watch_rows,
 )
 from attomaton.heads.audit.rungs import OfModel, Rungs, learned_rungs, plain_rungs, settle_rungs, useful_rungs
-from attomaton.heads.audit.saved import NO_EVIDENCE, About, mark, restore, store
+from attomaton.heads.audit.saved import NO_EVIDENCE, About, mark, restore, store, write_saved
 from attomaton.heads.audit.seeking import SAID, Seeking, seek_labels
 from attomaton.heads.model import Head, HeadModel
 from attomaton.heads.opening import open_model
@@ -449,9 +449,11 @@ class HeadAudit(Tabular):
         return table if self.contexts is None else table.append_column("contexts", self.contexts)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the audit as Parquet and return the path: the table, with what its errors and z come from."""
-        write_parquet(store(self), path)
-        return Path(path)
+        """Write the audit as Parquet and return the path: the table, with what its errors and z come from.
+
+        An existing file is replaced only if it is a Parquet file.
+        """
+        return write_saved(store(self), path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "HeadAudit":
