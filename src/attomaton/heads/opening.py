@@ -161,7 +161,7 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str = "float3
     if hasattr(source, "watch") and hasattr(source, "score_tokens"):
         return source
     source = unwrap(source)
-    state: Any = getattr(source, "state_dict", dict)()
+    state = cast("dict[str, Any]", getattr(source, "state_dict", dict)())
     if any(getattr(tensor, "is_meta", False) for tensor in state.values()):
         raise UnsupportedOption("the model is on the device meta, without weights; load its weights first")
     try:

@@ -268,8 +268,9 @@ WRAPPERS = (["_orig_mod"], ["module"])
 
 def unwrap(source: Any) -> Any:
     """The module inside an nnsight model, loaded if it was not yet, or inside a compiled or parallel one."""
-    while list(vars(source).get("_modules", ()) if hasattr(source, "__dict__") else ()) in WRAPPERS:
-        source = next(iter(source.children()))
+    inside: Any = dict(source.named_children()) if isinstance(source, torch.nn.Module) else {}
+    if list(inside) in WRAPPERS:
+        return unwrap(*inside.values())
     if not hasattr(cast("object", type(source)), "trace"):
         return source
     module = source.__dict__.get("_module", source.__dict__.get("_model"))

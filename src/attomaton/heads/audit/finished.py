@@ -102,9 +102,8 @@ class FinishedLayers:
 
 def digest_rung(rung: Any) -> str:
     """The SHA-256 of the arrays of a rung, such as its table: rungs of the same name may differ in them."""
-    return digest_arrays(
-        *(one for one in getattr(rung, "__dict__", {}).values() if isinstance(one, np.ndarray))
-    )
+    parts: Any = getattr(rung, "__dict__", {}).values()
+    return digest_arrays(*(cast("Any", one) for one in parts if isinstance(one, np.ndarray)))
 
 
 def fingerprint(model: HeadModel) -> str:
@@ -113,9 +112,10 @@ def fingerprint(model: HeadModel) -> str:
 
     def add(part: Any) -> None:
         if isinstance(part, torch.Tensor | np.ndarray):
-            flat = torch.as_tensor(part).detach().reshape(-1)
+            whole = torch.as_tensor(cast("Any", part)).detach()
+            flat = whole.reshape(-1)
             some = flat[:: max(len(flat) // SAMPLED, 1)].double().cpu().numpy()
-            digest.update(f"{tuple(part.shape)}".encode() + some.tobytes())
+            digest.update(f"{tuple(whole.shape)}".encode() + some.tobytes())
         elif isinstance(part, tuple):
             for one in cast("tuple[Any, ...]", part):
                 add(one)
