@@ -268,7 +268,8 @@ WRAPPERS = (["_orig_mod"], ["module"])
 
 def unwrap(source: Any) -> Any:
     """The module inside an nnsight model, loaded if it was not yet, or inside a compiled or parallel one."""
-    inside: Any = dict(source.named_children()) if isinstance(source, torch.nn.Module) else {}
+    whole = cast("object", source)
+    inside: Any = dict(whole.named_children()) if isinstance(whole, torch.nn.Module) else {}
     if list(inside) in WRAPPERS:
         return unwrap(*inside.values())
     if not hasattr(cast("object", type(source)), "trace"):
