@@ -338,6 +338,15 @@ def test_ctrl_c_leaves_a_table_and_the_same_command_goes_on(deeper, monkeypatch)
     assert not (deeper / "heads.parquet.partial").exists()
 
 
+def test_finished_layers_that_another_process_writes_are_left_alone(deeper):
+    from attomaton.base.artifacts.ownership import locked
+
+    with locked(deeper / "shared.parquet.partial", deeper):
+        ended = run_inside("heads", "model", "story.jsonl", "--out", "shared.parquet", cwd=deeper)
+    assert ended.returncode == 2
+    assert "shared.parquet.partial is being written by" in ended.stderr
+
+
 @pytest.mark.slow  # starts processes
 def test_a_killed_audit_goes_on(deeper):
     import time

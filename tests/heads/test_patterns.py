@@ -194,6 +194,19 @@ def test_an_nnsight_model_is_the_module_inside(name):
     assert isinstance(open_model(Traced(make_opt(), name)), PatternModel)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # inside torch
+def test_a_compiled_or_parallel_model_is_the_module_inside():
+    model = made.make("qwen3")
+    for wrapped in (torch.compile(model), torch.nn.DataParallel(model)):
+        assert isinstance(open_model(wrapped), Transformer)
+
+
+def test_a_model_without_weights_is_refused():
+    for model in (made.make("qwen3"), make_opt()):
+        with pytest.raises(UnsupportedOption, match="device meta"):
+            open_model(model.to("meta"))
+
+
 class Hooked(torch.nn.Module):
     """Like a HookedTransformer with a setting that is not read."""
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.base.errors import UnsupportedOption
+from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.corpora import Reading
 from attomaton.heads.audit.contexts import show_head
 from attomaton.heads.audit.heads import Audit, audit_heads
@@ -92,3 +92,25 @@ def test_texts_begin_and_ids_do_not(tmp_path):
     plain = at.read_corpus(TEXTS, tokenizer=str(tmp_path / "tokenizer.json"))
     assert ids_of(plain) == [ids[1:] for ids in wanted]
     assert ids_of(read_for([tmp_path], plain)) == [ids[1:] for ids in wanted]
+
+
+def test_frames_datasets_and_records_are_read_as_corpora(folder):
+    import pandas as pd
+    import pyarrow as pa
+
+    wanted = ids_of(read_for([folder / "model"], TEXTS))
+    for given in (
+        pd.DataFrame({"text": TEXTS}),
+        pa.table({"text": TEXTS}),
+        [{"text": text} for text in TEXTS],
+    ):
+        assert ids_of(read_for([folder / "model"], given)) == wanted
+    with pytest.raises(UnreadableSource, match="document 0 is NoneType"):
+        read_for([folder / "model"], [None, *TEXTS])
+
+
+def test_a_head_is_shown_on_texts_by_the_tokenizer_of_a_model_in_memory():
+    how = Audit(window=4, per_document=2)
+    model = made.make("llama", vocab_size=300)
+    shown = show_head(model, TEXTS, "L1H1", tokenizer=learn_tokens(300), how=how, n=1)
+    assert shown.vocabulary is not None

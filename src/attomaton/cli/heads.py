@@ -1,6 +1,7 @@
 """``attomaton heads``: what explains where the heads of a trained model look."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -93,7 +94,7 @@ def heads(
     _check_targets(out, figure, page, head)
     keeps = out is not None and chosen is None and str(out) != "-"
     work = out.with_name(f"{out.name}.partial") if out is not None and keeps else None
-    with stages(quiet or as_json) as announce, told_as_lines(SameWeights):
+    with stages(quiet or as_json) as announce, told_as_lines(SameWeights), _alone_in(work):
         announce("reading")
         on_hub = bool(revision)
         models_given = find_models(models, revisions=tuple(revision or ()), steps=steps)
@@ -123,6 +124,22 @@ def heads(
         for path in (out, figure, page):
             if path is not None:
                 print_line(f"Written to {path}.")
+
+
+@contextmanager
+def _alone_in(work: Path | None) -> Generator[None]:
+    """Refuse a folder of finished layers that another process uses."""
+    from attomaton.base.artifacts import explained
+    from attomaton.base.artifacts.ownership import locked
+
+    if work is None:
+        yield
+        return
+    with ExitStack() as stack:
+        with explained(work):
+            work.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(work, work.absolute().parent))
+        yield
 
 
 def _audit(
@@ -199,13 +216,10 @@ def _check_targets(out: Path | None, figure: Path | None, page: Path | None, hea
 
 
 def _write(value: Any, out: Path | None, figure: Path | None = None, page: Path | None = None) -> None:
-    from attomaton.base.artifacts import write_target
-
     if out is not None:
-        from attomaton.base.tables import write_parquet
+        from attomaton.heads.audit.saved import write_saved
 
-        save = getattr(value, "save", partial(write_parquet, value.table()))
-        write_target(out, save, is_ours=_is_parquet)
+        getattr(value, "save", partial(write_saved, value.table()))(out)
     if page is not None:
         value.page(page)
     if figure is None:

@@ -19,7 +19,7 @@ from attomaton.corpora.budgets import open_regular, shown
 from attomaton.heads.lens import read_lens
 from attomaton.heads.model import HeadModel
 from attomaton.heads.own import watch_trace, watch_weights
-from attomaton.heads.patterns import PatternModel, unwrap_nnsight
+from attomaton.heads.patterns import PatternModel, unwrap
 from attomaton.heads.reading.configs import parse_settings
 from attomaton.heads.reading.families import build_model
 from attomaton.heads.reading.files import named, parse_json
@@ -160,7 +160,10 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str = "float3
         return watch_trace(source)
     if hasattr(source, "watch") and hasattr(source, "score_tokens"):
         return source
-    source = unwrap_nnsight(source)
+    source = unwrap(source)
+    state = cast("dict[str, Any]", getattr(source, "state_dict", dict)())
+    if any(getattr(tensor, "is_meta", False) for tensor in state.values()):
+        raise UnsupportedOption("the model is on the device meta, without weights; load its weights first")
     try:
         if hasattr(source, "cfg") and hasattr(source, "state_dict"):
             return read_lens(source, dtype=DTYPES[dtype])

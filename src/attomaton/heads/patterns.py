@@ -6,7 +6,7 @@ edits and token scores need weights: a pattern model has none of these and says 
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NoReturn, cast
 
@@ -52,6 +52,8 @@ class PatternModel:
         Why its weights are not read.
     items : iterator, optional
         Patterns of one document after the other. They are read once, in the order of the documents.
+    weights : tuple of tensors
+        The weights, if there are any: they tell models of the same name apart.
 
     Examples
     --------
@@ -65,6 +67,7 @@ class PatternModel:
     run: Run = field(repr=False)
     reason: str = ""
     items: Iterator[Any] | None = field(default=None, repr=False)
+    weights: tuple[Tensor, ...] = field(default=(), repr=False)
 
     @classmethod
     def from_transformers(cls, model: Any, *, reason: str = "") -> "PatternModel":
@@ -97,7 +100,8 @@ class PatternModel:
                 )
             return getattr(out, "logits", None), getattr(out, "attentions", None) or ()
 
-        return cls._probe(name, run, n_tokens, longest, reason)
+        probed = cls._probe(name, run, n_tokens, longest, reason)
+        return replace(probed, weights=tuple(model.state_dict().values()))
 
     @classmethod
     def from_lens(cls, model: Any, *, reason: str = "") -> "PatternModel":
@@ -111,7 +115,8 @@ class PatternModel:
                 )
             return logits, [cache[name] for name in names if name in cache]
 
-        return cls._probe("TransformerLens", run, model.cfg.d_vocab, model.cfg.n_ctx, reason)
+        probed = cls._probe("TransformerLens", run, model.cfg.d_vocab, model.cfg.n_ctx, reason)
+        return replace(probed, weights=tuple(model.state_dict().values()))
 
     @classmethod
     def from_function(
@@ -257,8 +262,16 @@ class PatternModel:
         )
 
 
-def unwrap_nnsight(source: Any) -> Any:
-    """The module inside an nnsight model, loaded if it was not yet; anything else as it is."""
+WRAPPERS = (["_orig_mod"], ["module"])
+"""The only parts of modules that ``torch.compile`` and ``DataParallel`` return."""
+
+
+def unwrap(source: Any) -> Any:
+    """The module inside an nnsight model, loaded if it was not yet, or inside a compiled or parallel one."""
+    whole = cast("object", source)
+    inside: Any = dict(whole.named_children()) if isinstance(whole, torch.nn.Module) else {}
+    if list(inside) in WRAPPERS:
+        return unwrap(*inside.values())
     if not hasattr(cast("object", type(source)), "trace"):
         return source
     module = source.__dict__.get("_module", source.__dict__.get("_model"))

@@ -4,7 +4,7 @@ A text begins with the token that the tokenizer puts before it, if it does so fo
 million parameters has a loss of 2.0 nats per token on stories with it, and 3.6 without.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -37,14 +37,16 @@ def read_for(
 
     ``models`` are paths, names or objects, as :func:`~attomaton.heads.opening.open_model` takes them, and
     models of the hub are named with their revision, ``owner/name@revision``. ``corpus`` is a path or URL,
-    :class:`~attomaton.corpora.Documents`, or any container of texts or of rows of ids.
+    :class:`~attomaton.corpora.Documents`, a frame or dataset with a column of texts or ids, or any container
+    of texts, of records or of rows of ids.
     """
-    if not isinstance(corpus, str | PathLike | Documents):
+    framed = hasattr(corpus, "columns") or hasattr(corpus, "column_names")  # not a column of one
+    if not isinstance(corpus, str | PathLike | Documents) and not framed:
         items: Any = corpus.to_pylist() if hasattr(corpus, "to_pylist") else corpus
         items = list(cast("Iterable[Any]", items)) if isinstance(items, Iterable) else items
-        if not (isinstance(items, list) and items and isinstance(items[0], str)):
+        if not (isinstance(items, list) and items and isinstance(items[0], str | Mapping | None)):
             return cast("Any", items)  # ids, or what is refused where ids are checked
-        corpus = cast("list[str]", items)
+        corpus = cast("list[Any]", items)
     chosen = _vocabulary(own_tokenizer(models, on_hub=on_hub) if tokenizer is None else tokenizer)
     chosen = (Vocabulary.fixed(chosen) or chosen) if isinstance(chosen, str) else chosen
     named = isinstance(chosen, Vocabulary)
@@ -54,9 +56,9 @@ def read_for(
     if chosen is None and read.vocabulary is not None and not isinstance(corpus, Documents):
         raise UnsupportedOption(
             "the corpus is text, and nothing says which id of the model a word has; give the model's "
-            "tokenizer.json as tokenizer (or a .tiktoken file, or a .bin file of llama2.c such as "
-            "tok512.bin), or token ids; a run of attomaton knows its words once `attomaton learn` was run "
-            "with the same text and --out"
+            "tokenizer as tokenizer (one of transformers, a tokenizer.json, a .tiktoken file, or a .bin file "
+            "of llama2.c such as tok512.bin), or token ids; a run of attomaton knows its words once "
+            "`attomaton learn` was run with the same text and --out"
         )
     return read
 

@@ -3,14 +3,19 @@
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
+import transformers
 
-from attomaton.base.errors import MismatchedParts, UnreadableSource
+from attomaton.base.errors import MismatchedParts, UnreadableSource, UnwritablePlace
 from attomaton.heads.audit.compare import compare_audits
 from attomaton.heads.audit.course import audit_course, read_finished_steps, remove_finished
+from attomaton.heads.audit.explanations import Table
 from attomaton.heads.audit.heads import TOP, Audit, HeadAudit, audit_heads, read_finished
-from attomaton.heads.audit.randomised import permute_weights
+from attomaton.heads.audit.ladder import Position
+from attomaton.heads.audit.randomised import permute_weights, rotate_heads
 from attomaton.heads.opening import open_model
 from tests.heads import made
 from tests.heads.audit.standin import StandIn, draw_documents
@@ -55,6 +60,27 @@ def test_files_that_hold_no_whole_audit_are_refused(whole, tmp_path):
     course = audit_course([StandIn(), StandIn(seed=1)], DOCUMENTS, steps=[0, 1], how=HOW)
     with pytest.raises(UnreadableSource, match="several steps"):
         HeadAudit.load(course.save(tmp_path / "course.parquet"))
+
+
+def test_only_parquet_files_are_replaced(whole, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UnwritablePlace, match="attomaton did not write it"):
+        whole.save(tmp_path / "notes.txt")
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert whole.save(whole.save(tmp_path / "heads.parquet")).exists()
+
+
+def test_a_file_with_a_head_twice_is_refused(whole, tmp_path):
+    table = pq.read_table(whole.save(tmp_path / "heads.parquet"))
+    pq.write_table(pa.concat_tables([table, table]), tmp_path / "twice.parquet")
+    with pytest.raises(UnreadableSource, match="not those of one model"):
+        HeadAudit.load(tmp_path / "twice.parquet")
+
+
+def test_models_of_other_shapes_are_not_compared(whole):
+    other = audit_heads(StandIn(n_layers=2, n_heads=2), DOCUMENTS, how=HOW)
+    with pytest.raises(MismatchedParts, match="3 layers of 8 heads and 2 layers of 2 heads"):
+        compare_audits(whole, other)
 
 
 class Stop(KeyboardInterrupt):
@@ -127,6 +153,47 @@ def test_the_work_of_another_audit_is_refused(tmp_path, change):
     documents = DOCUMENTS[::-1] if change == "documents" else DOCUMENTS
     with pytest.raises(MismatchedParts, match=r"layers of another audit.*delete that folder"):
         audit_heads(model, documents, **(options | other))
+
+
+def bloom(seed):
+    torch.manual_seed(seed)
+    config = transformers.BloomConfig(vocab_size=12, hidden_size=16, n_layer=2, n_head=2)
+    return transformers.BloomForCausalLM(config)
+
+
+def table(seed):
+    query, token = np.divmod(np.arange(144), 12)
+    values = np.random.default_rng(seed).normal(size=144)
+    return {"rungs": (Position(), Table("mine", query, token, values, np.zeros(12)))}
+
+
+@pytest.mark.parametrize(
+    ("different", "one", "other"),
+    [
+        ("weights", (bloom(0), {}), (bloom(1), {})),
+        ("rungs", (MODEL, table(0)), (MODEL, table(1))),
+        (
+            "random",
+            (MODEL, {"random": [rotate_heads(MODEL, seed=0)]}),
+            (MODEL, {"random": [rotate_heads(MODEL, seed=1)]}),
+        ),
+    ],
+)
+def test_work_under_the_same_names_is_told_apart_by_what_it_was_made_from(tmp_path, different, one, other):
+    audit_heads(one[0], DOCUMENTS, how=HOW, work=tmp_path, **one[1])
+    with pytest.raises(MismatchedParts, match=rf"another audit \(different: {different}\)"):
+        audit_heads(other[0], DOCUMENTS, how=HOW, work=tmp_path, **other[1])
+
+
+def test_work_of_nobody_knows_what_is_refused(tmp_path):
+    audit_heads(MODEL, DOCUMENTS, how=HOW, work=tmp_path)
+    (tmp_path / "audit.json").unlink()
+    with pytest.raises(MismatchedParts, match=r"audit\.json that says of which"):
+        audit_heads(permute_weights(MODEL, seed=0), DOCUMENTS, how=HOW, work=tmp_path)
+    file = tmp_path / "mine.txt"
+    file.write_text("mine")
+    with pytest.raises(UnreadableSource, match="is a file"):
+        audit_heads(MODEL, DOCUMENTS, how=HOW, work=file)
 
 
 def test_a_course_goes_on(tmp_path):

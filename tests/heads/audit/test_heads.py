@@ -6,6 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from attomaton.base.errors import AttomatonError, InvalidSamples, UnreadableModel, UnsupportedOption
+from attomaton.base.printing import blocks_of, draw_text
+from attomaton.heads.arrays import example_audit
 from attomaton.heads.audit.causal import LabelledContexts, replace_heads
 from attomaton.heads.audit.contexts import show_head
 from attomaton.heads.audit.heads import Audit, audit_heads
@@ -120,6 +122,16 @@ def test_the_map_has_a_cell_for_each_head_and_counts_labels():
     cells = axes.collections[0]
     colours = [mpl.colors.to_hex(one) for one in cells.to_rgba(cells.get_array().ravel())]
     assert colours == [COLOURS[label] for label in labels]
+
+
+def test_the_stages_of_an_audit_are_told_and_its_table_fits_a_terminal(capsys):
+    model, documents = example_audit()
+    told = list[str]()
+    for progress in (told.append, True):
+        audit = audit_heads(model, documents, how=Audit(window=8), progress=progress)
+    assert told == ["recording attention of arrays", "explaining heads"]
+    assert capsys.readouterr().err.split("\n")[:2] == told
+    assert "│ token-specific │" in draw_text(blocks_of(audit), width=80)
 
 
 def test_rare_labels_come_first(audit):

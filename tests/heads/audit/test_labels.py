@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from attomaton.heads.audit.ceiling import Ceiling
 from attomaton.heads.audit.heads import Audit, audit_heads
@@ -14,6 +15,7 @@ from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.rungs import plain_rungs
 from attomaton.heads.audit.seeking import Seeking
 from attomaton.heads.model import Head
+from attomaton.heads.patterns import PatternModel
 from tests.heads.audit.built import TEXTS, build_labelled, build_seekers, draw_sentences
 
 NAMES = tuple(rung.name for rung in plain_rungs(TEXTS))
@@ -55,6 +57,19 @@ def test_the_rule_on_given_shares():
     assert label(key_token=0.2, position=0.1, pairs=0.8) == "token-specific"
     assert label(key_token=0.2, pairs=0.3) == "contextual"
     assert label(key_token=0.3, position=0.3, pairs=0.6) == "mixed"
+    assert label() == "uniform"
+    assert label(pairs=0.1) == "contextual"
+
+
+def test_a_head_that_attends_uniformly_is_uniform():
+    def patterns(ids):
+        below = torch.ones(ids.shape[1], ids.shape[1]).tril()
+        return [(below / below.sum(1, keepdim=True)).expand(len(ids), 1, -1, -1)]
+
+    model = PatternModel.from_function(patterns, n_tokens=9)
+    documents = np.random.default_rng(0).integers(0, 9, (30, 40))
+    [found] = audit_heads(model, documents, how=HOW).labels
+    assert str(found) == "uniform: 100 % of attention"
 
 
 def test_random_heads_must_be_exceeded_where_they_were_measured():
@@ -85,7 +100,7 @@ def built():
 
 def test_built_heads_get_their_labels(built):
     audit, labels = built
-    assert set(labels) == set(LABELS) - {"label seeking"}
+    assert set(labels) == set(LABELS) - {"label seeking", "uniform"}
     right = [one.name == label for one, label in zip(audit.labels, labels, strict=True)]
     assert np.mean(right) >= 0.94
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from attomaton.base.errors import InvalidSamples, TokenOutOfRange, UnreadableModel, UnsupportedOption
+from attomaton.heads.audit.jackknife import FEWEST
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.rows import EARLIER, record, split_documents, watch_rows
 from attomaton.heads.opening import open_model
@@ -56,6 +57,10 @@ def test_short_documents_are_left_out_and_long_ones_cut():
 def test_the_budget_holds():
     rows = watch_rows(MODEL, draw_documents(10), window=6, per_document=20, most_bytes=10 * 2 * 4 * 4 * 8)
     assert len(rows) == 20
+    documents = draw_documents(60)
+    rows = watch_rows(MODEL, documents, window=6, most_bytes=1)  # fewer documents, not more memory
+    assert len(rows) == len(np.unique(rows.documents)) == 2 * FEWEST
+    np.testing.assert_array_equal(rows.starts, [documents[one][0] for one in rows.documents])
 
 
 def test_wrong_documents_are_refused():

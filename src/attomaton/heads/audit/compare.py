@@ -122,6 +122,10 @@ def compare_audits(first: HeadAudit, second: HeadAudit) -> AuditDifference:
     heads = tuple(head for head in first.heads if head in set(second.heads))
     if not heads:
         raise MismatchedParts("the audits have no head in common; give audits of models of one shape")
+    sizes = [(one.n_layers, max(head.number for head in one.heads) + 1) for one in (first, second)]
+    if sizes[0] != sizes[1]:
+        shapes = " and ".join(f"{layers} layers of {heads} heads" for layers, heads in sizes)
+        raise MismatchedParts(f"the models have {shapes}; give audits of models of one shape")
     pairs = enumerate(zip(first.ladder.names, second.ladder.names, strict=False))
     least = min(len(first.ladder.names), len(second.ladder.names))
     rungs = next((at for at, (one, other) in pairs if one != other), least)  # then shares mean other things

@@ -1,5 +1,6 @@
 """One head, context by context: its attention beside the attention that each rung fits."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import Any
@@ -10,9 +11,10 @@ import pyarrow as pa
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid
-from attomaton.base.progress import Stages
+from attomaton.base.progress import as_stages
 from attomaton.base.tables import Float64, Int32, table_of
 from attomaton.corpora.documents import Documents
+from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.heads.audit.excerpts import most_apart
@@ -129,8 +131,10 @@ def show_head(
     theory: bool = False,
     how: Audit | None = None,
     n: int = 5,
+    tokenizer: Any = None,
+    reading: Reading | None = None,
     vocabulary: Vocabulary | None = None,
-    progress: Stages | None = None,
+    progress: bool | Callable[[str], object] = False,
 ) -> HeadContexts:
     """The held-out contexts in which a head departs most from the first rung, one per document.
 
@@ -144,10 +148,13 @@ def show_head(
         As for :func:`~attomaton.heads.audit.heads.audit_heads`.
     n : int
         Number of contexts.
+    tokenizer, reading
+        As for :func:`~attomaton.heads.audit.heads.audit_heads`.
     vocabulary : Vocabulary, optional
         The texts of the tokens.
-    progress : Stages, optional
-        Reports progress.
+    progress : bool or callable
+        True prints the name of each stage on stderr. A callable is called with that name; its method
+        ``advance``, if any, with the finished and the total amount of work in the stage.
 
     Examples
     --------
@@ -157,10 +164,10 @@ def show_head(
     >>> shown, shown.table().num_rows
     (HeadContexts(head 0.1, 2 contexts), 18)
     """
-    how, tell = Audit() if how is None else how, Stages() if progress is None else progress
+    how, tell = how or Audit(), as_stages(progress)
     source, model = model, open_model(model)
     head = check_head(head, model.shape)
-    documents = read_for([source], corpus)
+    documents = read_for([source], corpus, tokenizer=tokenizer, reading=reading)
     if vocabulary is None and isinstance(documents, Documents):
         vocabulary = documents.vocabulary
     documents = list_documents(documents)

@@ -18,8 +18,8 @@ from attomaton.base.errors import MismatchedParts, SameWeights, UnreadableModel,
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid
-from attomaton.base.progress import Stages
-from attomaton.base.tables import Float64, write_parquet
+from attomaton.base.progress import Stages, as_stages
+from attomaton.base.tables import Float64
 from attomaton.corpora.readers.batches import Reading
 from attomaton.heads.audit.finished import FinishedLayers
 from attomaton.heads.audit.heads import Audit, HeadAudit, audit_heads, prepare, read_finished
@@ -27,7 +27,7 @@ from attomaton.heads.audit.ladder import Step
 from attomaton.heads.audit.pictures import draw_course
 from attomaton.heads.audit.rows import list_documents
 from attomaton.heads.audit.rungs import OfModel, Rungs
-from attomaton.heads.audit.saved import NO_EVIDENCE, mark
+from attomaton.heads.audit.saved import NO_EVIDENCE, mark, write_saved
 from attomaton.heads.model import Head, HeadModel, ModelShape
 from attomaton.heads.opening import is_run, open_checkpoint, open_model, read_run
 from attomaton.heads.own import watch_trace
@@ -255,9 +255,8 @@ class HeadCourse(Tabular):
         return mark(_arrow.concat_tables(parts).combine_chunks(), self.audits[-1].about)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the table as Parquet and return the path."""
-        write_parquet(self.table(), path)
-        return Path(path)
+        """Write the table as Parquet and return the path; of existing files only Parquet is replaced."""
+        return write_saved(self.table(), path)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw explained shares and excess label mass over the steps; returns the three matplotlib axes.
@@ -326,7 +325,7 @@ def audit_course(
     reading: Reading | None = None,
     how: Audit | None = None,
     work: str | PathLike[str] | None = None,
-    progress: Stages | None = None,
+    progress: bool | Callable[[str], object] = False,
 ) -> HeadCourse:
     """Audit every head of a model at several steps of its training, on the same contexts.
 
@@ -351,8 +350,9 @@ def audit_course(
     work : path, optional
         A folder in which finished layers of each step are kept. The same call goes on there after it was
         stopped.
-    progress : Stages, optional
-        Reports progress.
+    progress : bool or callable
+        True prints the name of each stage on stderr. A callable is called with that name; its method
+        ``advance``, if any, with the finished and the total amount of work in the stage.
 
     Returns
     -------
@@ -373,7 +373,7 @@ def audit_course(
     >>> audit_course(models, documents, steps=(0, 100), random=1, how=Audit(window=8))
     HeadCourse(2 heads at 2 steps, 0 to 100)
     """
-    how, tell = Audit() if how is None else how, Stages() if progress is None else progress
+    how, tell = how or Audit(), as_stages(progress)
     ordered = order_steps(models, steps)
     named = [_path_text(one) or one for one in models if not isinstance(one, ModelStep)]
     read = read_for(named, corpus, tokenizer=tokenizer, reading=reading)

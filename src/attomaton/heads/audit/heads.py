@@ -1,6 +1,6 @@
 """The audit of all heads of a model on a corpus: ladder, label seeking and causal value together."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from os import PathLike
@@ -16,15 +16,15 @@ from attomaton.base.frames import Tabular
 from attomaton.base.options import settle, share, show, whole_number
 from attomaton.base.pages import embed_page
 from attomaton.base.printing import Block, Grid
-from attomaton.base.progress import Stages
-from attomaton.base.tables import Float64, table_of, write_parquet
+from attomaton.base.progress import Stages, as_stages
+from attomaton.base.tables import Float64, table_of
 from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary, text_of
 from attomaton.heads.audit.causal import Causal, LabelledContexts, measure_means, replace_by
 from attomaton.heads.audit.ceiling import Ceiling, OwnScores, find_ceiling
 from attomaton.heads.audit.excerpts import choose_contexts
 from attomaton.heads.audit.explanations import Bigram, Frequency, Last, Table, TokenCounts
-from attomaton.heads.audit.finished import FinishedLayers
+from attomaton.heads.audit.finished import FinishedLayers, digest_rung, fingerprint
 from attomaton.heads.audit.jackknife import FEWEST
 from attomaton.heads.audit.labels import HeadLabel, label_heads
 from attomaton.heads.audit.ladder import Ladder, Step, climb
@@ -43,7 +43,7 @@ from attomaton.heads.audit.rows import (
     watch_rows,
 )
 from attomaton.heads.audit.rungs import OfModel, Rungs, learned_rungs, plain_rungs, settle_rungs, useful_rungs
-from attomaton.heads.audit.saved import NO_EVIDENCE, About, mark, restore, store
+from attomaton.heads.audit.saved import NO_EVIDENCE, About, mark, restore, store, write_saved
 from attomaton.heads.audit.seeking import SAID, Seeking, seek_labels
 from attomaton.heads.model import Head, HeadModel
 from attomaton.heads.opening import open_model
@@ -185,7 +185,8 @@ def prepare(
     if len(documents) < 2:
         raise InvalidSamples(
             "an audit fits on some documents and scores on others, but there "
-            f"{'is one' if documents else 'are none'}; give several; long ones may be cut"
+            f"{'is one' if documents else 'are none'}; give several: long ones may be cut, and a text file "
+            "split (--documents line, or Reading(documents='line'))"
         )
     fit_on, score_on = split_documents(len(documents), share=how.fitted, seed=how.seed)
     if length is not None:
@@ -448,9 +449,11 @@ class HeadAudit(Tabular):
         return table if self.contexts is None else table.append_column("contexts", self.contexts)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the audit as Parquet and return the path: the table, with what its errors and z come from."""
-        write_parquet(store(self), path)
-        return Path(path)
+        """Write the audit as Parquet and return the path: the table, with what its errors and z come from.
+
+        An existing file is replaced only if it is a Parquet file.
+        """
+        return write_saved(store(self), path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "HeadAudit":
@@ -491,16 +494,7 @@ class HeadAudit(Tabular):
             (kind, str(len(heads)), ", ".join(heads[:NAMED]) + ", …" * (len(heads) > NAMED))
             for kind, heads in of_kind.items()
         ]
-        headers = [
-            "head",
-            "label",
-            "its share",
-            "on first token",
-            "named",
-            "pairs",
-            "contextual",
-            "seeks (z)",
-        ]
+        headers = ["head", "label", "share", "first", "named", "pairs", "context", "seeks (z)"]
         headers += [] if self.causal is None else ["own mean pattern", "mean output"]
         judged, rows = self.seeking.judged, list[tuple[str, ...]]()
         for at in order[:SHOWN]:
@@ -559,7 +553,7 @@ def audit_heads(
     reading: Reading | None = None,
     how: Audit | None = None,
     work: str | PathLike[str] | None = None,
-    progress: Stages | None = None,
+    progress: bool | Callable[[str], object] = False,
 ) -> HeadAudit:
     """Audit every head of a model on a corpus.
 
@@ -567,7 +561,7 @@ def audit_heads(
     ----------
     model : HeadModel, path, str or object
         Anything that :func:`~attomaton.heads.opening.open_model` opens, such as a ``transformers`` model.
-    corpus : path, Documents, sequence of str, or sequence of integer sequences
+    corpus : path, Documents, frame, dataset, sequence of str, or sequence of integer sequences
         Text, which is tokenised by the model's own tokenizer, or token ids from it; the order of documents
         does not matter. A random part is used to fit and count; the others are scored.
     rungs : sequence of rungs, or callable, optional
@@ -596,8 +590,9 @@ def audit_heads(
         Sizes and the seed.
     work : path, optional
         A folder in which finished layers are kept. The same call goes on there after it was stopped.
-    progress : Stages, optional
-        Reports progress.
+    progress : bool or callable
+        True prints the name of each stage on stderr. A callable is called with that name; its method
+        ``advance``, if any, with the finished and the total amount of work in the stage.
 
     Examples
     --------
@@ -606,7 +601,7 @@ def audit_heads(
     >>> audit_heads(model, documents, how=Audit(window=8)).ladder
     Ladder(2 heads, 8 rungs, nested)
     """
-    how, tell = how or Audit(), progress or Stages()
+    how, tell = how or Audit(), as_stages(progress)
     source, model = model, open_model(model)
     read = read_for([source], corpus, tokenizer=tokenizer, reading=reading)
     documents, vocabulary = list_documents(read), getattr(read, "vocabulary", None)
@@ -623,8 +618,13 @@ def audit_heads(
         "left_out": " ".join(why for why in (no_controls, no_causal) if why),
         "n_layers": model.shape.n_layers,
     }
-    rungs_named = [rung.name for rung in plan.rungs]
-    settings = {"how": asdict(how), "rungs": rungs_named, "random": len(controls), "causal": causal, **about}
+    settings = {
+        "how": asdict(how),
+        "rungs": [[rung.name, digest_rung(rung)] for rung in plan.rungs],
+        "random": len(controls) if null != "given" else [fingerprint(one) for one in controls],
+        "causal": causal,
+        **about,
+    }
     kept = None if work is None else FinishedLayers.open(work, model, documents, settings)
     parts = {} if kept is None else {layer: HeadAudit(**part) for layer, part in kept.read().items()}
     missing = [layer for layer in range(model.shape.n_layers) if layer not in parts]

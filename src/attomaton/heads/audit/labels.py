@@ -13,6 +13,8 @@ and pairs of query and token up to the ceiling), and context: what neither pairs
    contextual, if it has at least ``HALF`` of the rest. If none has, it is mixed.
 4. A contextual or mixed head that seeks the label is label seeking.
 
+A head that attends uniformly, so that nothing is to be explained, is uniform.
+
 In text that repeats itself, the token after an earlier occurrence is often the label: a head that seeks the
 label gets part of its share from induction there, and is called so where that part reaches ``SOME``.
 Contextual, mixed and token-specific heads differ in degree: near ``HALF`` the label depends on the documents.
@@ -43,7 +45,7 @@ RUNGS = {
 SPECIFIC = {"induction": SOME, "duplicate": SOME, "previous token": MUCH}
 """Labels that come before larger parts → the share of the rest that they need."""
 
-LABELS = ("sink", *RUNGS, "label seeking", "contextual", "mixed")
+LABELS = ("sink", *RUNGS, "label seeking", "contextual", "mixed", "uniform")
 """All labels."""
 
 EMPTY = 1e-9
@@ -59,8 +61,8 @@ class HeadLabel:
     name : str
         One of ``LABELS``.
     share : float
-        The label's part: of all attention for a sink, otherwise of the attention beside the sink. For label
-        seeking it is the share that context has; for mixed heads the largest part.
+        The label's part: of all attention for a sink or a uniform head, otherwise of the attention beside the
+        sink. For label seeking it is the share that context has; for mixed heads the largest part.
     z : float
         How far the label's first rung, or label seeking, exceeds random heads; NaN where that says nothing.
 
@@ -75,7 +77,7 @@ class HeadLabel:
     z: float
 
     def __str__(self) -> str:
-        of = "attention" if self.name == "sink" else "the attention beside the sink"
+        of = "attention" if self.name in ("sink", "uniform") else "the attention beside the sink"
         what = {"label seeking": "label seeking: context has", "mixed": "mixed: the largest part has"}
         z = "" if np.isnan(self.z) else f", z {self.z:+.1f}"
         return f"{what.get(self.name, f'{self.name}:')} {100 * self.share:.0f} % of {of}{z}"
@@ -95,14 +97,17 @@ def label_heads(ladder: Ladder, seeking: Seeking, ceiling: Ceiling) -> tuple[Hea
         }
         general = {name: share for name, share in own.items() if name not in (*SPECIFIC, "sink")}
         largest = max(general, key=lambda name: general[name])
-        if passed:
+        if not any(one.value[at] for one in (*ladder.explained, ceiling.pairs)):
+            name = "uniform"
+        elif passed:
             name = max(passed, key=lambda one: passed[one])
         elif own["sink"] >= SINK:
             name = "sink"
         else:
             name = largest if general[largest] >= HALF else "mixed"
             name = "label seeking" if name in ("contextual", "mixed") and seeks[at] else name
-        share = {"label seeking": own["contextual"], "mixed": general[largest]}.get(name, own.get(name, 0.0))
+        other = {"label seeking": own["contextual"], "mixed": general[largest], "uniform": 1.0}
+        share = other.get(name, own.get(name, 0.0))
         rungs = ("sink",) if name == "sink" else RUNGS.get(name, ())
         numbers = [ladder.names.index(rung) for rung in rungs if rung in ladder.names]
         deviate = (

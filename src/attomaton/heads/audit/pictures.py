@@ -21,6 +21,7 @@ COLOURS = {
     "label seeking": "#cc79a7",
     "contextual": "#dfe3e8",
     "mixed": "#b9a58c",
+    "uniform": "#a3abb5",
 }
 """Colours of labels, as on the page."""
 

@@ -186,7 +186,8 @@ def watch_rows(
     longest : int
         The longest context; the model's own limit if that is smaller.
     most_bytes : int
-        Memory limit of the rows. Fewer positions are sampled where ``per_document`` would need more.
+        Memory limit of the rows. Fewer positions are sampled where ``per_document`` would need more, and
+        fewer documents are run where one position of each would.
     seed : int
         Seed for sampling positions.
     progress : callable, optional
@@ -238,9 +239,11 @@ def record(
             f"no document has {window + 2} tokens, which rows of {window} positions need; "
             "give longer documents or a smaller window"
         )
-    row_bytes = 4 * len(model.shape.heads) * (window + 2) * (1 + len(beside))
-    each = max(min(per_document, most_bytes // (row_bytes * len(numbers))), 1)
+    most_rows = max(most_bytes // (4 * len(model.shape.heads) * (window + 2) * (1 + len(beside))), 2 * FEWEST)
     rng = make_rng(seed)
+    if len(numbers) > most_rows:
+        numbers = np.sort(rng.choice(numbers, most_rows, replace=False)).tolist()
+    each = min(per_document, most_rows // len(numbers))
     places = dict[int, Int64]()
     for number in numbers:  # each has a token before the window's first position, and a label after it
         free = np.arange(window, len(read[number]) - 1)
@@ -314,7 +317,7 @@ class _Tape:
         ]
         ends = np.cumsum([len(one) for one in places.values()])
         self.rows = dict(zip(places, map(slice, np.r_[0, ends[:-1]], ends), strict=True))
-        self.reads_of = [one for one in reads_of if one in documents]
+        self.reads_of = {one: None for one in reads_of if one in documents}
         self.tokens, counts = np.unique(
             np.concatenate([np.empty(0, np.int32), *(documents[one][1:-1] for one in self.reads_of)]),
             return_counts=True,

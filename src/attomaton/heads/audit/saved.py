@@ -7,6 +7,7 @@ random heads of this layer and number. From these the audit is restored exactly.
 
 import json
 from dataclasses import asdict, dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
@@ -14,8 +15,9 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.artifacts import begins_with, write_target
 from attomaton.base.errors import UnreadableSource
-from attomaton.base.tables import arrow_parquet, read_parquet
+from attomaton.base.tables import arrow_parquet, read_parquet, write_parquet
 from attomaton.heads.audit.causal import Causal
 from attomaton.heads.audit.ceiling import Ceiling
 from attomaton.heads.audit.jackknife import Estimates, NullDistribution
@@ -132,6 +134,12 @@ def mark(table: pa.Table, about: About) -> pa.Table:
     return marked.replace_schema_metadata({KEY: json.dumps(asdict(about)).encode()})
 
 
+def write_saved(table: pa.Table, path: str | PathLike[str]) -> Path:
+    """Write a table as Parquet, in place of no file but an earlier one; return the path."""
+    write_target(path, partial(write_parquet, table), is_ours=begins_with(b"PAR1"))
+    return Path(path)
+
+
 def read_saved(path: str | PathLike[str]) -> tuple[pa.Table, About]:
     """A table written by :meth:`HeadAudit.save`, ``HeadCourse.save`` or ``attomaton heads --out``.
 
@@ -246,6 +254,8 @@ class _Restored:
         self.heads = tuple(
             map(Head, *(self.column(name).astype(int).tolist() for name in ("layer", "number")))
         )
+        if len(set(self.heads)) < len(self.heads) or min(map(min, self.heads)) < 0:
+            raise ValueError("its heads are not those of one model")
 
     def fields(self) -> dict[str, Any]:
         """The fields of the audit."""

@@ -24,6 +24,7 @@ const LABEL_COLOURS = {
   "label seeking": "#cc79a7",
   contextual: "#dfe3e8",
   mixed: "#b9a58c",
+  uniform: "#a3abb5",
 };
 const SPARE = ["#7b3294", "#1b2330", "#a6d854", "#8c510a"];
 
