@@ -336,6 +336,14 @@ def test_ctrl_c_leaves_a_table_and_the_same_command_goes_on(deeper, monkeypatch)
     assert next(count) == 4  # the layers 0 and 1, 2, and 2 again
     assert HeadAudit.load(deeper / "heads.parquet").table().equals(whole.table())
     assert not (deeper / "heads.parquet.partial").exists()
+    monkeypatch.setattr(heads, "measure_layer", interrupt)
+    ended = run_inside(*command, "heads.parquet", cwd=deeper)
+    assert "heads.parquet is still the earlier audit" in ended.stderr
+    assert HeadAudit.load(deeper / "heads.parquet").table().equals(whole.table())
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
 
 
 def test_finished_layers_that_another_process_writes_are_left_alone(deeper):

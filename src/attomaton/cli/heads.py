@@ -154,6 +154,8 @@ def _audit(
     from attomaton.heads.audit.course import audit_course, read_finished_steps
     from attomaton.heads.audit.heads import audit_heads
 
+    begins_anew = work is not None and not work.exists()
+    is_whole = out is not None and begins_anew and out.exists()  # an earlier audit that was not stopped
     try:
         with resumable(work is not None):
             if len(models) > 1:
@@ -161,7 +163,9 @@ def _audit(
             return audit_heads(last, documents, work=work, **options)
     except KeyboardInterrupt as stop:
         finished = None if work is None else read_finished_steps(work)
-        if finished is not None:
+        if is_whole:
+            stop.args = (f"{out} is still the earlier audit.", *stop.args)
+        elif finished is not None:
             _write(finished, out)
             stop.args = (f"{out} has what is finished: {finished!r}.", *stop.args)
         raise
