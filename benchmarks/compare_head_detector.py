@@ -66,7 +66,10 @@ def main() -> None:
     from transformer_lens.head_detector import detect_head
 
     began = time.process_time()
-    scores = {kind: detect_head(model, texts, name) for kind, name in KINDS.items()}
+    scores = {
+        kind: torch.stack([detect_head(model, text, name) for text in texts]).mean(0)
+        for kind, name in KINDS.items()
+    }
     detector = time.process_time() - began
     del model, source
     began = time.process_time()
