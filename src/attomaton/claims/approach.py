@@ -428,7 +428,7 @@ AT_ONCE = 2_000_000
 ROUNDING = 1e-12
 """Eigenvalues above −this, relative to the largest, count as nonnegative."""
 
-SETTLED = 1e-3
+FLAT = 1e-3
 """Share of the largest curvature that embeddings allow below which eigenvalues have few digits."""
 
 
@@ -468,7 +468,7 @@ def draw_curvature(evidence: Evidence) -> Curvature:
         values = np.linalg.eigvalsh(bent)
         allowed = np.square(trace.embeddings[trials]).sum(-1).max(-1) ** 2
         largest = np.maximum(np.abs(values).max(1), np.finfo(float).tiny)
-        least += (values[:, 0] / np.maximum(largest, SETTLED * allowed)).tolist()
+        least += (values[:, 0] / np.maximum(largest, FLAT * allowed)).tolist()
         for one, frame, unit in zip(bent, axes[trials], largest, strict=True):
             used = frame[frame.any(axis=1)]
             if len(used):
