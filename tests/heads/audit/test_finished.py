@@ -216,9 +216,11 @@ def test_the_top_heads_are_those_of_largest_z(whole):
     assert top.table()["pattern_rise"].null_count == len(whole.heads) - TOP
 
 
-def test_differences_follow_their_definition(whole):
+def test_differences_follow_their_definition(whole, tmp_path):
     other = audit_heads(permute_weights(MODEL, seed=1), DOCUMENTS, how=HOW)
     found = compare_audits(whole, other)
+    saved = (whole.save(tmp_path / "whole.parquet"), str(other.save(tmp_path / "other.parquet")))
+    assert compare_audits(*saved).table().equals(found.table())
     assert found.is_paired
     at = found.names.index("seeking_excess")
     apart = other.seeking.excess.minus(whole.seeking.excess)

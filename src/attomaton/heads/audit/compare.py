@@ -1,6 +1,7 @@
 """Two audits head by head: a base model and a tuned one, two checkpoints, two corpora."""
 
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -102,14 +103,17 @@ class AuditDifference(Tabular):
         return ", ".join(f"{self.heads[place]} {self.difference[at, place]:+.3f}" for place in places)
 
 
-def compare_audits(first: HeadAudit, second: HeadAudit) -> AuditDifference:
+def compare_audits(
+    first: HeadAudit | str | PathLike[str], second: HeadAudit | str | PathLike[str]
+) -> AuditDifference:
     """Compare two audits head by head, measure by measure.
 
     Parameters
     ----------
-    first, second : HeadAudit
-        Audits of models with the same heads, such as a base and a tuned model, two checkpoints, or one model
-        on two corpora. Where both scored the same rows, documents are paired, which makes errors smaller.
+    first, second : HeadAudit or path
+        Audits, or saved ones, of models with the same heads: a base and a tuned model, two checkpoints, or
+        one model on two corpora. Where both scored the same rows, documents are paired, which makes errors
+        smaller.
 
     Examples
     --------
@@ -119,6 +123,7 @@ def compare_audits(first: HeadAudit, second: HeadAudit) -> AuditDifference:
     >>> compare_audits(audit, audit).difference.any()
     np.False_
     """
+    first, second = (one if isinstance(one, HeadAudit) else HeadAudit.load(one) for one in (first, second))
     heads = tuple(head for head in first.heads if head in set(second.heads))
     if not heads:
         raise MismatchedParts("the audits have no head in common; give audits of models of one shape")

@@ -76,11 +76,14 @@ class Space(NamedTuple):
 def weigh(choices: Choices, part: GroupPart, scores: Array, space: Space) -> None:
     """Probabilities of all members of all sets, and the gradient of the summed loss.
 
-    A winner's 1 − p is computed as the sum of the losers' probabilities, so that no digits are lost.
+    A winner's 1 − p is computed as the sum of the losers' probabilities, so that no digits are lost. Choices
+    are sorted by winner, so an entry of the gradient rises to the number of expected wins before it falls;
+    what each addition rounds off is summed apart, in ``space.bent``.
     """
-    first, base = part.first, choices.offsets[part.first_choice]
-    probability, gradient = space.probability, space.gradient
-    gradient[: part.last - first] = 0.0
+    first, base, size = part.first, choices.offsets[part.first_choice], part.last - part.first
+    probability, gradient, rounded = space.probability, space.gradient, space.bent
+    gradient[:size] = 0.0
+    rounded[:size] = 0.0
     find_odds(choices, part, scores, space)
     for choice in range(part.first_choice, part.last_choice):
         begin, end = choices.offsets[choice], choices.offsets[choice + 1]
@@ -92,9 +95,21 @@ def weigh(choices: Choices, part: GroupPart, scores: Array, space: Space) -> Non
         for entry in range(len(members)):
             shares[entry] *= whole
             if members[entry] != winner:
-                gradient[members[entry] - first] += count * shares[entry]
+                add_exactly(gradient, rounded, members[entry] - first, count * shares[entry])
                 lost += shares[entry]
-        gradient[winner - first] -= count * lost
+        add_exactly(gradient, rounded, winner - first, -count * lost)
+    for node in range(size):
+        gradient[node] += rounded[node]
+
+
+@compiled_within
+def add_exactly(total: Array, rounded: Array, node: int, value: float) -> None:
+    """Add a value to an entry, and what is rounded off to another (Knuth's two-sum)."""
+    before = total[node]
+    after = before + value
+    added = after - before
+    total[node] = after
+    rounded[node] += (before - (after - added)) + (value - added)
 
 
 @compiled_within
