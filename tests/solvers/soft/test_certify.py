@@ -10,6 +10,7 @@ from attomaton.base.ragged import centre
 from attomaton.solvers.soft.certify import bound_distance, certify_coordinates, certify_scores
 from attomaton.solvers.soft.curvature import measure_slopes
 from attomaton.solvers.soft.damped import Subspace
+from attomaton.solvers.soft.likelihood import LuceProblem
 from attomaton.solvers.soft.newton import Newton
 from tests.drawn import cycle_problem, dense_hessian, luce_problem_of, pick_component
 from tests.strategies import luce_problems, tied_sets, vectors
@@ -158,3 +159,16 @@ def test_dependent_embeddings_of_some_size_are_certified():
     assert not soft.free
     assert soft.certificate.curvature > 0
     assert soft.certificate.error_bound < 1e-6
+
+
+def test_many_choices_are_solved_to_the_tolerance():
+    """Sorted by winner, an entry of the gradient rises to 10⁵ before it falls; what is rounded off counts."""
+    rng, n_choices = np.random.default_rng(0), 400_000
+    odds = np.exp(rng.normal(size=6))
+    sets = np.sort(rng.permuted(np.tile(np.arange(6), (n_choices, 1)), axis=1)[:, :4], axis=1)
+    drawn = (odds[sets].cumsum(1) < rng.random((n_choices, 1)) * odds[sets].sum(1, keepdims=True)).sum(1)
+    winner = sets[np.arange(n_choices), drawn]
+    order = np.argsort(winner, kind="stable")
+    entries = sets[order].ravel(), 4 * np.arange(n_choices + 1), np.zeros(4 * n_choices)
+    problem = LuceProblem(*entries, winner[order], np.ones(n_choices), np.zeros(6, int))
+    assert certify_scores(problem, Newton().solve(problem), atol=1e-8).gradient_norm < 2e-9

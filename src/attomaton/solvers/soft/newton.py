@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attomaton.base.borders import check_floats, trusted
-from attomaton.base.kernels import announced, compiled, compiled_within, copy_into, expect_work
+from attomaton.base.kernels import add_precisely, announced, compiled, compiled_within, copy_into, expect_work
 from attomaton.base.machine import count_processors, share_out
 from attomaton.base.ragged import group_borders, offsets_of, ranges_of, sum_at
 from attomaton.base.tables import Float64, Int64
@@ -95,21 +95,11 @@ def weigh(choices: Choices, part: GroupPart, scores: Array, space: Space) -> Non
         for entry in range(len(members)):
             shares[entry] *= whole
             if members[entry] != winner:
-                add_exactly(gradient, rounded, members[entry] - first, count * shares[entry])
+                add_precisely(gradient, rounded, members[entry] - first, count * shares[entry])
                 lost += shares[entry]
-        add_exactly(gradient, rounded, winner - first, -count * lost)
+        add_precisely(gradient, rounded, winner - first, -count * lost)
     for node in range(size):
         gradient[node] += rounded[node]
-
-
-@compiled_within
-def add_exactly(total: Array, rounded: Array, node: int, value: float) -> None:
-    """Add a value to an entry, and what is rounded off to another (Knuth's two-sum)."""
-    before = total[node]
-    after = before + value
-    added = after - before
-    total[node] = after
-    rounded[node] += (before - (after - added)) + (value - added)
 
 
 @compiled_within
