@@ -99,20 +99,28 @@ def disk(place: Path) -> int:
     return total
 
 
-def ask(run: Path) -> dict:
-    """Five explanations, each by a command of its own, and 10,000 predictions in another process."""
+def ask(run: str) -> dict:
+    """Five explanations, each by a command of its own, and 10,000 predictions in another process.
+
+    To be called in a small process: the peak memory of a command includes that of the one which starts it.
+    """
     rng = np.random.default_rng(0)
     taken, memory = [], []
     for _ in range(6):
         context = " ".join(map(str, (N_TYPES * rng.random(12) ** 4).astype(int)))
-        process = subprocess.Popen([*CLI, "explain", str(run), context], stdout=subprocess.DEVNULL)
+        process = subprocess.Popen([*CLI, "explain", run, context], stdout=subprocess.DEVNULL)
         usage = os.wait4(process.pid, 0)[2]
         taken.append(usage.ru_utime + usage.ru_stime)
         memory.append(usage.ru_maxrss / 1e3)
-    command = [sys.executable, __file__, "--predict", str(run)]
-    predicted = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    predicted = call("--predict", Path(run))
     explained = {"explain_cpu_seconds": round(sorted(taken[1:])[2], 2), "explain_mb": round(max(memory), 1)}
     return {**explained, **predicted}
+
+
+def call(what: str, run: Path) -> dict:
+    """A part of this file in a process of its own."""
+    command = [sys.executable, __file__, what, str(run)]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
 def predict(run: str) -> dict:
@@ -133,7 +141,7 @@ def main() -> None:
         corpus, run = place / f"corpus-{size}", place / f"run-{size}"
         if not corpus.exists():
             write_generated(corpus, SIZES[size])
-        figures[size] = {"tokens": SIZES[size], **learn("duckdb", corpus, run), **ask(run)}
+        figures[size] = {"tokens": SIZES[size], **learn("duckdb", corpus, run), **call("--ask", run)}
         if size == "20M":
             figures["20M in memory"] = learn("memory", corpus, place / "in-memory")
     if not kept:
@@ -174,6 +182,8 @@ def bars(figures: dict, largest: str) -> dict[str, bool]:
 if __name__ == "__main__":
     if "--child" in sys.argv:
         print(json.dumps(child(*sys.argv[2:])))
+    elif "--ask" in sys.argv:
+        print(json.dumps(ask(sys.argv[2])))
     elif "--predict" in sys.argv:
         print(json.dumps(predict(sys.argv[2])))
     else:
