@@ -17,28 +17,10 @@ from attomaton_experiments.band import (
 from attomaton_experiments.page import write_page
 from attomaton_experiments.passages import read_passages
 from attomaton_experiments.settings import read_settings
+from tests.experiments.words import WORDS
 from tests.heads import made
 
 SMALL = {"n_documents": 24, "random": 1, "n_permutations": 499, "shortest": 100}
-WORDS = (
-    "the",
-    "cat",
-    "saw",
-    "a",
-    "dog",
-    "and",
-    "ran",
-    "to",
-    "its",
-    "red",
-    "mat",
-    "so",
-    "we",
-    "sat",
-    "on",
-    "top",
-    "of",
-)
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from attomaton_experiments.head_course.places import PLACES, average_at, measure
 from attomaton_experiments.head_course.training import CourseTraining, read_stories
 from attomaton_experiments.page import write_page
 from attomaton_experiments.settings import read_settings
+from tests.experiments.words import WORDS
 
 SMALL = {
     "n_tokens": 300,
@@ -27,25 +28,6 @@ SMALL = {
     "shape": {"n_layers": 2, "n_heads": 2, "width": 16, "inner": 16, "longest": 48},
     "training": {"steps": 12, "batch_size": 2, "rate": 0.01, "warmup": 2, "checkpoints": 3, "first": 3},
 }
-WORDS = (
-    "the",
-    "cat",
-    "saw",
-    "a",
-    "dog",
-    "and",
-    "ran",
-    "to",
-    "its",
-    "red",
-    "mat",
-    "so",
-    "we",
-    "sat",
-    "on",
-    "top",
-    "of",
-)
 
 
 @pytest.fixture(scope="module")

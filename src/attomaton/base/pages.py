@@ -36,9 +36,15 @@ def render_page(package: str, scripts: Sequence[str], data: str, *, title: str) 
     script = "\n".join([asset(COMMON, "elements.js"), *own])
     script = f'"use strict";\n(() => {{\n{script}\n}})();'
     style = asset(COMMON, "style.css") + asset(package, "style.css")
-    policy = f"default-src 'none'; script-src '{digest(script)}'; style-src '{digest(style)}'"
-    body = asset(package, "body.html")
-    parts = {"POLICY": policy, "TITLE": title, "STYLE": style, "BODY": body, "DATA": data, "SCRIPT": script}
+    body = asset(package, "body.html") + f'<script type="application/json" id="data">{data}</script>\n'
+    body += f"<script>{script}</script>"
+    return frame_page(title, style, body, policy=f"script-src '{digest(script)}'; ")
+
+
+def frame_page(title: str, style: str, body: str, *, policy: str = "") -> str:
+    """The HTML around a body, with this style and nothing else but what ``policy`` allows."""
+    policy = f"default-src 'none'; {policy}style-src '{digest(style)}'"
+    parts = {"POLICY": policy, "TITLE": title, "STYLE": style, "BODY": body}
     pieces = asset(COMMON, "page.html").split("%%")
     return "".join(parts[piece] if odd % 2 else piece for odd, piece in enumerate(pieces))
 

@@ -154,8 +154,8 @@ def _audit(
     from attomaton.heads.audit.course import audit_course, read_finished_steps
     from attomaton.heads.audit.heads import audit_heads
 
-    begins_anew = work is not None and not work.exists()
-    is_whole = out is not None and begins_anew and out.exists()  # an earlier audit that was not stopped
+    anew = work is not None and not work.exists()
+    is_whole = anew and out is not None and out.exists()  # an earlier audit that was not stopped
     try:
         with resumable(work is not None):
             if len(models) > 1:
@@ -197,20 +197,14 @@ def read_head(text: str) -> "Head":
         raise UnsupportedOption(f"--head: {error}") from error
 
 
-def _is_parquet(old: Path) -> bool:
-    from attomaton.report.figures import starts_with
-
-    return starts_with(old, b"PAR1")
-
-
 def _check_targets(out: Path | None, figure: Path | None, page: Path | None, head: str | None) -> None:
     """Say at once why a file cannot be written: before the audit, not after."""
-    from attomaton.base.artifacts import check_target
+    from attomaton.base.artifacts import check_target, is_parquet
     from attomaton.base.pages import is_page
     from attomaton.report.figures import check_figure
 
     if out is not None:
-        check_target(out, is_ours=_is_parquet)
+        check_target(out, is_ours=is_parquet)
     if head is not None and (figure is not None or page is not None):
         raise UnsupportedOption("--figure and --page draw all heads; leave --head out")
     if figure is not None:

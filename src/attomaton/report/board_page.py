@@ -8,7 +8,7 @@ from typing import Any
 from attomaton.base.artifacts import check_target, write_target
 from attomaton.base.drawing import paper_style
 from attomaton.base.options import given_path
-from attomaton.base.pages import COMMON, asset, digest, is_page
+from attomaton.base.pages import COMMON, asset, frame_page, is_page
 from attomaton.base.printing import TEXT_LENGTH, TOKEN_LENGTH, shorten
 from attomaton.choices.board import HEADERS, Board
 from attomaton.report.figures import new_figure, write_figure
@@ -16,25 +16,10 @@ from attomaton.report.figures import new_figure, write_figure
 WIDTH, HEIGHT, EDGE = 320.0, 18.0, 24.0
 """Width and height of the drawn interval of an item, and the room at its sides, in pixels."""
 
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="generator" content="attomaton">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src '{policy}'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<header><div><h1>{title}</h1><p>{subtitle}</p></div></header>
+BODY = """<header><div><h1>{title}</h1><p>{subtitle}</p></div></header>
 <main>
 {sections}
-</main>
-</body>
-</html>
-"""
+</main>"""
 
 STYLE = """
 .board td:not(:nth-child(3)), .board th:not(:nth-child(3)) { text-align: end; white-space: nowrap; }
@@ -85,13 +70,9 @@ def write_board(board: Board, out: str | Path = "board.html", *, title: str = "R
     for heading, lines in notes.items():
         points = "".join(f"<li>{escape(shorten(line, TEXT_LENGTH))}</li>" for line in lines)
         sections += [f"<section><h2>{heading}</h2><ul>{points}</ul></section>"] * bool(points)
-    text = PAGE.format(
-        policy=digest(style),
-        title=escape(title),
-        subtitle=escape(board.headline()),
-        style=style,
-        sections="\n".join(sections),
-    )
+    title = escape(title)
+    body = BODY.format(title=title, subtitle=escape(board.headline()), sections="\n".join(sections))
+    text = frame_page(title, style, body)
     write_target(place, lambda draft: draft.write_text(text, encoding="utf-8"), is_ours=is_page)
     return place
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attomaton.base.artifacts import check_target, explained, write_target
+from attomaton.base.artifacts import check_target, explained, starts_with, write_target
 from attomaton.base.drawing import HEIGHT, ONE_COLUMN, paper_style, wrap_caption
 from attomaton.base.errors import UnsupportedOption
 
@@ -52,7 +52,7 @@ def check_figure(path: Path) -> str:
     kind = path.suffix[1:].lower() or "pdf"
     if kind not in MARKS:
         raise UnsupportedOption(f"the figure ends in .{kind}; draw to .pdf, .png or .svg")
-    check_target(path, is_ours=lambda old: starts_with(old, MARKS[kind]))
+    check_target(path, is_ours=starts_with(MARKS[kind]))
     return kind
 
 
@@ -65,15 +65,9 @@ def write_figure(figure: Any, path: Path) -> Path:
     write_target(
         path,
         lambda draft: figure.savefig(draft, **options),
-        is_ours=lambda old: starts_with(old, MARKS[kind]),
+        is_ours=starts_with(MARKS[kind]),
     )
     return path
-
-
-def starts_with(file: Path, mark: bytes) -> bool:
-    """Whether a file begins with these bytes."""
-    with file.open("rb") as stream:
-        return stream.read(len(mark)) == mark
 
 
 def hide_rest(axes: Any, n_used: int) -> Sequence[Any]:

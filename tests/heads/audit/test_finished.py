@@ -63,10 +63,11 @@ def test_files_that_hold_no_whole_audit_are_refused(whole, tmp_path):
 
 
 def test_only_parquet_files_are_replaced(whole, tmp_path):
-    (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(UnwritablePlace, match="attomaton did not write it"):
-        whole.save(tmp_path / "notes.txt")
-    assert (tmp_path / "notes.txt").read_text() == "mine"
+    for text in ("mine", "files of Parquet begin with PAR1"):
+        (tmp_path / "notes.txt").write_text(text)
+        with pytest.raises(UnwritablePlace, match="attomaton did not write it"):
+            whole.save(tmp_path / "notes.txt")
+        assert (tmp_path / "notes.txt").read_text() == text
     assert whole.save(whole.save(tmp_path / "heads.parquet")).exists()
 
 

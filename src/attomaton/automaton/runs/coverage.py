@@ -257,10 +257,11 @@ def _largest(components: Components, evidence: Int64 | None) -> tuple[tuple[int,
     if not len(components) or components.sizes.max() < 2:
         return ()
     least = np.sort(components.sizes)[-N_LARGEST:][0]
-    large = np.flatnonzero(components.sizes >= max(least, 2))
+    is_large = components.sizes >= max(least, 2)
+    large = np.flatnonzero(is_large)
     if evidence is None:
         evidence = count_evidence(components, components.query_of[large])
-    members = np.flatnonzero(components.sizes[components.component_of_node] >= max(least, 2))
+    members = np.flatnonzero(is_large[components.component_of_node])
     component = components.component_of_node[members]
     together = np.bincount(component, evidence[members], len(components))
     by_size = large[np.lexsort((-together[large], -components.sizes[large]))[:N_LARGEST]].tolist()

@@ -18,7 +18,13 @@ from attomaton.base.artifacts.manifests import (
     write_sealed,
 )
 from attomaton.base.artifacts.runs import Run, explained_run, fill_run, load_run, read_run, write_run
-from attomaton.base.artifacts.targets import begins_with, check_target, write_target
+from attomaton.base.artifacts.targets import (
+    begins_with,
+    check_target,
+    is_parquet,
+    starts_with,
+    write_target,
+)
 from attomaton.base.artifacts.uploads import check_upload, upload_folder
 
 __all__ = [
@@ -40,6 +46,7 @@ __all__ = [
     "explained_run",
     "fill_run",
     "identify_file",
+    "is_parquet",
     "json_writer",
     "list_digests",
     "load_run",
@@ -49,6 +56,7 @@ __all__ = [
     "read_run",
     "read_sealed",
     "save_arrays",
+    "starts_with",
     "upload_folder",
     "write_arrays",
     "write_file",

@@ -98,5 +98,19 @@ def begins_with(*signs: bytes) -> Callable[[Path], bool]:
     return is_ours
 
 
+def starts_with(sign: bytes) -> Callable[[Path], bool]:
+    """A test of whether a file begins with exactly these bytes."""
+
+    def is_ours(path: Path) -> bool:
+        with path.open("rb") as file:
+            return file.read(len(sign)) == sign
+
+    return is_ours
+
+
+is_parquet = starts_with(b"PAR1")
+"""Marks a file as Parquet."""
+
+
 def _belongs(path: Path, is_ours: Callable[[Path], bool]) -> bool:
     return stat.S_ISREG(path.lstat().st_mode) and is_ours(path)

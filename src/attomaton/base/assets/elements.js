@@ -63,6 +63,17 @@ const token = (text, most = 60) =>
     cut(visible(text), most),
   );
 
+const columnHeads = (headers) =>
+  make(
+    "thead",
+    null,
+    make(
+      "tr",
+      null,
+      headers.map((header) => make("th", { scope: "col" }, header)),
+    ),
+  );
+
 function table(caption, headers, rows, properties) {
   return make(
     "div",
@@ -71,15 +82,7 @@ function table(caption, headers, rows, properties) {
       "table",
       properties,
       make("caption", null, caption),
-      make(
-        "thead",
-        null,
-        make(
-          "tr",
-          null,
-          headers.map((header) => make("th", { scope: "col" }, header)),
-        ),
-      ),
+      columnHeads(headers),
       make(
         "tbody",
         null,

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.artifacts import begins_with, write_target
+from attomaton.base.artifacts import is_parquet, write_target
 from attomaton.base.errors import UnreadableSource
 from attomaton.base.tables import arrow_parquet, read_parquet, write_parquet
 from attomaton.heads.audit.causal import Causal
@@ -136,7 +136,7 @@ def mark(table: pa.Table, about: About) -> pa.Table:
 
 def write_saved(table: pa.Table, path: str | PathLike[str]) -> Path:
     """Write a table as Parquet, in place of no file but an earlier one; return the path."""
-    write_target(path, partial(write_parquet, table), is_ours=begins_with(b"PAR1"))
+    write_target(path, partial(write_parquet, table), is_ours=is_parquet)
     return Path(path)
 
 

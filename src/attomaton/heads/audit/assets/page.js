@@ -432,15 +432,7 @@ function drawLadder(head) {
     "table",
     { class: "ladder" },
     make("caption", null, "What explains where it looks: share added by each rung, on held-out documents"),
-    make(
-      "thead",
-      null,
-      make(
-        "tr",
-        null,
-        ["rung", "0 … 1", "share", "z"].map((one) => make("th", { scope: "col" }, one)),
-      ),
-    ),
+    columnHeads(["rung", "0 … 1", "share", "z"]),
     make("tbody", null, rows),
   );
 }

@@ -274,17 +274,7 @@ class ContextBox {
         "table",
         { id: "answer" },
         make("caption", null, "Every token of the context"),
-        make(
-          "thead",
-          null,
-          make(
-            "tr",
-            null,
-            ["token", "probability", "times", "hard score", "soft score"].map((name) =>
-              make("th", { scope: "col" }, name),
-            ),
-          ),
-        ),
+        columnHeads(["token", "probability", "times", "hard score", "soft score"]),
         make("tbody", null, rows),
       ),
     );
