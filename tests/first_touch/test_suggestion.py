@@ -38,15 +38,15 @@ def check_suggestion(corpus, out, *options):
     """Run ``learn``, then what it suggests; the query is the last token of the context that was meant."""
     printed = call("learn", corpus, "--window", 24, "--out", out, *options)
     assert printed.exit_code == 0
-    words = shlex.split(printed.output.partition("Try:\n")[2])
+    words = shlex.split(printed.stdout.partition("Try:\n")[2])
     assert words[:2] == ["attomaton", "explain"]
     automaton = at.Automaton.load(out)
     told = call(*words[1:], "--json")
-    assert told.exit_code == 0
+    assert told.exit_code == 0, (words, told.output)
     meant = suggest_context(at.learn(corpus, window=24, **learned_as(options)))
     assert words[3] == meant
-    assert json.loads(told.output)["query"] == automaton.name(int(automaton.vocabulary.encode(meant)[-1]))
-    assert json.loads(told.output)["unknown"] == []
+    assert json.loads(told.stdout)["query"] == automaton.name(int(automaton.vocabulary.encode(meant)[-1]))
+    assert json.loads(told.stdout)["unknown"] == []
 
 
 def learned_as(options):
@@ -72,7 +72,7 @@ def test_ids_are_suggested_as_ids(corpus, tmp_path):
     meant = suggest_context(at.learn([ids.tolist()], window=24))
     told = call("explain", tmp_path / "run", meant, "--json")
     assert told.exit_code == 0
-    assert json.loads(told.output)["query"] == meant.split()[-1]
+    assert json.loads(told.stdout)["query"] == meant.split()[-1]
 
 
 def test_a_run_of_shards_suggests_tokens_that_compete(corpus, tmp_path):

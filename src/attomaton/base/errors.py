@@ -226,8 +226,8 @@ class MissingExtra(AttomatonError, ImportError):
 
 
 @contextmanager
-def needing(what: str) -> Generator[None]:
-    """If ``what`` needs a package that is not installed, say which extra installs it.
+def needing(what: str, extra: str = "") -> Generator[None]:
+    """If ``what`` needs a package that is not installed, say which extra installs it, or that ``extra`` does.
 
     Examples
     --------
@@ -240,8 +240,8 @@ def needing(what: str) -> Generator[None]:
         module = (error.name or "").partition(".")[0]
         if module not in PACKAGES:
             raise
-        package, extra = PACKAGES[module]
-        raise MissingExtra(f"{what} needs {package}: pip install 'attomaton[{extra}]'") from error
+        package, smallest = PACKAGES[module]
+        raise MissingExtra(f"{what} needs {package}: pip install 'attomaton[{extra or smallest}]'") from error
 
 
 class UndeterminedChoice(AttomatonError, ValueError):

@@ -86,7 +86,7 @@ def heads(
     of a run, or --tokenizer (also .tiktoken files and .bin files of llama2.c). With --out, finished layers
     are kept beside it until the end: the same command goes on there if it was stopped.
     """
-    with needing("heads"):
+    with needing("heads", "heads"):
         from attomaton.heads.audit.heads import Audit
 
     settings = Audit(window, per_document, longest, rows, length=length, contexts=contexts, seed=seed)
