@@ -19,7 +19,7 @@ from attomaton.base.errors import CorruptRun
 from attomaton.base.machine import count_processors, parse_memory
 from attomaton.base.options import check_threads
 from attomaton.base.progress import Progress, silent
-from attomaton.base.tables import Bool, Int64, column, rows_to_bytes
+from attomaton.base.tables import Bool, Int64, column
 from attomaton.corpora.documents import Piece
 from attomaton.corpora.shards import Shards
 from attomaton.engines.kernel import choices_of_piece, query_rows
@@ -27,6 +27,7 @@ from attomaton.engines.memory import count_realisable
 from attomaton.engines.merging import Merger
 from attomaton.engines.parts import ChoiceParts, EdgeParts, QueryTable, Ties, map_queries, open_parts
 from attomaton.engines.selection import Selection
+from attomaton.engines.sorted_choices import cut_batches
 from attomaton.engines.sums import MOST_ROWS, Counting, Sums, sum_in_parts
 from attomaton.engines.work import (
     PartRecords,
@@ -39,7 +40,7 @@ from attomaton.engines.work import (
     run_weighed,
     working_in,
 )
-from attomaton.graphs.choices import ChoiceTable, encode_choices
+from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.graphs.windows import link_repeats, window_edges
 
@@ -129,8 +130,7 @@ class DuckDBEngine:
 
         def process(piece: Piece) -> Iterator[tuple[str, pa.Table]]:
             choices = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
-            rows = rows_to_bytes(*encode_choices(choices))
-            yield "choices", _arrow.table({"query": choices["query"], "row": rows, "count": choices["count"]})
+            yield "choices", cut_batches(choices, borders)
 
         inside = None
         if components is not None:
@@ -138,11 +138,12 @@ class DuckDBEngine:
                 *(column(components.nodes, name) for name in ("query", "token", "component"))
             )
         settings = {"reach": self.selection.reach, "kept": digest_arrays(self.kept), "components": inside}
-        task = Task("choices", settings, self.selection.reach, process)
+        settings["borders"] = borders.tolist()
+        task = Task("choices", settings, self.selection.reach, process, "arrow")
         with working_in(self.work):
             parts = self._workshop.run(task, self.shards)
             names = [path.name for paths in parts.values() for path in paths]  # these have fingerprints
-            digest = digest_record({**settings, "borders": borders.tolist(), "parts": names})
+            digest = digest_record({**settings, "parts": names})
             with self._merger() as merger:
                 return merger.choices(parts, borders, digest)
 

@@ -8,10 +8,9 @@ spilled and each range is a separate file.
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from threading import Event
 from types import TracebackType
@@ -22,15 +21,13 @@ import pyarrow as pa
 
 from attomaton.base.artifacts import explained, write_file
 from attomaton.base.artifacts.files import unwritable
-from attomaton.base.artifacts.parted import part_name
+from attomaton.base.artifacts.parted import part_name, write_part
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.progress import Progress
 from attomaton.base.tables import (
     Int64,
-    arrow_parquet,
     column,
     empty_table,
-    exact_file,
     make_table,
     read_parquet,
     write_parquet,
@@ -42,24 +39,20 @@ from attomaton.engines.parts import (
     ChoiceParts,
     EdgeParts,
     count_rows,
-    count_unsorted,
     finish,
     sum_neighbours,
-    write_choices,
     write_edges,
 )
+from attomaton.engines.sorted_choices import SortedChoices, merge_part
 from attomaton.engines.sums import Sums, merge_sums, sums_of
 from attomaton.engines.work import PartRecords, Record, clear_drafts, run_weighed
+from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.grouping import sum_by_key
 from attomaton.graphs.parts import cut_parts
 
 BATCH_ROWS = 1 << 20
-CHOICE_ROWS = 1 << 16
 _arrow: Any = pa
-COPIES = 7
-"""Copies of a choice in memory while a part is sorted here, which is faster than DuckDB's spilling sort."""
-
 BYTES_PER_ROW = 128  # generous estimate of the memory of DuckDB and this process per row being sorted
 
 
@@ -137,34 +130,36 @@ class Merger:
             (place / MANIFEST).unlink(missing_ok=True)
             counted = write_file(place / QUERIES, lambda path: write_parquet(queries, str(path)))
 
-            def merge(first: int, stop: int, file: Path) -> dict[str, Any]:
-                keys = self._sorted_keys(first, stop) if parts.get("edges") else iter(())
+            paths = parts.get("edges", [])
+            if paths:
+                self._view(paths)
+
+            def merge(part: int, file: Path) -> dict[str, Any]:
+                keys = self._sorted_keys(*borders[part : part + 2].tolist()) if paths else iter(())
                 return write_edges(file, sum_neighbours(keys), min_support=min_support)
 
             part_records = PartRecords(place, "edges", str(about["fingerprint"]))
-            paths = parts.get("edges", [])
             weights = _weigh(queries, borders, sum(map(count_rows, paths)))
-            entries = self._merge_parts(part_records, merge, paths, borders, weights)
+            entries = self._merge_parts(part_records, merge, weights)
             return finish(place, entries, {**counted, "name": QUERIES}, about)
 
     def choices(self, parts: Mapping[str, Sequence[Path]], borders: Int64, fingerprint: str) -> ChoiceParts:
-        """Merge parts with encoded choices into one sorted table: Parquet files of whole queries."""
+        """Merge files of sorted choices into one table: Parquet files of whole queries.
+
+        This takes no DuckDB: it would read each row group for many parts, and sort what is sorted.
+        """
         place = self._work / "choices"
         with explained(place):
             place.mkdir(parents=True, exist_ok=True)
+            files = [SortedChoices(path) for path in parts.get("choices", [])]
 
-            paths = parts.get("choices", [])
-            weights = _count_by_part(paths, borders)
-            most = self._memory // (2 * COPIES * _bytes_per_row(paths) * self._threads)
-            large = {int(borders[part]) for part, weight in enumerate(weights) if weight > most}
-
-            def merge(first: int, stop: int, file: Path) -> dict[str, Any]:
-                is_large = first in large
-                rows = self._choices(first, stop, ordered=is_large) if paths else iter(())
-                return write_choices(file, rows) if is_large else count_unsorted(file, rows)
+            def merge(part: int, file: Path) -> dict[str, Any]:
+                rows = self._unless_stopped(merge_part(files, part))
+                return write_part(file, rows, CHOICE_SCHEMA, CHOICE_FILE)
 
             part_records = PartRecords(place, "choices", fingerprint)
-            entries = self._merge_parts(part_records, merge, paths, borders, weights)
+            weights = sum((file.rows for file in files), np.ones(len(borders) - 1, np.int64))
+            entries = self._merge_parts(part_records, merge, weights.tolist())
         return ChoiceParts(borders, tuple(place / entry["name"] for entry in entries), tuple(entries))
 
     def sums(self, paths: Sequence[Path]) -> Sums:
@@ -180,25 +175,20 @@ class Merger:
     def _merge_parts(
         self,
         part_records: PartRecords,
-        merge: Callable[[int, int, Path], dict[str, Any]],
-        paths: Sequence[Path],
-        borders: Int64,
+        merge: Callable[[int, Path], dict[str, Any]],
         weights: Sequence[int],
     ) -> list[dict[str, Any]]:
         """Merge each part of the queries into a separate file; return the entries of the files."""
-        limits = list(pairwise(borders.tolist()))
-        if paths:
-            self._view(paths)
 
         def work(number: int) -> Record:
-            entry = merge(*limits[number], part_records.folder / part_name(part_records.stage, number))
+            entry = merge(number, part_records.folder / part_name(part_records.stage, number))
             return {"files": {entry["name"]: entry}, "entry": entry}
 
         def report(done: int) -> None:
             self._progress("merging", done, sum(weights))
 
         report(0)
-        part_records.clear(len(limits))
+        part_records.clear(len(weights))
         records = run_weighed(
             lambda number: part_records.run(number, work),
             weights,
@@ -222,19 +212,16 @@ class Merger:
         for batch in self._batches(sql, BATCH_ROWS):
             yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
 
-    def _choices(self, first: int, stop: int, *, ordered: bool) -> Iterator[tuple[Any, Int64]]:
-        within = f"WHERE query BETWEEN {first} AND {stop - 1}{' ORDER BY row' if ordered else ''}"
-        sql = f"SELECT row, count FROM parts {within}"  # noqa: S608  (numbers)
-        batches = self._batches(sql, CHOICE_ROWS)
-        return ((batch.column(0), batch.column(1).to_numpy()) for batch in batches)
-
     def _batches(self, sql: str, size: int) -> Iterator[Any]:
         with self._connection.cursor() as cursor:
-            for batch in cursor.sql(sql).arrow(size):
-                if self._stop.is_set():
-                    raise MergeStopped
-                if batch.num_rows:
-                    yield batch
+            batches = self._unless_stopped(cursor.sql(sql).arrow(size))
+            yield from (batch for batch in batches if batch.num_rows)
+
+    def _unless_stopped(self, tables: Iterable[Any]) -> Iterator[Any]:
+        for table in tables:
+            if self._stop.is_set():
+                raise MergeStopped
+            yield table
 
 
 PLAIN = re.compile(r"([A-Z]:)?[\w/.-]+", re.ASCII)
@@ -282,20 +269,3 @@ def _weigh(queries: pa.Table, borders: Int64, n_rows: int) -> list[int]:
     part = np.searchsorted(borders, column(queries, "query"), side="right") - 1
     shares = np.bincount(part, realisable, len(borders) - 1) / max(1, int(realisable.sum()))
     return [int(share * n_rows) + 1 for share in shares]
-
-
-def _count_by_part(paths: Sequence[Path], borders: Int64) -> list[int]:
-    """The rows of each part, from the column query of the files."""
-    total = np.zeros(len(borders) - 1, np.int64)
-    for path in paths:
-        with exact_file(path) as opened, arrow_parquet().ParquetFile(opened, pre_buffer=False) as file:
-            query = column(file.read(["query"], use_threads=False), "query")
-        total += np.bincount(np.searchsorted(borders, query, side="right") - 1, minlength=len(total))
-    return (total + 1).tolist()
-
-
-def _bytes_per_row(paths: Sequence[Path]) -> int:
-    """The mean length of a row of these files in memory, rounded up."""
-    about = [arrow_parquet().read_metadata(exact_file(path)) for path in paths]
-    groups = [file.row_group(number) for file in about for number in range(file.num_row_groups)]
-    return 1 + sum(group.total_byte_size for group in groups) // max(1, sum(file.num_rows for file in about))

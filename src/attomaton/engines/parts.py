@@ -41,9 +41,7 @@ from attomaton.graphs.choices import (
     CHOICE_FILE,
     CHOICE_SCHEMA,
     ChoiceTable,
-    count_choices,
     unpack_choices,
-    unpack_in_any_order,
 )
 from attomaton.graphs.components import NODE_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
@@ -375,13 +373,6 @@ def sum_choices(batches: Iterable[tuple[Any, Int64]]) -> Iterator[pa.Table]:
 def write_choices(file: Path, batches: Iterable[tuple[Any, Int64]]) -> dict[str, Any]:
     """Write sorted encoded choices with their counts to one Parquet file; return its entry."""
     return write_part(file, sum_choices(batches), CHOICE_SCHEMA, CHOICE_FILE)
-
-
-def count_unsorted(file: Path, batches: Iterable[tuple[Any, Int64]]) -> dict[str, Any]:
-    """The same for encoded choices in any order; all of them are in memory at once."""
-    parts = [unpack_in_any_order(_arrow.chunked_array([rows]), count) for rows, count in batches]
-    counted = ChoiceTable(count_choices(parts).rows)
-    return write_part(file, [counted.rows], CHOICE_SCHEMA, CHOICE_FILE)
 
 
 def cut_choices(choices: ChoiceTable, borders: Int64) -> ChoiceParts:

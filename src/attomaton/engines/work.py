@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
@@ -50,13 +50,15 @@ class Task:
 
     ``name`` is the prefix of its file names; ``settings`` are everything that its result depends on besides
     the corpus, as plain values; ``window`` is None if documents must not be cut; ``process`` turns a piece
-    into ``(kind, table)`` pairs, each of which becomes a part.
+    into ``(kind, table)`` pairs, each of which becomes a part: a Parquet file, or an Arrow file with the
+    table's own batches.
     """
 
     name: str
     settings: Mapping[str, Any]
     window: int | None
     process: Callable[[Piece], Iterable[tuple[str, pa.Table]]]
+    suffix: Literal["parquet", "arrow"] = "parquet"
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class Workshop:
                 return None
             entries = record["parts"]
             parts = {entry["name"]: entry for entry in entries}
-            if not all(re.fullmatch(rf"{stem}-\d+-\d+\.parquet", name) for name in parts):
+            if not all(re.fullmatch(rf"{stem}-\d+-\d+\.(parquet|arrow)", name) for name in parts):
                 return None
             check_files(self.folder, parts, again="run the pass again")
         except (OSError, KeyError, TypeError):
@@ -141,7 +143,7 @@ class Workshop:
 
     def _process(self, task: Task, piece: Piece, stem: str) -> list[dict[str, Any]]:
         return [
-            {**write_part(self.folder / f"{stem}-{number}.parquet", table), "kind": kind}
+            {**write_part(self.folder / f"{stem}-{number}.{task.suffix}", table), "kind": kind}
             for number, (kind, table) in enumerate(task.process(piece))
         ]
 
@@ -160,6 +162,16 @@ def write_part(path: Path, table: pa.Table) -> dict[str, Any]:
 
     It is not flushed to disk: the digest in the record shows later whether it was written.
     """
+    blob = _to_arrow(table) if path.suffix == ".arrow" else _to_parquet(table)
+    with explained(path.parent):
+        draft = path.with_name(draft_name())
+        with draft.open("xb") as file:  # never through a link
+            file.write(blob)
+        draft.replace(path)
+    return {"name": path.name, "sha256": hashlib.sha256(blob).hexdigest(), "rows": table.num_rows}
+
+
+def _to_parquet(table: pa.Table) -> Any:
     sink: Any = _arrow.BufferOutputStream()
     schema: Any = table.schema
     options: dict[str, Any] = {"compression": "lz4", "use_dictionary": False, "row_group_size": 1 << 16}
@@ -167,13 +179,15 @@ def write_part(path: Path, table: pa.Table) -> dict[str, Any]:
         field.name: "DELTA_BINARY_PACKED" if field.type == pa.int64() else "PLAIN" for field in schema
     }
     arrow_parquet().write_table(table, sink, column_encoding=encodings, **options)
-    blob = sink.getvalue()
-    with explained(path.parent):
-        draft = path.with_name(draft_name())
-        with draft.open("xb") as file:  # never through a link
-            file.write(blob)
-        draft.replace(path)
-    return {"name": path.name, "sha256": hashlib.sha256(blob).hexdigest(), "rows": table.num_rows}
+    return sink.getvalue()
+
+
+def _to_arrow(table: pa.Table) -> Any:
+    sink: Any = _arrow.BufferOutputStream()
+    options = _arrow.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+    with _arrow.ipc.new_file(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
 
 
 def prepare_work(folder: Path) -> Path:

@@ -459,15 +459,10 @@ def decode_choices(starts: Int64, words: Int32, count: Int64) -> ChoiceTable:
 
 def unpack_choices(keys: Any, count: Int64) -> ChoiceTable:
     """The table of sorted encoded choices, from a column of byte strings of a file, checked."""
-    return ChoiceTable(unpack_in_any_order(keys, count).rows)
-
-
-def unpack_in_any_order(keys: Any, count: Int64) -> ChoiceTable:
-    """The same in any order and unchecked, for :func:`count_choices`; check its result instead."""
     rows = keys.cast(pa.large_binary())
     starts, words = bytes_to_rows(rows)
     lengths, n_bytes = np.diff(starts), sum(chunk.total_values_length for chunk in rows.chunks)
     whole = rows.null_count == 0 and len(lengths) == len(count) and 4 * len(words) == n_bytes
     if not whole or (lengths % 2).any() or (lengths < 6).any():  # query, winner, two tokens with multiplicity
         raise MismatchedParts("an encoded choice is truncated or altered; count the choices again")
-    return decode_choices(starts, words, count)
+    return ChoiceTable(decode_choices(starts, words, count).rows)
