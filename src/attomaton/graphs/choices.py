@@ -174,35 +174,41 @@ def _count_inside(context: Int32, inside: Int64, own: Any, times: Int64, entries
     return end
 
 
-def _count_work(pairs: Int64, _: Int64, entries: Int64, __: Int64) -> float:
-    return (2.0 * len(pairs) + len(entries)) / 10  # Python's own sort
+def _count_work(order: Int64, _: Int64, __: Int64, entries: Int64, ___: Int64) -> float:
+    return (2.0 * len(order) + len(entries)) / 10  # Python's own sort
 
 
-def _count_plain(pairs: Int64, offsets: Int64, entries: Int64, counts: Int64) -> tuple[Int64, Int64]:
+def _count_plain(
+    order: Int64, pairs: Int64, offsets: Int64, entries: Int64, counts: Int64
+) -> tuple[Int64, Int64]:
     first: dict[tuple[int, ...], int] = {}
     summed = np.zeros(len(pairs), np.int64)
     listed, borders = entries.tolist(), offsets.tolist()
-    for row, pair in enumerate(pairs.tolist()):
-        summed[first.setdefault((pair, *listed[borders[row] : borders[row + 1]]), row)] += counts[row]
+    for row in order.tolist():
+        key = (int(pairs[row]), *listed[borders[row] : borders[row + 1]])
+        summed[first.setdefault(key, row)] += counts[row]
     rows = np.array([first[key] for key in sorted(first)], np.int64)
     return rows, summed[rows]
 
 
 @compiled(work=_count_work, instead=_count_plain)
-def count_sets(pairs: Int64, offsets: Int64, entries: Int64, counts: Int64) -> tuple[Int64, Int64]:
+def count_sets(
+    order: Int64, pairs: Int64, offsets: Int64, entries: Int64, counts: Int64
+) -> tuple[Int64, Int64]:
     """The first of each group of equal choices, sorted, and the sums of their counts.
 
-    ``pairs`` are the packed query and winner of each choice, in non-decreasing order.
+    ``pairs`` are the packed query and winner of each choice; ``order`` sorts the choices by these, and is
+    then sorted by their sets, too.
     """
-    order, room = np.arange(len(pairs)), np.empty(len(pairs), np.int64)
+    room = np.empty(len(order), np.int64)
     first = 0
-    while first < len(pairs):
+    while first < len(order):
         end = first + 1
-        while end < len(pairs) and pairs[end] == pairs[first]:
+        while end < len(order) and pairs[order[end]] == pairs[order[first]]:
             end += 1
         _sort_sets(offsets, entries, order[first:end], room)
         first = end
-    rows, summed = np.empty(len(pairs), np.int64), np.empty(len(pairs), np.int64)
+    rows, summed = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
     n_rows = 0
     for rank in range(len(order)):
         row = order[rank]
@@ -355,7 +361,7 @@ def extract_choices(
         contexts = SortedContexts(values, share.starts, share.stops, share.labels)
         rows, offsets, entries = collect_sets(contexts, members, components is None)
         pairs = pack_pairs(share.queries[rows], share.labels[rows])
-        return _count_pairs(pairs, offsets, entries, np.ones(len(rows), np.int64))
+        return _count_pairs(np.arange(len(rows)), pairs, offsets, entries, np.ones(len(rows), np.int64))
 
     shares = cut_shares(order_samples(samples), CHUNK_VALUES, threads)
     counted = [part for part in share_out(count_share, shares, threads) if len(part)]
@@ -394,14 +400,37 @@ def members_inside(components: Components | None, n_tokens: int) -> Members:
     return Members(offsets_of(tied.astype(np.int64))[borders], components.token_of_node[tied], number[tied])
 
 
-def _count_pairs(pairs: Int64, offsets: Int64, entries: Int64, counts: Int64) -> ChoiceTable:
-    """Equal choices summed and sorted; ``pairs`` of query and winner are in non-decreasing order."""
-    rows, summed = count_sets(pairs, offsets, entries, counts)
+def _count_pairs(order: Int64, pairs: Int64, offsets: Int64, entries: Int64, counts: Int64) -> ChoiceTable:
+    """Equal choices summed and sorted; ``order`` sorts them by ``pairs`` of query and winner."""
+    rows, summed = count_sets(order, pairs, offsets, entries, counts)
     query, winner = unpack_pairs(pairs[rows])
+    sets = take_sets(rows, offsets, entries)
+    return make_choices(query.astype(np.int32), winner, *sets, summed)
+
+
+def _take_plain(rows: Int64, offsets: Int64, entries: Int64) -> tuple[Int64, Int32, Int32]:
     lengths = np.diff(offsets)[rows]
-    chosen = entries[ranges_of(offsets[rows], lengths)]
-    tokens, times = (chosen >> HALF).astype(np.int32), (chosen & ((1 << HALF) - 1)).astype(np.int32)
-    return make_choices(query.astype(np.int32), winner, offsets_of(lengths), tokens, times, summed)
+    taken = entries[ranges_of(offsets[rows], lengths)]
+    return offsets_of(lengths), (taken >> HALF).astype(np.int32), (taken & ((1 << HALF) - 1)).astype(np.int32)
+
+
+def _take_work(rows: Int64, _: Int64, entries: Int64) -> float:
+    return (len(rows) + len(entries)) / SEARCHED
+
+
+@compiled(work=_take_work, instead=_take_plain)
+def take_sets(rows: Int64, offsets: Int64, entries: Int64) -> tuple[Int64, Int32, Int32]:
+    """Offsets, tokens and multiplicities of some sets, in this order."""
+    ends = np.zeros(len(rows) + 1, np.int64)
+    for rank in range(len(rows)):
+        ends[rank + 1] = ends[rank] + offsets[rows[rank] + 1] - offsets[rows[rank]]
+    tokens, times = np.empty(ends[-1], np.int32), np.empty(ends[-1], np.int32)
+    for rank in range(len(rows)):
+        shift = offsets[rows[rank]] - ends[rank]
+        for place in range(ends[rank], ends[rank + 1]):
+            entry = entries[place + shift]
+            tokens[place], times[place] = entry >> HALF, entry & ((1 << HALF) - 1)
+    return ends, tokens, times
 
 
 def make_choices(
@@ -431,9 +460,7 @@ def count_choices(parts: list[ChoiceTable]) -> ChoiceTable:
         np.concatenate([nothing, *(part[name] for part in parts)]) for name in ("query", "winner", "count")
     )
     order = order_pairs(query, winner, MAX_TOKENS)
-    entries = entries[ranges_of(offsets_of(lengths)[order], lengths[order])]
-    pairs = pack_pairs(query[order], winner[order])
-    return _count_pairs(pairs, offsets_of(lengths[order]), entries, counts[order])
+    return _count_pairs(order, pack_pairs(query, winner), offsets_of(lengths), entries, counts)
 
 
 def encode_choices(choices: ChoiceTable) -> tuple[Int64, Int32]:

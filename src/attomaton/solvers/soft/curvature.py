@@ -15,7 +15,7 @@ import numpy as np
 
 from attomaton.base.borders import check_floats
 from attomaton.base.errors import UnsupportedOption
-from attomaton.base.kernels import add_precisely, announced, compiled, compiled_within, copy_into
+from attomaton.base.kernels import announced, compiled, compiled_within, copy_into
 from attomaton.base.tables import Float64
 from attomaton.solvers.soft.likelihood import LuceProblem, Slopes
 from attomaton.solvers.soft.newton import (
@@ -109,13 +109,14 @@ def _sum_losses(choices: Choices, part: GroupPart, scores: Array, space: Space) 
 @compiled_within
 def find_looseness(choices: Choices, part: GroupPart, scores: Array) -> float:
     """Relative rounding error of a probability, from the magnitude of logits and the length of sums."""
-    largest, longest = 0.0, 0
+    largest, longest, most = 0.0, 0, 1
+    for score in scores:
+        largest = max(largest, abs(score))
     for choice in range(part.first_choice, part.last_choice):
         longest = max(longest, choices.offsets[choice + 1] - choices.offsets[choice])
-        for entry in range(choices.offsets[choice], choices.offsets[choice + 1]):
-            score = scores[choices.alternative[entry] - part.first]
-            largest = max(largest, abs(score) + math.log(choices.multiplicity[entry]))
-    return EPS * (4.0 * largest + longest + 8.0)
+    for entry in range(choices.offsets[part.first_choice], choices.offsets[part.last_choice]):
+        most = max(most, choices.multiplicity[entry])
+    return EPS * (4.0 * (largest + math.log(most)) + longest + 8.0)
 
 
 @compiled_within
@@ -128,22 +129,18 @@ def _measure_gradient(
     absolute terms of the gradient.
     """
     first, base = part.first, choices.offsets[part.first_choice]
-    total, lost_digits = np.zeros(len(moved)), np.zeros(len(moved))
     for choice in range(part.first_choice, part.last_choice):
         winner, count, lost = choices.winner[choice] - first, choices.count[choice], 0.0
         for entry in range(choices.offsets[choice], choices.offsets[choice + 1]):
             node = choices.alternative[entry] - first
             if node != winner:
-                weight = count * space.probability[entry - base]
+                moved[node] += count * space.probability[entry - base]
                 lost += space.probability[entry - base]
-                moved[node] += weight
-                add_precisely(total, lost_digits, node, weight)
         moved[winner] += count * lost
-        add_precisely(total, lost_digits, winner, -count * lost)
     square, largest = 0.0, 0.0
     for node in range(len(moved)):
         pull = loose[1] * scores[node]
-        entry = abs(total[node] + lost_digits[node] + pull)
+        entry = abs(space.gradient[node] + pull)
         largest = max(largest, entry)
         length = entry + loose[0] * (moved[node] + abs(pull))
         square += length * length

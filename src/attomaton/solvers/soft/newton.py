@@ -269,7 +269,8 @@ def solve_part(
         largest = add_pull(space.gradient[:size], anchor, stiffness, scores)
         if largest <= atol or step == max_steps or stalls == MAX_STALLS:
             return largest
-        closer = max((largest / before) * (largest / before), CLOSEST, 0.5 * atol / largest)
+        gain = largest / before if step > 0 else 1.0
+        closer = max(gain * gain, CLOSEST, 0.5 * atol / largest)
         if not find_step(choices, part, stiffness, space, min(0.1, closer)):
             stalls += 1
         last, before = before, largest
