@@ -197,10 +197,9 @@ def count_sets(
 ) -> tuple[Int64, Int64]:
     """The first of each group of equal choices, sorted, and the sums of their counts.
 
-    ``pairs`` are the packed query and winner of each choice; ``order`` sorts the choices by these, and is
-    then sorted by their sets, too.
+    ``pairs`` are the packed query and winner of each choice; ``order`` sorts the choices by these.
     """
-    room = np.empty(len(order), np.int64)
+    order, room = order.copy(), np.empty(len(order), np.int64)
     first = 0
     while first < len(order):
         end = first + 1
