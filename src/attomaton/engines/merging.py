@@ -1,4 +1,4 @@
-"""Sorted parts on disk merged by DuckDB, with bounded memory.
+"""Sorted parts on disk merged with bounded memory, edges by DuckDB.
 
 An edge is one packed 63-bit key. Sorting keys and summing equal neighbours costs DuckDB about half as much as
 a hash aggregation, and the result is sorted. This is done in ranges of whole queries, so that little is
