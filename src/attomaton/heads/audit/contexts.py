@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.borders import check_kind
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid
@@ -165,6 +166,7 @@ def show_head(
     (HeadContexts(head 0.1, 2 contexts), 18)
     """
     how, tell = how or Audit(), as_stages(progress)
+    check_kind(how, Audit, "how")
     source, model = model, open_model(model)
     head = check_head(head, model.shape)
     documents = read_for([source], corpus, tokenizer=tokenizer, reading=reading)

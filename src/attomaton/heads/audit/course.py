@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.borders import check_kind
 from attomaton.base.errors import MismatchedParts, SameWeights, UnreadableModel, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
@@ -374,6 +375,7 @@ def audit_course(
     HeadCourse(2 heads at 2 steps, 0 to 100)
     """
     how, tell = how or Audit(), as_stages(progress)
+    check_kind(how, Audit, "how")
     ordered = order_steps(models, steps)
     named = [_path_text(one) or one for one in models if not isinstance(one, ModelStep)]
     read = read_for(named, corpus, tokenizer=tokenizer, reading=reading)

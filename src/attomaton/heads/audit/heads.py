@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.artifacts import digest_arrays
+from attomaton.base.borders import check_kind
 from attomaton.base.errors import InvalidSamples, MismatchedParts, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import settle, share, show, whole_number
@@ -602,6 +603,7 @@ def audit_heads(
     Ladder(2 heads, 8 rungs, nested)
     """
     how, tell = how or Audit(), as_stages(progress)
+    check_kind(how, Audit, "how")
     source, model = model, open_model(model)
     read = read_for([source], corpus, tokenizer=tokenizer, reading=reading)
     documents, vocabulary = list_documents(read), getattr(read, "vocabulary", None)
