@@ -5,10 +5,14 @@ import pyarrow as pa
 import pytest
 
 import attomaton as at
+from attomaton.base.artifacts.files import draft_name
+from attomaton.base.errors import CorruptRun
 from attomaton.engines import sorted_choices
+from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.sorted_choices import SortedChoices, cut_batches, merge_part
 from attomaton.engines.work import write_part
 from attomaton.graphs.choices import count_choices, extract_choices
+from tests.engines.conftest import write_shards
 
 
 def draw_choices(rng, n_tokens):
@@ -18,10 +22,10 @@ def draw_choices(rng, n_tokens):
     return extract_choices(samples)
 
 
-@pytest.mark.parametrize("size", [1, 2, 5, 1024])
+@pytest.mark.parametrize("size", [1, 100, 300, 3 << 16])
 @pytest.mark.parametrize("seed", range(12))
 def test_merged_files_equal_counting_at_once(tmp_path, monkeypatch, size, seed):
-    monkeypatch.setattr(sorted_choices, "BATCH_ROWS", size)
+    monkeypatch.setattr(sorted_choices, "BATCH_BYTES", size)
     rng = np.random.default_rng(seed)
     n_tokens = int(rng.integers(2, 5))
     borders = np.unique([0, *rng.integers(0, n_tokens, 2), n_tokens])
@@ -34,7 +38,8 @@ def test_merged_files_equal_counting_at_once(tmp_path, monkeypatch, size, seed):
     expected = count_choices(tables).rows
     joined = pa.concat_tables([expected.slice(0, 0), *(piece for pieces in merged for piece in pieces)])
     assert joined.combine_chunks().equals(expected)
-    assert sum(file.rows.sum() for file in files) == sum(map(len, tables))
+    if size == 1:
+        assert sum(file.n_batches.sum() for file in files) == sum(map(len, tables))
     for part, pieces in enumerate(merged):
         queries = np.concatenate([[borders[part]], *(piece.column("query").to_numpy() for piece in pieces)])
         assert (queries >= borders[part]).all()
@@ -43,7 +48,7 @@ def test_merged_files_equal_counting_at_once(tmp_path, monkeypatch, size, seed):
 
 def test_a_merge_holds_about_a_batch_of_each_file(tmp_path, monkeypatch):
     """Pieces stay small although a part has hundreds of times as many rows."""
-    monkeypatch.setattr(sorted_choices, "BATCH_ROWS", 8)
+    monkeypatch.setattr(sorted_choices, "BATCH_BYTES", 640)  # 8 choices
     rng = np.random.default_rng(0)
     files = []
     for number in range(5):
@@ -55,3 +60,82 @@ def test_a_merge_holds_about_a_batch_of_each_file(tmp_path, monkeypatch):
     assert sum(piece.num_rows for piece in pieces) > 9000
     assert max(piece.num_rows for piece in pieces) <= 5 * 12
     assert len(pieces) < 3 * 2000 / 8  # not a piece for each batch of each file
+
+
+def write_files(folder, tables, borders):
+    files = [SortedChoices(folder / f"{number}.arrow") for number in range(len(tables))]
+    for file, table in zip(files, tables, strict=True):
+        write_part(file.path, cut_batches(table, borders))
+    return files
+
+
+def test_files_of_a_version_with_other_batches(tmp_path, monkeypatch):
+    """A work folder of an earlier version is resumed: the cut is read from the file, not computed again."""
+    tables = [draw_choices(np.random.default_rng(seed), 4) for seed in range(3)]
+    monkeypatch.setattr(sorted_choices, "BATCH_BYTES", 200)
+    files = write_files(tmp_path, tables, np.array([0, 2, 4]))
+    monkeypatch.undo()
+    merged = pa.concat_tables([piece for part in range(2) for piece in merge_part(files, part)])
+    assert merged.combine_chunks().equals(count_choices(tables).rows)
+
+
+def test_batches_of_large_sets_have_few_rows(tmp_path):
+    """Memory depends on the tokens in choice sets: a wide window has hundreds of times more."""
+    contexts = [[*range(first, 1000 + first), 0] for first in range(300)]
+    samples = at.Samples.from_lists(contexts, [one[0] for one in contexts], n_tokens=1300)
+    [file] = write_files(tmp_path, [extract_choices(samples)], np.array([0, 1300]))
+    sizes = [batch.nbytes for batch in file.batches(0)]
+    assert sum(batch.num_rows for batch in file.batches(0)) == 300
+    assert max(sizes) <= 1.1 * sorted_choices.BATCH_BYTES
+
+
+def test_files_with_later_rows_are_not_searched(tmp_path, monkeypatch):
+    """Files of disjoint winners: a round takes rows of one of them, and looks at no row of the others."""
+    monkeypatch.setattr(sorted_choices, "BATCH_BYTES", 1000)
+    tables = []
+    for number in range(20):
+        contexts = [[2 * number + 1, 2 * number + 2, *range(50, 50 + times), 0] for times in range(100)]
+        samples = at.Samples.from_lists(contexts, [one[0] for one in contexts], n_tokens=150)
+        tables.append(extract_choices(samples))
+    files = write_files(tmp_path, tables, np.array([0, 150]))
+    keys = []
+    key = sorted_choices._Source._key
+    monkeypatch.setattr(sorted_choices._Source, "_key", lambda self, row: keys.append(row) or key(self, row))
+    merged = pa.concat_tables(list(merge_part(files, 0)))
+    assert merged.combine_chunks().equals(count_choices(tables).rows)
+    n_batches = sum(int(file.n_batches[0]) for file in files)
+    assert n_batches > 20 * 20
+    assert len(keys) < 8 * n_batches
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "altered", "foreign", "without counts"])
+def test_damaged_files_are_named(tmp_path, damage):
+    [file] = write_files(tmp_path, [draw_choices(np.random.default_rng(1), 3)], np.array([0, 3]))
+    blob = file.path.read_bytes()
+    match damage:
+        case "missing":
+            file.path.unlink()
+        case "empty":
+            file.path.write_bytes(b"")
+        case "cut":
+            file.path.write_bytes(blob[: len(blob) // 2])
+        case "altered":
+            begin = blob.index(b"\x04\x22\x4d\x18")  # of LZ4
+            file.path.write_bytes(blob[:begin] + bytes(8) + blob[begin + 8 :])
+        case "foreign":
+            table = pa.table({"a": [1]}).replace_schema_metadata({"batches": np.array([1]).tobytes()})
+            write_part(file.path, table)
+        case _:
+            write_part(file.path, pa.table({"a": [1]}))
+    with pytest.raises(CorruptRun, match="run it again"):
+        list(merge_part([SortedChoices(file.path)], 0))
+
+
+def test_drafts_of_a_killed_merge_are_cleared(tmp_path):
+    shards = write_shards(tmp_path / "shards", [[0, 1, 0, 1, 2, 0]], 3)
+    engine = DuckDBEngine(shards, tmp_path / "work", memory="1GB", threads=1)
+    engine.choices(None)
+    draft = tmp_path / "work" / "choices" / draft_name()
+    draft.write_bytes(b"half")
+    engine.choices(None)
+    assert not draft.exists()

@@ -1,7 +1,7 @@
 """The DuckDB engine: corpora larger than memory on one machine, resumable by shard.
 
-The kernel turns pieces of the corpus into parts on disk, each sorted and counted; DuckDB merges them with
-bounded memory, spilling to disk if necessary.
+The kernel turns pieces of the corpus into parts on disk, each sorted and counted. They are merged with
+bounded memory: edges and sums by DuckDB, which spills to disk if necessary, choices batch by batch.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,12 +1,13 @@
 """Sorted choices of pieces of the corpus on disk, and their merge.
 
-A file has record batches of at most :data:`BATCH_ROWS` choices, cut at the borders of parts of the queries.
-The merge of a part holds about a batch of each file: all rows up to the smallest last row of these are
-complete, so they can be counted and written.
+A file has record batches of about :data:`BATCH_BYTES`, cut at the borders of parts of the queries. The merge
+of a part holds about a batch of each file: all rows up to the smallest last row of these are complete, so
+they can be counted and written.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
@@ -17,31 +18,32 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.borders import trusted
+from attomaton.base.errors import CorruptRun
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int64, column, empty_table, exact_file
 from attomaton.graphs.choices import CHOICE_SCHEMA, ChoiceTable, count_choices
 from attomaton.graphs.grouping import pack_pairs
 from attomaton.graphs.parts import join
 
-BATCH_ROWS = 1 << 10
-"""Choices in a batch: 400 files of a corpus of 500 million tokens then hold 0.4 million in memory."""
+BATCH_BYTES = 3 << 16
+"""Bytes of a batch in memory: a thousand choices among 20 tokens. 400 files then hold 80 MB."""
 
 _arrow: Any = pa
-ROWS = b"rows"
+BATCHES = b"batches"
 
 
 def cut_batches(choices: ChoiceTable, borders: Int64) -> pa.Table:
-    """The choices in batches for a file; the metadata has the number of rows of each part of the queries."""
+    """The choices in batches for a file; the metadata has the number of batches of each part."""
     starts = np.searchsorted(choices["query"], borders.astype(np.int32))
     rows: Any = choices.rows
-    batches = [
-        batch
-        for first, stop in pairwise(starts.tolist())
-        for batch in rows.slice(first, stop - first).to_batches(BATCH_ROWS)
-        if batch.num_rows
-    ]
-    counts = np.diff(starts).astype(np.int64).tobytes()
-    return _arrow.Table.from_batches(batches, CHOICE_SCHEMA).replace_schema_metadata({ROWS: counts})
+    parts = [_cut(rows.slice(first, stop - first)) for first, stop in pairwise(starts.tolist())]
+    counts = np.array([len(batches) for batches in parts], np.int64).tobytes()
+    table = _arrow.Table.from_batches(chain.from_iterable(parts), CHOICE_SCHEMA)
+    return table.replace_schema_metadata({BATCHES: counts})
+
+
+def _cut(rows: Any) -> list[Any]:
+    return rows.to_batches(max(1, BATCH_BYTES * rows.num_rows // rows.nbytes)) if rows.num_rows else []
 
 
 @dataclass(frozen=True)
@@ -51,72 +53,72 @@ class SortedChoices:
     path: Path
 
     @cached_property
-    def rows(self) -> Int64:
-        """The number of choices in each part of the queries, shape (n_parts,)."""
-        with exact_file(self.path) as opened:
-            return np.frombuffer(_arrow.ipc.open_file(opened).schema.metadata[ROWS], np.int64)
-
-    @cached_property
-    def _batches(self) -> Int64:
-        """The batches of part ``i`` are ``_batches[i] … _batches[i + 1] − 1``."""
-        return offsets_of(-(-self.rows // BATCH_ROWS))
+    def n_batches(self) -> Int64:
+        """The number of batches of each part of the queries, shape (n_parts,)."""
+        with self._open() as file:
+            return np.frombuffer(file.schema.metadata[BATCHES], np.int64)
 
     def batches(self, part: int) -> Iterator[pa.Table]:
         """The batches of a part, each read when it is asked for; the file is open only meanwhile."""
-        options = _arrow.ipc.IpcReadOptions(use_threads=False)
-        for number in range(*self._batches[part : part + 2].tolist()):
+        for number in range(*offsets_of(self.n_batches)[part : part + 2].tolist()):
+            with self._open() as file:
+                batch = file.get_batch(number)
+                batch.validate(full=True)
+                table = _arrow.Table.from_batches([batch], CHOICE_SCHEMA)
+            yield table
+
+    @contextmanager
+    def _open(self) -> Generator[Any]:
+        try:
             with exact_file(self.path) as opened:
-                batch = _arrow.ipc.open_file(opened, options=options).get_batch(number)
-            batch.validate(full=True)
-            yield _arrow.Table.from_batches([batch], CHOICE_SCHEMA)
+                yield _arrow.ipc.open_file(opened, options=_arrow.ipc.IpcReadOptions(use_threads=False))
+        except (OSError, ValueError, LookupError, TypeError) as error:  # Arrow's; no metadata, or others
+            raise CorruptRun(f"{self.path} is missing or was altered ({error}); run it again") from error
 
 
 def merge_part(files: Sequence[SortedChoices], part: int) -> Iterator[pa.Table]:
     """The choices of a part of the queries in all files, sorted and counted."""
-    sources = [_Source(file.batches(part), int(file.rows[part])) for file in files if file.rows[part]]
-    while sources:
-        for source in sources:
-            source.fill()
+    sources = [_Source(file.batches(part), int(file.n_batches[part])) for file in files]
+    while sources := [source for source in sources if source.fill()]:
         complete = min((source.last for source in sources if source.n_unread), default=None)
         taken = [source.take(complete) for source in sources]
         yield count_choices([trusted(ChoiceTable, rows=rows) for rows in taken if rows.num_rows]).rows
-        sources = [source for source in sources if source.n_unread or source.rows.num_rows]
 
 
 class _Source:
     """The choices of a part in one file: a batch in memory, and those that are not read yet."""
 
-    def __init__(self, batches: Iterator[pa.Table], n_rows: int) -> None:
-        self._batches, self.n_unread = batches, n_rows
-        self.rows = empty_table(CHOICE_SCHEMA)
+    def __init__(self, batches: Iterator[pa.Table], n_batches: int) -> None:
+        self._batches, self.n_unread = batches, n_batches
+        self._rows, self._pairs = empty_table(CHOICE_SCHEMA), np.empty(0, np.int64)
+        self._enough, self.last = 1, (0,)
 
-    def fill(self) -> None:
-        """Read a batch if less than half of one is left."""
-        if self.n_unread and 2 * self.rows.num_rows < BATCH_ROWS:
+    def fill(self) -> bool:
+        """Read a batch if less than half of one is left; whether there are rows."""
+        if self.n_unread and self._rows.num_rows < self._enough:
             batch = next(self._batches)
-            self.n_unread -= batch.num_rows
-            self.rows = join(CHOICE_SCHEMA, [self.rows, batch])
-
-    @property
-    def last(self) -> tuple[int, ...]:
-        """The key of the last row in memory."""
-        return self._key(self.rows.num_rows - 1)
+            self.n_unread -= 1
+            self._enough = batch.num_rows // 2 + 1
+            self._rows = join(CHOICE_SCHEMA, [self._rows, batch])
+            self._pairs = pack_pairs(column(self._rows, "query"), column(self._rows, "winner"))
+            self.last = self._key(self._rows.num_rows - 1)
+        return self._rows.num_rows > 0
 
     def take(self, until: tuple[int, ...] | None) -> pa.Table:
         """Remove the rows up to a key, or all."""
-        n_rows = self.rows.num_rows if until is None else self._find(until)
-        taken, self.rows = self.rows.slice(0, n_rows), self.rows.slice(n_rows)
+        n_rows = self._rows.num_rows if until is None else self._find(until)
+        taken = self._rows.slice(0, n_rows)
+        if n_rows:
+            self._rows, self._pairs = self._rows.slice(n_rows), self._pairs[n_rows:]
         return taken
 
     def _find(self, key: tuple[int, ...]) -> int:
         """The number of rows up to a key."""
-        pairs = pack_pairs(column(self.rows, "query"), column(self.rows, "winner"))
-        pair = pack_pairs(*np.array(key[:2]))
-        low, high = (int(np.searchsorted(pairs, pair, side)) for side in ("left", "right"))
-        return bisect_right(range(len(pairs)), key, low, high, key=self._key)
+        low, high = self._pairs.searchsorted(pack_pairs(*np.array(key[:2])) + np.arange(2))
+        return bisect_right(range(len(self._pairs)), key, int(low), int(high), key=self._key)
 
     def _key(self, row: int) -> tuple[int, ...]:
         """Query, winner, token, multiplicity, token, multiplicity and so on: keys sort as choices do."""
-        (choice,) = self.rows.slice(row, 1).to_pylist()
+        (choice,) = self._rows.slice(row, 1).to_pylist()
         members = chain.from_iterable(zip(choice["tokens"], choice["multiplicities"], strict=True))
         return (choice["query"], choice["winner"], *members)

@@ -1,9 +1,9 @@
 """Resumable work: finished parts are recorded, and a later run reuses them.
 
-A task turns shards into small Parquet parts. A job of a task is a few shards of about :data:`JOB_TOKENS`
-tokens, or one larger shard; its record lists the digest of every part and is written last. A stage works on
-parts of the queries, each with its own record. The folder is ours alone: we created it or found it empty,
-and put a marker in it.
+A task turns shards into small Parquet or Arrow parts. A job of a task is a few shards of about
+:data:`JOB_TOKENS` tokens, or one larger shard; its record lists the digest of every part and is written last.
+A stage works on parts of the queries, each with its own record. The folder is ours alone: we created it or
+found it empty, and put a marker in it.
 """
 
 import hashlib
@@ -232,7 +232,7 @@ def working_in(folder: Path) -> Generator[Path]:
 
 def clear_drafts(folder: Path) -> None:
     """Remove what we did not write to its end."""
-    for parent in (folder, folder / "edges"):
+    for parent in (folder, folder / "edges", folder / "choices"):
         for path in parent.iterdir() if parent.is_dir() else ():
             if DRAFT_NAME.fullmatch(path.name):
                 path.unlink(missing_ok=True)
