@@ -9,7 +9,14 @@ from attomaton.base.artifacts.files import draft_name
 from attomaton.base.errors import CorruptRun
 from attomaton.engines import sorted_choices
 from attomaton.engines.duckdb import DuckDBEngine
-from attomaton.engines.sorted_choices import SortedChoices, cut_batches, merge_part
+from attomaton.engines.sorted_choices import (
+    BATCH_BYTES,
+    COPIES,
+    SortedChoices,
+    cut_batches,
+    merge_part,
+    size_batches,
+)
 from attomaton.engines.work import write_part
 from attomaton.graphs.choices import count_choices, extract_choices
 from tests.engines.conftest import write_shards
@@ -24,15 +31,14 @@ def draw_choices(rng, n_tokens):
 
 @pytest.mark.parametrize("size", [1, 100, 300, 3 << 16])
 @pytest.mark.parametrize("seed", range(12))
-def test_merged_files_equal_counting_at_once(tmp_path, monkeypatch, size, seed):
-    monkeypatch.setattr(sorted_choices, "BATCH_BYTES", size)
+def test_merged_files_equal_counting_at_once(tmp_path, size, seed):
     rng = np.random.default_rng(seed)
     n_tokens = int(rng.integers(2, 5))
     borders = np.unique([0, *rng.integers(0, n_tokens, 2), n_tokens])
     tables = [draw_choices(rng, n_tokens) for _ in range(rng.integers(1, 7))]
     files = []
     for number, table in enumerate(tables):
-        write_part(tmp_path / f"{number}.arrow", cut_batches(table, borders))
+        write_part(tmp_path / f"{number}.arrow", cut_batches(table, borders, size))
         files.append(SortedChoices(tmp_path / f"{number}.arrow"))
     merged = [list(merge_part(files, part)) for part in range(len(borders) - 1)]
     expected = count_choices(tables).rows
@@ -46,15 +52,15 @@ def test_merged_files_equal_counting_at_once(tmp_path, monkeypatch, size, seed):
         assert (queries < borders[part + 1]).all()
 
 
-def test_a_merge_holds_about_a_batch_of_each_file(tmp_path, monkeypatch):
+def test_a_merge_holds_about_a_batch_of_each_file(tmp_path):
     """Pieces stay small although a part has hundreds of times as many rows."""
-    monkeypatch.setattr(sorted_choices, "BATCH_BYTES", 640)  # 8 choices
     rng = np.random.default_rng(0)
     files = []
     for number in range(5):
         contexts = [[*rng.integers(0, 40, 6).tolist(), 0] for _ in range(2000)]
         samples = at.Samples.from_lists(contexts, [one[0] for one in contexts], n_tokens=40)
-        write_part(tmp_path / f"{number}.arrow", cut_batches(extract_choices(samples), np.array([0, 40])))
+        table = cut_batches(extract_choices(samples), np.array([0, 40]), 640)  # 8 choices
+        write_part(tmp_path / f"{number}.arrow", table)
         files.append(SortedChoices(tmp_path / f"{number}.arrow"))
     pieces = list(merge_part(files, 0))
     assert sum(piece.num_rows for piece in pieces) > 9000
@@ -62,36 +68,43 @@ def test_a_merge_holds_about_a_batch_of_each_file(tmp_path, monkeypatch):
     assert len(pieces) < 3 * 2000 / 8  # not a piece for each batch of each file
 
 
-def write_files(folder, tables, borders):
+def write_files(folder, tables, borders, size=1000):
     files = [SortedChoices(folder / f"{number}.arrow") for number in range(len(tables))]
     for file, table in zip(files, tables, strict=True):
-        write_part(file.path, cut_batches(table, borders))
+        write_part(file.path, cut_batches(table, borders, size))
     return files
 
 
-def test_files_of_a_version_with_other_batches(tmp_path, monkeypatch):
-    """A work folder of an earlier version is resumed: the cut is read from the file, not computed again."""
+def test_files_with_batches_of_other_sizes(tmp_path):
+    """A run is resumed with another memory limit: the cut is read from the files."""
     tables = [draw_choices(np.random.default_rng(seed), 4) for seed in range(3)]
-    monkeypatch.setattr(sorted_choices, "BATCH_BYTES", 200)
-    files = write_files(tmp_path, tables, np.array([0, 2, 4]))
-    monkeypatch.undo()
+    files = []
+    for number, (table, size) in enumerate(zip(tables, (1, 200, 10_000), strict=True)):
+        (tmp_path / str(number)).mkdir()
+        files += write_files(tmp_path / str(number), [table], np.array([0, 2, 4]), size)
     merged = pa.concat_tables([piece for part in range(2) for piece in merge_part(files, part)])
     assert merged.combine_chunks().equals(count_choices(tables).rows)
+
+
+def test_batches_fit_in_the_memory():
+    sizes = [size_batches(10**9, n_files) for n_files in (0, 10, 1000, 10_000)]
+    assert sizes[0] == sizes[1] == BATCH_BYTES[1]
+    assert COPIES * 1000 * sizes[2] == pytest.approx(10**9 / 2, rel=1e-3)
+    assert sizes[3] == BATCH_BYTES[0]
 
 
 def test_batches_of_large_sets_have_few_rows(tmp_path):
     """Memory depends on the tokens in choice sets: a wide window has hundreds of times more."""
     contexts = [[*range(first, 1000 + first), 0] for first in range(300)]
     samples = at.Samples.from_lists(contexts, [one[0] for one in contexts], n_tokens=1300)
-    [file] = write_files(tmp_path, [extract_choices(samples)], np.array([0, 1300]))
+    [file] = write_files(tmp_path, [extract_choices(samples)], np.array([0, 1300]), 100_000)
     sizes = [batch.nbytes for batch in file.batches(0)]
     assert sum(batch.num_rows for batch in file.batches(0)) == 300
-    assert max(sizes) <= 1.1 * sorted_choices.BATCH_BYTES
+    assert max(sizes) <= 110_000
 
 
 def test_files_with_later_rows_are_not_searched(tmp_path, monkeypatch):
     """Files of disjoint winners: a round takes rows of one of them, and looks at no row of the others."""
-    monkeypatch.setattr(sorted_choices, "BATCH_BYTES", 1000)
     tables = []
     for number in range(20):
         contexts = [[2 * number + 1, 2 * number + 2, *range(50, 50 + times), 0] for times in range(100)]

@@ -27,7 +27,7 @@ from attomaton.engines.memory import count_realisable
 from attomaton.engines.merging import Merger
 from attomaton.engines.parts import ChoiceParts, EdgeParts, QueryTable, Ties, map_queries, open_parts
 from attomaton.engines.selection import Selection
-from attomaton.engines.sorted_choices import cut_batches
+from attomaton.engines.sorted_choices import cut_batches, size_batches
 from attomaton.engines.sums import MOST_ROWS, Counting, Sums, sum_in_parts
 from attomaton.engines.work import (
     PartRecords,
@@ -127,10 +127,11 @@ class DuckDBEngine:
     def choice_parts(self, within: Components | Ties | None, borders: Int64) -> ChoiceParts:
         """The same, in Parquet files: part ``i`` of the queries ``borders[i] … borders[i + 1] − 1``."""
         components = within.load() if isinstance(within, Ties) else within
+        n_bytes = size_batches(self._bytes // self._threads, self._workshop.count_pieces(self.shards))
 
         def process(piece: Piece) -> Iterator[tuple[str, pa.Table]]:
             choices = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
-            yield "choices", cut_batches(choices, borders)
+            yield "choices", cut_batches(choices, borders, n_bytes)
 
         inside = None
         if components is not None:

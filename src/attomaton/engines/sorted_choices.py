@@ -1,8 +1,8 @@
 """Sorted choices of pieces of the corpus on disk, and their merge.
 
-A file has record batches of about :data:`BATCH_BYTES`, cut at the borders of parts of the queries. The merge
-of a part holds about a batch of each file: all rows up to the smallest last row of these are complete, so
-they can be counted and written.
+A file has record batches of about the same number of bytes, cut at the borders of parts of the queries. The
+merge of a part holds about a batch of each file: all rows up to the smallest last row of these are complete,
+so they can be counted and written.
 """
 
 from bisect import bisect_right
@@ -25,25 +25,33 @@ from attomaton.graphs.choices import CHOICE_SCHEMA, ChoiceTable, count_choices
 from attomaton.graphs.grouping import pack_pairs
 from attomaton.graphs.parts import join
 
-BATCH_BYTES = 3 << 16
-"""Bytes of a batch in memory: a thousand choices among 20 tokens. 400 files then hold 80 MB."""
+BATCH_BYTES = (1 << 14, 3 << 16)
+"""Least and most bytes of a batch: 90 or a thousand choices among 20 tokens. Smaller ones take more time."""
+
+COPIES = 10  # of a choice in memory while a part is merged
 
 _arrow: Any = pa
 BATCHES = b"batches"
 
 
-def cut_batches(choices: ChoiceTable, borders: Int64) -> pa.Table:
+def size_batches(memory: int, n_files: int) -> int:
+    """Bytes of a batch, so that the merge of a part of so many files takes half of the memory."""
+    least, most = BATCH_BYTES
+    return min(max(memory // (2 * COPIES * max(1, n_files)), least), most)
+
+
+def cut_batches(choices: ChoiceTable, borders: Int64, n_bytes: int) -> pa.Table:
     """The choices in batches for a file; the metadata has the number of batches of each part."""
     starts = np.searchsorted(choices["query"], borders.astype(np.int32))
     rows: Any = choices.rows
-    parts = [_cut(rows.slice(first, stop - first)) for first, stop in pairwise(starts.tolist())]
+    parts = [_cut(rows.slice(first, stop - first), n_bytes) for first, stop in pairwise(starts.tolist())]
     counts = np.array([len(batches) for batches in parts], np.int64).tobytes()
     table = _arrow.Table.from_batches(chain.from_iterable(parts), CHOICE_SCHEMA)
     return table.replace_schema_metadata({BATCHES: counts})
 
 
-def _cut(rows: Any) -> list[Any]:
-    return rows.to_batches(max(1, BATCH_BYTES * rows.num_rows // rows.nbytes)) if rows.num_rows else []
+def _cut(rows: Any, n_bytes: int) -> list[Any]:
+    return rows.to_batches(max(1, n_bytes * rows.num_rows // rows.nbytes)) if rows.num_rows else []
 
 
 @dataclass(frozen=True)
@@ -72,7 +80,7 @@ class SortedChoices:
         try:
             with exact_file(self.path) as opened:
                 yield _arrow.ipc.open_file(opened, options=_arrow.ipc.IpcReadOptions(use_threads=False))
-        except (OSError, ValueError, LookupError, TypeError) as error:  # Arrow's; no metadata, or others
+        except (OSError, ValueError, MemoryError, LookupError, TypeError) as error:  # Arrow's; no metadata
             raise CorruptRun(f"{self.path} is missing or was altered ({error}); run it again") from error
 
 

@@ -95,6 +95,10 @@ class Workshop:
             report(0)
         return parts
 
+    def count_pieces(self, shards: Shards) -> int:
+        """About how many pieces a task cuts the shards into."""
+        return sum(shards.sizes) // self.piece_tokens + len(shards.jobs(JOB_TOKENS))
+
     def _read_finished(self, stem: str, digest: str) -> list[dict[str, Any]] | None:
         """The entries of a finished job's parts if all are as they were written."""
         try:
