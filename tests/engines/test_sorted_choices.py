@@ -45,7 +45,7 @@ def test_merged_files_equal_counting_at_once(tmp_path, size, seed):
     joined = pa.concat_tables([expected.slice(0, 0), *(piece for pieces in merged for piece in pieces)])
     assert joined.combine_chunks().equals(expected)
     if size == 1:
-        assert sum(file.n_batches.sum() for file in files) == sum(map(len, tables))
+        assert sum(file.starts[-1] for file in files) == sum(map(len, tables))
     for part, pieces in enumerate(merged):
         queries = np.concatenate([[borders[part]], *(piece.column("query").to_numpy() for piece in pieces)])
         assert (queries >= borders[part]).all()
@@ -116,12 +116,12 @@ def test_files_with_later_rows_are_not_searched(tmp_path, monkeypatch):
     monkeypatch.setattr(sorted_choices._Source, "_key", lambda self, row: keys.append(row) or key(self, row))
     merged = pa.concat_tables(list(merge_part(files, 0)))
     assert merged.combine_chunks().equals(count_choices(tables).rows)
-    n_batches = sum(int(file.n_batches[0]) for file in files)
+    n_batches = sum(int(file.starts[-1]) for file in files)
     assert n_batches > 20 * 20
     assert len(keys) < 8 * n_batches
 
 
-@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "altered", "foreign", "without counts"])
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "altered", "foreign", "without starts"])
 def test_damaged_files_are_named(tmp_path, damage):
     [file] = write_files(tmp_path, [draw_choices(np.random.default_rng(1), 3)], np.array([0, 3]))
     blob = file.path.read_bytes()
@@ -136,7 +136,7 @@ def test_damaged_files_are_named(tmp_path, damage):
             begin = blob.index(b"\x04\x22\x4d\x18")  # of LZ4
             file.path.write_bytes(blob[:begin] + bytes(8) + blob[begin + 8 :])
         case "foreign":
-            table = pa.table({"a": [1]}).replace_schema_metadata({"batches": np.array([1]).tobytes()})
+            table = pa.table({"a": [1]}).replace_schema_metadata({"starts": np.array([0, 1]).tobytes()})
             write_part(file.path, table)
         case _:
             write_part(file.path, pa.table({"a": [1]}))

@@ -158,7 +158,7 @@ class Merger:
                 return write_part(file, rows, CHOICE_SCHEMA, CHOICE_FILE)
 
             part_records = PartRecords(place, "choices", fingerprint)
-            weights = sum((file.n_batches for file in files), np.ones(len(borders) - 1, np.int64))
+            weights = sum((np.diff(file.starts) for file in files), np.ones(len(borders) - 1, np.int64))
             entries = self._merge_parts(part_records, merge, weights.tolist())
         return ChoiceParts(borders, tuple(place / entry["name"] for entry in entries), tuple(entries))
 

@@ -31,7 +31,7 @@ BATCH_BYTES = (1 << 14, 3 << 16)
 COPIES = 10  # of a choice in memory while a part is merged
 
 _arrow: Any = pa
-BATCHES = b"batches"
+STARTS = b"starts"
 
 
 def size_batches(memory: int, n_files: int) -> int:
@@ -41,13 +41,13 @@ def size_batches(memory: int, n_files: int) -> int:
 
 
 def cut_batches(choices: ChoiceTable, borders: Int64, n_bytes: int) -> pa.Table:
-    """The choices in batches for a file; the metadata has the number of batches of each part."""
+    """The choices in batches for a file; the metadata says which batches belong to each part."""
     starts = np.searchsorted(choices["query"], borders.astype(np.int32))
     rows: Any = choices.rows
     parts = [_cut(rows.slice(first, stop - first), n_bytes) for first, stop in pairwise(starts.tolist())]
-    counts = np.array([len(batches) for batches in parts], np.int64).tobytes()
+    counts = np.array([len(batches) for batches in parts], np.int64)
     table = _arrow.Table.from_batches(chain.from_iterable(parts), CHOICE_SCHEMA)
-    return table.replace_schema_metadata({BATCHES: counts})
+    return table.replace_schema_metadata({STARTS: offsets_of(counts).tobytes()})
 
 
 def _cut(rows: Any, n_bytes: int) -> list[Any]:
@@ -61,14 +61,18 @@ class SortedChoices:
     path: Path
 
     @cached_property
-    def n_batches(self) -> Int64:
-        """The number of batches of each part of the queries, shape (n_parts,)."""
+    def starts(self) -> Int64:
+        """Part ``i`` of the queries has the batches ``starts[i] … starts[i + 1] − 1``."""
         with self._open() as file:
-            return np.frombuffer(file.schema.metadata[BATCHES], np.int64)
+            return np.frombuffer(file.schema.metadata[STARTS], np.int64)
+
+    def numbers(self, part: int) -> range:
+        """The numbers of the batches of a part."""
+        return range(*self.starts[part : part + 2].tolist())
 
     def batches(self, part: int) -> Iterator[pa.Table]:
         """The batches of a part, each read when it is asked for; the file is open only meanwhile."""
-        for number in range(*offsets_of(self.n_batches)[part : part + 2].tolist()):
+        for number in self.numbers(part):
             with self._open() as file:
                 batch = file.get_batch(number)
                 batch.validate(full=True)
@@ -86,7 +90,7 @@ class SortedChoices:
 
 def merge_part(files: Sequence[SortedChoices], part: int) -> Iterator[pa.Table]:
     """The choices of a part of the queries in all files, sorted and counted."""
-    sources = [_Source(file.batches(part), int(file.n_batches[part])) for file in files]
+    sources = [_Source(file.batches(part), len(file.numbers(part))) for file in files]
     while sources := [source for source in sources if source.fill()]:
         complete = min((source.last for source in sources if source.n_unread), default=None)
         taken = [source.take(complete) for source in sources]
