@@ -35,7 +35,7 @@ STARTS = b"starts"
 
 
 def size_batches(memory: int, n_files: int) -> int:
-    """Bytes of a batch, so that the merge of a part of so many files takes half of the memory."""
+    """Bytes of a batch, so that the merge of a part of ``n_files`` files takes half of the memory."""
     least, most = BATCH_BYTES
     return min(max(memory // (2 * COPIES * max(1, n_files)), least), most)
 
