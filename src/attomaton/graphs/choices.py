@@ -272,7 +272,11 @@ CHOICE_SCHEMA = pa.schema(
         ("count", pa.int64()),
     ]
 )
-CHOICE_FILE: dict[str, Any] = {"compression": "lz4"}
+CHOICE_FILE: dict[str, Any] = {
+    "compression": "lz4",
+    "use_dictionary": ["query", "winner", "multiplicities.list.element", "count"],
+    "column_encoding": {"tokens.list.element": "BYTE_STREAM_SPLIT"},
+}
 """Parquet options of choices."""
 
 

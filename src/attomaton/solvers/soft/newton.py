@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attomaton.base.borders import check_floats, trusted
-from attomaton.base.kernels import add_precisely, announced, compiled, compiled_within, copy_into, expect_work
+from attomaton.base.kernels import announced, compiled, compiled_within, copy_into, expect_work
 from attomaton.base.machine import count_processors, share_out
 from attomaton.base.ragged import group_borders, offsets_of, ranges_of, sum_at
 from attomaton.base.tables import Float64, Int64
@@ -35,6 +35,9 @@ N_GUESSES = 2
 
 CLOSEST = 1e-5
 """Largest useful reduction of the residual in one Newton step: beyond it, another step is better."""
+
+STRETCH = 1024
+"""Least number of choices whose gradient is summed apart."""
 
 MAX_STALLS = 3
 """Newton steps that may exhaust their iterations before the group is abandoned."""
@@ -77,29 +80,32 @@ def weigh(choices: Choices, part: GroupPart, scores: Array, space: Space) -> Non
     """Probabilities of all members of all sets, and the gradient of the summed loss.
 
     A winner's 1 − p is computed as the sum of the losers' probabilities, so that no digits are lost. Choices
-    are sorted by winner, so an entry of the gradient rises to the number of expected wins before it falls;
-    what each addition rounds off is summed apart, in ``space.bent``.
+    are sorted by winner, so an entry of the gradient rises to the number of expected wins before it falls.
+    Stretches of choices are summed apart, in ``space.bent``: few additions round off digits of the large sum.
     """
     first, base, size = part.first, choices.offsets[part.first_choice], part.last - part.first
-    probability, gradient, rounded = space.probability, space.gradient, space.bent
+    probability, gradient, recent = space.probability, space.gradient, space.bent
     gradient[:size] = 0.0
-    rounded[:size] = 0.0
+    recent[:size] = 0.0
     find_odds(choices, part, scores, space)
-    for choice in range(part.first_choice, part.last_choice):
-        begin, end = choices.offsets[choice], choices.offsets[choice + 1]
-        members, shares = choices.alternative[begin:end], probability[begin - base : end - base]
-        total = 0.0
-        for share in shares:
-            total += share
-        winner, count, lost, whole = choices.winner[choice], choices.count[choice], 0.0, 1.0 / total
-        for entry in range(len(members)):
-            shares[entry] *= whole
-            if members[entry] != winner:
-                add_precisely(gradient, rounded, members[entry] - first, count * shares[entry])
-                lost += shares[entry]
-        add_precisely(gradient, rounded, winner - first, -count * lost)
-    for node in range(size):
-        gradient[node] += rounded[node]
+    stretch = max(size, STRETCH)
+    for start in range(part.first_choice, part.last_choice, stretch):
+        for choice in range(start, min(start + stretch, part.last_choice)):
+            begin, end = choices.offsets[choice], choices.offsets[choice + 1]
+            members, shares = choices.alternative[begin:end], probability[begin - base : end - base]
+            total = 0.0
+            for share in shares:
+                total += share
+            winner, count, lost, whole = choices.winner[choice], choices.count[choice], 0.0, 1.0 / total
+            for entry in range(len(members)):
+                shares[entry] *= whole
+                if members[entry] != winner:
+                    recent[members[entry] - first] += count * shares[entry]
+                    lost += shares[entry]
+            recent[winner - first] -= count * lost
+        for node in range(size):
+            gradient[node] += recent[node]
+            recent[node] = 0.0
 
 
 @compiled_within
