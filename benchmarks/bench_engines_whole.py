@@ -1,11 +1,12 @@
 """The whole path as the corpus grows: learn on 2, 20, 200 and 500 million generated tokens, then ask the run.
 
-Each learning is a process of its own (DuckDB, memory="2GB", two threads, window 32), once at each size, for
-200 million take a quarter of an hour. Bars: at 20M its memory stays at or below 2.6 GB and its files are
-those of the engine in memory; at 200M at or below 3 GB, with at most three times the computing time of its
-own edge pass; at 500M at or below 3 GB but for the largest query; computing time grows with tokens to a power
-of at most 1.1; one explanation of the run of 200M takes at most 1 CPU second and 300 MB, its start included;
-10,000 contexts are predicted in at most 20 s.
+Each learning is a process of its own (DuckDB, memory="2GB", two threads, window 32), once at each size:
+200 million take a quarter of an hour, 500 million three quarters; the figures of each size are on stderr as
+soon as it ends. Bars: at 20M its memory stays at or below 2.6 GB and its files are those of the engine in
+memory; at 200M at or below 3 GB, with at most three times the computing time of its own edge pass; at 500M at
+or below 3 GB but for the largest query; computing time grows with tokens to a power of at most 1.1; one
+explanation of the run of 200M takes at most 1 CPU second and 300 MB, its start included; 10,000 contexts are
+predicted in at most 20 s.
 ``--without=500M`` leaves a size out, ``--keep=FOLDER`` works there and keeps corpora and runs.
 """
 
@@ -147,6 +148,7 @@ def main() -> None:
         if not corpus.exists():
             write_generated(corpus, SIZES[size])
         figures[size] = {"tokens": SIZES[size], **learn("duckdb", corpus, run), **call("--ask", run)}
+        print(size, json.dumps(figures[size]), file=sys.stderr)
         if size == "20M":
             figures["20M in memory"] = learn("memory", corpus, place / "in-memory")
     if not kept:

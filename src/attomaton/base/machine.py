@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -48,6 +49,18 @@ def share_out(
 
     with ThreadPoolExecutor(threads or count_processors()) as pool:
         return list(pool.map(work, shares))
+
+
+def release_memory() -> None:
+    """Return what Arrow and the C library hold but do not use to the system, where the library can."""
+    import ctypes
+
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+    if sys.platform == "linux":
+        with suppress(AttributeError):  # musl has none
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def total_memory() -> int | None:

@@ -29,6 +29,7 @@ from attomaton.base.artifacts import (
 )
 from attomaton.base.artifacts.files import DRAFT_NAME, draft_name, lock_file
 from attomaton.base.errors import UnwritablePlace
+from attomaton.base.machine import release_memory
 from attomaton.base.progress import Progress
 from attomaton.base.remote import refuse_url
 from attomaton.base.tables import arrow_parquet
@@ -347,6 +348,7 @@ def run_weighed(
     done = 0
     heavy = [number for number, weight in enumerate(weights) if weight > max_weight]
     light = [number for number, weight in enumerate(weights) if weight <= max_weight]
+    release_memory()  # of the stage before
     for numbers, n_threads in ((heavy, 1), (light, threads)):
         pool = ThreadPoolExecutor(n_threads)
         try:

@@ -274,8 +274,11 @@ CHOICE_SCHEMA = pa.schema(
 )
 CHOICE_FILE: dict[str, Any] = {
     "compression": "lz4",
-    "use_dictionary": ["query", "winner", "multiplicities.list.element", "count"],
-    "column_encoding": {"tokens.list.element": "BYTE_STREAM_SPLIT"},
+    "use_dictionary": ["query", "winner", "count"],
+    "column_encoding": {
+        "tokens.list.element": "BYTE_STREAM_SPLIT",
+        "multiplicities.list.element": "DELTA_BINARY_PACKED",
+    },
 }
 """Parquet options of choices."""
 

@@ -3,6 +3,8 @@
 The function is  Σ count · (−ln p(winner)) + ½ r Σ_j (s_j − a_j)²  over the alternatives of one group. With
 r = 0 it is the Luce problem itself; with r > 0 it is a ridge (a = 0), shrinkage towards other scores, or one
 implicit step of gradient flow.
+
+The innermost loops index arrays with ``np.uint64``: compiled code tests whether a signed index is negative.
 """
 
 import math
@@ -38,6 +40,9 @@ CLOSEST = 1e-5
 
 STRETCH = 1024
 """Least number of choices whose gradient is summed apart."""
+
+STEADY = 0.1
+"""A step whose entries differ by less leaves the diagonal of the curvature nearly as it was."""
 
 MAX_STALLS = 3
 """Newton steps that may exhaust their iterations before the group is abandoned."""
@@ -84,23 +89,27 @@ def weigh(choices: Choices, part: GroupPart, scores: Array, space: Space) -> Non
     Stretches of choices are summed apart, in ``space.bent``: few additions round off digits of the large sum.
     """
     first, base, size = part.first, choices.offsets[part.first_choice], part.last - part.first
-    probability, gradient, recent = space.probability, space.gradient, space.bent
+    probability, gradient, recent, power = space.probability, space.gradient, space.bent, space.scaled
     gradient[:size] = 0.0
     recent[:size] = 0.0
-    find_odds(choices, part, scores, space)
+    narrow = find_powers(scores, power)
+    if not narrow:
+        find_odds(choices, part, scores, space)
     stretch = max(size, STRETCH)
     for start in range(part.first_choice, part.last_choice, stretch):
         for choice in range(start, min(start + stretch, part.last_choice)):
             begin, end = choices.offsets[choice], choices.offsets[choice + 1]
             members, shares = choices.alternative[begin:end], probability[begin - base : end - base]
-            total = 0.0
-            for share in shares:
-                total += share
+            times, total = choices.multiplicity[begin:end], 0.0
+            for entry in range(len(members)):
+                if narrow:
+                    shares[entry] = power[np.uint64(members[entry] - first)] * times[entry]
+                total += shares[entry]
             winner, count, lost, whole = choices.winner[choice], choices.count[choice], 0.0, 1.0 / total
             for entry in range(len(members)):
                 shares[entry] *= whole
                 if members[entry] != winner:
-                    recent[members[entry] - first] += count * shares[entry]
+                    recent[np.uint64(members[entry] - first)] += count * shares[entry]
                     lost += shares[entry]
             recent[winner - first] -= count * lost
         for node in range(size):
@@ -109,23 +118,22 @@ def weigh(choices: Choices, part: GroupPart, scores: Array, space: Space) -> Non
 
 
 @compiled_within
-def find_odds(choices: Choices, part: GroupPart, scores: Array, space: Space) -> None:
-    """m e^s for each member of each set, up to a factor for each set, into ``space.probability``.
-
-    If all e^s of the group fit float64, each is computed once.
-    """
-    first, base = part.first, choices.offsets[part.first_choice]
-    probability, power = space.probability, space.scaled
+def find_powers(scores: Array, power: Array) -> bool:
+    """e^s up to a factor, into ``power``; False, and nothing done, where they may not fit float64."""
     lowest, highest = np.inf, -np.inf
     for score in scores:
         lowest, highest = min(lowest, score), max(highest, score)
-    if highest - lowest < WIDE:
-        for node in range(part.last - first):
-            power[node] = math.exp(scores[node] - highest)
-        for entry in range(base, choices.offsets[part.last_choice]):
-            node = choices.alternative[entry] - first
-            probability[entry - base] = power[node] * choices.multiplicity[entry]
-        return
+    if highest - lowest >= WIDE:
+        return False
+    for node in range(len(scores)):
+        power[node] = math.exp(scores[node] - highest)
+    return True
+
+
+@compiled_within
+def find_odds(choices: Choices, part: GroupPart, scores: Array, space: Space) -> None:
+    """m e^s for each member of each set, up to a factor for each set, into ``space.probability``."""
+    first, base, probability = part.first, choices.offsets[part.first_choice], space.probability
     for choice in range(part.first_choice, part.last_choice):
         highest = -np.inf
         for entry in range(choices.offsets[choice], choices.offsets[choice + 1]):
@@ -150,9 +158,9 @@ def bend(choices: Choices, part: GroupPart, space: Space) -> None:
         members, shares = choices.alternative[begin:end], probability[begin - base : end - base]
         count, here, mean = choices.count[choice], direction[choices.winner[choice] - first], 0.0
         for entry in range(len(members)):
-            mean += shares[entry] * (direction[members[entry] - first] - here)
+            mean += shares[entry] * (direction[np.uint64(members[entry] - first)] - here)
         for entry in range(len(members)):
-            node = members[entry] - first
+            node = np.uint64(members[entry] - first)
             bent[node] += count * shares[entry] * (direction[node] - here - mean)
 
 
@@ -172,7 +180,7 @@ def find_diagonal(choices: Choices, part: GroupPart, space: Space) -> None:
                 won = share
             else:
                 lost += share
-                diagonal[members[entry] - first] += count * share * (1.0 - share)
+                diagonal[np.uint64(members[entry] - first)] += count * share * (1.0 - share)
         diagonal[winner - first] += count * won * lost
 
 
@@ -180,14 +188,12 @@ def find_diagonal(choices: Choices, part: GroupPart, space: Space) -> None:
 def find_step(choices: Choices, part: GroupPart, stiffness: float, space: Space, rtol: float) -> bool:
     """The Newton step by conjugate gradients, with the residual reduced by ``rtol``, into ``space.step``.
 
-    Returns whether it was reduced that far.
+    ``space.diagonal`` is the preconditioner. Returns whether the residual was reduced that far.
     """
     size = part.last - part.first
     residual, scaled, direction, bent = space.residual, space.scaled, space.direction, space.bent
-    find_diagonal(choices, part, space)
     energy = 0.0
     for node in range(size):
-        space.diagonal[node] = max(space.diagonal[node] + stiffness, 1e-300)
         space.step[node] = 0.0
         residual[node] = -space.gradient[node]
         direction[node] = scaled[node] = residual[node] / space.diagonal[node]
@@ -266,7 +272,7 @@ def solve_part(
     lowers the function without a line search; it tends to 1. A group whose steps exhaust their iterations is
     abandoned early, with the gradient reached so far, and so is one that rounding keeps from improving.
     """
-    size, before, last, stalls = part.last - part.first, np.inf, np.inf, 0
+    size, before, last, spread, stalls = part.last - part.first, np.inf, np.inf, np.inf, 0
     atol, max_steps = limits
     if stiffness == 0.0:
         guess_scores(choices, part, scores, space)
@@ -277,6 +283,10 @@ def solve_part(
             return largest
         gain = largest / before if step > 0 else 1.0
         closer = max(gain * gain, CLOSEST, 0.5 * atol / largest)
+        if spread > STEADY:
+            find_diagonal(choices, part, space)
+            for node in range(size):
+                space.diagonal[node] = max(space.diagonal[node] + stiffness, 1e-300)
         if not find_step(choices, part, stiffness, space, min(0.1, closer)):
             stalls += 1
         last, before = before, largest
