@@ -20,7 +20,7 @@ import pyarrow as pa
 from attomaton.base.borders import trusted
 from attomaton.base.errors import CorruptRun
 from attomaton.base.ragged import offsets_of
-from attomaton.base.tables import Int64, column, empty_table, exact_file
+from attomaton.base.tables import Int64, column, empty_table, exact_file, ragged_column
 from attomaton.graphs.choices import CHOICE_SCHEMA, ChoiceTable, count_choices
 from attomaton.graphs.grouping import pack_pairs
 from attomaton.graphs.parts import join
@@ -102,8 +102,13 @@ class _Source:
 
     def __init__(self, batches: Iterator[pa.Table], n_batches: int) -> None:
         self._batches, self.n_unread = batches, n_batches
-        self._rows, self._pairs = empty_table(CHOICE_SCHEMA), np.empty(0, np.int64)
         self._enough, self.last = 1, (0,)
+        self._hold(empty_table(CHOICE_SCHEMA))
+
+    def _hold(self, rows: pa.Table) -> None:
+        self._rows, self._pairs = rows, pack_pairs(column(rows, "query"), column(rows, "winner"))
+        self._offsets, self._tokens = ragged_column(rows, "tokens")
+        self._times = ragged_column(rows, "multiplicities")[1]
 
     def fill(self) -> bool:
         """Read a batch if less than half of one is left; whether there are rows."""
@@ -111,8 +116,7 @@ class _Source:
             batch = next(self._batches)
             self.n_unread -= 1
             self._enough = batch.num_rows // 2 + 1
-            self._rows = join(CHOICE_SCHEMA, [self._rows, batch])
-            self._pairs = pack_pairs(column(self._rows, "query"), column(self._rows, "winner"))
+            self._hold(join(CHOICE_SCHEMA, [self._rows, batch]))
             self.last = self._key(self._rows.num_rows - 1)
         return self._rows.num_rows > 0
 
@@ -121,16 +125,17 @@ class _Source:
         n_rows = self._rows.num_rows if until is None else self._find(until)
         taken = self._rows.slice(0, n_rows)
         if n_rows:
-            self._rows, self._pairs = self._rows.slice(n_rows), self._pairs[n_rows:]
+            self._rows = self._rows.slice(n_rows)
+            self._pairs, self._offsets = self._pairs[n_rows:], self._offsets[n_rows:]
         return taken
 
     def _find(self, key: tuple[int, ...]) -> int:
         """The number of rows up to a key."""
-        low, high = self._pairs.searchsorted(pack_pairs(*np.array(key[:2])) + np.arange(2))
+        low, high = self._pairs.searchsorted([key[0], key[0] + 1])
         return bisect_right(range(len(self._pairs)), key, int(low), int(high), key=self._key)
 
     def _key(self, row: int) -> tuple[int, ...]:
-        """Query, winner, token, multiplicity, token, multiplicity and so on: keys sort as choices do."""
-        (choice,) = self._rows.slice(row, 1).to_pylist()
-        members = chain.from_iterable(zip(choice["tokens"], choice["multiplicities"], strict=True))
-        return (choice["query"], choice["winner"], *members)
+        """Query and winner, packed, token, multiplicity, token, and so on: keys sort as choices do."""
+        members = slice(*self._offsets[row : row + 2])
+        pairs = np.stack([self._tokens[members], self._times[members]], axis=1)
+        return (int(self._pairs[row]), *pairs.ravel().tolist())

@@ -18,7 +18,7 @@ from attomaton.base.errors import MismatchedParts
 from attomaton.base.kernels import compiled, compiled_within
 from attomaton.base.machine import share_out
 from attomaton.base.options import check_threads
-from attomaton.base.ragged import group_borders, offsets_of, ranges_of, rows_of
+from attomaton.base.ragged import offsets_of, ranges_of, rows_of
 from attomaton.base.tables import Bool, Int32, Int64, bytes_to_rows, make_table, ragged_column
 from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.graphs.bags import cut_shares, flatten, order_samples
@@ -400,10 +400,9 @@ def members_inside(components: Components | None, n_tokens: int) -> Members:
     """Which tokens tie inside components, for a vocabulary of ``n_tokens``; None means that none do."""
     if components is None:
         return Members(np.zeros(n_tokens + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int64))
-    borders = group_borders(components.query_of_node, max(n_tokens, components.edges.n_tokens))
-    number = components.component_of_node
-    tied = components.sizes[number] > 1
-    return Members(offsets_of(tied.astype(np.int64))[borders], components.token_of_node[tied], number[tied])
+    borders, token, component = components.tied
+    unknown = np.full(max(n_tokens - components.edges.n_tokens, 0), len(token))
+    return Members(np.concatenate([borders, unknown]), token, component)
 
 
 def _count_pairs(order: Int64, pairs: Int64, offsets: Int64, entries: Int64, counts: Int64) -> ChoiceTable:

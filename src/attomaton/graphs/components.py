@@ -164,6 +164,13 @@ class Components(Tabular):
         return offsets_of(self.sizes), rows
 
     @cached_property
+    def tied(self) -> tuple[Int64, Int32, Int64]:
+        """Tied tokens and their components: rows ``borders[k] … borders[k + 1] − 1`` are those of query k."""
+        number, borders = self.component_of_node, group_borders(self.query_of_node, self.edges.n_tokens)
+        tied = self.sizes[number] > 1
+        return offsets_of(tied.astype(np.int64))[borders], self.token_of_node[tied], number[tied]
+
+    @cached_property
     def below(self) -> tuple[Int64, Int64]:
         """``(offsets, components)``: the components directly below component c (compressed rows)."""
         return group_borders(column(self.order, "above"), len(self)), column(self.order, "below")
