@@ -43,7 +43,8 @@ class Watch(threading.Thread):
             self.peak = {name: max(self.peak[name], size) for name, size in seen.items()}
 
 
-def told(folder: Path) -> dict:
+def outcome(folder: Path) -> dict:
+    """What must be equal: files with their digests, certificates and borders of parts."""
     manifest = json.loads((folder / "manifest.json").read_text())
     return {name: manifest[name] for name in ("files", "certificates", "soft", "borders", "n_tokens")}
 
@@ -65,16 +66,16 @@ if __name__ == "__main__":
     parser.add_argument("--shards", type=Path, help="shards written before, in place of new ones")
     parser.add_argument("--run", type=Path, help="the run that DuckDB wrote of them before")
     parser.add_argument("--check", action="store_true")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        shards, run = asked.shards or place / "tokens", asked.run or place / "duckdb"
-        if asked.shards is None:
-            write_generated(shards, asked.tokens)
+        shards, run = options.shards or place / "tokens", options.run or place / "duckdb"
+        if options.shards is None:
+            write_generated(shards, options.tokens)
         peak, seconds = learn_on_cluster(shards, place, place / "spark")
-        if asked.run is None:
+        if options.run is None:
             at.learn(shards, window=WINDOW, engine=at.engines.Engine("duckdb", memory="2GB"), out=run)
-        same = told(place / "spark") == told(run)
-    figures = {"tokens": asked.tokens, "seconds": seconds, "driver_bytes": peak}
+        same = outcome(place / "spark") == outcome(run)
+    figures = {"tokens": options.tokens, "seconds": seconds, "driver_bytes": peak}
     report(figures, {"same": same, "at_most_1_gb": peak["together"] <= MOST_BYTES})
