@@ -370,14 +370,14 @@ class Attention(ABC):
 
     def _read(self, source: Any, options: "ReadingOptions") -> tuple[Samples, tuple[str, ...]]:
         """New text as samples, and its words that are not in the vocabulary."""
+        from attomaton.corpora.readers.corpus import read_ids, read_named, read_samples
+
         if isinstance(source, Samples):
-            return source, ()
+            return read_samples(source, **options), ()
         if options.get("tokenizer") is not None and self.vocabulary is not None:
             raise UnsupportedOption(
                 f"this vocabulary has a tokenizer ({self.vocabulary.tokenizer}); leave tokenizer out"
             )
-        from attomaton.corpora.readers.corpus import read_ids, read_named
-
         options = {"window": self.window or WINDOW, **options}
         if self.vocabulary is None:
             return read_ids(source, **options), ()

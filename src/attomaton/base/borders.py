@@ -107,7 +107,7 @@ def check_offsets(offsets: Int64, n_values: int, what: str, *, error: Refusal = 
 def check_kind(value: object, kind: type[object], what: str) -> None:
     """Check that a value is of this class, so that a wrong one is reported here and not later."""
     if not isinstance(value, kind):
-        raise MismatchedParts(f"{what} is of type {type(value).__name__}; give a {kind.__name__}")
+        raise MismatchedParts(f"{what} is of type {type(value).__name__}; it must be {kind.__name__}")
 
 
 def check_lengths(what: str, **arrays: Any) -> None:

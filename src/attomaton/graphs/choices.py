@@ -33,6 +33,9 @@ SEARCHED = 10
 HALF = 32
 """Bits of a multiplicity."""
 
+RANKED = 64
+"""At most so many entries are sorted by counting: it is quadratic, but has no branches."""
+
 Sets = tuple[Int64, Int64]
 """``(offsets, entries)``: set i is ``entries[offsets[i]:offsets[i + 1]]``."""
 
@@ -49,7 +52,7 @@ class SortedContexts(NamedTuple):
 class Members(NamedTuple):
     """Which tokens tie: the tokens of query k are in the rows ``borders[k] … borders[k + 1] − 1``.
 
-    Tokens that are alone in their component are left out.
+    Tokens alone in their component are left out; components are numbered by query and smallest token.
     """
 
     borders: Int64
@@ -120,25 +123,28 @@ def collect_sets(contexts: SortedContexts, members: Members, whole: bool) -> tup
     ``whole``, of all tokens of the context.
     """
     values, starts, stops, labels = contexts
-    inside = np.full(len(members.borders) - 1, -1, np.int64)  # the component of each token under the query
-    times = np.zeros(len(members.borders) - 1, np.int64)
+    borders, token, component = members
+    inside = np.full(len(borders) - 1, -1, np.int64)  # components, numbered by query: older ones are smaller
+    times = np.zeros(len(borders) - 1, np.int64)
     rows, offsets = np.empty(len(starts), np.int64), np.zeros(len(starts) + 1, np.int64)
-    entries = np.empty((stops - starts).sum(), np.int64)
+    entries, room = np.empty((stops - starts).sum(), np.int64), np.empty(RANKED, np.int64)
     n_rows = end = 0
     query = np.int64(-1)
     for sample in range(len(starts)):
         following = np.int64(values[stops[sample] - 1])
         if following != query and not whole:
-            _turn_to(members, inside, query, following)
+            for row in range(np.uint64(borders[following]), np.uint64(borders[following + 1])):
+                inside[np.uint64(token[row])] = component[row]
         query, own = following, inside[labels[sample]]
-        if own < 0 and not whole:
+        alone = borders[query] == borders[query + 1] or own < component[borders[query]]
+        if alone and not whole:
             continue
         first = end
         end = _count_inside(values[starts[sample] : stops[sample]], inside, own, times, entries, first)
         if end - first < 2:
             end = first
             continue
-        sort_between(entries, first, end)
+        _sort_set(entries, first, end, room)
         rows[n_rows] = sample
         n_rows += 1
         offsets[n_rows] = end
@@ -146,32 +152,36 @@ def collect_sets(contexts: SortedContexts, members: Members, whole: bool) -> tup
 
 
 @compiled_within
-def _turn_to(members: Members, inside: Int64, query: Any, following: Any) -> None:
-    """Replace the components of ``query``'s tokens in ``inside`` by those of ``following``'s tokens."""
-    borders, token, component = members
-    if query >= 0:
-        for row in range(borders[query], borders[query + 1]):
-            inside[token[row]] = -1
-    for row in range(borders[following], borders[following + 1]):
-        inside[token[row]] = component[row]
+def _count_inside(context: Int32, inside: Int64, own: Any, times: Int64, entries: Int64, end: int) -> int:
+    """Append the distinct tokens of a context in component ``own``, with counts; return where they end."""
+    first = np.uint64(end)
+    for position in range(np.uint64(len(context))):
+        token = np.uint64(context[position])
+        if inside[token] == own:
+            entries[np.uint64(end)] = token  # kept if it is new
+            end += times[token] == 0
+            times[token] += 1
+    for entry in range(first, np.uint64(end)):
+        token = np.uint64(entries[entry])
+        entries[entry] = (np.int64(token) << HALF) | times[token]
+        times[token] = 0
+    return end
 
 
 @compiled_within
-def _count_inside(context: Int32, inside: Int64, own: Any, times: Int64, entries: Int64, end: int) -> int:
-    """Append the distinct tokens of a context in component ``own``, with counts; return where they end."""
-    first = end
-    for position in range(len(context)):
-        token = context[position]
-        if inside[token] == own:
-            if times[token] == 0:
-                entries[end] = token
-                end += 1
-            times[token] += 1
-    for entry in range(first, end):
-        token_of_entry = entries[entry]
-        entries[entry] = (token_of_entry << HALF) | times[token_of_entry]
-        times[token_of_entry] = 0
-    return end
+def _sort_set(entries: Int64, first: int, end: int, room: Int64) -> None:
+    """Sort the distinct ``entries[first:end]``; if they are few, by counting the smaller ones of each."""
+    if end - first > len(room):
+        sort_between(entries, first, end)
+        return
+    size = np.uint64(end - first)
+    for place in range(size):
+        room[place] = entries[np.uint64(first) + place]
+    for place in range(size):
+        rank = first
+        for other in range(size):
+            rank += room[other] < room[place]
+        entries[np.uint64(rank)] = room[place]
 
 
 def _count_work(order: Int64, _: Int64, __: Int64, entries: Int64, ___: Int64) -> float:

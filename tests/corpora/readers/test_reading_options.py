@@ -34,6 +34,9 @@ def test_token_ids_take_no_options_of_files(options, tmp_path):
     for corpus in (tmp_path / "tokens", samples, np.array([0, 1, 0, 1]), [0, 1, 0, 1]):
         with pytest.raises(UnsupportedOption, match=match):
             at.learn(corpus, window=2, reading=reading)
+    for call in (at.learn(samples).score, at.learn(samples).read):
+        with pytest.raises(UnsupportedOption, match=match):
+            call(samples, reading=reading)
     with pytest.raises(UnsupportedOption, match=match):
         at.read_corpus(tmp_path / "tokens", reading=reading)
     assert at.learn(tmp_path / "tokens", window=5, reading=Reading(column="tokens", format="parquet"))

@@ -21,7 +21,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from attomaton.base.errors import AttomatonError, CorruptRun, UnwritablePlace
+from attomaton.base.errors import AttomatonError, UnwritablePlace
 from attomaton.base.remote import Place, RemotePath, as_place
 
 
@@ -223,48 +223,47 @@ DRAFT_NAME = re.compile(r"\.[0-9a-f]{16}\.draft")
 """The whole name, as :func:`draft_name` returns it."""
 
 
+def entry_of(path: Path) -> dict[str, Any]:
+    """Digest and size of a file, as manifests list them."""
+    return {"sha256": digest_file(path), "bytes": path.stat().st_size}
+
+
 def write_file(
     path: Path,
     write: Callable[[Path], object],
     *,
     draft: Path | None = None,
-    describe: "Callable[[Path], dict[str, Any]] | None" = None,
+    describe: Callable[[Path], dict[str, Any]] = entry_of,
 ) -> dict[str, Any]:
-    """Write a draft, flush it, rename it to ``path``, read it back; return the digest and size of the file.
+    """Write a draft, flush it, read it back, rename it to ``path``; return the digest and size of the file.
 
     For paths inside a folder that attomaton wrote; :func:`~attomaton.base.artifacts.targets.write_target` is
     for paths that a user names. ``draft`` is a new file on the same file system, by default next to ``path``.
-    ``describe`` makes the returned record of the file, :func:`entry_of` by default.
+    ``describe`` makes the returned record of the file.
     """
     place = path.with_name(draft_name()) if draft is None else draft
-    digest = write_draft(place, write)
+    entry = write_draft(place, write, describe)
     try:
         place.replace(path)
     except BaseException:
         place.unlink(missing_ok=True)
         raise
     flush(path.parent)
-    return check_written(path, digest, describe or entry_of)
+    return entry
 
 
-def write_draft(draft: Path, write: Callable[[Path], object]) -> str:
-    """Write and flush a new file; return its digest. An existing link or file of that name is not touched."""
+def write_draft(
+    draft: Path, write: Callable[[Path], object], describe: Callable[[Path], dict[str, Any]] = entry_of
+) -> dict[str, Any]:
+    """Write and flush a new file; return its record. An existing link or file of that name is not touched."""
     os.close(open_itself(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     try:
         write(draft)
         flush(draft)
-        return digest_file(draft)
+        return describe(draft)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-
-
-def check_written(path: Path, digest: str, describe: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
-    """Digest and size of a file, after checking that it reads back as it was written."""
-    entry = describe(path)
-    if entry["sha256"] != digest:
-        raise CorruptRun(f"{path} reads back differently from how it was written; check the disk")
-    return entry
 
 
 def draft_name() -> str:
@@ -299,11 +298,6 @@ def link_or_copy(file: Path, new: Path) -> None:
         os.link(file, new)
     except OSError:
         shutil.copyfile(file, new)
-
-
-def entry_of(path: Path) -> dict[str, Any]:
-    """Digest and size of a file, as manifests list them."""
-    return {"sha256": digest_file(path), "bytes": path.stat().st_size}
 
 
 @contextmanager

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.base.artifacts.files import (
-    check_written,
-    entry_of,
     explained,
     flush,
     rename_new,
@@ -35,17 +33,17 @@ def write_target(
     if os.fspath(path) == "-":
         with tempfile.TemporaryDirectory(prefix="attomaton-") as folder:
             draft = Path(folder, "out")
-            digest, size = write_draft(draft, write), draft.stat().st_size
+            entry = write_draft(draft, write)
             with draft.open("rb") as file:
                 shutil.copyfileobj(file, sys.stdout.buffer)
             sys.stdout.flush()
-        return {"sha256": digest, "bytes": size}
+        return entry
     place = check_target(path, is_ours=is_ours)
     with explained(place), locked(place, place.parent) as lock:
-        digest = write_draft(lock.draft, write)
+        entry = write_draft(lock.draft, write)
         _swap_in(lock.draft, place, is_ours)
         flush(place.parent)
-        return check_written(place, digest, entry_of)
+        return entry
 
 
 def check_target(path: str | os.PathLike[str], *, is_ours: Callable[[Path], bool]) -> Path:
