@@ -34,7 +34,7 @@ HALF = 32
 """Bits of a multiplicity."""
 
 RANKED = 64
-"""At most so many entries are sorted by counting: it is quadratic, but has no branches."""
+"""Sets up to this size are sorted by counting, which is quadratic but has no branches."""
 
 Sets = tuple[Int64, Int64]
 """``(offsets, entries)``: set i is ``entries[offsets[i]:offsets[i + 1]]``."""

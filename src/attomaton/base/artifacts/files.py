@@ -1,4 +1,4 @@
-"""One file on disk: opened, named, flushed, renamed, locked, written atomically and read back.
+"""One file on disk: opened, named, flushed, renamed, locked, hashed and written atomically.
 
 Linux and macOS have all that is needed here. Windows has no flag that refuses links, opens no folders,
 locks with another call, and removes no open file. Linux renames without loss in one step (``renameat2``);
@@ -235,7 +235,7 @@ def write_file(
     draft: Path | None = None,
     describe: Callable[[Path], dict[str, Any]] = entry_of,
 ) -> dict[str, Any]:
-    """Write a draft, flush it, read it back, rename it to ``path``; return the digest and size of the file.
+    """Write a draft, flush it, hash it, rename it to ``path``; return the digest and size of the file.
 
     For paths inside a folder that attomaton wrote; :func:`~attomaton.base.artifacts.targets.write_target` is
     for paths that a user names. ``draft`` is a new file on the same file system, by default next to ``path``.
