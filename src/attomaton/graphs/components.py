@@ -142,17 +142,17 @@ class Components(Tabular):
         """The queries that have a graph, sorted."""
         return self.query_of[run_starts(self.query_of)] if len(self) else self.query_of
 
-    @property
+    @cached_property
     def query_of_node(self) -> Int32:
         """The query of each row of ``nodes``."""
         return column(self.nodes, "query")
 
-    @property
+    @cached_property
     def token_of_node(self) -> Int32:
         """The token of each row of ``nodes``."""
         return column(self.nodes, "token")
 
-    @property
+    @cached_property
     def component_of_node(self) -> Int64:
         """The component of each row of ``nodes``."""
         return column(self.nodes, "component")

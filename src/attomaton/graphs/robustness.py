@@ -56,7 +56,7 @@ class Grouped(Protocol):
         """The query of each group."""
         ...
 
-    @property
+    @cached_property
     def component_of_node(self) -> Int64:
         """The group of each node."""
         ...

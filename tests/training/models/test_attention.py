@@ -6,8 +6,7 @@ import torch
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from attomaton.base.errors import InvalidEmbeddings, InvalidSamples
-from attomaton.training.models import attention
-from attomaton.training.models.attention import AttentionModel, combine, lay_out, split
+from attomaton.training.models.attention import AttentionModel, _Pairs, combine, lay_out, split
 from attomaton.training.models.embeddings import EmbeddingTable, Equicorrelated, Orthonormal, RandomUnit
 from attomaton.training.models.heads import Tied, TokenId, Untied
 from attomaton.training.models.losses import CorrelationLoss, LogLoss, SquaredLoss
@@ -44,22 +43,19 @@ def loss_by_definition(model, samples, table, weights):
     return total
 
 
-@pytest.mark.parametrize("few", [attention.FEW, 0])
+@pytest.mark.parametrize("by", ["pairs", "positions"])
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("head", HEADS, ids=str)
 @settings(max_examples=8)
 @given(corpora=ragged_corpora(), table=unit_rows(5, 6), weights=vectors(3, 6, 6))
-def test_losses_and_gradients_are_those_of_autograd(head, loss, few, corpora, table, weights):
+def test_losses_and_gradients_are_those_of_autograd(head, loss, by, corpora, table, weights):
     if isinstance(head, Untied) and head.temperature is None and isinstance(loss, LogLoss):
         table = np.abs(table)  # e_y · f may be negative else, and has no logarithm
     model = AttentionModel(EmbeddingTable(table), head, loss)
     weights = torch.as_tensor(weights)
-    before, attention.FEW = attention.FEW, few
-    try:
-        batch = lay_out(model, corpora, [table] * 3)
-        gradient, losses = batch.gradient(weights)
-    finally:
-        attention.FEW = before
+    batch = lay_out(model, corpora, [table] * 3)
+    vars(batch)["_pairs"] = _Pairs.of(batch.tokens.numpy(), batch.table) if by == "pairs" else None
+    gradient, losses = batch.gradient(weights)
     weights.requires_grad_(True)
     expected = torch.stack(
         [

@@ -1,5 +1,6 @@
 """The layer: f_W(X) = Xᵀ softmax(X W x̄), its loss and gradient for many trials in one tensor program."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -10,15 +11,15 @@ from torch import Tensor
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import real_number, settle, whole_number
-from attomaton.base.tables import Float64
+from attomaton.base.tables import Float64, Int64
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import find_realisable
 from attomaton.training.models.embeddings import Embeddings, RandomUnit, as_embeddings
 from attomaton.training.models.heads import Readout, TokenId, as_head
 from attomaton.training.models.losses import LogLoss, Loss, as_loss
 
-FEW = 4_000_000
-"""Up to this many numbers, x_t x̄ᵀ of every position is computed once, and products are single calls."""
+FEWEST_ROWS = 8
+"""Distinct tokens and queries are padded to this many: PyTorch multiplies smaller matrices more slowly."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +89,14 @@ class Trials:
     """The realisable samples of all trials as tensors, short contexts padded on the left.
 
     Shapes: trials b, samples n, positions t, tokens k, dimensions d. ``table`` (b, k, d) are embeddings,
-    ``keys`` (b, n, t, d) embedded contexts, the query last, ``there`` (b, n, t) which positions are filled,
-    ``weight`` (b, n) is 1/n for each of the n samples of a trial and 0 for padding, and
-    ``prepared`` what the head needs.
+    ``tokens`` (b, n, t) contexts, the query last, ``keys`` (b, n, t, d) their embeddings, ``there`` (b, n, t)
+    which positions are filled, ``weight`` (b, n) is 1/n for each of the n samples of a trial and 0 for
+    padding, and ``prepared`` what the head needs.
     """
 
     model: AttentionModel
     table: Tensor
+    tokens: Tensor
     keys: Tensor
     there: Tensor
     weight: Tensor
@@ -117,14 +119,15 @@ class Trials:
         return absent if bool(absent.any()) else None
 
     @cached_property
-    def _features(self) -> tuple[Tensor, Tensor] | None:
-        """x_t x̄ᵀ of every position: (b, d·d, t·n) for scores, (b, t·n, d·d) for sums; None if too many."""
-        b, n, t, d = self.keys.shape
-        if b * n * t * d * d > FEW:
+    def _pairs(self) -> "_Pairs | None":
+        """Scores by distinct token and query; None if they are more numbers than the keys.
+
+        Not on a GPU either, which would sum positions in a different order each time.
+        """
+        if self.device.type != "cpu":
             return None
-        products = self.keys[..., None] * self.keys[:, :, -1:, None, :]
-        rows = products.transpose(1, 2).reshape(b, t * n, d * d)
-        return rows.transpose(1, 2).contiguous(), rows
+        pairs = _Pairs.of(self.tokens.numpy(), self.table)
+        return pairs if math.prod(pairs.shape) <= self.keys.numel() else None
 
     def attention(self, weights: Tensor) -> Tensor:
         """softmax(X W x̄) for W of shape (b, d, d), shape (b, n, t)."""
@@ -199,21 +202,73 @@ class Trials:
 
     def _scores(self, weights: Tensor) -> Tensor:
         """X W x̄, shape (t, b, n)."""
-        b, n, t, _ = self.keys.shape
-        if self._features is not None:
-            flat = torch.bmm(weights.reshape(b, 1, -1), self._features[0])
-            return flat.reshape(b, t, n).transpose(0, 1)
+        if self._pairs is not None:
+            return self._pairs.scores(weights)
         queries = self.keys[:, :, -1] @ weights.transpose(1, 2)
         return (self.keys @ queries[..., None])[..., 0].permute(2, 0, 1)
 
     def _collect(self, pressed: Tensor) -> Tensor:
         """Σ pressed_t x_t x̄ᵀ, shape (b, d, d), from (t, b, n)."""
-        b, _, _, d = self.keys.shape
-        if self._features is not None:
-            flat = pressed.transpose(0, 1).reshape(b, 1, -1)
-            return torch.bmm(flat, self._features[1]).reshape(b, d, d)
-        pulled = (pressed.permute(1, 2, 0)[..., None, :] @ self.keys)[..., 0, :]
+        if self._pairs is not None:
+            return self._pairs.collect(pressed)
+        pulled = (pressed.permute(1, 2, 0)[..., None] * self.keys).sum(2)
         return pulled.transpose(1, 2) @ self.keys[:, :, -1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """The distinct tokens and queries of every trial: positions with the same pair share its score.
+
+    ``words`` (b, k, d) and ``queries`` (b, q, d) are their embeddings; ``cells`` (t, b, n) says where in the
+    flat table of scores, (b, k, q), each position has its own.
+    """
+
+    words: Tensor
+    queries: Tensor
+    cells: Tensor
+
+    @classmethod
+    def of(cls, tokens: Int64, table: Tensor) -> "_Pairs":
+        """Find the pairs of contexts (b, n, t) with embeddings (b, tokens, d)."""
+        words, word = _number_rows(tokens)
+        queries, query = _number_rows(tokens[..., -1:])
+        trial = np.arange(len(tokens))[:, None, None]
+        cells = (trial * words.shape[1] + word) * queries.shape[1] + query
+        return cls(
+            torch.take_along_dim(table, torch.as_tensor(words)[..., None], dim=1),
+            torch.take_along_dim(table, torch.as_tensor(queries)[..., None], dim=1),
+            torch.as_tensor(np.ascontiguousarray(cells.transpose(2, 0, 1))),
+        )
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Trials, tokens and queries."""
+        return len(self.words), self.words.shape[1], self.queries.shape[1]
+
+    @cached_property
+    def _columns(self) -> Tensor:
+        """The queries as columns, shape (b, d, q), in this order in memory, which is twice as fast."""
+        return self.queries.transpose(1, 2).contiguous()
+
+    def scores(self, weights: Tensor) -> Tensor:
+        """X W x̄, shape (t, b, n)."""
+        products = torch.bmm(torch.bmm(self.words, weights), self._columns)
+        return products.view(-1).index_select(0, self.cells.view(-1)).view(self.cells.shape)
+
+    def collect(self, pressed: Tensor) -> Tensor:
+        """Σ pressed_t x_t x̄ᵀ, shape (b, d, d), from (t, b, n)."""
+        sums = pressed.new_zeros(math.prod(self.shape))
+        sums.scatter_add_(0, self.cells.view(-1), pressed.reshape(-1))
+        return torch.bmm(torch.bmm(self.words.transpose(1, 2), sums.view(self.shape)), self.queries)
+
+
+def _number_rows(tokens: Int64) -> tuple[Int64, Int64]:
+    """The distinct tokens of each trial, (b, k), padded with token 0, and which one is at each place."""
+    found = [np.unique(ids, return_inverse=True) for ids in tokens]
+    distinct = np.zeros((len(found), max(FEWEST_ROWS, *(len(ids) for ids, _ in found))), np.int64)
+    for row, (ids, _) in zip(distinct, found, strict=True):
+        row[: len(ids)] = ids
+    return distinct, np.stack([number.reshape(tokens.shape[1:]) for _, number in found])
 
 
 def combine(parameters: Sequence[Tensor]) -> Tensor:
@@ -252,7 +307,7 @@ def lay_out(model: AttentionModel, samples: Sequence[Samples], tables: Sequence[
     keys = torch.take_along_dim(table[:, None], place[..., None], dim=2)
     hit = (place == chosen[..., None]) & filled_places
     prepared = model.head.prepare(keys, hit, table, chosen)
-    return Trials(model, table, keys, filled_places, torch.as_tensor(weight, device=device), prepared)
+    return Trials(model, table, place, keys, filled_places, torch.as_tensor(weight, device=device), prepared)
 
 
 def measure_curvatures(
