@@ -131,7 +131,7 @@ def train(
         One corpus for all trials, or one per trial.
     model : AttentionModel
         Embeddings, head, loss; trial i draws its embeddings and W(0) from the generator (seed, i), so its
-        result does not depend on the other trials. It also sets PyTorch's device; all is in float64.
+        result depends on the other trials by rounding only. It also sets PyTorch's device; all is in float64.
     step : Step or float
         ``GradientDescent(step_size, normalized=…, momentum=…)`` or ``Adam(step_size)``; a number is the step
         size of plain gradient descent, as is ``step_size=0.5``.

@@ -135,7 +135,8 @@ class GradientDescent(_Paced):
     step_size : float
         η.
     normalized : bool
-        Divide the gradient of each trial by its norm (over all its parameters).
+        Divide the gradient of each trial by its norm (over all its parameters). Where the gradient is zero it
+        has no direction: the weights of that trial become NaN, and claims are not judged.
     momentum : float
         v ← momentum · v + gradient.
     schedule : callable, optional

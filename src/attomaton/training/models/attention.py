@@ -21,6 +21,9 @@ from attomaton.training.models.losses import LogLoss, Loss, as_loss
 FEWEST_ROWS = 8
 """Distinct tokens and queries are padded to this many: PyTorch multiplies smaller matrices more slowly."""
 
+MOST_PAIRS = 24
+"""Up to this many pairs of token and query for each position, scores by pair are faster."""
+
 
 @dataclass(frozen=True)
 class AttentionModel:
@@ -120,14 +123,14 @@ class Trials:
 
     @cached_property
     def _pairs(self) -> "_Pairs | None":
-        """Scores by distinct token and query; None if they are more numbers than the keys.
+        """Scores by distinct token and query; None if they are many more than positions.
 
         Not on a GPU either, which would sum positions in a different order each time.
         """
         if self.device.type != "cpu":
             return None
         pairs = _Pairs.of(self.tokens.numpy(), self.table)
-        return pairs if math.prod(pairs.shape) <= self.keys.numel() else None
+        return pairs if math.prod(pairs.shape) <= MOST_PAIRS * self.tokens.numel() else None
 
     def attention(self, weights: Tensor) -> Tensor:
         """softmax(X W x̄) for W of shape (b, d, d), shape (b, n, t)."""
@@ -211,7 +214,7 @@ class Trials:
         """Σ pressed_t x_t x̄ᵀ, shape (b, d, d), from (t, b, n)."""
         if self._pairs is not None:
             return self._pairs.collect(pressed)
-        pulled = (pressed.permute(1, 2, 0)[..., None] * self.keys).sum(2)
+        pulled = (pressed.permute(1, 2, 0)[..., None, :] @ self.keys)[..., 0, :]
         return pulled.transpose(1, 2) @ self.keys[:, :, -1]
 
 
@@ -219,31 +222,28 @@ class Trials:
 class _Pairs:
     """The distinct tokens and queries of every trial: positions with the same pair share its score.
 
-    ``words`` (b, k, d) and ``queries`` (b, q, d) are their embeddings; ``cells`` (t, b, n) says where in the
-    flat table of scores, (b, k, q), each position has its own.
+    ``words`` (b, k, d) and ``queries`` (b, q, d) are their embeddings. ``cells`` says where in the flat table
+    of scores, whose ``shape`` is (b, k, q), each position of ``layout`` (t, b, n) has its own.
     """
 
     words: Tensor
     queries: Tensor
     cells: Tensor
+    shape: tuple[int, int, int]
+    layout: tuple[int, int, int]
 
     @classmethod
     def of(cls, tokens: Int64, table: Tensor) -> "_Pairs":
         """Find the pairs of contexts (b, n, t) with embeddings (b, tokens, d)."""
-        words, word = _number_rows(tokens)
-        queries, query = _number_rows(tokens[..., -1:])
-        trial = np.arange(len(tokens))[:, None, None]
-        cells = (trial * words.shape[1] + word) * queries.shape[1] + query
-        return cls(
-            torch.take_along_dim(table, torch.as_tensor(words)[..., None], dim=1),
-            torch.take_along_dim(table, torch.as_tensor(queries)[..., None], dim=1),
-            torch.as_tensor(np.ascontiguousarray(cells.transpose(2, 0, 1))),
-        )
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Trials, tokens and queries."""
-        return len(self.words), self.words.shape[1], self.queries.shape[1]
+        b, n, t = tokens.shape
+        words, word = _number_rows(tokens, table.shape[1])
+        queries, query = _number_rows(tokens[..., -1:], table.shape[1])
+        shape = b, words.shape[1], queries.shape[1]
+        trial = np.arange(b, dtype=np.int64)[:, None, None]
+        cells: Int64 = (trial * shape[1] + word) * shape[2] + query
+        rows = (torch.as_tensor(ids)[..., None] for ids in (words, queries))
+        first, second = (torch.take_along_dim(table, row, dim=1) for row in rows)
+        return cls(first, second, torch.as_tensor(cells.transpose(2, 0, 1).reshape(-1)), shape, (t, b, n))
 
     @cached_property
     def _columns(self) -> Tensor:
@@ -252,23 +252,25 @@ class _Pairs:
 
     def scores(self, weights: Tensor) -> Tensor:
         """X W x̄, shape (t, b, n)."""
-        products = torch.bmm(torch.bmm(self.words, weights), self._columns)
-        return products.view(-1).index_select(0, self.cells.view(-1)).view(self.cells.shape)
+        products = torch.bmm(self.words, torch.bmm(weights, self._columns))
+        return products.view(-1).index_select(0, self.cells).view(self.layout)
 
     def collect(self, pressed: Tensor) -> Tensor:
         """Σ pressed_t x_t x̄ᵀ, shape (b, d, d), from (t, b, n)."""
-        sums = pressed.new_zeros(math.prod(self.shape))
-        sums.scatter_add_(0, self.cells.view(-1), pressed.reshape(-1))
+        sums = pressed.new_zeros(math.prod(self.shape)).scatter_add_(0, self.cells, pressed.reshape(-1))
         return torch.bmm(torch.bmm(self.words.transpose(1, 2), sums.view(self.shape)), self.queries)
 
 
-def _number_rows(tokens: Int64) -> tuple[Int64, Int64]:
+def _number_rows(tokens: Int64, n_tokens: int) -> tuple[Int64, Int64]:
     """The distinct tokens of each trial, (b, k), padded with token 0, and which one is at each place."""
-    found = [np.unique(ids, return_inverse=True) for ids in tokens]
-    distinct = np.zeros((len(found), max(FEWEST_ROWS, *(len(ids) for ids, _ in found))), np.int64)
-    for row, (ids, _) in zip(distinct, found, strict=True):
-        row[: len(ids)] = ids
-    return distinct, np.stack([number.reshape(tokens.shape[1:]) for _, number in found])
+    flat = tokens.reshape(len(tokens), -1)
+    found = np.zeros((len(tokens), n_tokens), bool)
+    np.put_along_axis(found, flat, values=True, axis=1)
+    number = found.cumsum(axis=1) - 1
+    distinct = np.zeros((len(tokens), max(FEWEST_ROWS, int(number[:, -1].max()) + 1)), np.int64)
+    trial, token = found.nonzero()
+    distinct[trial, number[trial, token]] = token
+    return distinct, np.take_along_axis(number, flat, axis=1).reshape(tokens.shape)
 
 
 def combine(parameters: Sequence[Tensor]) -> Tensor:
