@@ -2,10 +2,12 @@
 
 from tests.adversary import (
     beginning,
+    bounds,
     causal,
     choices,
     choices_features,
     choices_ties,
+    clusters,
     corpora,
     decoders,
     embedded,
@@ -69,6 +71,23 @@ TARGETS = {
         "nothing certified is wrong at gaps of 10⁻³ to 10⁻¹²",
         choices_features.attack_ladder,
         60,
+        least_judged=0.5,
+    ),
+    "bounds": Target(
+        "the data have 1 − level at the bound: pairs, sets, rankings, features",
+        bounds.attack,
+        40,
+        least_judged=0.7,
+    ),
+    "bounds-best-worst": Target(
+        "the same for best and worst", bounds.attack_best_worst, 20, least_judged=0.8
+    ),
+    "clusters": Target("CR2 and its degrees of freedom by definition", clusters.attack, 40, least_judged=0.5),
+    "clusters-coverage": Target(
+        "95 % intervals of equal items hold 0",
+        clusters.attack_coverage,
+        80,
+        share_above_one=0.05,
         least_judged=0.5,
     ),
     "prediction": Target("probabilities, attention, rules by definition", prediction.attack, 120),

@@ -10,7 +10,9 @@ import attomaton as at
 from attomaton.automaton import automaton
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton
+from attomaton.choices import conditional, result as fitting
 from attomaton.choices.fit import ChoiceFit
+from attomaton.choices.logit.clusters import ClusterErrors
 from attomaton.choices.uncertainty import Sandwich
 from attomaton.claims import margins as claimed
 from attomaton.engines import duckdb
@@ -65,6 +67,17 @@ def moved(parts):
     return tuple(part * (1 + 1e-6) for part in parts)
 
 
+def with_half_the_rivals(lost):
+    """Alternatives of larger sets with half their odds, as if their share were averaged."""
+    return lost._replace(start=lost.start - np.log(2.0))
+
+
+def with_pairs_only(lost):
+    """Rows that move two components at most, as if no row moved more."""
+    few = np.diff(lost.slopes.indptr) <= 2
+    return lost._replace(slopes=lost.slopes[few], start=lost.start[few], situation=lost.situation[few])
+
+
 SABOTAGE = {
     "hard-orthonormal": lambda m: bend(m, at, "solve_graph_svm", lambda found: bent(found, 1e-9)),
     "hard-chains": lambda m: bend(m, at, "solve_graph_svm", lambda found: bent(found, 1e-3)),
@@ -110,6 +123,9 @@ SABOTAGE = {
         lambda probabilities: 0.999 * probabilities + 0.001 / len(probabilities),
     ),
     "choices-ties": lambda m: bend(m, Sandwich, "covariance", lambda spread: spread * (1 + 1e-4)),
+    "bounds": lambda m: bend(m, fitting, "lost_in_sets", with_half_the_rivals),
+    "bounds-best-worst": lambda m: bend(m, conditional, "lost_in_logit", with_pairs_only),
+    "clusters": lambda m: bend(m, ClusterErrors, "_differentiate", lambda found: (0.0 * found[0], found[1])),
     "prediction": lambda m: bend(m, Automaton, "predict_proba", lambda probabilities: probabilities[::-1]),
     "scores": lambda m: bend(m, Automaton, "score", lambda score: replace(score, top1=score.top1 + 1e-6)),
     "robustness": lambda m: bend(

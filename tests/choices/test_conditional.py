@@ -302,7 +302,9 @@ def test_counts_may_be_fractions():
     same_fit(fit, whole)
     double = at.fit_choices(won, losers=lost, counts=3.5 * weight)
     assert double.standard_errors == pytest.approx(fit.standard_errors)  # weights have no unit
-    assert "standard errors: robust" in str(fit)
+    assert "standard errors: counts with fractions are weights of rows, each of which is one choice" in str(
+        fit
+    )
     assert fit.to_dict()["choices"] == 10
     with pytest.raises(UnsupportedOption, match="parts of choices have no likelihood"):
         fit.aic  # noqa: B018

@@ -7,11 +7,12 @@ rating with a standard error; any other is infinitely far ahead of the anchor, o
 Rank intervals hold jointly. Let P be the number of pairs of items on a board that can be compared, and 1 − α
 the confidence. The differences inside components have simultaneous intervals of confidence 1 − α · (their
 share of P): the critical value is the quantile of the largest |z_a − z_b| / s.e. over all of them, z drawn
-from the covariance of the scores. An infinite gap has a one-sided bound of confidence 1 − α/P, lowered by as
-many standard errors of both items. Where such an interval excludes 0, one item is surely ahead of another,
-and also of those that the other is surely ahead of. The rank of an item lies between 1 plus the items surely
-ahead of it and the number of items less those surely behind it (Klein, Wright and Wieczorek 2020; Mogstad,
-Romano, Shaikh and Wilhelm 2024).
+from the covariance of the scores. With clusters it is the quantile of Student's t at 1 − α / (2P) for each
+difference. An infinite gap, which could have gone either way, has a bound of confidence 1 − α / (2P), lowered
+by as many standard errors of both items. Where such an interval excludes 0, one item is surely ahead of
+another, and also of those that the other is surely ahead of. The rank of an item lies between 1 plus the
+items surely ahead of it and the number of items less those surely behind it (Klein, Wright and Wieczorek
+2020; Mogstad, Romano, Shaikh and Wilhelm 2024).
 """
 
 from collections.abc import Sequence
@@ -32,7 +33,8 @@ from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number, show, whole_number
 from attomaton.base.printing import BLUE, Block, Listing, shorten
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.choices.gaps import Gaps, precedence
+from attomaton.choices.gaps import MOST_BETWEEN, Gaps
+from attomaton.choices.uncertainty import BoardErrors, Spread
 from attomaton.solvers.soft.certify import SCORES_WITHIN
 
 _arrow: Any = pa
@@ -80,6 +82,8 @@ class Ratings:
         Which components precede others, and by how much at least.
     tie : float
         The log odds of a tie against a win between equal items (Davidson); −inf without ties.
+    errors : BoardErrors or None
+        Errors with degrees of freedom where choices come in clusters; None: those of the covariance.
 
     Examples
     --------
@@ -97,6 +101,7 @@ class Ratings:
     losses: Any
     gaps: Gaps
     tie: float = -np.inf
+    errors: BoardErrors | None = None
 
 
 class NextComparison(NamedTuple):
@@ -145,8 +150,8 @@ class Board(Tabular):
     >>> board = at.fit_choices(games[0], losers=games[1], counts=games[2]).board(scale="elo")
     >>> print("\n".join(str(board).splitlines()[1:6]))  # x never lost
     rank  ranks  item  rating  s.e.      interval  games
-       1      1  x     ≥ 1461     -             -     12
-       2      2  a       1242    48  1148 to 1337     61
+       1    1–2  x     ≥ 1461     -             -     12
+       2    1–2  a       1242    48  1148 to 1337     61
        3      3  b        983    31   923 to 1043     88
        4      4  c        774    49    678 to 870     39
     >>> round(board.probability("a", "b"), 3), board.probability("x", "a")
@@ -191,7 +196,7 @@ class Board(Tabular):
         low, high = (self.centre + unit * side[row] for side in self._intervals)
         infinite = np.array([0.0, np.inf, -np.inf])[self._side]
         rating = self.centre + unit * (source.score + infinite)[row]
-        error = unit * self._errors[row]
+        error = unit * self._errors.error[row]
         ahead = unit * np.append(self._gaps(row[:-1], row[1:]), np.nan)[: len(row)]
         ahead[np.flatnonzero(np.diff(places.board[row]))] = np.nan
         columns = {
@@ -212,9 +217,9 @@ class Board(Tabular):
         }
         return _arrow.table(columns)
 
-    @cached_property
+    @property
     def _precedes(self) -> Bool:
-        return precedence(self.ratings.gaps)
+        return self.ratings.gaps.precedes
 
     @cached_property
     def _anchors(self) -> tuple[Int64, Int64]:
@@ -244,15 +249,20 @@ class Board(Tabular):
         return self._precedes[component, anchor].astype(int) - self._precedes[anchor, component].astype(int)
 
     @cached_property
-    def _errors(self) -> Float64:
-        covariance = self.ratings.covariance
-        return np.full(len(self), np.nan) if covariance is None else np.sqrt(np.diag(covariance))
+    def _errors(self) -> Spread:
+        """The errors of ratings; NaN where there are none."""
+        source = self.ratings
+        if source.errors is not None:
+            return source.errors.rating
+        unknown = np.full(len(self), np.nan)
+        error = unknown if source.covariance is None else np.sqrt(np.diag(source.covariance))
+        return Spread(error, np.full(len(self), np.inf))
 
     @cached_property
     def _intervals(self) -> tuple[Float64, Float64]:
         """The ends of the interval of each score about the mean of the anchor."""
         source, (anchors, board) = self.ratings, self._anchors
-        reach = NormalDist().inv_cdf(0.5 + self.level / 2) * self._errors
+        reach = self._errors.reach(0.5 - self.level / 2)
         low, high = source.score - reach, source.score + reach
         for component in np.unique(source.component[self._side != 0]).tolist():
             here, anchor = source.component == component, int(anchors[board[component]])
@@ -296,12 +306,17 @@ class Board(Tabular):
         inside = component[:, None] == component
         n_pairs = float((~np.isnan(gaps)).sum() - len(here)) / 2
         n_inside = float(inside.sum() - len(here)) / 2
-        covariance = np.where(inside, np.nan_to_num(covariance[np.ix_(here, here)]), 0.0)
-        error = difference_errors(covariance)
         alpha = 1.0 - self.level
-        critical = critical_value(covariance, component, alpha * n_inside / max(n_pairs, 1.0))
-        known = error > SCORES_WITHIN  # else the errors of few clusters cancel, and say nothing
-        sure = inside & known & (np.nan_to_num(gaps, nan=0.0) > critical * error)
+        if source.errors is None:
+            covariance = np.where(inside, np.nan_to_num(covariance[np.ix_(here, here)]), 0.0)
+            critical = critical_value(covariance, component, alpha * n_inside / max(n_pairs, 1.0))
+            reach, apart = critical * np.sqrt(np.diag(covariance)), critical * difference_errors(covariance)
+        else:
+            tail = alpha / (2.0 * max(n_pairs, 1.0))
+            between = Spread(*(side[np.ix_(here, here)] for side in source.errors.difference))
+            reach, apart = self._errors.reach(tail)[here], between.reach(tail)
+            reach[inside.sum(axis=1) == 1] = 0.0
+        sure = inside & (np.nan_to_num(gaps, nan=0.0) > apart)
         np.fill_diagonal(sure, False)
         if n_pairs > n_inside:
             parts, place = np.unique(component, return_inverse=True)
@@ -309,9 +324,9 @@ class Board(Tabular):
             near = np.isin(above, parts) & np.isin(below, parts)
             least = np.full((len(parts), len(parts)), -np.inf)
             least[np.searchsorted(parts, above[near]), np.searchsorted(parts, below[near])] = (
-                source.gaps.each(1.0 - alpha / n_pairs)[near]
+                source.gaps.each(1.0 - alpha / (2.0 * n_pairs))[near]
             )
-            own, reach = source.score[here], critical * np.sqrt(np.diag(covariance))
+            own = source.score[here]
             bound = least[np.ix_(place, place)] + (own - reach)[:, None] - (own + reach)
             sure |= bound > 0
         return close(sure)
@@ -384,11 +399,12 @@ class Board(Tabular):
     def _narrowing(self, limit: int) -> list[NextComparison]:
         """The comparisons that lower the mean variance of neighbours most, one after the other."""
         source, chosen = self.ratings, list[NextComparison]()
-        if source.covariance is None:
+        known = source.covariance if source.errors is None else source.errors.independent
+        if known is None:
             return chosen
         sizes = np.bincount(source.component, minlength=source.gaps.n_components)
         parts = [self._best_first(number) for number in np.flatnonzero(sizes > 1).tolist()]
-        spread = [source.covariance[np.ix_(rows, rows)] for rows in parts]
+        spread = [known[np.ix_(rows, rows)] for rows in parts]
         listed = [np.zeros(covariance.shape, bool) for covariance in spread]
         limit = min(limit, sum(len(rows) * (len(rows) - 1) // 2 for rows in parts))
         while len(chosen) < limit:
@@ -542,9 +558,25 @@ class Board(Tabular):
                 "≥, ≤: infinitely far ahead of the largest component, or behind it; with confidence "
                 f"{percent} at least this, or at most"
             )
+            if self.ratings.errors is not None:
+                lines.append("these bounds count all choices of a cluster as one")
+            if self._far_apart:
+                lines.append(
+                    f"bounds across more than {MOST_BETWEEN} components add up smaller ones: the true "
+                    "bounds are stronger"
+                )
         if max(self["board"], default=0) > 1:
             lines.append("nothing compares items of different boards")
         return lines
+
+    @property
+    def _far_apart(self) -> bool:
+        """Whether a bound is a sum, because too many components are between an item and the anchor."""
+        gaps, (anchors, board) = self.ratings.gaps, self._anchors
+        between = (
+            gaps.between(*sorted((number, int(anchors[board[number]])))) for number in range(len(board))
+        )
+        return any(int(among.sum()) > MOST_BETWEEN for among in between)
 
 
 HEADERS = ("rank", "ranks", "item", "rating", "s.e.", "interval", "games")

@@ -13,14 +13,16 @@ import numpy as np
 from scipy.sparse import csr_array, hstack
 
 from attomaton.base.tables import Float64, Int64
+from attomaton.choices.gaps import Gaps, OpenGaps, lost_in_logit
 from attomaton.choices.given import Side
+from attomaton.choices.logit.clusters import FEWEST, ClusterErrors
 from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind
 from attomaton.choices.logit.fit import LogitFit, fit_logit
 from attomaton.choices.logit.identification import relate
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.numbering import SetChoices
 from attomaton.choices.sequences import SECOND, TIE, Alternatives, PairChoices, ParsedChoices
-from attomaton.choices.uncertainty import ItemTally, describe_half_ties
+from attomaton.choices.uncertainty import BoardErrors, ItemTally, describe_half_ties
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
 from attomaton.graphs.grouping import count_keys
@@ -33,14 +35,18 @@ MANY = 8
 """Maximum number of columns that the sentence about an aliased feature lists."""
 
 
+UNITS = ("information", "robust", "clustered", "weighted")
+"""What standard errors may follow from."""
+
+
 class Units(NamedTuple):
     """Which choices stand together in standard errors.
 
     ``groups`` numbers the group of each situation (None: each is its own), and ``repeats`` says how often the
-    situation was repeated (None: once).
+    situation was repeated (None: once). With "weighted", each situation is one choice.
     """
 
-    word: str  # "information", "robust" or "clustered"
+    word: str  # one of UNITS
     groups: Int64 | None = None
     repeats: Float64 | None = None
 
@@ -99,32 +105,87 @@ class LogitScores:
         bread = logit.covariance
         if self.units.word == "information":
             return bread
+        if self._clusters is not None:
+            return self._clusters.covariance
         rest = problem.residuals(logit.probabilities)
         if self.units.repeats is not None:
             rest = rest / problem.situations.spread(np.sqrt(self.units.repeats))
         return bread @ problem.rows.scores(rest, self.units.groups) @ bread
 
+    @cached_property
+    def _clusters(self) -> ClusterErrors | None:
+        """The errors of clusters, or of choices with weights; None where choices are independent."""
+        units, logit = self.units, self.logit
+        if units.word not in ("clustered", "weighted"):
+            return None
+        groups = np.arange(len(logit.problem.situations)) if units.groups is None else units.groups
+        weighted = units.word == "weighted" or bool((logit.problem.counts % 1 != 0).any())
+        return ClusterErrors(
+            logit.problem, logit.probabilities, logit.finite.basis, groups, weighted=weighted
+        )
+
     def covariance(self, numbers: Int64) -> Float64:
         """The covariance of these items, NaN where there is none, shape (n_items, n_items)."""
-        component = self.components.component_of_node[: self.n_items]
-        size = np.bincount(component)
-        inside = self._covariance[: self.n_items, : self.n_items]
-        centred = np.zeros((len(numbers), self.n_items))
-        centred[np.arange(len(numbers)), numbers] = 1.0
-        centred -= (component[numbers][:, None] == component) / size[component[numbers]][:, None]
-        result = centred @ inside @ centred.T
-        known = (component[numbers][:, None] == component[numbers]) & (size[component[numbers]] > 1)
+        return self._centre(self._covariance, numbers)
+
+    def _centre(self, covariance: Float64, numbers: Int64) -> Float64:
+        """The covariance of these items about the means of their components."""
+        centred, component = self._contrasts(numbers), self.components.component_of_node[numbers]
+        result = centred @ covariance @ centred.T
+        known = (component[:, None] == component) & centred.any(axis=1)
         return np.where(known, (result + result.T) / 2, np.nan)
 
-    def variance(self, first: int, second: int) -> float:
-        """The variance of the difference of two scores of one component."""
+    def _contrasts(self, numbers: Int64) -> Float64:
+        """Items less the means of their components as contrasts, shape (n_numbers, n_parameters)."""
+        component = self.components.component_of_node[: self.n_items]
+        size, own = np.bincount(component), component[numbers]
+        centred = np.zeros((len(numbers), len(self.logit.problem.scale)))
+        centred[np.arange(len(numbers)), numbers] = 1.0
+        centred[:, : self.n_items] -= (own[:, None] == component) / size[own][:, None]
+        return centred
+
+    @cached_property
+    def board_errors(self) -> BoardErrors | None:
+        """The errors of ratings and of their differences with clusters; None without."""
+        if self._clusters is None:
+            return None
+        numbers = np.arange(self.n_items)
+        contrasts = self._contrasts(numbers)
+        independent = self._centre(self.logit.covariance, numbers)
+        return BoardErrors(independent, self._clusters.of(contrasts), self._clusters.between(contrasts))
+
+    def difference_error(self, first: int, second: int) -> tuple[float, float]:
+        """The standard error of the difference of two scores of one component, and its degrees of freedom."""
         contrast = np.zeros(len(self._covariance))
         contrast[[first, second]] = 1.0, -1.0
-        return max(float(contrast @ self._covariance @ contrast), 0.0)
+        if self._clusters is not None:
+            error, degrees = self._clusters.of(contrast[None])
+            return float(error[0]), float(degrees[0])
+        return max(float(contrast @ self._covariance @ contrast), 0.0) ** 0.5, np.inf
 
     def errors(self) -> Float64:
         """The standard error of the score of each item; NaN for one alone in its component."""
+        if self._clusters is not None:
+            return self._clusters.of(self._contrasts(np.arange(self.n_items))).error
         return np.sqrt(np.diag(self.covariance(np.arange(self.n_items))))
+
+    def gaps(self, component: Int64, above: Int64, below: Int64) -> Gaps:
+        """The infinite gaps between components, given the component of each item and the pairs in order."""
+        number = int(component.max(initial=-1)) + 1
+        clusters = self.units.groups if self.units.word == "clustered" else None
+        if all(one.kind is ContrastKind.FINITE for one in self.coefficients.values()):
+            lost = lost_in_logit(self.logit, component, self.values, number, clusters)
+            return Gaps(lost, above, below, number)
+        leader = np.unique(component, return_index=True)[1]
+
+        def bound(above: int, below: int, level: float) -> float | None:
+            names = [self.logit.problem.names[int(leader[side])] for side in (above, below)]
+            least = self.logit.contrast(*names, level=level, clusters=clusters).bound
+            if least is None:
+                return None
+            return least - float(self.values[leader[above]] - self.values[leader[below]])
+
+        return OpenGaps(bound, above, below, number)
 
     @property
     def log_likelihood(self) -> float:
@@ -139,7 +200,7 @@ class LogitScores:
     @property
     def why_no_aic(self) -> str:
         """Why there is no maximum of a likelihood; empty if there is one."""
-        if self.units.word == "robust":
+        if self.units.word in ("robust", "weighted"):
             return "parts of choices have no likelihood"
         return "it is at infinity" if self.logit.dying.any() else ""
 
@@ -148,11 +209,16 @@ class LogitScores:
         """Position, features and the tie parameter by name, each finite, infinite, undecided or aliased."""
         found = dict[str, Contrast]()
         for number, name in enumerate(self.logit.problem.names[self.n_items :], self.n_items):
-            contrast = self.logit.contrast(name)
-            error = None
-            if contrast.kind is ContrastKind.FINITE:
+            clusters = self.units.groups if self.units.word == "clustered" else None
+            contrast = self.logit.contrast(name, clusters=clusters)
+            error, degrees = None, np.inf
+            if contrast.kind is ContrastKind.FINITE and self._clusters is not None:
+                spread = self._clusters.of(np.eye(1, len(self._covariance), number))
+                error, degrees = float(spread.error[0]), float(spread.degrees[0])
+                error = None if np.isnan(error) else error
+            elif contrast.kind is ContrastKind.FINITE:
                 error = float(np.sqrt(max(self._covariance[number, number], 0.0)))
-            found[name] = replace(contrast, standard_error=error, robust_error=None)
+            found[name] = replace(contrast, standard_error=error, robust_error=None, degrees=degrees)
         for name, sentence in self.aliases.items():
             found[name] = Contrast(name, ContrastKind.UNIDENTIFIED, np.nan, settle=sentence)
         return found
@@ -168,12 +234,37 @@ class LogitScores:
             )
         elif self.ties:
             notes.append(describe_half_ties(self.tally.n_ties))
-        if self.units.word == "clustered" and self.units.groups is not None:
-            number = int(self.units.groups.max(initial=-1)) + 1
-            notes.append(f"standard errors: clustered, {number:,} clusters")
+        if self._clusters is not None:
+            notes.append(self._describe_clusters(self._clusters))
         elif self.units.word == "robust":
             notes.append("standard errors: robust (sandwich), since parts of choices were counted")
         return notes
+
+    def _describe_clusters(self, clusters: ClusterErrors) -> str:
+        """How errors follow from clusters or weighted choices, or why there are none."""
+        number, unit = clusters.n_clusters, "cluster" if self.units.word == "clustered" else "row"
+        units = f"{number:,} {unit}{'s' * (number != 1)}"
+        weights = "counts with fractions are weights of rows, each of which is one choice; " * (unit == "row")
+        if number < FEWEST:
+            remedy = (
+                "give whole numbers as counts" if weights else "leave cluster out if choices are independent"
+            )
+            return (
+                f"no standard errors: {weights}there are {units}, and at least {FEWEST} are needed; {remedy}"
+            )
+        spread = clusters.of(self._contrasts(np.arange(self.n_items)))
+        known = spread.degrees[~np.isnan(spread.degrees)]
+        sentence = f"standard errors: {weights or 'clustered, '}{units}"
+        if len(known):
+            low, high = f"{known.min():.3g}", f"{known.max():.3g}"
+            degrees = low if low == high else f"{low} to {high}"
+            sentence += f"; intervals by Student's t with {degrees} degrees of freedom (CR2)"
+        component = self.components.component_of_node[: self.n_items]
+        unknown = int((np.isnan(spread.error) & (np.bincount(component)[component] > 1)).sum())
+        if unknown:
+            items = f"{unknown:,} item{'s' * (unknown != 1)}"
+            sentence += f"; none for {items}, too much of whose ratings depends on one {unit}"
+        return sentence
 
 
 def fit_conditional(parsed: ParsedChoices, side: Side, ties: str) -> LogitScores:
@@ -216,9 +307,12 @@ def _fit_named(parsed: ParsedChoices, side: Side, ties: str, names: Sequence[str
     if side.cluster is not None:
         units = Units("clustered", np.unique(side.cluster[origin], return_inverse=True)[1].ravel())
     elif parsed.ranked is not None:
-        units = Units("robust", origin, np.asarray(parsed.ranked.times, np.float64)[origin])
+        times = np.asarray(parsed.ranked.times, np.float64)
+        units = Units("robust", origin, times[origin])
+        if (times % 1 != 0).any():
+            units = Units("weighted", np.unique(origin, return_inverse=True)[1].ravel())
     elif (problem.counts % 1 != 0).any():
-        units = Units("robust")
+        units = Units("weighted")
     edges = (
         None if alternatives.against is not None else _edges_of_alternatives(alternatives, counts, n_items)
     )
@@ -244,8 +338,10 @@ def _fit_pairs(
     if side.cluster is not None:
         cluster = side.cluster if row is None else side.cluster[row]
         units = Units("clustered", np.unique(cluster, return_inverse=True)[1].ravel())
-    elif rule == "half" or not whole:
-        units = Units("robust", None, parsed.counts.astype(np.float64) if whole else None)
+    elif not whole:
+        units = Units("weighted")
+    elif rule == "half":
+        units = Units("robust", None, parsed.counts.astype(np.float64))
     tally, edges = _tally_pairs(parsed, pairs), _edges_of_pairs(pairs, len(parsed.items))
     times = np.zeros((len(first), 3 if rule == "davidson" else 2))
     times[np.arange(len(first)), np.where(tied, times.shape[1] - 1, outcome)] = parsed.counts

@@ -12,6 +12,7 @@ import numpy as np
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import real_number, show
 from attomaton.base.ragged import offsets_of
+from attomaton.base.tables import Bool
 from attomaton.choices.given import SIDE, Columns, Side, read_given
 from attomaton.choices.numbering import NumberedChoices
 from attomaton.choices.order import SCALES, Comparison, join_components
@@ -174,8 +175,9 @@ def _fit_luce(parsed: ParsedChoices, ridge: float, prior: float | None) -> tuple
     graph = find_components(_edges_of(choices, len(parsed.items)))
     scored = graph if prior is None else join_components(graph)
     pull = (ridge if prior is None else prior**-2) * parts
-    soft = solve_luce(_choices_inside(choices, scored), scored, ridge=pull)
-    return graph, LuceScores(soft, graph, prior, parts, rankings)
+    inside, across = _split_choices(choices, scored)
+    soft = solve_luce(inside, scored, ridge=pull)
+    return graph, LuceScores(soft, graph, prior, parts, rankings, across)
 
 
 def _edges_of(data: NumberedChoices, n_items: int) -> EdgeTable:
@@ -195,20 +197,28 @@ def _edges_of(data: NumberedChoices, n_items: int) -> EdgeTable:
     return make_edges(n_items + 1, keys, support, np.array([n_items]), total, np.zeros_like(total))
 
 
-def _choices_inside(data: NumberedChoices, graph: Components) -> ChoiceTable:
-    """The choice sets restricted to the winner's component; a set of one item carries no information."""
+def _split_choices(data: NumberedChoices, graph: Components) -> tuple[ChoiceTable, ChoiceTable]:
+    """The choice sets restricted to the winner's component, and the whole sets that reach beyond it.
+
+    A set restricted to one item carries no information.
+    """
     component = graph.component_of_node
     inside = component[data.item] == component[data.winner[data.choice]]
     lengths = np.bincount(data.choice[inside], minlength=len(data.winner))
-    several = lengths > 1
-    entries = inside & several[data.choice]
-    choices = make_choices(
-        np.full(int(several.sum()), len(component) - 1, np.int32),
-        data.winner[several].astype(np.int32),
-        offsets_of(lengths[several]),
-        data.item[entries].astype(np.int32),
-        data.multiplicity[entries].astype(np.int32),
-        data.made[several],
-    )
+    beyond = np.bincount(data.choice[~inside], minlength=len(data.winner)) > 0
     repeated = int(graph.edges["support"].sum()) > 2 * len(graph.edges)
-    return count_choices([choices]) if repeated else choices  # else hardly two choices are equal
+
+    def select(chosen: Bool, entries: Bool) -> ChoiceTable:
+        sizes = np.bincount(data.choice[entries], minlength=len(data.winner))[chosen]
+        choices = make_choices(
+            np.full(int(chosen.sum()), len(component) - 1, np.int32),
+            data.winner[chosen].astype(np.int32),
+            offsets_of(sizes),
+            data.item[entries].astype(np.int32),
+            data.multiplicity[entries].astype(np.int32),
+            data.made[chosen],
+        )
+        return count_choices([choices]) if repeated else choices  # else hardly two choices are equal
+
+    several = lengths > 1
+    return select(several, inside & several[data.choice]), select(beyond, beyond[data.choice])

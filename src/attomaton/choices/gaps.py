@@ -5,29 +5,73 @@ it is at least the gap at which these choices had the probability α (Geyer 2009
 0.789 at 95 %.
 """
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 
-from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.graphs.edges import EdgeTable
+from attomaton.base.ragged import rows_of
+from attomaton.base.tables import Bool, Float64, Int64, ragged_column
+from attomaton.graphs.choices import ChoiceTable
 
 if TYPE_CHECKING:
     from attomaton.choices.logit.fit import LogitFit
 
+csr_array: Any = scipy.sparse.csr_array
+
 MOST_BETWEEN = 20
 """Most components on the way from one to another of which all choices are used at once."""
+
+LEAST_SLOPE = 0.25
+"""Slopes of rows are 0 or at least ½, but for rounding."""
 
 FARTHEST, HALVINGS = 800.0, 64
 """Largest gap that is looked for, and how often that range is halved."""
 
 
-class Gaps(Protocol):
+class LostRows(NamedTuple):
+    """Alternatives that were never chosen and are infinitely far behind what was chosen.
+
+    With component means t, the log odds of row r against the alternatives of its situation that are not lost
+    are ``start[r] − slopes[r]·t``. A situation that occurred N times adds −N ln(1 + Σ_r odds) to the
+    log-likelihood.
+    """
+
+    slopes: Any  # CSR, (n_rows, n_components); each row sums to 0
+    start: Float64  # (n_rows,)
+    situation: Int64  # (n_rows,), ascending
+    totals: Float64  # (n_situations,)
+    clusters: Int64 | None = None  # (n_situations,)
+
+    def weights(self, situations: Int64, group: Int64 | None = None) -> Float64:
+        """How often each of these situations counts: N times, or its share of the one choice of its cluster.
+
+        ``group`` separates sets of situations that are used apart from each other.
+        """
+        clusters = None if self.clusters is None else self.clusters[situations]
+        if clusters is not None and group is not None:
+            clusters = clusters + group * (int(clusters.max(initial=-1)) + 1)
+        from attomaton.choices.logit.contrasts import count_once  # a tenth of the start-up time
+
+        return count_once(self.totals[situations], clusters)
+
+
+class Gaps:
     """Pairs of components of which the first is infinitely far ahead, with a bound for each.
 
     Components are numbered so that none comes before one that precedes it. All gaps are between the means of
     two components.
+
+    Parameters
+    ----------
+    rows : LostRows
+        The alternatives from which the gaps follow.
+    above, below : int64 arrays, shape (n_pairs,)
+        Pairs of components of which the first precedes the second, sorted.
+    n_components : int
+        The number of components.
 
     Examples
     --------
@@ -37,83 +81,65 @@ class Gaps(Protocol):
     ([0.789, 0.789], 3.161)
     """
 
-    above: Int64
-    below: Int64
-    n_components: int
+    def __init__(self, rows: LostRows, above: Int64, below: Int64, n_components: int) -> None:
+        self.above, self.below, self.n_components = above, below, n_components
+        self._rows, self._least = rows, dict[float, Float64]()
+
+    @cached_property
+    def precedes(self) -> Bool:
+        """Which components precede which others, shape (n_components, n_components)."""
+        reach = np.zeros((self.n_components, self.n_components), bool)
+        order = np.argsort(-self.above, kind="stable")
+        for above, below in zip(self.above[order].tolist(), self.below[order].tolist(), strict=True):
+            reach[above] |= reach[below]
+            reach[above, below] = True
+        return reach
+
+    def between(self, above: int, below: int) -> Bool:
+        """The components on the way from one to the other, both included, shape (n_components,)."""
+        itself = np.eye(self.n_components, dtype=bool)
+        return (self.precedes[above] | itself[above]) & (self.precedes[:, below] | itself[below])
 
     def each(self, level: float) -> Float64:
-        """With this confidence each pair's gap is at least this, shape (n_pairs,); −inf where unknown."""
-        ...
+        """With this confidence each pair's gap is at least this, by the choices between the two alone.
 
-    def least(self, above: int, below: int, level: float) -> float:
-        """The same for any two components of which a chain of pairs leads from one to the other."""
-        ...
+        The shape is (n_pairs,).
+        """
+        if level not in self._least:
+            rows, (cells, pair, weight, slope, start) = self._rows, self._pairwise
+            low, limit = np.full(len(self.above), -FARTHEST), np.log1p(-level)
+            high = -low
+            for _ in range(HALVINGS if len(rows.start) else 0):
+                middle = (low + high) / 2
+                odds = np.logaddexp.reduceat(
+                    start - slope * np.repeat(middle[pair], np.diff(cells)), cells[:-1]
+                )
+                value = -np.bincount(pair, weight * np.logaddexp(0.0, odds), len(middle))
+                low, high = np.where(value >= limit, low, middle), np.where(value >= limit, middle, high)
+            self._least[level] = low
+        return self._least[level]
 
+    @cached_property
+    def _pairwise(self) -> tuple[Int64, Int64, Float64, Float64, Float64]:
+        """Rows that move with one pair of components only, in cells of one situation and pair.
 
-def precedence(gaps: Gaps) -> Bool:
-    """Which components precede which others, shape (n_components, n_components)."""
-    reach = np.zeros((gaps.n_components, gaps.n_components), bool)
-    order = np.argsort(-gaps.above, kind="stable")
-    for above, below in zip(gaps.above[order].tolist(), gaps.below[order].tolist(), strict=True):
-        reach[above] |= reach[below]
-        reach[above, below] = True
-    return reach
-
-
-def add_up(gaps: Gaps, each: Float64, above: int, below: int) -> float:
-    """The largest sum of the least gaps ``each`` over chains of pairs from one component to the other."""
-    total = np.full(gaps.n_components, -np.inf)
-    total[above] = 0.0
-    for pair in np.lexsort((gaps.below, gaps.above)).tolist():  # so that the start is known
-        end = gaps.below[pair]
-        total[end] = max(total[end], total[gaps.above[pair]] + each[pair])
-    return float(total[below])
-
-
-class CountedGaps:
-    """Gaps from the number of wins of items over items of other components.
-
-    Parameters
-    ----------
-    component, score : arrays, shape (n_items,)
-        The component of each item, and its score about the mean of that component.
-    winner, loser : int64 arrays, shape (n_pairs,)
-        Pairs of items of different components.
-    wins : float64 array, shape (n_pairs,)
-        How often the winner won. A choice from several counts in parts that add up to one.
-    n_components : int
-        The number of components.
-    """
-
-    def __init__(
-        self,
-        component: Int64,
-        score: Float64,
-        winner: Int64,
-        loser: Int64,
-        wins: Float64,
-        n_components: int,
-    ) -> None:
-        keys = component[winner] * n_components + component[loser]
-        pairs, self._pair = np.unique(keys, return_inverse=True)
-        self.above, self.below = pairs // max(n_components, 1), pairs % max(n_components, 1)
-        self.n_components = n_components
-        self._least = dict[float, Float64]()
-        self._lead, self._wins = score[winner] - score[loser], wins
-
-    def each(self, level: float) -> Float64:
-        """With this confidence each pair's gap is at least this, by the choices between the two alone."""
-        if level in self._least:
-            return self._least[level]
-        low = np.full(len(self.above), -FARTHEST)
-        high, limit = -low, np.log1p(-level)
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            losses = np.logaddexp(0.0, -(middle[self._pair] + self._lead))
-            enough = -np.bincount(self._pair, self._wins * losses, len(middle)) >= limit
-            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-        self._least[level] = low
-        return low
+        Where each cell starts, its pair and its weight; the slope and the start of each row.
+        """
+        slopes, start = self._rows.slopes, self._rows.start
+        chosen = np.flatnonzero(np.diff(slopes.indptr) == 2)
+        at = slopes.indptr[chosen]
+        ahead = slopes.data[at] > 0
+        first, second = slopes.indices[at], slopes.indices[at + 1]
+        key: Int64 = np.where(ahead, first, second) * self.n_components + np.where(ahead, second, first)
+        pair = np.searchsorted(self.above * self.n_components + self.below, key)
+        order = np.lexsort((pair, self._rows.situation[chosen]))
+        chosen, pair = chosen[order], pair[order]
+        situation = self._rows.situation[chosen]
+        new = (np.diff(situation, prepend=-1) != 0) | (np.diff(pair, prepend=-1) != 0)
+        cells = np.flatnonzero(new)
+        weight = self._rows.weights(situation[cells], pair[cells])
+        slope = np.abs(slopes.data[slopes.indptr[chosen]])
+        return np.append(cells, len(chosen)), pair[cells], weight, slope, start[chosen]
 
     def least(self, above: int, below: int, level: float) -> float:
         """The least gap at which all choices on the way from one component to the other are that probable.
@@ -121,145 +147,105 @@ class CountedGaps:
         With many components on the way it is the sum along the chain of pairs where that is largest, which is
         never more: all choices are at most as probable as those of each pair.
         """
-        itself = np.eye(self.n_components, dtype=bool)
-        on_way = (self._precedes[above] | itself[above]) & (self._precedes[:, below] | itself[below])
-        size, height = int(on_way.sum()), None
+        among = self.between(above, below)
+        size, height = int(among.sum()), None
         if 2 < size <= MOST_BETWEEN:
-            from attomaton.choices.logit.contrasts import (
-                Merged,
-                lowest_height,
-            )  # a tenth of the start-up time
+            from attomaton.choices.logit.contrasts import lowest_height, merge  # a tenth of the start-up time
 
-            number = np.cumsum(on_way) - 1
-            rows = np.flatnonzero((on_way[self.above] & on_way[self.below])[self._pair])
-            start, end = (number[side[self._pair[rows]]] for side in (self.above, self.below))
-            slopes = (np.eye(size)[start] - np.eye(size)[end])[:, :-1]  # the last component stays at 0
-            data = Merged(slopes, -self._lead[rows], np.arange(len(rows)), self._wins[rows])
+            slopes, start, situation, _, _ = self._rows
+            use = np.asarray(abs(slopes) @ ~among).ravel() == 0
+            inside = slopes[use][:, among].toarray()[:, :-1]  # the last component stays at 0
+            owners, number = np.unique(situation[use], return_inverse=True)
+            data = merge(inside, start[use], number, self._rows.weights(owners))
             apart = np.arange(size - 1, 0, -1).astype(np.float64)
-            height = lowest_height(np.eye(size - 1)[0], data, apart, level)
-        return add_up(self, self.each(level), above, below) if height is None else height
+            height = lowest_height(np.eye(size - 1)[0], data, apart / (inside @ apart).min(), level)
+        return self._add_up(above, below, level) if height is None else height
 
-    @cached_property
-    def _precedes(self) -> Bool:
-        return precedence(self)
-
-
-def count_gaps(
-    edges: EdgeTable, component: Int64, score: Float64, parts: int, n_components: int
-) -> CountedGaps:
-    """The gaps between components from the edges of a graph of wins, whose counts are ``parts`` per choice.
-
-    The query, the last node, is beaten once in each choice, so that it is known how many choices an item won.
-    A choice from more than two items counts as one win, divided between the items that it beat.
-    """
-    size = len(component)
-    winner, loser = edges["winner"].astype(np.int64), edges["loser"].astype(np.int64)
-    support, item = edges["support"] / parts, edges["loser"] < size
-    choices = np.bincount(winner[~item], support[~item], size + 1)
-    beaten = np.bincount(winner[item], support[item], size + 1)
-    share = np.minimum(choices / np.maximum(beaten, 1.0 / parts), 1.0)[winner]
-    rows = np.flatnonzero(item)
-    rows = rows[component[winner[rows]] != component[loser[rows]]]
-    return CountedGaps(component, score, winner[rows], loser[rows], (support * share)[rows], n_components)
+    def _add_up(self, above: int, below: int, level: float) -> float:
+        """The largest sum of the least gaps over chains of pairs from one component to the other."""
+        total, each = np.full(self.n_components, -np.inf), self.each(level)
+        total[above] = 0.0
+        for pair in np.lexsort((self.below, self.above)).tolist():  # so that the start is known
+            end = self.below[pair]
+            total[end] = max(total[end], total[self.above[pair]] + each[pair])
+        return float(total[below])
 
 
-class ContrastGaps:
-    """Gaps from the contrasts of a conditional logit, with or without ties and features.
-
-    Where all coefficients are finite, only components move apart, and the choices on the way from one to the
-    other are enough for a bound. Otherwise :meth:`LogitFit.contrast` has it, which takes much longer.
+class OpenGaps(Gaps):
+    """Gaps where a coefficient of a feature is infinite too, so that not only components move apart.
 
     Parameters
     ----------
-    fit : LogitFit
-        The fit.
-    component : int64 array, shape (n_items,)
-        The component of each item; items are the first parameters.
-    score : float64 array, shape (n_items,)
-        The score of each item about the mean of its component.
-    above, below : int64 arrays, shape (n_pairs,)
-        Pairs of components of which the first precedes the second.
-    finite : bool
-        Whether all coefficients but the scores are finite.
+    bound : callable
+        The bound of the gap of two components with a confidence, or None; it takes a linear program.
+    above, below, n_components : as for :class:`Gaps`
     """
 
     def __init__(
-        self, fit: "LogitFit", component: Int64, score: Float64, above: Int64, below: Int64, *, finite: bool
+        self,
+        bound: Callable[[int, int, float], float | None],
+        above: Int64,
+        below: Int64,
+        n_components: int,
     ) -> None:
-        self._fit, self._component, self._finite = fit, component, finite
-        self._head: Int64 = np.unique(component, return_index=True)[1]  # one item of each component
-        self._score, self._least = score[self._head], dict[tuple[float, bool], Float64]()
-        self.n_components, self.above, self.below = len(self._head), above, below
+        nothing = LostRows(csr_array((0, n_components)), np.zeros(0), np.zeros(0, np.int64), np.zeros(0))
+        super().__init__(nothing, above, below, n_components)
+        self._bound = bound
 
     def each(self, level: float) -> Float64:
-        """With this confidence each pair's gap is at least this."""
-        return self._pairwise(level, True)
+        """With this confidence each pair's gap is at least this; −inf where unknown."""
+        if level not in self._least:
+            pairs = zip(self.above.tolist(), self.below.tolist(), strict=True)
+            self._least[level] = np.array([self.least(*pair, level) for pair in pairs], np.float64)
+        return self._least[level]
 
     def least(self, above: int, below: int, level: float) -> float:
-        """With this confidence the gap of two components is at least this.
+        """With this confidence the gap of two components is at least this; −inf where unknown."""
+        bound = self._bound(above, below, level) if self.n_components <= MOST_BETWEEN else None
+        return -np.inf if bound is None else bound
 
-        With many components on the way it is the sum along the chain of pairs where that is largest, or
-        unknown if a coefficient is infinite.
-        """
-        itself = np.eye(self.n_components, dtype=bool)
-        on_way = (self._precedes[above] | itself[above]) & (self._precedes[:, below] | itself[below])
-        if not self._finite:
-            names = [self._fit.problem.names[int(self._head[number])] for number in (above, below)]
-            few = self.n_components <= MOST_BETWEEN
-            bound = self._fit.contrast(*names, level=level).bound if few else None
-            return -np.inf if bound is None else bound - float(self._score[above] - self._score[below])
-        gap = self._bound(above, below, on_way, level) if on_way.sum() <= MOST_BETWEEN else None
-        return add_up(self, self._pairwise(level, False), above, below) if gap is None else gap
 
-    def _pairwise(self, level: float, whole: bool) -> Float64:
-        """The least gap of each pair, by all choices on the way or by those between the two alone."""
-        if (level, whole) not in self._least:
-            least, pairs = list[float](), zip(self.above.tolist(), self.below.tolist(), strict=True)
-            for above, below in pairs:
-                if whole:
-                    least.append(self.least(above, below, level))
-                else:
-                    ends = np.isin(np.arange(self.n_components), (above, below))
-                    gap = self._bound(above, below, ends, level)
-                    least.append(-np.inf if gap is None else gap)
-            self._least[level, whole] = np.array(least, np.float64)
-        return self._least[level, whole]
+def lost_in_sets(
+    across: ChoiceTable, component: Int64, score: Float64, parts: int, n_components: int
+) -> LostRows:
+    """The lost alternatives of choices from sets: all items outside the component of the winner.
 
-    def _bound(self, above: int, below: int, among: Bool, level: float) -> float | None:
-        """The least gap at which the choices among these components are that probable."""
-        from attomaton.choices.logit.contrasts import lowest_height, merge  # a tenth of the start-up time
+    ``across`` has the choices with such items, whose counts are ``parts`` per choice, and ``score`` the score
+    of each item about the mean of its component. Items of one set and component make one row.
+    """
+    offsets, items = ragged_column(across.rows, "tokens")
+    utility = np.log(ragged_column(across.rows, "multiplicities")[1]) + score[items]
+    key = rows_of(offsets) * n_components + component[items]
+    order = np.argsort(key, kind="stable")
+    key, first = np.unique(key[order], return_index=True)
+    total = np.logaddexp.reduceat(utility[order], first) if len(first) else np.zeros(0)
+    choice, number = key // max(n_components, 1), key % max(n_components, 1)
+    ahead = component[across["winner"]][choice]
+    face = total[number == ahead]  # of each choice
+    lost = number != ahead
+    choice, start = choice[lost], total[lost] - face[choice[lost]]
+    ends = np.column_stack([ahead[lost], number[lost]])
+    signs = np.tile([1.0, -1.0], len(ends))
+    slopes = csr_array((signs, ends.ravel(), 2 * np.arange(len(ends) + 1)), shape=(len(ends), n_components))
+    return LostRows(slopes, start, choice, across["count"] / parts)
 
-        start, end, weight, situation = self._moves
-        use = among[start] & among[end]
-        number, size = np.cumsum(among) - 1, int(among.sum())
-        slopes = weight[use, None] * (np.eye(size)[number[start[use]]] - np.eye(size)[number[end[use]]])
-        owners, place = np.unique(situation[use], return_inverse=True)
-        data = merge(slopes[:, :-1], self._fit.behind[use], place, self._fit.problem.totals[owners])
-        if size == 2:
-            height, limit, top = -FARTHEST, float(np.log1p(-level)), FARTHEST
-            for _ in range(HALVINGS):
-                middle = (height + top) / 2
-                enough = data.measure(np.array([middle]))[0] >= limit
-                height, top = (height, middle) if enough else (middle, top)
-        else:
-            apart = np.arange(size - 1, 0, -1) / float(weight[use].min(initial=1.0))  # raises every row by 1
-            height = lowest_height(np.eye(size - 1)[0], data, apart, level)
-        offset = (self._fit.evidence.beta / self._fit.problem.scale)[self._head] - self._score
-        return None if height is None else float(offset[above] - offset[below]) + height
 
-    @cached_property
-    def _moves(self) -> tuple[Int64, Int64, Float64, Int64]:
-        """The components that each dying row moves apart, by how much of their gap, and its situation."""
-        problem, rows = self._fit.problem, np.flatnonzero(self._fit.dying)
-        start, end, weight = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64), np.zeros(len(rows))
-        for number in range(self.n_components):
-            column, members = np.zeros(problem.rows.n_parameters), np.flatnonzero(self._component == number)
-            column[members] = problem.scale[members]
-            gap = problem.gaps(column)[rows]
-            start[gap > 0.25], end[gap < -0.25] = number, number
-            weight = np.maximum(weight, gap)
-        return start, end, weight, problem.situation_of(rows)
+def lost_in_logit(
+    fit: "LogitFit", component: Int64, score: Float64, n_components: int, clusters: Int64 | None
+) -> LostRows:
+    """The lost alternatives of a conditional logit whose coefficients other than the items' are finite.
 
-    @cached_property
-    def _precedes(self) -> Bool:
-        return precedence(self)
+    ``component`` and ``score`` belong to the items, which are the first parameters.
+    """
+    problem, rows = fit.problem, np.flatnonzero(fit.dying)
+    columns = list[Any]()
+    for number in range(n_components):
+        moved, members = np.zeros(problem.rows.n_parameters), np.flatnonzero(component == number)
+        moved[members] = problem.scale[members]
+        slope = problem.gaps(moved)[rows]
+        columns.append(csr_array(np.where(np.abs(slope) > LEAST_SLOPE, slope, 0.0)[:, None]))
+    slopes = scipy.sparse.hstack(columns).tocsr() if columns else csr_array((len(rows), 0))
+    leader = np.unique(component, return_index=True)[1]
+    mean = (fit.evidence.beta / problem.scale)[leader] - score[leader]
+    start = fit.behind + slopes @ mean
+    return LostRows(slopes, start, problem.situation_of(rows), problem.totals, clusters)

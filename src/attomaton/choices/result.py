@@ -30,7 +30,7 @@ from attomaton.choices.board import (
     make_board,
     rows_without_board,
 )
-from attomaton.choices.gaps import ContrastGaps, count_gaps
+from attomaton.choices.gaps import Gaps, lost_in_sets
 from attomaton.choices.order import OrderedItems
 from attomaton.choices.storage import KIND, pack, unpack
 from attomaton.choices.uncertainty import LuceScores, ScoreDifference
@@ -269,8 +269,12 @@ class ChoiceFit(Tabular, OrderedItems):
         self.model.expect()
         if a == b:
             return ScoreDifference(first, second, 0.0, 0.0)
-        value, error = self.model.values[a] - self.model.values[b], self.model.variance(a, b) ** 0.5
-        return ScoreDifference(first, second, self._unit * float(value), self._unit * error)
+        value, (error, degrees) = (
+            self.model.values[a] - self.model.values[b],
+            self.model.difference_error(a, b),
+        )
+        known = None if np.isnan(error) else self._unit * error
+        return ScoreDifference(first, second, self._unit * float(value), known, degrees)
 
     def covariance(self, items: Any = None) -> Float64:
         """The covariance of the scores of these items, shape (n_items, n_items); all items by default.
@@ -381,17 +385,20 @@ class ChoiceFit(Tabular, OrderedItems):
         check_board(int(component.max(initial=-1)) + 1)
         if isinstance(model, LuceScores):
             number = len(self.components) if self.prior is None else min(size, 1)
-            gaps = count_gaps(self.graph.edges, component, model.values, model.parts, number)
+            nothing = np.zeros(0, np.int64)
+            pairs = self._pairs if self.prior is None else (nothing, nothing)
+            lost = lost_in_sets(model.across, component, model.values, model.parts, number)
+            gaps = Gaps(lost, *pairs, number)
         else:
-            finite = all(one.kind.value == "finite" for one in model.coefficients.values())
-            gaps = ContrastGaps(model.logit, component, model.values, *self._pairs, finite=finite)
+            gaps = model.gaps(component, *self._pairs)
             if "tie" in model.coefficients and isfinite(model.coefficients["tie"].value):
                 tie = model.coefficients["tie"].value
         covariance = None
         if size <= MOST_ITEMS:
             with suppress(UnsupportedOption):  # it is lost in rounding
                 covariance = model.covariance(np.arange(size))
-        return Ratings(self.items, component, model.values, covariance, *self._counts, gaps, tie)
+        errors = None if covariance is None else model.board_errors
+        return Ratings(self.items, component, model.values, covariance, *self._counts, gaps, tie, errors)
 
     @cached_property
     def _counts(self) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -85,7 +85,13 @@ def _pack_luce(graph: Components, model: LuceScores) -> Run:
     soft = model.soft
     rankings = {} if model.rankings is None else {"rankings": model.rankings}
     return Run(
-        tables={"soft": soft.scores, "choices": soft.choices.rows, **rankings, "edges": graph.edges.rows},
+        tables={
+            "soft": soft.scores,
+            "choices": soft.choices.rows,
+            "across": model.across.rows,
+            **rankings,
+            "edges": graph.edges.rows,
+        },
         arrays=_edge_arrays(graph.edges),
         records={},
         manifest={
@@ -130,7 +136,9 @@ def _unpack_luce(run: Run, n_items: int) -> tuple[Components, LuceScores]:
         components=scored,
         ridge=ridge,
     )
-    return graph, LuceScores(soft, graph, prior, parts, rankings)
+    across = ChoiceTable(run.tables["across"])
+    check_ids(ragged_column(across.rows, "tokens")[1], n_items, "an item of the choices across components")
+    return graph, LuceScores(soft, graph, prior, parts, rankings, across)
 
 
 def _pack_logit(model: "LogitScores") -> Run:
@@ -153,7 +161,7 @@ def _pack_logit(model: "LogitScores") -> Run:
 
 
 def _unpack_logit(run: Run, n_items: int) -> "tuple[Components, LogitScores]":
-    from attomaton.choices.conditional import LogitScores, Units
+    from attomaton.choices.conditional import UNITS, LogitScores, Units
     from attomaton.choices.logit.fit import restore_fit
 
     about, arrays = run.manifest, run.arrays
@@ -171,7 +179,7 @@ def _unpack_logit(run: Run, n_items: int) -> "tuple[Components, LogitScores]":
     aliases = {str(name): str(text) for name, text in run.records["aliases"].items()}
     edges = _read_edges(run, n_items) if about["edges"] else None
     units = Units(str(about["units"]), groups, repeats)
-    if len(logit.problem.names) < n_items or units.word not in ("information", "robust", "clustered"):
+    if len(logit.problem.names) < n_items or units.word not in UNITS:
         raise ValueError("the items or the standard errors are not those of the fit")
     model = LogitScores(logit, n_items, edges, tally, units, str(about["ties"]), aliases)
     return model.components, model

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import cached_property
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from attomaton.base.ragged import group_borders, offsets_of, rows_of, sum_at
 from attomaton.base.solutions import Status
 from attomaton.base.tables import Float64, Int64, column, ragged_column
 from attomaton.choices.rankings import count_ties, parts_of, steps_of
+from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.solvers.soft.certify import SCORES_WITHIN
 from attomaton.solvers.soft.curvature import LARGEST
@@ -179,11 +179,43 @@ class Information:
         return float((self.halve(contrast[:, None]) ** 2).sum())
 
 
+class Spread(NamedTuple):
+    """Standard errors with their degrees of freedom, NaN where there are none."""
+
+    error: Float64
+    degrees: Float64
+
+    def reach(self, tail: float) -> Float64:
+        """How far the estimate is off at most but for this probability on each side, by Student's t."""
+        return student_quantile(1.0 - tail, self.degrees) * self.error
+
+
+class BoardErrors(NamedTuple):
+    """The errors of a board with clusters.
+
+    ``independent`` is the covariance as if choices were independent, which tells what one more comparison is
+    worth; ``rating`` has the errors of ratings and ``difference`` those of all differences.
+    """
+
+    independent: Float64
+    rating: Spread
+    difference: Spread
+
+
+def student_quantile(probability: float, degrees: Any) -> Any:
+    """The quantile of Student's t; of the normal distribution where the degrees of freedom are infinite."""
+    from scipy.special import ndtri, stdtrit  # a tenth of the start-up time
+
+    finite = np.isfinite(degrees)
+    return np.where(finite, stdtrit(np.where(finite, degrees, 1.0), probability), ndtri(probability))
+
+
 class ScoreDifference(NamedTuple):
     """The difference of two scores: the log odds that the first is chosen over the second.
 
     ``value`` is infinite where the component of one precedes that of the other; the standard error is then
-    None.
+    None. It is also None where clusters are too few to tell. ``degrees`` are the degrees of freedom of
+    Student's t for the interval: infinite (the normal distribution) without clusters.
 
     Examples
     --------
@@ -200,16 +232,20 @@ class ScoreDifference(NamedTuple):
     second: Any
     value: float
     standard_error: float | None
+    degrees: float = np.inf
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The confidence interval of the difference, if the estimate is approximately normal."""
         level = real_number(level, "level", above=0, below=1)
         if self.standard_error is None:
+            remedy = "add choices from more clusters, or fit without cluster="
+            if np.isinf(self.value):
+                remedy = "add a choice that the other one wins, or fit with prior=…"
             raise UnsupportedOption(
-                f"the difference of {self.first!r} and {self.second!r} is {self.value}, without a standard "
-                "error; add a choice that the other one wins, or fit with prior=…"
+                f"the difference of {self.first!r} and {self.second!r} is {self.value:.6g}, without a "
+                f"standard error; {remedy}"
             )
-        reach = NormalDist().inv_cdf(0.5 + level / 2) * self.standard_error
+        reach = float(student_quantile(0.5 + level / 2, self.degrees)) * self.standard_error
         return self.value - reach, self.value + reach
 
     def __str__(self) -> str:
@@ -240,10 +276,12 @@ class LuceScores:
 
     The covariances are the inverse of the observed information, or a sandwich estimator with ties, which are
     half wins. ``parts`` counts make one choice, and ``rankings`` has the counted rankings where any tie: the
-    numbers of items best first, and the place of each; a pair is a ranking of two.
+    numbers of items best first, and the place of each; a pair is a ranking of two. ``across`` has the choices
+    from sets that reach beyond the component of the winner.
     """
 
     logit = None
+    board_errors = None
 
     def __init__(
         self,
@@ -252,7 +290,9 @@ class LuceScores:
         prior: float | None,
         parts: int,
         rankings: pa.Table | None,
+        across: ChoiceTable,
     ) -> None:
+        self.across = across
         self.soft, self.components = soft, soft.components
         self.prior, self.parts, self.rankings = prior, parts, rankings
         self._graph = graph
@@ -350,12 +390,12 @@ class LuceScores:
                 covariance[np.ix_(here, here)] = self._inside(number).covariance(places)
         return covariance
 
-    def variance(self, first: int, second: int) -> float:
-        """The variance of the difference of two scores of one component."""
+    def difference_error(self, first: int, second: int) -> tuple[float, float]:
+        """The standard error of the difference of two scores of one component, and its degrees of freedom."""
         component = int(self._component[first])
         contrast = np.zeros(self.components.sizes[component])
         contrast[self._place[[first, second]]] = 1.0, -1.0
-        return self._inside(component).variance(contrast)
+        return self._inside(component).variance(contrast) ** 0.5, np.inf
 
     def errors(self) -> Float64:
         """The standard error of the score of each item, shape (n_items,)."""

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from attomaton.choices.logit.face import CHUNK, distinct_directions, solve_cone,
 from attomaton.choices.logit.newton import solve_information
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import Span, span_of_vectors
+from attomaton.choices.uncertainty import student_quantile
 
 CLOSE = 1e-8
 """The part of a contrast of length 1 that may be outside a span or cone it is said to be in."""
@@ -69,6 +69,8 @@ class Contrast:
         How many choices say that it is infinite; of other contrasts, all choices on the face.
     settle : str
         What would make it finite, or decide it; empty where it is finite.
+    degrees : float
+        The degrees of freedom of Student's t for :meth:`interval`; infinite without clusters.
     certified : bool
         Whether its class is proved; else differences below 1e-8 of the contrast decide, and were treated as
         none.
@@ -92,12 +94,13 @@ class Contrast:
     comparisons: float = 0.0
     settle: str = ""
     certified: bool = True
+    degrees: float = np.inf
 
     def interval(self, *, robust: bool = False) -> tuple[float, float]:
         """Where the contrast lies with confidence ``level``; one end is infinite where the estimate is."""
         error = self.robust_error if robust else self.standard_error
         if self.kind is ContrastKind.FINITE and error is not None:
-            reach = NormalDist().inv_cdf(0.5 + self.level / 2) * error
+            reach = float(student_quantile(0.5 + self.level / 2, self.degrees)) * error
             return self.value - reach, self.value + reach
         low = self.bound if self.kind is ContrastKind.PLUS and self.bound is not None else -np.inf
         high = self.bound if self.kind is ContrastKind.MINUS and self.bound is not None else np.inf
@@ -127,7 +130,8 @@ class Contrast:
     def _words(self) -> str:
         if self.kind is ContrastKind.FINITE:
             robust = "" if self.robust_error is None else f", robust {self.robust_error:.3f}"
-            return f"{self.label}: {self.value:+.3f} (s.e. {self.standard_error:.3f}{robust})"
+            error = "no s.e." if self.standard_error is None else f"s.e. {self.standard_error:.3f}"
+            return f"{self.label}: {self.value:+.3f} ({error}{robust})"
         if self.kind in (ContrastKind.PLUS, ContrastKind.MINUS):
             side = "at least" if self.kind is ContrastKind.PLUS else "at most"
             bound = "" if self.bound is None else f": {side} {self.bound:.3f} ({100 * self.level:g} %)"
@@ -278,7 +282,14 @@ def classify_all(contrasts: Float64, finite: Span, identified: Span, cone: Cone)
     return kinds
 
 
-def bound_below(cone: Cone, contrast: Float64, binding: Bool, behind: Float64, level: float) -> float | None:
+def bound_below(
+    cone: Cone,
+    contrast: Float64,
+    binding: Bool,
+    behind: Float64,
+    level: float,
+    clusters: Int64 | None,
+) -> float | None:
     """The least f·γ over γ ⟂ S for which all that happened on ``binding`` rows has probability 1 − level.
 
     min f·γ subject to Σ_i N_i log P_i(face) ≥ log(1 − level); rows that can be raised at no cost are gone in
@@ -297,6 +308,8 @@ def bound_below(cone: Cone, contrast: Float64, binding: Bool, behind: Float64, l
         log odds of each dying row against the face of its situation, at β*.
     level : float
         The confidence.
+    clusters : int64 array, shape (n_situations,), or None
+        The cluster of each situation; all choices of a cluster count as one.
     """
     problem, rows = cone.problem, cone.rows[binding]
     situation = problem.situation_of(rows)
@@ -306,10 +319,19 @@ def bound_below(cone: Cone, contrast: Float64, binding: Bool, behind: Float64, l
     target = basis.T @ (cone.complement.T @ contrast)
     unit = float(np.linalg.norm(target))
     target = target / unit
-    merged = merge(slopes, behind[binding], place, problem.totals[owners])
+    totals = count_once(problem.totals[owners], None if clusters is None else clusters[owners])
+    merged = merge(slopes, behind[binding], place, totals)
     point = basis.T @ cone.direction
     height = lowest_height(target, merged, point / max(float((slopes @ point).min()), 1e-12), level)
     return None if height is None else unit * height
+
+
+def count_once(totals: Float64, clusters: Int64 | None) -> Float64:
+    """How often each situation counts if all choices of a cluster count as one."""
+    if clusters is None:
+        return totals
+    _, number = np.unique(clusters, return_inverse=True)
+    return totals / np.bincount(number, totals)[number]
 
 
 def lowest_height(target: Float64, merged: "Merged", point: Float64, level: float) -> float | None:

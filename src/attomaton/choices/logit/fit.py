@@ -14,7 +14,7 @@ from attomaton.base.errors import InvalidSamples, UncertifiedSolution, Unsupport
 from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number
 from attomaton.base.printing import Block, Grid
-from attomaton.base.tables import Bool, Float64, table_of
+from attomaton.base.tables import Bool, Float64, Int64, table_of
 from attomaton.choices.logit.certificate import (
     LogitCertificate,
     LogitEvidence,
@@ -22,6 +22,7 @@ from attomaton.choices.logit.certificate import (
     certify,
     find_multipliers,
 )
+from attomaton.choices.logit.clusters import FEWEST, ClusterErrors
 from attomaton.choices.logit.contrasts import (
     Cone,
     Contrast,
@@ -291,27 +292,37 @@ class LogitFit(Tabular):
         Parameters
         ----------
         clusters : sequence, optional
-            What choices that belong together share (a judge, a prompt), one for each situation. Without,
-            every choice stands alone, or every situation if its counts are parts of choices.
+            What choices that belong together share (a judge, a prompt), one for each situation; the errors
+            are then those of CR2, which needs three clusters. Without, every choice stands alone, or every
+            situation if its counts are parts of choices.
         """
         self.expect()
-        return self._sandwich(clusters) / np.outer(self.problem.scale, self.problem.scale)
+        problem = self.problem
+        if clusters is None:
+            return self._robust / np.outer(problem.scale, problem.scale)
+        labels = np.asarray(clusters)
+        labels = labels if problem.source_situations is None else labels[problem.source_situations]
+        if len(labels) != len(problem.situations):
+            raise InvalidSamples(
+                f"there are {len(labels)} clusters for {len(problem.situations)} situations; give one "
+                "each, and build the problem with merge=False"
+            )
+        groups = np.unique(labels, return_inverse=True)[1].ravel()
+        errors = ClusterErrors(problem, self._at_limit[0], self.finite.basis, groups)
+        if errors.n_clusters < FEWEST:
+            raise UnsupportedOption(
+                f"clustered errors need at least {FEWEST} clusters, and there are {errors.n_clusters}; leave "
+                "clusters out if choices are independent"
+            )
+        return errors.covariance
 
-    def _sandwich(self, clusters: Any) -> Float64:
+    @cached_property
+    def _robust(self) -> Float64:
+        """The sandwich without clusters, in scaled coordinates."""
         self._check()
         problem, bread = self.problem, self.scaled_covariance
         rest = problem.residuals(self._at_limit[0])
-        if clusters is not None:
-            labels = np.asarray(clusters)
-            source = problem.source_situations
-            labels = labels if source is None else labels[source]
-            if len(labels) != len(problem.situations):
-                raise InvalidSamples(
-                    f"there are {len(labels)} clusters for {len(problem.situations)} situations; give one "
-                    "each, and build the problem with merge=False"
-                )
-            meat = problem.rows.scores(rest, np.unique(labels, return_inverse=True)[1].ravel())
-        elif (problem.counts % 1 == 0).all():
+        if (problem.counts % 1 == 0).all():
             shared = rest / problem.situations.spread(np.sqrt(problem.totals))
             meat = problem.rows.scores(shared, None)
             if (problem.totals > 1).any():  # choices of one situation scatter about its mean, too
@@ -322,11 +333,7 @@ class LogitFit(Tabular):
         meat = meat / np.outer(problem.scale, problem.scale)
         return bread @ meat @ bread
 
-    @cached_property
-    def _robust(self) -> Float64:
-        return self._sandwich(None)
-
-    def contrast(self, *names: Any, level: float = 0.95) -> Contrast:
+    def contrast(self, *names: Any, level: float = 0.95, clusters: Int64 | None = None) -> Contrast:
         """What the data say about a contrast of parameters.
 
         Parameters
@@ -335,6 +342,8 @@ class LogitFit(Tabular):
             One name; two names for their difference; or a mapping from names to weights.
         level : float
             The confidence of the bound.
+        clusters : int64 array, shape (n_situations,), optional
+            The cluster of each situation: all choices of a cluster count as one in a bound.
 
         Examples
         --------
@@ -351,7 +360,7 @@ class LogitFit(Tabular):
         for name, weight in weights.items():
             contrast[self.problem.number(name)] += weight / self.problem.scale[self.problem.number(name)]
         proof = classify(contrast, self.finite, self.identified, self._cone)
-        answer = self._tell(contrast, weights, proof.kind, level)
+        answer = self._tell(contrast, weights, proof.kind, level, clusters)
         sure = proof.certified and self.certificate.certified
         return answer if sure else replace(answer, certified=False)
 
@@ -379,7 +388,12 @@ class LogitFit(Tabular):
         return classify_all(scaled, self.finite, self.identified, self._cone)
 
     def _tell(
-        self, contrast: Float64, weights: Mapping[str, float], kind: ContrastKind, level: float
+        self,
+        contrast: Float64,
+        weights: Mapping[str, float],
+        kind: ContrastKind,
+        level: float,
+        clusters: Int64 | None,
     ) -> Contrast:
         label = describe_contrast(weights)
         if kind is ContrastKind.FINITE:
@@ -400,7 +414,7 @@ class LogitFit(Tabular):
         binding = self._cone.binding(sign * contrast)
         least, sure = None, binding is not None
         if binding is not None:
-            least = bound_below(self._cone, sign * contrast, binding, self.behind, level)
+            least = bound_below(self._cone, sign * contrast, binding, self.behind, level, clusters)
         owners = np.unique(self.problem.situation_of(self._cone.rows[... if binding is None else binding]))
         return Contrast(
             label,

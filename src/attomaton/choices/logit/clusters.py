@@ -1,0 +1,212 @@
+"""Errors of estimates from choices in clusters, also from few: CR2 with Student's t.
+
+Let H = Σ_g H_g be the information and s_g the score of cluster g, both at the estimate. The plain sandwich
+H⁻¹ (Σ_g s_g s_gᵀ) H⁻¹ is too small, because the estimate was fitted to the same scores. CR2 (Bell and
+McCaffrey 2002) replaces s_g by (I − H_g H⁻¹)^(−½) s_g, which makes the variance unbiased where choices are
+independent. The variance of a contrast f is then a sum of squares with covariance matrix Ω, and
+Satterthwaite's degrees of freedom are (tr Ω)² / tr Ω².
+
+In coordinates where H is the identity, f becomes a vector c and H_g a matrix M_g with eigenvalues λ ≤ 1 and
+eigenvectors v. Then tr Ω = |c|², Ω_gg = Σ λ (v·c)², and Ω = D − BBᵀ with D_g = Σ λ/(1 − λ) (v·c)² and rows
+b_g = Σ λ/√(1 − λ) (v·c) v of B. With very many clusters and contrasts tr Ω² is replaced by Σ_g D_g Ω_gg,
+which is never less, since Ω ≤ D.
+
+A contrast that depends on one cluster alone (v·c ≠ 0 at λ = 1) has no error. Where counts are not weights, no
+error is less than that of independent choices: the scores of few clusters may cancel.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.choices.logit.problem import ChoiceProblem
+from attomaton.choices.uncertainty import Spread
+
+linalg: Any = scipy.linalg
+
+FEWEST = 3
+"""Fewest clusters with errors."""
+
+LIGHT = 0.01
+"""Clusters with tr M_g up to this are taken as they are: CR2 would change their scores by 0.5 % at most."""
+
+ALONE = 1e-7
+"""A direction with 1 − λ below this depends on one cluster alone."""
+
+MOST_ALONE = 0.01
+"""Share of the variance of a contrast that may come from such directions."""
+
+MOST_PRODUCTS = 10**10
+"""Products of numbers up to which tr Ω² is computed; beyond, a bound takes its place."""
+
+AT_ONCE = 1 << 20
+"""Entries of dense rows in memory at once."""
+
+
+class HeavyCluster(NamedTuple):
+    """A cluster that weighs on the estimate: eigenvalues and eigenvectors of M_g, and its score after CR2."""
+
+    eigenvalues: Float64
+    directions: Float64
+    score: Float64
+
+
+class ClusterErrors:
+    """The errors of a conditional logit whose choices come in clusters.
+
+    Parameters
+    ----------
+    problem : ChoiceProblem
+        The choices.
+    probability : float64 array, shape (n_rows,)
+        The fitted probability of each row; 0 for rows that die.
+    basis : float64 array, shape (n_parameters, rank)
+        A basis of the contrasts with finite estimates, in scaled coordinates.
+    clusters : int64 array, shape (n_situations,)
+        The cluster of each situation, numbered from 0.
+    weighted : bool
+        Whether counts are weights of choices. If not, no error is less than that of independent choices.
+    """
+
+    def __init__(
+        self,
+        problem: ChoiceProblem,
+        probability: Float64,
+        basis: Float64,
+        clusters: Int64,
+        *,
+        weighted: bool = False,
+    ) -> None:
+        self.n_clusters = int(clusters.max(initial=-1)) + 1
+        self._problem, self._probability, self._clusters = problem, probability, clusters
+        self._weighted = weighted
+        factor = linalg.cholesky(basis.T @ problem.information(probability) @ basis, lower=True)
+        self._root: Float64 = linalg.solve_triangular(
+            factor, basis.T, lower=True
+        ).T  # H is the identity there
+        self._residuals: Float64 = problem.residuals(probability)
+
+    def of(self, contrasts: Float64) -> Spread:
+        """The error of each contrast, shape (n,), from contrasts of shape (n, n_parameters)."""
+        return self._measure(contrasts, _products)
+
+    def between(self, contrasts: Float64) -> Spread:
+        """The error of the difference of each two contrasts, shape (n, n)."""
+        return self._measure(contrasts, _products_between)
+
+    @cached_property
+    def covariance(self) -> Float64:
+        """CR2, shape (n_parameters, n_parameters); for contrasts with an error."""
+        root = self._root / self._problem.scale[:, None]
+        return root @ self._meat @ root.T
+
+    def _measure(self, contrasts: Float64, product: Callable[[Float64, Float64], Float64]) -> Spread:
+        """The errors of contrasts, or of their differences: ``product`` has c·c' for each of them."""
+        white = (contrasts / self._problem.scale) @ self._root
+        independent = product(white, white)
+        if self.n_clusters < FEWEST:
+            return Spread(np.full_like(independent, np.nan), np.full_like(independent, np.nan))
+        values, vectors = np.linalg.eigh(self._meat)
+        rotated = white @ vectors
+        variance = product(rotated * np.maximum(values, 0.0), rotated)
+        diagonal, upper, squares, bound, alone = (np.zeros_like(independent) for _ in range(5))
+        rows_of_b = list[Float64]()
+        for eigenvalues, directions, _ in self._heavy:
+            along, rest = white @ directions, 1.0 - eigenvalues
+            known = rest > ALONE
+            inverse = np.where(known, 1.0 / np.where(known, rest, 1.0), 0.0)
+            omega, d = product(along * eigenvalues, along), product(along * eigenvalues * inverse, along)
+            diagonal, upper = diagonal + omega, upper + d
+            squares, bound = squares + omega**2, bound + omega * d
+            alone += product(along * ~known, along)
+            rows_of_b.append(along * eigenvalues * np.sqrt(inverse) @ directions.T)
+        if len(rows_of_b) ** 2 * len(white) * white.size <= MOST_PRODUCTS:
+            bound = squares + 2.0 * sum(product(a, b) ** 2 for a, b in combinations(rows_of_b, 2))
+        light = LIGHT / (1.0 - LIGHT) * np.maximum(independent - diagonal, 0.0)
+        bound += light * (independent + 2.0 * (upper - diagonal))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            degrees = independent**2 / bound
+        if self._weighted:
+            variance = np.where(variance > 1e-12 * independent, variance, np.nan)
+        else:
+            variance = np.maximum(variance, independent)
+        unknown = (alone > MOST_ALONE * independent) | (independent <= 0.0)
+        return Spread(np.where(unknown, np.nan, np.sqrt(variance)), np.where(unknown, np.nan, degrees))
+
+    @cached_property
+    def _leverage(self) -> Float64:
+        """Tr M_g of each cluster, shape (n_clusters,)."""
+        problem, total = self._problem, np.zeros(len(self._clusters))
+        for column in np.ascontiguousarray(self._root.T):
+            value = problem.utilities(column)
+            mean = problem.situations.sum(self._probability * value)
+            total += problem.situations.sum(self._probability * value**2) - mean**2
+        traces: Any = np.bincount(self._clusters, problem.totals * total, self.n_clusters)
+        return traces
+
+    @cached_property
+    def _is_heavy(self) -> Bool:
+        return self._leverage > LIGHT
+
+    @cached_property
+    def _heavy(self) -> "list[HeavyCluster]":
+        """Every cluster that is not light."""
+        problem, result = self._problem, list[HeavyCluster]()
+        order = np.argsort(self._clusters, kind="stable")
+        borders = np.searchsorted(self._clusters[order], np.arange(self.n_clusters + 1))
+        for number in np.flatnonzero(self._is_heavy).tolist():
+            moments = np.zeros((self._root.shape[1],) * 2)
+            score = np.zeros(self._root.shape[1])
+            situations = order[borders[number] : borders[number + 1]]
+            pieces = 1 + len(situations) * problem.rows.n_parameters // AT_ONCE
+            for few in np.array_split(situations, pieces):
+                block, slope = self._differentiate(few)
+                moments += block.T @ block
+                score += slope
+            values, vectors = np.linalg.eigh(moments)
+            some = values > 1e-12
+            values, vectors = np.minimum(values[some], 1.0), vectors[:, some]
+            rest = 1.0 - values
+            scaling = np.where(rest > ALONE, 1.0 / np.sqrt(np.maximum(rest, ALONE)) - 1.0, -1.0)
+            result.append(HeavyCluster(values, vectors, score + vectors @ (scaling * (vectors.T @ score))))
+        return result
+
+    def _differentiate(self, situations: Int64) -> tuple[Float64, Float64]:
+        """√(N p) (x − x̄) of the rows of some situations, and their score, where H is the identity."""
+        problem = self._problem
+        starts, sizes = problem.situations.starts[situations], np.diff(problem.situations.starts)[situations]
+        first = np.cumsum(sizes) - sizes
+        rows = np.arange(int(sizes.sum())) + np.repeat(starts - first, sizes)
+        values = (problem.rows.take(rows) / problem.scale) @ self._root
+        probability = self._probability[rows, None]
+        means = np.add.reduceat(values * probability, first, axis=0)
+        totals = np.repeat(problem.totals[situations], sizes)[:, None]
+        block = np.sqrt(totals * probability) * (values - np.repeat(means, sizes, axis=0))
+        return block, self._residuals[rows] @ values
+
+    @cached_property
+    def _meat(self) -> Float64:
+        """Σ_g of the squares of the scores, where H is the identity."""
+        problem, heavy = self._problem, [cluster.score for cluster in self._heavy]
+        light = np.where(problem.situations.spread(self._is_heavy[self._clusters]), 0.0, self._residuals)
+        meat = np.zeros((self._root.shape[1],) * 2)
+        if light.any():
+            plain = problem.rows.scores(light, self._clusters) / np.outer(problem.scale, problem.scale)
+            meat = self._root.T @ plain @ self._root
+        scores = np.array(heavy).reshape(len(heavy), len(meat))
+        return meat + scores.T @ scores
+
+
+def _products(left: Float64, right: Float64) -> Float64:
+    return (left * right).sum(axis=1)
+
+
+def _products_between(left: Float64, right: Float64) -> Float64:
+    products = left @ right.T
+    own = np.diag(products)
+    return own[:, None] + own - products - products.T
