@@ -130,8 +130,8 @@ class Gaps:
         at = slopes.indptr[chosen]
         ahead = slopes.data[at] > 0
         first, second = slopes.indices[at], slopes.indices[at + 1]
-        key: Int64 = np.where(ahead, first, second) * self.n_components + np.where(ahead, second, first)
-        pair = np.searchsorted(self.above * self.n_components + self.below, key)
+        key: Any = np.where(ahead, first, second) * self.n_components + np.where(ahead, second, first)
+        pair: Int64 = np.searchsorted(self.above * self.n_components + self.below, key)
         order = np.lexsort((pair, self._rows.situation[chosen]))
         chosen, pair = chosen[order], pair[order]
         situation = self._rows.situation[chosen]
