@@ -128,10 +128,12 @@ class Gaps:
         slopes, start = self._rows.slopes, self._rows.start
         chosen = np.flatnonzero(np.diff(slopes.indptr) == 2)
         at = slopes.indptr[chosen]
-        ahead = slopes.data[at] > 0
-        first, second = slopes.indices[at], slopes.indices[at + 1]
-        key: Any = np.where(ahead, first, second) * self.n_components + np.where(ahead, second, first)
-        pair: Int64 = np.searchsorted(self.above * self.n_components + self.below, key)
+        ends = slopes.indices[at], slopes.indices[at + 1]
+        above, below = (
+            np.asarray(np.where(slopes.data[at] > 0, *sides), np.int64) for sides in (ends, ends[::-1])
+        )
+        keys = self.above * self.n_components + self.below
+        pair = np.searchsorted(keys, above * self.n_components + below)
         order = np.lexsort((pair, self._rows.situation[chosen]))
         chosen, pair = chosen[order], pair[order]
         situation = self._rows.situation[chosen]
