@@ -256,7 +256,7 @@ class LogitScores:
         known = spread.degrees[~np.isnan(spread.degrees)]
         sentence = f"standard errors: {weights or 'clustered, '}{units}"
         if len(known):
-            low, high = f"{known.min():.3g}", f"{known.max():.3g}"
+            low, high = (f"{end:.3g}" if end < 100 else f"{end:,.0f}" for end in (known.min(), known.max()))
             degrees = low if low == high else f"{low} to {high}"
             sentence += f"; intervals by Student's t with {degrees} degrees of freedom (CR2)"
         component = self.components.component_of_node[: self.n_items]
