@@ -381,3 +381,46 @@ def test_the_figure_and_the_page(tmp_path):
     assert "http" not in page.replace("http-equiv", "")
     assert page.count("<tr>") == len(board) + 2
     write_board(board, tmp_path / "board.html")  # its own page may be replaced
+
+
+SETS = [
+    ["a", "b", "c"],
+    ["b", "c", "d"],
+    ["a", "b", "c", "d"],
+    ["a", "d"],
+    ["a", "b", "c"],
+    ["c", "d"],
+    ["a", "b"],
+]
+PICKED, WORST, TIMES = list("abcdcdb"), list("cdaaaca"), [3, 1, 2, 1, 4, 1, 2]
+
+
+def test_games_are_the_choices_that_included_the_item():
+    offered = [(PICKED[row], set(SETS[row]), TIMES[row]) for row in range(len(SETS))]
+    long = {"situation": [], "alternative": [], "chosen": []}
+    for row, members in enumerate(
+        SETS
+    ):  # each item stands twice in its situation, as two offers of one brand
+        long["situation"] += [row] * 2 * len(members)
+        long["alternative"] += [*members, *members]
+        long["chosen"] += [TIMES[row] * (item == PICKED[row]) for item in members] + [0] * len(members)
+    rankings = [*SETS, list("dcba")]
+    steps = [(one[k], set(one[k:]), 1) for one in rankings for k in range(len(one) - 1)]
+    pairs = [(one, {one, other}, 1) for one, other in zip(PICKED, WORST, strict=True)]
+    best_worst = {"best": PICKED, "worst": WORST, "choice_set": SETS, "count": TIMES}
+    judges = {"cluster": list("uvwuvwu")}
+    for data, fit in (
+        (offered, at.fit_choices(PICKED, SETS, counts=TIMES)),
+        (offered, at.fit_choices(PICKED, SETS, counts=TIMES, **judges)),
+        (offered, at.fit_choices(PICKED, [[*one, one[0]] for one in SETS], counts=TIMES)),
+        (offered, at.fit_choices(best_worst)),
+        (offered, at.fit_choices(long)),
+        (steps, at.fit_choices(rankings=rankings)),
+        (steps, at.fit_choices(rankings=rankings, cluster=list("uvwuvwuv"))),
+        (pairs, at.fit_choices(PICKED, losers=WORST)),
+        (pairs, at.fit_choices(PICKED, losers=WORST, **judges)),
+    ):
+        for row in fit.board().table().to_pylist():
+            games = sum(count for _, members, count in data if row["item"] in members)
+            wins = sum(count for item, _, count in data if row["item"] == item)
+            assert (row["wins"], row["losses"], row["games"]) == (wins, games - wins, games)

@@ -381,7 +381,7 @@ def test_best_and_worst():
     ):
         gap = fit.difference("item 0", "item 1")
         assert (gap.value, gap.standard_error) == pytest.approx((expected.value, expected.standard_error))
-    assert sum(fit.board()["wins"]) == sum(fit.board()["losses"]) == 60
+    assert (sum(fit.board()["wins"]), sum(fit.board()["losses"])) == (60, 120)
     with pytest.raises(InvalidSamples, match="the same item in row 0"):
         at.fit_choices({"best": ["a"], "worst": ["a"], "choice_set": [["a", "b"]]})
 

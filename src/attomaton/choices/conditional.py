@@ -399,13 +399,13 @@ def _spread_sets(parsed: ParsedChoices, sets: SetChoices) -> tuple[Alternatives,
 
 
 def _tally_alternatives(alternatives: Alternatives, counts: Float64, n_items: int) -> ItemTally:
+    """What each item won, and other choices that included it; an item twice in a situation counts once."""
     situation = np.repeat(np.arange(len(alternatives.lengths)), alternatives.lengths)
     total = np.bincount(situation, counts, len(alternatives.lengths))
-    wins = np.bincount(alternatives.members, counts, n_items)
-    if alternatives.against is None:
-        losses = np.bincount(alternatives.members, total[situation] - counts, n_items)
-    else:
-        losses = np.bincount(alternatives.against, counts, n_items)
+    keys, number = np.unique(situation * n_items + alternatives.members, return_inverse=True)
+    won, item = np.bincount(number.ravel(), counts, len(keys)), keys % n_items
+    wins = np.bincount(item, won, n_items)
+    losses = np.bincount(item, total[keys // n_items] - won, n_items)
     return ItemTally(wins.astype(np.float64), losses.astype(np.float64), float(total.sum()), 0.0)
 
 

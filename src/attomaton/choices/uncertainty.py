@@ -254,7 +254,7 @@ class ScoreDifference(NamedTuple):
 
 
 class ItemTally(NamedTuple):
-    """What happened: the choices that each item won and lost (a tie counts half), all choices, and ties."""
+    """The choices that each item won, other choices that included it (a tie counts half), all, and ties."""
 
     wins: Float64
     losses: Float64
