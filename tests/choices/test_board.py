@@ -12,7 +12,7 @@ from tests.choices.test_fit import choices
 
 import attomaton as at
 from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
-from attomaton.choices import fit_logit
+from attomaton.choices import fit_logit, simulate_arena
 from attomaton.choices.board import (
     add_comparison,
     close,
@@ -383,6 +383,37 @@ def test_the_figure_and_the_page(tmp_path):
     write_board(board, tmp_path / "board.html")  # its own page may be replaced
 
 
+def test_the_page_and_the_printed_board_state_the_conditions_of_the_ratings(tmp_path):
+    battles = simulate_arena(1_000)
+    named = {"moved_first": "model_a", "features": ["length"], "cluster": "judge"}
+    fit = at.fit_choices(battles, **named)
+    for scale, unit in (("log-odds", 1.0), ("elo", 400 / np.log(10))):
+        board = fit.board(scale=scale)
+        page = write_board(board, tmp_path / f"{scale}.html").read_text(encoding="utf-8")
+        for text in (page, str(board)):
+            assert "at equal position and length" in text
+            assert "an outcome of their own (Davidson)" in text
+            assert "standard errors: clustered, 10 clusters" in text
+            for name, one in fit.coefficients.items():
+                digits = 3 if scale == "log-odds" else 1
+                assert f"{unit * one.value:+.{digits}f}" in text
+                assert name in text
+        record = board.to_dict()
+        assert record["coefficients"][1]["estimate"] == pytest.approx(unit * fit.coefficients["length"].value)
+        assert record["remarks"] == fit.to_dict()["remarks"]
+    plain = at.fit_choices(battles, ties="half", scale="elo").board()
+    assert "each counted as half a win" in str(plain)
+    page = write_board(plain, tmp_path / "plain.html").read_text(encoding="utf-8")
+    assert "half a win" in page
+    assert "at equal" not in page
+    assert "Coefficients" not in page
+    frame = {"white": list("xyx"), "black": list("yxy"), "result": [1, 0, 0]}
+    scores = at.fit_choices(frame, first="white", second="black", outcome="result")
+    assert "read as the score of &#x27;white&#x27;" in write_board(
+        scores.board(), tmp_path / "scores.html"
+    ).read_text(encoding="utf-8")
+
+
 SETS = [
     ["a", "b", "c"],
     ["b", "c", "d"],
@@ -398,9 +429,7 @@ PICKED, WORST, TIMES = list("abcdcdb"), list("cdaaaca"), [3, 1, 2, 1, 4, 1, 2]
 def test_games_are_the_choices_that_included_the_item():
     offered = [(PICKED[row], set(SETS[row]), TIMES[row]) for row in range(len(SETS))]
     long = {"situation": [], "alternative": [], "chosen": []}
-    for row, members in enumerate(
-        SETS
-    ):  # each item stands twice in its situation, as two offers of one brand
+    for row, members in enumerate(SETS):  # every item twice, as two offers of one brand
         long["situation"] += [row] * 2 * len(members)
         long["alternative"] += [*members, *members]
         long["chosen"] += [TIMES[row] * (item == PICKED[row]) for item in members] + [0] * len(members)

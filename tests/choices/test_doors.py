@@ -175,6 +175,48 @@ def test_outcomes_as_arenas_write_them():
         at.fit_choices({"a": [1, 2], "b": [2, 3], "c": [1, 0]}, first="a", second="b", outcome="c")
 
 
+@pytest.mark.parametrize(
+    "column", [[0, 1, 0, 1, 1], list("01011"), [0.0, 1.0, 0.0, 1.0, 1.0], ["0", "1", "tie", "1", "1"]]
+)
+def test_a_winner_of_0_or_1_is_refused_where_it_may_be_an_index_or_a_score(column):
+    frame = pd.DataFrame({"model_a": list("xyxyx"), "model_b": list("yxyxy"), "winner": column})
+    pair = {"first": "model_a", "second": "model_b"}
+    for name in ("winner", "Winner", "preferred", "choice", "winner_model_b"):
+        renamed = frame.rename(columns={"winner": name})
+        with pytest.raises(
+            InvalidSamples, match=r"score of 'model_a' or the index of the winner; write 'model_a'"
+        ):
+            at.fit_choices(renamed, **pair, outcome=name)
+    with pytest.raises(InvalidSamples, match="index of the winner"):
+        at.fit_choices(frame)
+    fits = [
+        at.fit_choices(frame.rename(columns={"winner": name}), **pair, outcome=name)
+        for name in ("score", "winner_model_a")
+    ]
+    names = frame.assign(
+        winner=["tie" if one == "tie" else "model_a" if float(one) else "model_b" for one in column]
+    )
+    for fit in fits:
+        same(fit, at.fit_choices(names))
+        assert "was read as the score of 'model_a': 1 is a win, 0 a loss" in fit.to_dict()["remarks"][0]
+
+
+def test_how_scores_were_read_is_printed_and_saved(tmp_path):
+    frame = {"white": list("xyx"), "black": list("yxy"), "result": [1, 0.5, 0], "season": [1, 1, 2]}
+    fit = at.fit_choices(frame, first="white", second="black", outcome="result", by="season")
+    reading = "'result' was read as the score of 'white': 1 is a win, 0 a loss, 0.5 a tie"
+    assert (
+        fit.reading
+        == fit.by[1].reading
+        == at.ChoiceFit.load(fit.save(tmp_path / "fit")).by[2].reading
+        == reading
+    )
+    assert reading in str(fit).splitlines()
+    assert reading not in str(
+        at.fit_choices({**frame, "result": list("xyy")}, first="white", second="black", outcome="result")
+    )
+
+
 def average_over_orders(ranking):
     """The definition: every order of those who share a place, equally often."""
     from itertools import permutations, product

@@ -158,3 +158,16 @@ def test_an_arena_needs_no_names_and_features_may_be_two_columns(tmp_path):
     (tmp_path / "gap.csv").write_text(table + rows[0] + "\n" + rows[1].removesuffix("de") + "\n")
     missing = run_inside("choices", "gap.csv", "--by", "language", cwd=tmp_path)
     assert "'language' (by) is missing in row 1" in missing.stderr
+
+
+def test_a_winner_of_0_or_1_is_refused_or_its_reading_is_printed(tmp_path):
+    rows = "x,y,0\ny,x,1\nx,y,0\ny,x,1\nx,y,1\n"
+    (tmp_path / "arena.csv").write_text("model_a,model_b,winner\n" + rows)
+    (tmp_path / "scores.csv").write_text("model_a,model_b,score\n" + rows)
+    refused = run_inside("choices", "arena.csv", cwd=tmp_path)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "write 'model_a' or 'model_b' instead" in " ".join(refused.stderr.split())
+    named = ["choices", "scores.csv", "--first", "model_a", "--second", "model_b", "--outcome", "score"]
+    reading = "'score' was read as the score of 'model_a': 1 is a win, 0 a loss, 0.5 a tie"
+    assert reading in run_inside(*named, cwd=tmp_path).stdout
+    assert json.loads(run_inside(*named, "--json", cwd=tmp_path).stdout)["remarks"] == [reading]

@@ -15,14 +15,14 @@ items surely ahead of it and the number of items less those surely behind it (Kl
 2020; Mogstad, Romano, Shaikh and Wilhelm 2024).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from math import isfinite, log
+from math import floor, isfinite, log, log10
 from operator import itemgetter
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,9 @@ from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.gaps import MOST_BETWEEN, Gaps
 from attomaton.choices.uncertainty import BoardErrors, Spread
 from attomaton.solvers.soft.certify import SCORES_WITHIN
+
+if TYPE_CHECKING:
+    from attomaton.choices.logit.contrasts import Contrast
 
 _arrow: Any = pa
 
@@ -142,6 +145,10 @@ class Board(Tabular):
         The mean rating of the anchor of each board.
     level : float
         The confidence of intervals, bounds and, jointly, of the rank intervals of a board.
+    coefficients : mapping from names to Contrast
+        What position, features and ties are worth, in the unit of the ratings; empty without them.
+    notes : tuple of str
+        How outcomes were read, and what ties, clusters and priors mean for the ratings.
 
     Examples
     --------
@@ -162,6 +169,8 @@ class Board(Tabular):
     scale: str = "log-odds"
     centre: float = 0.0
     level: float = 0.95
+    coefficients: "Mapping[str, Contrast]" = field(default_factory=dict[str, "Contrast"])
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return str(self)
@@ -487,6 +496,8 @@ class Board(Tabular):
             "centre": self.centre,
             "level": self.level,
             "rows": as_records(self.rows),
+            "coefficients": [as_record(one) for one in self.coefficients.values()],
+            "remarks": list(self.notes),
             "next_comparisons": [
                 {"first": first, "second": second, "gain": comparison.gain, "reason": comparison.reason}
                 for first, second, comparison in zip(*sides, comparisons, strict=True)
@@ -496,6 +507,9 @@ class Board(Tabular):
     def _blocks(self) -> list[Block]:
         comparisons = self.next_comparisons()
         blocks: list[Block] = [self.headline(), *self.listings(), *self.remarks()]
+        if self.coefficients:
+            blocks.append(list_coefficients(self.coefficients, self.scale))
+        blocks += self.notes
         return [*blocks, *["compare next:"] * bool(comparisons), *(f"  {one}" for one in comparisons)]
 
     def listings(self, limit: int = SHOWN_ROWS, rest: str = ".table() has all") -> list[Block]:
@@ -516,7 +530,14 @@ class Board(Tabular):
 
     def headline(self) -> str:
         """How many items there are, and what their ratings are relative to."""
-        return f"{len(self):,} item{'s' * (len(self) != 1)} {self.explain_scale()}"
+        equal = [
+            "position" if name == "moved_first" else name
+            for name, one in self.coefficients.items()
+            if name != "tie" and one.kind.value != "not identified"
+        ]
+        alike = " and ".join(filter(None, (", ".join(equal[:-1]), *equal[-1:])))
+        where = f", at equal {alike}" if equal else ""
+        return f"{len(self):,} item{'s' * (len(self) != 1)} {self.explain_scale()}{where}"
 
     def explain_scale(self) -> str:
         """What ratings are relative to."""
@@ -583,12 +604,21 @@ HEADERS = ("rank", "ranks", "item", "rating", "s.e.", "interval", "games")
 """Columns of a printed board."""
 
 
-def make_board(ratings: Ratings, *, scale: str, centre: float | None, level: float) -> Board:
-    """The board of these ratings, its options checked."""
+def make_board(
+    ratings: Ratings,
+    *,
+    scale: str,
+    centre: float | None,
+    level: float,
+    coefficients: "Mapping[str, Contrast]",
+    notes: Sequence[str],
+) -> Board:
+    """The board of these ratings, its options checked; the coefficients are in log odds."""
     if scale not in SCALES:
         raise UnsupportedOption(f"scale is {show(scale)}; give one of {', '.join(map(repr, SCALES))}")
     middle = SCALES[scale][1] if centre is None else real_number(centre, "centre")
-    return Board(ratings, scale, middle, real_number(level, "level", above=0, below=1))
+    level = real_number(level, "level", above=0, below=1)
+    return Board(ratings, scale, middle, level, rescale(coefficients, SCALES[scale][0]), tuple(notes))
 
 
 def check_board(n_components: int) -> None:
@@ -635,6 +665,49 @@ def as_records(rows: pa.Table) -> list[dict[str, Any]]:
             if row[name] is not None and not isfinite(row[name]):
                 row[name] = "infinite" if row[name] > 0 else "-infinite"
     return records
+
+
+def rescale(coefficients: "Mapping[str, Contrast]", unit: float) -> "dict[str, Contrast]":
+    """Coefficients in this unit instead of log odds."""
+    return {
+        name: replace(
+            one,
+            value=unit * one.value,
+            standard_error=None if one.standard_error is None else unit * one.standard_error,
+            bound=None if one.bound is None else unit * one.bound,
+        )
+        for name, one in coefficients.items()
+    }
+
+
+def as_record(one: "Contrast") -> dict[str, Any]:
+    """A coefficient as JSON represents it."""
+    return {
+        "name": one.label,
+        "kind": one.kind.value,
+        "estimate": one.value if isfinite(one.value) else None,
+        "standard_error": one.standard_error,
+        "bound": one.bound,
+        "comparisons": one.comparisons,
+        "reading": one.settle,
+    }
+
+
+def list_coefficients(coefficients: "Mapping[str, Contrast]", scale: str) -> Listing:
+    """The coefficients: estimate, standard error, and what an infinite or open one means."""
+    cells = list[list[str]]()
+    for name, one in coefficients.items():
+        error = one.standard_error or 1.0  # of which two digits are shown, at least
+        digits = f".{max(3 if scale == 'log-odds' else 1, min(1 - floor(log10(error)), 9))}f"
+        reading = one.settle if one.kind.value == "not identified" else ""
+        if one.bound is not None:
+            many = f"{one.comparisons:,.12g} comparison{'s' * (one.comparisons != 1)}"
+            side = "or more" if one.value > 0 else "or less"
+            reading = f"{many}: {one.bound:+{digits}} {side} ({100 * one.level:g} %)"
+        known = f"{one.value:+{digits}}" if isfinite(one.value) else one.kind.value
+        spread = "-" if one.standard_error is None else f"{one.standard_error:{digits}}"
+        cells.append([shorten(name), known, spread, reading])
+    return Listing(["coefficient", "estimate", "s.e.", ""], cells)
 
 
 def item_column(items: Sequence[Any]) -> Any:

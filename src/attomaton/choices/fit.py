@@ -81,7 +81,8 @@ def fit_choices(
     **columns
         Names of columns of a frame, or sequences: ``winner`` with ``loser`` or ``choice_set`` (a column of
         lists, or a list of columns); ``first``, ``second`` and ``outcome`` (the name of the winner, or of its
-        column, or 1, 0 and 0.5 or ``tie``), with ``drop``, a list of outcomes to leave out; ``ranking`` (a
+        column, or ``tie``, or the score of the first: 1, 0.5 or 0; a column called ``winner`` with 0 and 1
+        alone is refused), with ``drop``, a list of outcomes to leave out; ``ranking`` (a
         column of lists, or a list of columns, one per place, which hold items); ``ranks`` (a list of columns,
         one per item, which hold its place: 1 is best, equal numbers are ties, empty cells were not ranked);
         ``best``, ``worst`` and ``choice_set``; or ``situation``, ``alternative`` and ``chosen``, with one row
@@ -134,7 +135,7 @@ def fit_choices(
         why = _why_conditional(part, side, ties)
         if not why:
             graph, model = _fit_luce(part, ridge, prior)
-            return ChoiceFit(part.items, graph, model, scale, by)
+            return ChoiceFit(part.items, graph, model, scale, by, part.reading)
         if ridge or prior is not None:
             name = "ridge" if ridge else "prior"
             raise UnsupportedOption(
@@ -144,7 +145,7 @@ def fit_choices(
         from attomaton.choices.conditional import fit_conditional  # a tenth of the start-up time
 
         model = fit_conditional(part, side, ties or "davidson")
-        return ChoiceFit(part.items, model.components, model, scale, by)
+        return ChoiceFit(part.items, model.components, model, scale, by, part.reading)
 
     by = dict[Any, ChoiceFit]()
     if side.by is not None:

@@ -465,8 +465,9 @@ def _frame_outcomes(take: Take, data: ChoiceData, columns: Mapping[str, Any], _t
     items, pair = number_columns({"first": take("first"), "second": take("second")})
     names = columns.get("first", "first"), columns.get("second", "second")
     dropped = _as_sequence(columns.get("drop", []))
-    outcome = read_outcomes(take("outcome"), items, (pair[0], pair[1]), names, dropped)
-    return pair_rows(items, PairChoices(pair[0], pair[1], outcome), data.counts)
+    column = columns.get("outcome", "outcome")
+    outcome, reading = read_outcomes(take("outcome"), items, (pair[0], pair[1]), names, dropped, column)
+    return pair_rows(items, PairChoices(pair[0], pair[1], outcome), data.counts)._replace(reading=reading)
 
 
 def _frame_rankings(

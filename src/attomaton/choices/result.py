@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from math import floor, isfinite, log10
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
@@ -24,10 +24,13 @@ from attomaton.choices.board import (
     SHOWN_ROWS,
     Board,
     Ratings,
+    as_record,
     as_records,
     check_board,
     item_column,
+    list_coefficients,
     make_board,
+    rescale,
     rows_without_board,
 )
 from attomaton.choices.gaps import Gaps, lost_in_sets
@@ -77,6 +80,8 @@ class ChoiceFit(Tabular, OrderedItems):
         "log-odds" or "elo": the scale of all scores, differences, errors and coefficients.
     by : mapping from categories to ChoiceFit
         The fits of the choices of each category; empty without ``by=``.
+    reading : str
+        How numbers in the column of outcomes were read; empty without any.
 
     Examples
     --------
@@ -106,6 +111,7 @@ class ChoiceFit(Tabular, OrderedItems):
     """
 
     by: Mapping[Any, "ChoiceFit"] = field(default_factory=dict[Any, "ChoiceFit"])
+    reading: str = ""
 
     def __repr__(self) -> str:
         return str(self)
@@ -151,16 +157,7 @@ class ChoiceFit(Tabular, OrderedItems):
         >>> {name: round(one.value, 3) for name, one in fit.coefficients.items()}
         {'moved_first': 0.767, 'tie': -0.275}
         """
-        unit = self._unit
-        return {
-            name: replace(
-                one,
-                value=unit * one.value,
-                standard_error=None if one.standard_error is None else unit * one.standard_error,
-                bound=None if one.bound is None else unit * one.bound,
-            )
-            for name, one in self.model.coefficients.items()
-        }
+        return rescale(self.model.coefficients, self._unit)
 
     def outcomes(self, first: Any, second: Any, *, moved_first: Any = None) -> Outcomes:
         """The probabilities that ``first`` wins, that neither does, and that ``second`` wins.
@@ -371,7 +368,14 @@ class ChoiceFit(Tabular, OrderedItems):
         >>> board["item"], board["rank"], board["rank_high"]
         (['a', 'b', 'c'], [1, 2, 3], [2, 3, 3])
         """
-        return make_board(self._ratings, scale=scale or self.scale, centre=centre, level=level)
+        return make_board(
+            self._ratings,
+            scale=scale or self.scale,
+            centre=centre,
+            level=level,
+            coefficients=self.model.coefficients,
+            notes=self._remarks,
+        )
 
     @cached_property
     def _board(self) -> Board:
@@ -408,6 +412,11 @@ class ChoiceFit(Tabular, OrderedItems):
         kind = np.int64 if whole else np.float64
         return tally.wins.astype(kind), tally.losses.astype(kind)
 
+    @property
+    def _remarks(self) -> list[str]:
+        """How outcomes were read, and what ties, standard errors and priors mean."""
+        return [*[self.reading] * bool(self.reading), *self.model.remarks()]
+
     def describe(self, limit: int = SHOWN_ROWS, *, rest: str = ".table() has all") -> str:
         """The text that ``print`` shows, with the first ``limit`` items; ``rest`` says where others are."""
         return draw_text(self._tell(whole_number(limit, "limit", least=1), rest))
@@ -422,10 +431,10 @@ class ChoiceFit(Tabular, OrderedItems):
             "joined": self.prior is not None,
             "certified": self.certified,
             "certificate": self.model.proof,
-            "remarks": self.model.remarks(),
+            "remarks": self._remarks,
             "scale": self.scale,
             "standings": as_records(self._rows),
-            "coefficients": [_record(one) for one in self.coefficients.values()] if self.certified else [],
+            "coefficients": [as_record(one) for one in self.coefficients.values()] if self.certified else [],
             "order": [{"above": above + 1, "below": below + 1} for above, below in self.order],
             "missing": [{"winner": won, "loser": lost} for won, lost in zip(*sides, strict=True)],
             "log_likelihood": self.log_likelihood if self.certified else None,
@@ -452,12 +461,13 @@ class ChoiceFit(Tabular, OrderedItems):
 
     def _pack(self) -> Run:
         fits = {category: fit._pack() for category, fit in self.by.items()}
-        return pack(self.items, self.graph, self.model, self.scale, fits)
+        return pack(self.items, self.graph, self.model, self.scale, fits, self.reading)
 
     @classmethod
     def _unpack(cls, run: Run) -> Self:
-        items, graph, model, scale, fits = unpack(run)
-        return cls(items, graph, model, scale, {name: cls._unpack(part) for name, part in fits.items()})
+        items, graph, model, scale, fits, reading = unpack(run)
+        by = {name: cls._unpack(part) for name, part in fits.items()}
+        return cls(items, graph, model, scale, by, reading)
 
     @cached_property
     def _number_of(self) -> dict[Any, int]:
@@ -511,12 +521,16 @@ class ChoiceFit(Tabular, OrderedItems):
             f"{total:,.12g} choice{'s' * (total != 1)} between {n_items:,} item{'s' * (n_items != 1)}: "
             f"{number:,} component{'s' * (number != 1)}{joined}",
             *(self._list_board(limit, rest) if not self._why_no_board else self._list_plainly(limit, rest)),
-            *([self._list_coefficients()] if self.certified and self.coefficients else []),
+            *(
+                [list_coefficients(self.coefficients, self.scale)]
+                if self.certified and self.coefficients
+                else []
+            ),
             Signal(
                 f"scores {'certified' if self.certified else 'uncertified'}: {self.model.proof}",
                 self.certified,
             ),
-            *self.model.remarks(),
+            *self._remarks,
             *self._describe_missing(),
             *self._describe_categories(),
         ]
@@ -541,21 +555,6 @@ class ChoiceFit(Tabular, OrderedItems):
         more = [f"and {len(self.items) - limit:,} more; {rest}"] * (len(self.items) > limit)
         return [Listing(["item", "component", "rating", "games"], cells), *more, self._why_no_board]
 
-    def _list_coefficients(self) -> Listing:
-        """The coefficients: estimate, standard error, and what an infinite or open one means."""
-        cells = list[list[str]]()
-        for name, one in self.coefficients.items():
-            error = one.standard_error or 1.0  # of which two digits are shown, at least
-            digits = f".{max(3 if self.scale == 'log-odds' else 1, min(1 - floor(log10(error)), 9))}f"
-            reading = one.settle if one.kind.value == "not identified" else ""
-            if one.bound is not None:
-                many = f"{one.comparisons:,.12g} comparison{'s' * (one.comparisons != 1)}"
-                side = "or more" if one.value > 0 else "or less"
-                reading = f"{many}: {one.bound:+{digits}} {side} ({100 * one.level:g} %)"
-            known = f"{one.value:+{digits}}" if isfinite(one.value) else one.kind.value
-            cells.append([shorten(name), known, _real(one.standard_error, digits), reading])
-        return Listing(["coefficient", "estimate", "s.e.", ""], cells)
-
     def _describe_categories(self) -> list[str]:
         if not self.by:
             return []
@@ -572,20 +571,6 @@ class ChoiceFit(Tabular, OrderedItems):
         if len(self.missing) > SHOWN:
             lines.append(f"  and {len(self.missing) - SHOWN:,} more")
         return lines
-
-
-def _record(one: "Contrast") -> dict[str, Any]:
-    """A coefficient as JSON represents it."""
-    finite = isfinite(one.value)
-    return {
-        "name": one.label,
-        "kind": one.kind.value,
-        "estimate": one.value if finite else None,
-        "standard_error": one.standard_error,
-        "bound": one.bound,
-        "comparisons": one.comparisons,
-        "reading": one.settle,
-    }
 
 
 def _whole_if(number: float) -> float:

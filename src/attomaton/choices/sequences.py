@@ -1,5 +1,6 @@
 """Choices as sequences (winners with losers or choice sets, pairs, outcomes, rankings), numbered."""
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set, Sized
 from typing import Any, NamedTuple, cast
 
@@ -34,7 +35,10 @@ TIES = ("tie", "draw", "tied")
 """Words for a tie; ``tie (…)`` also counts."""
 
 NUMBERS = {"1": 1.0, "1.0": 1.0, "0": 0.0, "0.0": 0.0, "0.5": 0.5}
-"""Strings for the share of the win that the first of a pair has."""
+"""Strings for the score of the first of a pair."""
+
+WHO = ("winner", "chosen", "choice", "prefer", "better", "label")
+"""What the name of a column contains that may hold the index of the winner."""
 
 FLAGS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
 """Strings that mark a row as a tie or not."""
@@ -61,11 +65,13 @@ def read_outcomes(
     items: tuple[Any, ...],
     pair: tuple[Int64, Int64],
     names: tuple[Any, Any],
-    dropped: Collection[Any] = (),
-) -> Int64:
+    dropped: Collection[Any],
+    column: Any,
+) -> tuple[Int64, str]:
     """How each pair ends: 0 if its first won, 1 if its second did, 2 if it is a tie, shape (n_rows,).
 
-    Outcomes that are dropped afterwards need not be readable.
+    Outcomes that are dropped afterwards need not be readable. The text says how numbers in the ``column``
+    were read; it is empty without any.
     """
     if as_arrow(values) is None or len(values) != len(pair[0]):
         raise InvalidSamples("the outcome is not a column of strings or numbers with one entry per row")
@@ -81,11 +87,27 @@ def read_outcomes(
     if (end < 0).any():
         row = int(np.argmax(end < 0))
         raise InvalidSamples(
-            f"the outcome in row {row} is {show(distinct[number[row]])}; give 1 if {show(names[0])} won, 0 "
-            f"if {show(names[1])} won, 0.5 or 'tie' if neither did, or the winner's name, or its column's; "
+            f"the outcome in row {row} is {show(distinct[number[row]])}; give the winner, its column "
+            f"({show(names[0])} or {show(names[1])}), 'tie', or the score of {show(names[0])} (1, 0.5 or 0), "
             "or leave such rows out with drop"
         )
-    return end
+    return end, _describe_scores([value for value in distinct if value not in dropped], names, column)
+
+
+def _describe_scores(values: Sequence[Any], names: tuple[Any, Any], column: Any) -> str:
+    """How numbers among the outcomes were read; rejects 0 and 1 that may also be the index of the winner."""
+    scores = {score for value in values if (score := _score(value)) is not None}
+    if not scores:
+        return ""
+    (first, second), name = map(show, names), str(column).lower()
+    names_first = re.search(rf"(?<![^\W_]){re.escape(str(names[0]).lower())}(?![^\W_])", name)
+    index = any(word in name for word in WHO) and not names_first and bool not in map(type, values)
+    if index and 0.5 not in scores:
+        raise InvalidSamples(
+            f"0 and 1 in the column {show(column)} may be the score of {first} or the index of the winner; "
+            f"write {first} or {second} instead (in pandas: .map({{0: {first}, 1: {second}}}) if an index)"
+        )
+    return f"{show(column)} was read as the score of {first}: 1 is a win, 0 a loss, 0.5 a tie"
 
 
 def read_movers(
@@ -127,8 +149,13 @@ def _end(value: Any, names: tuple[Any, Any]) -> int:
             return names.index(value)
         if word in TIES or word.startswith(("tie ", "tie(")):
             return TIE
-        value = NUMBERS.get(word)
-    return {1: FIRST, 0: SECOND, 0.5: TIE}.get(value, -1)
+    return {1.0: FIRST, 0.0: SECOND, 0.5: TIE, None: -1}[_score(value)]
+
+
+def _score(value: Any) -> float | None:
+    """The score of the first of a pair, if the outcome is one."""
+    score = NUMBERS.get(value.strip()) if isinstance(value, str) else value
+    return score if score in (0, 0.5, 1) else None
 
 
 HOW = (
@@ -170,7 +197,8 @@ class Ranked(NamedTuple):
 class ParsedChoices(NamedTuple):
     """Items and numbered choices, as supplied.
 
-    Where rankings have ties, ``parts`` counts make one choice, and ``ranked`` has the originals.
+    Where rankings have ties, ``parts`` counts make one choice, and ``ranked`` has the originals. ``reading``
+    says how numbers among outcomes were read.
     """
 
     items: tuple[Any, ...]
@@ -178,6 +206,7 @@ class ParsedChoices(NamedTuple):
     counts: NDArray[Any]  # of each pair, set or situation
     parts: int = 1
     ranked: Ranked | None = None
+    reading: str = ""
 
     @property
     def n_ties(self) -> int:
@@ -211,7 +240,8 @@ class ParsedChoices(NamedTuple):
         if ranked is not None:
             places = [one for one, use in zip(ranked.places, rows.tolist(), strict=True) if use]
             ranked = Ranked(places, ranked.times[rows])
-        return ParsedChoices(tuple(self.items[k] for k in used.tolist()), choices, counts, self.parts, ranked)
+        items = tuple(self.items[k] for k in used.tolist())
+        return self._replace(items=items, choices=choices, counts=counts, ranked=ranked)
 
     def tabulate(self) -> tuple[NumberedChoices, int, pa.Table | None]:
         """The choices as the Luce model takes them, the parts of one choice, and the rankings if any tie.

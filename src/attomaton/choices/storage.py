@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 KIND = FolderKind("choices", "a fit of choices", "attomaton choices --out")
 
-Parts = tuple[tuple[Any, ...], Components, "LuceScores | LogitScores", str, dict[Any, Run]]
-"""Items, graph, model, scale, and the folders of the fits of categories."""
+Parts = tuple[tuple[Any, ...], Components, "LuceScores | LogitScores", str, dict[Any, Run], str]
+"""Items, graph, model, scale, the folders of the fits of categories, and how outcomes were read."""
 
 
 def pack(
@@ -40,12 +40,14 @@ def pack(
     model: "LuceScores | LogitScores",
     scale: str,
     fits: Mapping[Any, Run],
+    reading: str,
 ) -> Run:
     """The files of a fit."""
     run = _pack_luce(graph, model) if isinstance(model, LuceScores) else _pack_logit(model)
     tables, arrays, records = dict(run.tables), dict(run.arrays), dict(run.records)
     records["items"] = [_pack(item) for item in items]
-    manifest = {**run.manifest, "scale": scale, "by": [_pack(category) for category in fits]}
+    about = {"scale": scale, "reading": reading, "by": [_pack(category) for category in fits]}
+    manifest = {**run.manifest, **about}
     for number, part in enumerate(fits.values()):
         tables |= {f"by{number}-{name}": table for name, table in part.tables.items()}
         arrays |= {f"by{number}-{name}": array for name, array in part.arrays.items()}
@@ -73,7 +75,7 @@ def unpack(run: Run) -> Parts:
         )
         for number, category in enumerate(run.manifest["by"])
     }
-    return items, graph, model, scale, fits
+    return items, graph, model, scale, fits, str(run.manifest["reading"])
 
 
 def _strip(entries: Mapping[str, Any], prefix: str) -> dict[str, Any]:

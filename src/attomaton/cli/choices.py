@@ -32,7 +32,7 @@ def choices(
     second: Annotated[Column, words("Second item of a pair.")] = None,
     outcome: Annotated[
         Column,
-        words("Result: the winner's name or column, tie, or 1, 0.5 or 0 for the first item."),
+        words("Result: the winner's name or column, tie, or the score of the first item (1, 0.5 or 0)."),
     ] = None,
     drop: Annotated[
         list[str] | None, words("Outcome to leave out, such as 'tie (bothbad)'; may be repeated.")

@@ -10,7 +10,7 @@ from attomaton.base.drawing import paper_style
 from attomaton.base.options import given_path
 from attomaton.base.pages import COMMON, asset, frame_page, is_page
 from attomaton.base.printing import TEXT_LENGTH, TOKEN_LENGTH, shorten
-from attomaton.choices.board import HEADERS, Board
+from attomaton.choices.board import HEADERS, Board, list_coefficients
 from attomaton.report.figures import new_figure, write_figure
 
 WIDTH, HEIGHT, EDGE = 320.0, 18.0, 24.0
@@ -66,7 +66,12 @@ def write_board(board: Board, out: str | Path = "board.html", *, title: str = "R
         _section(board, rows, f"Board {number}" if len(boards) > 1 else "Board")
         for number, rows in enumerate(boards, 1)
     ]
-    notes = {"How to read it": board.remarks(), "Compare next": map(str, board.next_comparisons())}
+    if board.coefficients:
+        sections.append(_list_coefficients(board))
+    notes = {
+        "How to read it": [*board.remarks(), *board.notes],
+        "Compare next": map(str, board.next_comparisons()),
+    }
     for heading, lines in notes.items():
         points = "".join(f"<li>{escape(shorten(line, TEXT_LENGTH))}</li>" for line in lines)
         sections += [f"<section><h2>{heading}</h2><ul>{points}</ul></section>"] * bool(points)
@@ -132,6 +137,18 @@ def _section(board: Board, rows: list[dict[str, Any]], title: str) -> str:
         f'<section><h2>{escape(title)}</h2><div class="scroll"><table class="board">{table}</table></div>'
         "</section>"
     )
+
+
+def _list_coefficients(board: Board) -> str:
+    """What position, features and ties are worth, as a table."""
+    listing = list_coefficients(board.coefficients, board.scale)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in listing.headers)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(shorten(cell, TEXT_LENGTH))}</td>' for cell in row)}</tr>"
+        for row in listing.rows
+    )
+    table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    return f'<section><h2>Coefficients</h2><div class="scroll"><table>{table}</table></div></section>'
 
 
 def _drawing(row: dict[str, Any], across: Any, centre: float) -> str:
