@@ -147,7 +147,7 @@ def run_text(settings: Settings, progress: Progress) -> Page:
         settings,
         caption,
         (Grid(f"Loss (entropy {limit.entropy:.5f})", ["step", "trained", "predicted", "by the law"], rows),),
-        table_of({"step": steps, "trained": trained, "foretold": predicted, "law": law}),
+        table_of({"step": steps, "trained": trained, "predicted": predicted, "law": law}),
         partial(_draw_text, steps, trained, predicted, law),
         verdicts=[_judge_text(limit.entropy + trained, limit.entropy + predicted, steps)],
         notes=tuple(settings.get("remarks", ())),

@@ -81,7 +81,7 @@ def prepare_inputs(folder):
     """Small files under the names that the pages' commands give to larger ones."""
     run_command(["attomaton", "example", "story.txt"], folder)
     story = (folder / "story.txt").read_text(encoding="utf-8")
-    for name in ("text.txt", "corpus.txt", "tinyshakespeare/input.txt", "wikitext-2/valid.txt"):
+    for name in ("tinyshakespeare/input.txt", "wikitext-2/valid.txt"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(story, encoding="utf-8")
     (folder / "games.csv").write_text("winner,loser\nAnn,Bob\nBob,Ann\nAnn,Cat\n", encoding="utf-8")

@@ -3,13 +3,20 @@
 import pkgutil
 import re
 import runpy
+import warnings
 from pathlib import Path
 
+import choix
 import griffe
+import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
+import attomaton as at
+from attomaton.choices import simulate_arena
 from attomaton.claims.mechanics import CLAIMS
-from attomaton_experiments.settings import ALL, find_experiments, list_experiments
+from attomaton_experiments.settings import ALL, describe_experiments, find_experiments, list_experiments
+from tests.cli.inside import run_inside
 
 ROOT = Path(__file__).parents[2]
 
@@ -110,3 +117,73 @@ def test_no_table_is_broken_by_a_blank_line(page):
     blocks = re.split(r"\n\s*\n", re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL))
     tables = [block.strip().splitlines() for block in blocks if block.lstrip().startswith("|")]
     assert [rows[0] for rows in tables if len(rows) < 2 or not re.fullmatch(r"\s*\|[\s:|-]+", rows[1])] == []
+
+
+def test_minutes_of_experiments_are_those_of_the_list():
+    page = (ROOT / "docs" / "theory-to-code.md").read_text(encoding="utf-8")
+    experiments = {one["name"]: one["minutes"] for one in describe_experiments()}
+    rows = re.findall(r"\| `([a-z0-9-]+)(?: --[^`|]*)?` \| ([^|]+) \|", page)
+    stated = [(name, minutes.strip()) for name, minutes in rows if name in experiments]
+    assert len(stated) > 20
+    expected = [(name, experiments[name]) for name, _ in stated]
+    assert [(name, 1 if minutes == "< 1" else int(minutes)) for name, minutes in stated] == expected
+
+
+def test_every_heading_of_the_reference_has_an_entry():
+    page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## .+\n\s*(?=## )", page, flags=re.MULTILINE) == []
+
+
+def test_the_arrows_of_the_path_of_the_data_are_rooms():
+    picture = (ROOT / "docs" / "assets" / "path.svg").read_text(encoding="utf-8")
+    arrows = re.findall(r">(\w+)</text>", picture[picture.index("monospace") :])
+    assert arrows
+    assert [name for name in arrows if not (ROOT / "src" / "attomaton" / name).is_dir()] == []
+
+
+def test_tutorials_name_doors_only():
+    for page in sorted((ROOT / "docs" / "tutorials").glob("*.ipynb")):
+        names = re.findall(r"`(attomaton(?:\.\w+)+)", page.read_text(encoding="utf-8"))
+        assert [name for name in names if name.count(".") > 2 or not _imports(name)] == [], page.name
+
+
+def test_the_readme_says_which_words_are_in_the_component(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_inside("example", "story.txt", cwd=tmp_path)
+    run = at.learn("story.txt", window=8)
+    vocabulary = run.vocabulary.tokens
+    rows = [row for row in run.components.edges.rows.to_pylist() if vocabulary[row["query"]] == "the"]
+    inside = {"wind", "lamp", "boat", "girl", "bird", "keeper", "bread"}
+    pairs = {(vocabulary[row["winner"]], vocabulary[row["loser"]]) for row in rows}
+    above = {winner for winner, loser in pairs if loser in inside and winner not in inside}
+    below = {loser for winner, loser in pairs if winner in inside and loser not in inside}
+    words = {word for pair in pairs for word in pair}
+    assert (above, words - inside - below) == ({"sea"}, {"sea"})
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert "seven nouns of this story beat one another in circles: they form one *component*" in text
+    assert "above all other words except *sea*" in text
+
+
+@pytest.mark.slow  # choix iterates over 42,000 battles
+def test_what_the_readme_says_of_choix_and_scikit_learn():
+    battles = simulate_arena().to_pandas()
+    battles = battles[battles.winner.isin(["model_a", "model_b"])]
+    models = sorted({*battles.model_a, *battles.model_b})
+    first, second = (battles[side].map(models.index).to_numpy() for side in ("model_a", "model_b"))
+    won = (battles.winner == "model_a").to_numpy()
+    pairs = np.where(
+        won[:, None], np.column_stack([first, second]), np.column_stack([second, first])
+    ).tolist()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numpy warns on the way to the error
+        with pytest.raises(RuntimeError, match="Did not converge"):
+            choix.ilsr_pairwise(len(models), pairs)
+    assert choix.opt_pairwise(len(models), pairs)[models.index("lotus")] == pytest.approx(-13.2, abs=0.05)
+    design = np.zeros((len(pairs), len(models)))
+    design[np.arange(len(pairs)), first], design[np.arange(len(pairs)), second] = 1.0, -1.0
+    fit = LogisticRegression(fit_intercept=False).fit(design, won)
+    assert fit.coef_[0][models.index("lotus")] == pytest.approx(-2.6, abs=0.05)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "`ilsr_pairwise` raises an error" in text
+    assert "returns −13.2 without a warning" in text
+    assert "`LogisticRegression()` returns −2.6" in text

@@ -29,7 +29,6 @@ WORDS = {
 EXCEPTIONS: dict[str, tuple[str, ...]] = {
     r"chances?": ("by chance",),
     r"doubles": ("while the warm-up doubles", "Doubling W doubles"),
-    r"foret(?:old|ells?|elling)": ('"foretold": predicted',),  # a column of a Parquet file
 }
 """A pattern → parts of lines in which it is right."""
 

@@ -47,7 +47,7 @@ def heads(
         int | None,
         whole("Audit at most this many checkpoints, evenly spaced.", least=1),
     ] = None,
-    window: Annotated[int, whole("Positions before the query that an attention row covers.", least=2)] = 32,
+    window: Annotated[int, whole("Positions of each attention row, the query's own included.", least=2)] = 32,
     per_document: Annotated[int, whole("Positions to sample from each document.", least=1)] = 20,
     longest: Annotated[int, whole("Longest context, in tokens.", least=3)] = 256,
     rows: Annotated[

@@ -156,10 +156,10 @@ class Expansion(WeightPath):
         return score_table(self.loss.pairs, (_log(step) * hard + rest)[self.loss.nodes])
 
     def error_at(self, step: float) -> float:
-        """A bound on ‖error‖ of W(t), infinite where the data alone do not determine something.
+        """Estimated ‖error‖ of W(t), infinite where the data alone do not determine something.
 
         It is the distance to :func:`~attomaton.trajectory.forward.fast_forward` at that step plus the error
-        there; the first call computes the trajectory. Where that is impossible, the bound is infinite.
+        there; the first call computes the trajectory. Where that is impossible, it is infinite.
         """
         step = max(real_number(step, "step"), 1.0)
         if self.caveat:

@@ -96,7 +96,7 @@ class Trajectory(WeightPath):
         return self._frame.scores(self._place_at(step))
 
     def error_at(self, step: float) -> float:
-        """A bound on ‖error‖ of W(t), Frobenius norm; infinite beyond the edge of stability.
+        """Estimated ‖error‖ of W(t), Frobenius norm; infinite beyond the edge of stability.
 
         Below the edge, errors at most add up: those of the integration, of the correction from flow to
         gradient descent, of oscillations that remained when the warm-up ended, and the rounding of all steps.
