@@ -531,7 +531,7 @@ class Board(Tabular):
     def headline(self) -> str:
         """How many items there are, and what their ratings are relative to."""
         equal = [
-            "position" if name == "moved_first" else name
+            "position" if name == "moved_first" else shorten(name)
             for name, one in self.coefficients.items()
             if name != "tie" and one.kind.value != "not identified"
         ]
