@@ -687,6 +687,7 @@ def as_record(one: "Contrast") -> dict[str, Any]:
         "kind": one.kind.value,
         "estimate": one.value if isfinite(one.value) else None,
         "standard_error": one.standard_error,
+        "degrees": one.degrees if isfinite(one.degrees) else None,
         "bound": one.bound,
         "comparisons": one.comparisons,
         "reading": one.settle,
