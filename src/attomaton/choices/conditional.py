@@ -79,7 +79,7 @@ class LogitScores:
     @cached_property
     def values(self) -> Float64:
         """The score of each item, with mean zero in its component, shape (n_items,)."""
-        beta = (self.logit.evidence.beta / self.logit.problem.scale)[: self.n_items]
+        beta = self.logit.problem.parameters(self.logit.evidence.beta)[: self.n_items]
         component = self.components.component_of_node[: self.n_items]
         size = np.bincount(component)
         return beta - (np.bincount(component, beta) / np.maximum(size, 1))[component]
@@ -456,7 +456,7 @@ def order_by_contrasts(logit: LogitFit, n_items: int, graph: Components | None) 
     ``graph`` is the graph of wins, in which a path is necessary for a difference to be decided.
     """
     scale = logit.problem.scale[:n_items]
-    outside = logit.finite.complement[:n_items] / scale[:, None]
+    outside = logit.problem.parameters(logit.finite.complement)[:n_items]
     component, leaders = np.full(n_items, -1), list[int]()
     for item in range(n_items):
         if component[item] < 0:
@@ -496,7 +496,7 @@ def order_by_contrasts(logit: LogitFit, n_items: int, graph: Components | None) 
 
 def _describe_alias(logit: LogitFit, n_items: int, column: int) -> str:
     """What a feature follows from: the null vector with this feature, few items, and no later feature."""
-    null = logit.identified.complement / logit.problem.scale[:, None]
+    null = logit.problem.parameters(logit.identified.complement)
     target = np.zeros(len(null) - column)
     target[0] = 1.0
     vector = null @ np.linalg.lstsq(null[column:], target, rcond=None)[0]

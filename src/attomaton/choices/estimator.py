@@ -249,7 +249,7 @@ class ChoiceModel(ClassifierMixin, BaseEstimator):
 def _limits(fit: LogitFit) -> Float64:
     """The estimate of each parameter: finite, ±inf, or NaN where it is undecided or not identified."""
     kinds = fit.classify(np.eye(len(fit.problem.names)))
-    values = fit.evidence.beta / fit.problem.scale
+    values = fit.problem.parameters(fit.evidence.beta)
     infinite = {ContrastKind.PLUS: np.inf, ContrastKind.MINUS: -np.inf}
     return np.array(
         [

@@ -243,11 +243,11 @@ def lost_in_logit(
     columns = list[Any]()
     for number in range(n_components):
         moved, members = np.zeros(problem.rows.n_parameters), np.flatnonzero(component == number)
-        moved[members] = problem.scale[members]
-        slope = problem.gaps(moved)[rows]
+        moved[members] = 1.0
+        slope = problem.gaps(problem.coordinates(moved))[rows]
         columns.append(csr_array(np.where(np.abs(slope) > LEAST_SLOPE, slope, 0.0)[:, None]))
     slopes = scipy.sparse.hstack(columns).tocsr() if columns else csr_array((len(rows), 0))
     leader = np.unique(component, return_index=True)[1]
-    mean = (fit.evidence.beta / problem.scale)[leader] - score[leader]
+    mean = problem.parameters(fit.evidence.beta)[leader] - score[leader]
     start = fit.behind + slopes @ mean
     return LostRows(slopes, start, problem.situation_of(rows), problem.totals, clusters)

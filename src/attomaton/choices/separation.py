@@ -15,10 +15,11 @@ from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Bool, Float64, table_of
 from attomaton.choices.columns import as_list, columns_of, is_frame
 from attomaton.choices.logit.builders import binary_logit, multinomial_logit
+from attomaton.choices.logit.centring import centre_columns
 from attomaton.choices.logit.certificate import LogitState
 from attomaton.choices.logit.contrasts import Contrast, ContrastKind
 from attomaton.choices.logit.fit import LogitFit, fit_logit
-from attomaton.choices.logit.identification import relate, sparse_null_vectors
+from attomaton.choices.logit.identification import null_vectors, relate, sparse_null_vectors
 from attomaton.choices.logit.spans import span_of_vectors
 from attomaton.choices.logit.summary import LogitSummary
 from attomaton.corpora.readers.tables import library_of
@@ -213,13 +214,13 @@ class SeparationCheck(Tabular):
     @cached_property
     def aliases(self) -> tuple[str, ...]:
         """Which columns follow from others in every case; empty if all coefficients are identified."""
-        scale = self.fit.problem.scale[:, None]
         if len(self.fit.problem.names) > len(self.columns):  # the same columns once for each class
-            spread = np.maximum(np.abs(self.values).max(axis=0, initial=0.0), 1e-300)
-            found = span_of_vectors(self.values / spread, len(self.columns)).complement / spread[:, None]
-            vectors = sparse_null_vectors(found)
+            values, centring = centre_columns(self.values)
+            spread = np.maximum(np.abs(values).max(axis=0, initial=0.0), 1e-300)
+            found = span_of_vectors(values / spread, len(self.columns)).complement / spread[:, None]
+            vectors = centring.parameters(sparse_null_vectors(found).T).T
         else:
-            vectors = sparse_null_vectors(self.fit.identified.complement / scale)
+            vectors = null_vectors(self.fit.problem, self.fit.identified)
         return tuple(_alias(row, self.columns) for row in vectors)
 
     def expect(self) -> Self:

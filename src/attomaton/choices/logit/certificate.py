@@ -15,6 +15,7 @@ import scipy.linalg
 
 from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.tables import Bool, Float64
+from attomaton.choices.logit.exact import has_rank
 from attomaton.choices.logit.face import distinct_directions, solve_program
 from attomaton.choices.logit.newton import LARGEST_FALL, LEAST_PROBABILITY, measure_fall
 from attomaton.choices.logit.problem import ChoiceProblem
@@ -27,6 +28,9 @@ SETTLED = 1e-10
 
 LEAST_INFORMATION = 1e-13
 """The smallest eigenvalue of the scaled information on S, as a share of the largest, that is not rounding."""
+
+LEAST_SINGULAR = 1e-9
+"""The same for the singular values of its weighted rows: standard errors then have seven digits."""
 
 WELL_POSED = 1e-10
 """Above this share of the largest, the smallest eigenvalue of the information on S needs no other scale."""
@@ -81,7 +85,8 @@ class LogitCertificate:
     decrement : float
         g·u at β, the squared error of the finite part in standard errors.
     least_information : float
-        The smallest eigenvalue of the scaled information on S at β.
+        The smallest eigenvalue of the scaled information on S at β as a share of the largest, or its root
+        where it was computed from the rows.
     rank, identified : int
         dim S and dim R.
     least_kept, largest_dropped : float
@@ -192,11 +197,19 @@ def certify(
         identified=identified.rank,
         least_kept=finite.least_kept,
         largest_dropped=finite.largest_dropped,
-        outside=max(finite.leak, identified.leak),
+        outside=_outside(problem, evidence.dying, finite, identified),
         n_parameters=problem.rows.n_parameters,
         exact=exact,
     )
     return certificate, here.covariance
+
+
+def _outside(problem: ChoiceProblem, dying: Bool, finite: Span, identified: Span) -> float:
+    """The largest part of a difference outside its span; at least the cut if that part is not rounding."""
+    for span, face in ((finite, ~dying), (identified, np.ones_like(dying))):
+        if span.leak > 0 and not has_rank(problem, face, span.rank):
+            return max(finite.leak, identified.leak, CUT)
+    return max(finite.leak, identified.leak)
 
 
 def measure_direction(
@@ -218,7 +231,7 @@ class StepProof(NamedTuple):
     """What a Newton step proves."""
 
     decrement: float
-    least: float  # eigenvalue of the scaled information on S, as a share of the largest
+    least: float  # eigenvalue of the scaled information on S, or its root, as a share of the largest
     fall: float
     covariance: Float64  # S (SᵀHS)⁻¹ Sᵀ
 
@@ -237,26 +250,38 @@ def prove_by_step(problem: ChoiceProblem, face: Bool | None, beta: Float64, fini
     scale, basis = np.ones(len(beta)), finite.basis
     inner = basis.T @ information @ basis
     values, vectors = linalg.eigh(inner, check_finite=False)
+    rows = None
     if values[0] <= WELL_POSED * values[-1]:  # coordinates in which counts of 1 and 10¹² stand side by side
         scale = np.sqrt(np.maximum(np.diag(information), 0.0))
         scale = np.where(scale > 0, scale, 1.0)
         basis = linalg.qr(finite.basis / scale[:, None], mode="economic", check_finite=False)[0]
-        inner = basis.T @ (information / np.outer(scale, scale)) @ basis
-        values, vectors = linalg.eigh(inner, check_finite=False)
+        rows = problem.weighted_rows(probability, basis / scale[:, None])
+        if rows is None:
+            inner = basis.T @ (information / np.outer(scale, scale)) @ basis
+            values, vectors = linalg.eigh(inner, check_finite=False)
+        else:  # the Gram matrix would square the condition
+            values, vectors = linalg.svd(rows, full_matrices=False, check_finite=False)[1:]
+            values, vectors = values[::-1] ** 2, vectors[::-1].T
     gradient = basis.T @ (problem.gradient(problem.residuals(probability)) / scale)
     least = float(values[0] / max(values[-1], 1e-300))
-    if least <= LEAST_INFORMATION:
+    if rows is not None:
+        least = least**0.5
+    if least <= (LEAST_INFORMATION if rows is None else LEAST_SINGULAR):
         return StepProof(np.inf, least, np.inf, np.zeros_like(information))
     step = np.zeros_like(gradient)
     for _ in range(3):
-        step += vectors @ ((vectors.T @ (gradient - inner @ step)) / values)
-    rest = vectors.T @ (gradient - inner @ step)
+        step += vectors @ ((vectors.T @ (gradient - _times(inner, rows, step))) / values)
+    rest = vectors.T @ (gradient - _times(inner, rows, step))
     moved = problem.utilities((basis @ step) / scale)
     fall, lowest = measure_fall(problem, face, probability, moved)
     error = float(np.sqrt((rest**2 / values).sum())) / np.sqrt(max(lowest * _least_total(problem), 1e-300))
     fall = fall + error if lowest >= LEAST_PROBABILITY else np.inf
     half = finite.basis @ (finite.basis.T @ ((basis @ vectors) / scale[:, None]))
     return StepProof(float(gradient @ step), least, fall, (half / values) @ half.T)
+
+
+def _times(information: Float64, rows: Float64 | None, step: Float64) -> Float64:
+    return information @ step if rows is None else rows.T @ (rows @ step)
 
 
 def _least_total(problem: ChoiceProblem) -> float:

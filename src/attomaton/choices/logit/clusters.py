@@ -102,12 +102,11 @@ class ClusterErrors:
     @cached_property
     def covariance(self) -> Float64:
         """CR2, shape (n_parameters, n_parameters); for contrasts with an error."""
-        root = self._root / self._problem.scale[:, None]
-        return root @ self._meat @ root.T
+        return self._problem.covariance(self._root @ self._meat @ self._root.T)
 
     def _measure(self, contrasts: Float64, product: Callable[[Float64, Float64], Float64]) -> Spread:
         """The errors of contrasts, or of their differences: ``product`` has c·c' for each of them."""
-        white = (contrasts / self._problem.scale) @ self._root
+        white = self._problem.scaled(contrasts) @ self._root
         independent = product(white, white)
         if self.n_clusters < FEWEST:
             return Spread(np.full_like(independent, np.nan), np.full_like(independent, np.nan))

@@ -57,11 +57,11 @@ def find_direction(problem: ChoiceProblem, dying: Bool, finite: Span) -> HardDir
     if not dying.any():
         return HardDirection(np.zeros(size), np.inf, 0.0, 0.0)
     # the length of v is measured in the coordinates of the features as given
-    raw = span_of_vectors((finite.basis * problem.scale[:, None]).T, size)
+    raw = span_of_vectors(problem.unscaled(finite.basis.T), size)
     rows = np.flatnonzero(dying)
     slopes = np.empty((len(rows), raw.complement.shape[1]))
     for place, column in enumerate(np.ascontiguousarray(raw.complement.T)):
-        slopes[:, place] = problem.gaps(column * problem.scale)[rows]
+        slopes[:, place] = problem.gaps(problem.coordinates(column))[rows]
     unit = float(np.abs(slopes).max())  # features of any size: the program has entries near 1
     slopes = slopes / unit
     if slopes.size < 4_000_000:
@@ -69,7 +69,7 @@ def find_direction(problem: ChoiceProblem, dying: Bool, finite: Span) -> HardDir
     weight, support = _least_distance(slopes)
     vector = raw.complement @ (support.T @ weight) / unit
     weight = weight / unit**2
-    gaps = problem.gaps(vector * problem.scale)
+    gaps = problem.gaps(problem.coordinates(vector))
     margin, leak = float(gaps[dying].min()), float(np.abs(gaps[~dying]).max(initial=0.0))
     square = float(vector @ vector)
     # the dual of ½‖v‖² is Σ λ − ½‖Σ λ d‖², here with Σ λ d = v

@@ -35,9 +35,9 @@ from attomaton.choices.logit.contrasts import (
 )
 from attomaton.choices.logit.direction import HardDirection, find_direction
 from attomaton.choices.logit.exact import prove_in_fractions
-from attomaton.choices.logit.face import PATIENCE, Face, find_face
+from attomaton.choices.logit.face import PATIENCE, Face, find_face, find_metric
 from attomaton.choices.logit.folders import LOGIT, pack_fit, unpack_fit
-from attomaton.choices.logit.identification import describe_aliases, sparse_null_vectors
+from attomaton.choices.logit.identification import describe_aliases, null_vectors
 from attomaton.choices.logit.newton import Course, NewtonClimb
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import Span, span_of
@@ -77,19 +77,36 @@ def fit_logit(problem: ChoiceProblem, *, guess: bool | None = None) -> "LogitFit
     """
     zero = np.zeros(problem.rows.n_parameters)
     course = NewtonClimb(patience=PATIENCE).run(problem, None, zero)
+    identified = span_of(problem, None)
     if course.proof is not None:
         face = Face(np.zeros(problem.situations.n_rows, bool), zero, zero, "Newton")
-    else:
+        return _fit_on(problem, face, course, identified)
+    try:
         face = find_face(problem, course.last.beta, guess=guess)
-        course = _climb(problem, face)
-    identified = span_of(problem, None)
+        fit = _fit_on(problem, face, _climb(problem, face), identified)
+    except UncertifiedSolution:
+        fit = None
+    if fit is not None and (fit.certificate.certified or fit.way == "components"):
+        return fit
+    try:
+        face = find_face(problem, zero, guess=guess, metric=find_metric(problem, identified.basis))
+        finer = _fit_on(problem, face, _climb(problem, face), identified)
+    except UncertifiedSolution:
+        if fit is None:
+            raise
+        return fit
+    return finer if fit is None or finer.certificate.certified else fit
+
+
+def _fit_on(problem: ChoiceProblem, face: Face, course: Course, identified: Span) -> "LogitFit":
+    """The fit on a face, which Newton's method has climbed already."""
     finite = span_of(problem, ~face.dying) if face.dying.any() else identified
     fit = _prove(problem, face, course, finite, identified)
     if not fit.certificate.converged:  # again from 0, with steps that stay in S and are all looked at
         alive = ~face.dying if face.dying.any() else None
-        further = NewtonClimb(settled=1e-20, chord=False, basis=finite.basis).run(
-            problem, alive, np.zeros_like(zero)
-        )
+        reach = np.inf if fit.certificate.survival else NewtonClimb.reach  # there is a maximum to go to
+        climb = NewtonClimb(most_steps=200, settled=1e-20, chord=False, reach=reach, basis=finite.basis)
+        further = climb.run(problem, alive, np.zeros_like(face.start))
         fit = _prove(problem, face, Course(further.last, course.proof or further.proof), finite, identified)
     return fit
 
@@ -248,7 +265,7 @@ class LogitFit(Tabular):
     def coefficients(self) -> Float64:
         """β*, the finite part, in S of the scaled columns: only contrasts whose class is finite count."""
         self.expect()
-        return self.evidence.beta / self.problem.scale
+        return self.problem.parameters(self.evidence.beta)
 
     @cached_property
     def log_likelihood(self) -> float:
@@ -284,7 +301,7 @@ class LogitFit(Tabular):
     def covariance(self) -> Float64:
         """The covariance of β* by the information, shape (n_parameters, n_parameters); for contrasts in S."""
         self.expect()
-        return self.scaled_covariance / np.outer(self.problem.scale, self.problem.scale)
+        return self.problem.covariance(self.scaled_covariance)
 
     def robust_covariance(self, clusters: Any = None) -> Float64:
         """The sandwich, shape (n_parameters, n_parameters); for contrasts in S.
@@ -299,7 +316,7 @@ class LogitFit(Tabular):
         self.expect()
         problem = self.problem
         if clusters is None:
-            return self._robust / np.outer(problem.scale, problem.scale)
+            return problem.covariance(self._robust)
         labels = np.asarray(clusters)
         labels = labels if problem.source_situations is None else labels[problem.source_situations]
         if len(labels) != len(problem.situations):
@@ -358,7 +375,8 @@ class LogitFit(Tabular):
         weights = _weights_of(names)
         contrast = np.zeros(self.problem.rows.n_parameters)
         for name, weight in weights.items():
-            contrast[self.problem.number(name)] += weight / self.problem.scale[self.problem.number(name)]
+            contrast[self.problem.number(name)] += weight
+        contrast = self.problem.scaled(contrast)
         proof = classify(contrast, self.finite, self.identified, self._cone)
         answer = self._tell(contrast, weights, proof.kind, level, clusters)
         sure = proof.certified and self.certificate.certified
@@ -384,7 +402,7 @@ class LogitFit(Tabular):
         ['finite', '+inf', '+inf']
         """
         self._check()
-        scaled = np.asarray(weights, np.float64) / self.problem.scale
+        scaled = self.problem.scaled(np.asarray(weights, np.float64))
         return classify_all(scaled, self.finite, self.identified, self._cone)
 
     def _tell(
@@ -448,8 +466,7 @@ class LogitFit(Tabular):
     @cached_property
     def aliases(self) -> tuple[str, ...]:
         """What the data cannot tell apart, in sentences; empty if every parameter is identified."""
-        vectors = sparse_null_vectors(self.identified.complement / self.problem.scale[:, None])
-        return describe_aliases(vectors, self.problem.names)
+        return describe_aliases(null_vectors(self.problem, self.identified), self.problem.names)
 
     @cached_property
     def direction(self) -> HardDirection:

@@ -6,6 +6,7 @@ import numpy as np
 
 from attomaton.base.artifacts import FolderKind, Run
 from attomaton.base.tables import Float64, Int64
+from attomaton.choices.logit.centring import AS_GIVEN, Centring
 from attomaton.choices.logit.certificate import LogitEvidence
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.rows import BattleRows, ChoiceRows, DenseRows, Situations, SparseRows, csr_array
@@ -29,6 +30,7 @@ def pack_fit(problem: ChoiceProblem, evidence: LogitEvidence, way: str, program_
         "offsets": problem.offsets,
         "source_rows": problem.source_rows,
         "source_situations": problem.source_situations,
+        **{f"centring/{name}": part for name, part in problem.centring._asdict().items() if len(part)},
     }
     arrays |= {name: part for name, part in optional.items() if part is not None}
     manifest = {"kernel": kernel, "way": way, "program_rows": program_rows}
@@ -56,7 +58,7 @@ def unpack_fit(run: Run) -> tuple[ChoiceProblem, LogitEvidence, str, int]:
     dying = _numbers(arrays["evidence/dying"], n_rows) != 0
     multipliers = extra.get("evidence/multipliers")
     multipliers = None if multipliers is None else _numbers(multipliers, len(multipliers))
-    problem = ChoiceProblem(rows, counts, names, offsets, *sources)
+    problem = ChoiceProblem(rows, counts, names, offsets, *sources, _unpack_centring(extra, size))
     beta, direction, witness = vectors
     return (
         problem,
@@ -64,6 +66,16 @@ def unpack_fit(run: Run) -> tuple[ChoiceProblem, LogitEvidence, str, int]:
         str(about["way"]),
         int(about["program_rows"]),
     )
+
+
+def _unpack_centring(arrays: dict[str, Any], size: int) -> Centring:
+    if "centring/columns" not in arrays:
+        return AS_GIVEN
+    columns, constants = (_whole(arrays[f"centring/{name}"]) for name in ("columns", "constants"))
+    for numbers in (columns, constants):
+        if len(numbers) != len(columns) or not 0 <= numbers.min() <= numbers.max() < size:
+            raise ValueError("a centred column is not there")
+    return Centring(columns, constants, _numbers(arrays["centring/centres"], len(columns)))
 
 
 def _unpack_rows(kernel: str, arrays: Any) -> ChoiceRows:

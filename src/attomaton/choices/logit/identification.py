@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 
 from attomaton.base.tables import Float64
+from attomaton.choices.logit.problem import ChoiceProblem
+from attomaton.choices.logit.spans import Span
 
 SHOWN_NAMES = 8
 """Names of a group that a sentence lists."""
@@ -33,6 +35,12 @@ def sparse_null_vectors(basis: Float64) -> Float64:
         row /= sizes[often.argmax()] * (1.0 if (row > 0).sum() >= (row < 0).sum() else -1.0)
     rounded: Any = np.round(rows, 8) + 0.0
     return rounded
+
+
+def null_vectors(problem: ChoiceProblem, identified: Span) -> Float64:
+    """Vectors with few entries that change no difference, in the columns as given, one in each row."""
+    vectors = sparse_null_vectors(identified.complement / problem.scale[:, None])
+    return problem.centring.parameters(vectors.T).T
 
 
 def describe_aliases(vectors: Float64, names: Sequence[str]) -> tuple[str, ...]:

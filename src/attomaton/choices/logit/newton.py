@@ -114,7 +114,8 @@ class NewtonClimb:
             if here.decrement <= (1e-6 * self.settled if here.fall == np.inf else self.settled):
                 here = here._replace(beta=beta + here.step)
                 break
-            floor = here.decrement < 1e-8 and here.decrement > 0.25 * before
+            # on the way to a far maximum each step leaves e⁻¹ of the decrement: that is no floor yet
+            floor = here.decrement < 1e-8 and here.decrement > (0.25 if self.chord else 1.0) * before
             if floor or number == self.most_steps:
                 break
             if proof is None and self.patience is not None and number >= self.patience:
@@ -156,8 +157,12 @@ class NewtonClimb:
         if self.basis is None:
             step = solve_information(information, gradient)
         else:
-            inside = self.basis.T @ information @ self.basis
-            step = self.basis @ solve_information(inside, self.basis.T @ gradient)
+            root = information_root(problem, probability, self.basis)
+            if root is None:
+                inside = self.basis.T @ information @ self.basis
+                step = self.basis @ solve_information(inside, self.basis.T @ gradient)
+            else:
+                step = root @ (root.T @ gradient)
         moved = problem.utilities(step)
         spread = np.sqrt(np.maximum(np.diag(information), 0.0))
         rest = np.abs(gradient - information @ step)
@@ -224,6 +229,19 @@ def solve_information(information: Float64, gradient: Float64) -> Float64:
     large = values > 1e-12 * max(float(values[-1]), 1e-300)
     found = vectors[:, large] @ ((vectors[:, large].T @ right) / values[large])
     return found / scale
+
+
+def information_root(problem: ChoiceProblem, probability: Float64, basis: Float64) -> Float64 | None:
+    """R with R Rᵀ = H⁺ on the span of a basis, from the rows themselves: a Gram matrix squares the condition.
+
+    None where the rows are too many.
+    """
+    rows = problem.weighted_rows(probability, basis)
+    if rows is None:
+        return None
+    values, vectors = linalg.svd(rows, full_matrices=False, check_finite=False)[1:]
+    inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > 1e-15 * values[:1])
+    return basis @ (inverse[:, None] * vectors).T
 
 
 LIFT = 1e-10

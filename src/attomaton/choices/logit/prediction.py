@@ -54,7 +54,7 @@ def _predict_block(
     fit: LogitFit, matrix: Float64, situations: Situations, descent: bool, before: int
 ) -> Float64:
     """The probabilities of a few situations, which stand after ``before`` others."""
-    scale = fit.problem.scale
+    problem = fit.problem
     if descent:
         if not fit.direction.certified:
             raise UncertifiedSolution(
@@ -62,11 +62,12 @@ def _predict_block(
                 "leave what the data do not decide undecided"
             )
         # descent from 0 stays in R, in the coordinates of the features as given
-        span = span_of_vectors((fit.identified.basis * scale[:, None]).T, len(scale))
-        matrix, along = matrix @ span.basis @ span.basis.T, fit.direction.vector * scale
+        span = span_of_vectors(problem.unscaled(fit.identified.basis.T), matrix.shape[1])
+        matrix = matrix @ span.basis @ span.basis.T
+        along = problem.coordinates(fit.direction.vector)
     else:
         along = fit.evidence.direction
-    rows = matrix / scale
+    rows = problem.scaled(matrix)
     height = rows @ along
     highest = np.flatnonzero(height == situations.spread(situations.top(height)))
     first = highest[np.searchsorted(highest, situations.starts[:-1])]
@@ -89,9 +90,9 @@ def _predict_block(
 def _decide(fit: LogitFit, contrasts: Float64, heights: Float64 | None) -> tuple[Bool, Bool]:
     """Which contrasts f·β are finite, and which +∞; those with a height along descent go by its sign."""
     if heights is None:
-        kinds = fit.classify(contrasts * fit.problem.scale)
+        kinds = fit.classify(fit.problem.unscaled(contrasts))
         return kinds == ContrastKind.FINITE, kinds == ContrastKind.PLUS
     length = np.linalg.norm(contrasts, axis=1)
     level = np.linalg.norm(contrasts @ fit.finite.complement, axis=1) <= CLOSE * length
-    steep = heights > CLOSE * length * np.linalg.norm(fit.direction.vector * fit.problem.scale)
+    steep = heights > CLOSE * length * np.linalg.norm(fit.problem.coordinates(fit.direction.vector))
     return level, steep & ~level

@@ -1,10 +1,10 @@
 """Choices in situations whose alternatives have rows with names: the data of a conditional logit.
 
 ℓ(β) = Σ n_ij log p_ij with p_ij = exp(o_ij + x_ij·β) / Σ_k exp(o_ik + x_ik·β). All methods use scaled
-coordinates: column k is divided by ``scale[k]``, a power of two near its spread inside situations, and β is
-multiplied by it. A *pair* is (chosen alternative c, other alternative j) with difference d = x_c − x_j; it is
-known by the row j, c being the most chosen row of the situation. Rows that were also chosen are pairs in
-both directions.
+coordinates: far columns are centred (see :mod:`~attomaton.choices.logit.centring`), column k is divided by
+``scale[k]``, a power of two near its spread inside situations, and β is multiplied by it. A *pair* is (chosen
+alternative c, other alternative j) with difference d = x_c − x_j; it is known by the row j, c being the most
+chosen row of the situation. Rows that were also chosen are pairs in both directions.
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ import scipy.sparse
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.choices.logit.centring import AS_GIVEN, Centring, centre_columns
 from attomaton.choices.logit.rows import (
     BattleRows,
     ChoiceRows,
@@ -34,6 +35,9 @@ MOST_PARAMETERS = 5_000
 
 LARGEST, SMALLEST = 1e100, 1e-100
 """Sizes of a column between which squares neither overflow nor underflow."""
+
+SMALL = 2_000_000
+"""Entries of all rows up to which their own singular values are computed, not the Gram matrix's."""
 
 DENSE_SHARE = 0.25
 """Share of entries that are not zero from which a sparse matrix is stored as a dense one."""
@@ -56,6 +60,8 @@ class ChoiceProblem:
     source_rows, source_situations : int64 array or None
         The numbers of the rows and situations before those that say nothing were dropped; None where none
         were, or where equal battles were added up.
+    centring : Centring
+        Which columns of ``rows`` are those given less a multiple of a constant column.
 
     Examples
     --------
@@ -70,6 +76,7 @@ class ChoiceProblem:
     offsets: Float64 | None = None
     source_rows: Int64 | None = None
     source_situations: Int64 | None = None
+    centring: Centring = AS_GIVEN
 
     @classmethod
     def from_rows(
@@ -114,13 +121,15 @@ class ChoiceProblem:
             known = None if known is None else known[use]
         sizes_left = np.bincount(situation[use], minlength=len(lengths))
         situations = Situations(np.concatenate([[0], np.cumsum(sizes_left[sizes_left > 0])]).astype(np.int64))
+        rows, centring = _compare(values, situations, most_chosen(situations, times))
         return cls(
-            _centre(values, situations, most_chosen(situations, times)),
+            rows,
             times,
             labels,
             known if known is not None and known.any() else None,
             None if use.all() else np.flatnonzero(use),
             None if use.all() else np.flatnonzero(sizes_left),
+            centring,
         )
 
     @classmethod
@@ -172,6 +181,7 @@ class ChoiceProblem:
         if not said.all():
             first, second, times, wide = first[said], second[said], times[said], wide[said]
         ties = times.shape[1] == 3
+        wide, centring = centre_columns(wide)
         rows = BattleRows(
             np.ascontiguousarray(first, np.int64),
             np.ascontiguousarray(second, np.int64),
@@ -180,7 +190,13 @@ class ChoiceProblem:
             ties,
         )
         labels = _check_names([*items, *names, *([tie] if ties else [])], rows.n_parameters)
-        return cls(rows, np.asarray(times.ravel(), np.float64), labels, source_situations=source)
+        return cls(
+            rows,
+            np.asarray(times.ravel(), np.float64),
+            labels,
+            source_situations=source,
+            centring=centring.shift(len(items)),
+        )
 
     @cached_property
     def totals(self) -> Float64:
@@ -240,6 +256,26 @@ class ChoiceProblem:
         """‖d‖ of the pair of each row; 0 at references."""
         return self.rows.norms(self.reference, self.scale)
 
+    def parameters(self, beta: Float64) -> Float64:
+        """β of the columns as given from scaled coordinates; axis 0 runs over columns."""
+        return self.centring.parameters((beta.T / self.scale).T)
+
+    def coordinates(self, parameters: Float64) -> Float64:
+        """Scaled coordinates of β of the columns as given; axis 0 runs over columns."""
+        return (self.centring.coordinates(parameters).T * self.scale).T
+
+    def scaled(self, rows: Float64) -> Float64:
+        """Rows of the columns as given, or weights of contrasts, in scaled coordinates (last axis)."""
+        return self.centring.centre(rows) / self.scale
+
+    def unscaled(self, rows: Float64) -> Float64:
+        """Rows of the columns as given from those in scaled coordinates (last axis)."""
+        return self.centring.restore(rows * self.scale)
+
+    def covariance(self, scaled: Float64) -> Float64:
+        """The covariance of the parameters as given from that of the scaled coordinates."""
+        return self.parameters(self.parameters(scaled).T)
+
     def even(self, face: Bool | None) -> Float64:
         """Equal probabilities of all alternatives of a face."""
         size = np.diff(self.situations.starts).astype(np.float64)
@@ -274,6 +310,14 @@ class ChoiceProblem:
     def information(self, probability: Float64) -> Float64:
         """Σ N_i Cov_i(x) under these probabilities."""
         return self.rows.information(probability, self.totals) / np.outer(self.scale, self.scale)
+
+    def weighted_rows(self, probability: Float64, basis: Float64) -> Float64 | None:
+        """√(N p) (x − x̄)·basis of each row, whose Gram matrix is the information; None if it is too large."""
+        if self.situations.n_rows * self.rows.n_parameters > SMALL:
+            return None
+        inside = (self.rows.take(np.arange(self.situations.n_rows)) / self.scale) @ basis
+        away = inside - self.situations.spread(self.situations.sum(probability[:, None] * inside))
+        return np.sqrt(probability * self.situations.spread(self.totals))[:, None] * away
 
     def information_at_zero(self, face: Bool | None) -> Float64:
         """The information where all alternatives of the face are equally probable: it spans what D₀ spans."""
@@ -318,8 +362,10 @@ class ChoiceProblem:
         return {name: number for number, name in enumerate(self.names)}
 
 
-def _centre(values: Any, situations: Situations, reference: Int64) -> DenseRows | SparseRows:
-    """Rows less the reference row of their situation."""
+def _compare(
+    values: Any, situations: Situations, reference: Int64
+) -> tuple[DenseRows | SparseRows, Centring]:
+    """Rows less the reference row of their situation, far columns centred."""
     if values.shape[1] > MOST_PARAMETERS:
         raise InvalidSamples(
             f"there are {values.shape[1]:,} columns, and at most {MOST_PARAMETERS:,} are supported; "
@@ -328,9 +374,11 @@ def _centre(values: Any, situations: Situations, reference: Int64) -> DenseRows 
     if not issparse(values):
         if situations.size:
             wide = values.reshape(len(situations), situations.size, -1)
-            chosen = values[reference][:, None]
-            return DenseRows((wide - chosen).reshape(values.shape), situations)
-        return DenseRows(values - situations.spread(values[reference]), situations)
+            differences = (wide - values[reference][:, None]).reshape(values.shape)
+        else:
+            differences = values - situations.spread(values[reference])
+        matrix, centring = centre_columns(differences)
+        return DenseRows(matrix, situations), centring
     pick = csr_array(
         (np.ones(situations.n_rows), (np.arange(situations.n_rows), situations.spread(reference))),
         shape=(situations.n_rows,) * 2,
@@ -338,7 +386,8 @@ def _centre(values: Any, situations: Situations, reference: Int64) -> DenseRows 
     matrix = csr_array(values - pick @ values)
     matrix.eliminate_zeros()
     matrix.sort_indices()
-    return SparseRows(matrix, situations)
+    matrix, centring = centre_columns(matrix)
+    return SparseRows(matrix, situations), centring
 
 
 def _check_rows(matrix: Any, sizes: Any, counts: Any) -> tuple[Any, Int64, Float64]:

@@ -6,12 +6,9 @@ import numpy as np
 import scipy.linalg
 
 from attomaton.base.tables import Bool, Float64
-from attomaton.choices.logit.problem import ChoiceProblem
+from attomaton.choices.logit.problem import SMALL, ChoiceProblem
 
 linalg: Any = scipy.linalg
-
-SMALL = 2_000_000
-"""Entries of the differences up to which their own singular values are computed, not the Gram matrix's."""
 
 CUT = 1e-9
 """Singular values of normalised differences below this share of the largest are taken as zero."""
