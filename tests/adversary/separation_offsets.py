@@ -1,7 +1,7 @@
 """Logistic regressions whose columns have far offsets, mixed scales and tiny overlaps, against fractions.
 
-Entries are exact floats. An answer that is certified must be right. It must also be there where one column, or
-columns of small whole numbers once their offset is taken away, leave nothing to give up for.
+Entries are exact floats. An answer that is certified must be right. It must also be there for one column, and
+for columns of small whole numbers with offsets and units of their own, if there is an intercept.
 """
 
 import numpy as np
@@ -50,7 +50,7 @@ def draw_several(rng):
 
 
 def exact_answer(matrix, outcome):
-    """Whether the estimate exists, the kind of separation, and the class of each coefficient, in fractions."""
+    """The kind of separation, and the class of each coefficient, in fractions."""
     n_classes = int(outcome.max()) + 1
     case = []
     for row, label in zip(matrix, outcome.tolist(), strict=True):

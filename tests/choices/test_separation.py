@@ -316,7 +316,8 @@ def test_bounds_where_cases_differ_by_orders_of_magnitude(X, y):
 
 
 def test_differences_too_small_to_tell_are_said_without_a_bound():
-    found = at.check_separation([[0.0, 1000.0], [0.2, 1000.000002], [0.2, 1000.000001]], [0, 1, 1])
+    rows = [[2, 0.0, 2000.0], [2, 0.2, 2000.000004], [2, 0.2, 2000.000002]]
+    found = at.check_separation(rows, [0, 1, 1], intercept=False)
     assert not found.certified
     assert found.coefficients[1].bound is None
     assert "Not proved: tiny differences" in str(found)

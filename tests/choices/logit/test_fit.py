@@ -198,7 +198,7 @@ def test_errors_say_what_where_and_what_to_do():
     with pytest.raises(InvalidSamples, match="there is no parameter 'y'"):
         fit_logit(ChoiceProblem.from_rows([[1.0], [0.0]], [2], [1, 1])).contrast("y")
     rows = np.zeros((8, 2))
-    rows[::2] = [[1, -1], [1, 0], [1, 1e-10], [1, 1]]  # a gap of 1e-10: too little to tell
+    rows[::2] = [[0, 0], [1, 1], [2, 2 + 1e-12], [3, 3]]  # columns that differ by 1e-12: too little to tell
     fit = fit_logit(ChoiceProblem.from_rows(rows, [2] * 4, [0, 1, 0, 1, 1, 0, 1, 0]))
     with pytest.raises(UncertifiedSolution, match="treated as equal"):
         fit.expect()

@@ -14,6 +14,7 @@ import scipy.sparse
 from attomaton.base.tables import Float64, Int64
 
 csr_array: Any = scipy.sparse.csr_array
+issparse: Any = scipy.sparse.issparse
 
 
 class Centring(NamedTuple):
@@ -61,7 +62,7 @@ AS_GIVEN = Centring(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
 def centre_columns(matrix: Any) -> tuple[Any, Centring]:
     """A dense or sparse matrix with far columns centred, and which ones they are."""
-    by_column = matrix.tocsc() if scipy.sparse.issparse(matrix) else matrix
+    by_column = matrix.tocsc() if issparse(matrix) else matrix
     far = [column for column in range(matrix.shape[1]) if _is_far(by_column, column)]
     constants = [column for column in range(matrix.shape[1]) if far and _is_constant(by_column, column)]
     if not constants:
@@ -105,12 +106,13 @@ def _is_constant(matrix: Any, column: int) -> bool:
 
 def _entries(matrix: Any, column: int, rows: int | None = None) -> Float64:
     """The entries of a column that are not zero, of the first rows only or of all."""
-    if isinstance(matrix, np.ndarray):
-        values = matrix[:rows, column]
-    else:
-        values = matrix.data[matrix.indptr[column] : matrix.indptr[column + 1]]
+    values: Any = (
+        matrix.data[matrix.indptr[column] : matrix.indptr[column + 1]]
+        if issparse(matrix)
+        else matrix[:rows, column]
+    )
     return values[values != 0]
 
 
 def _dense(values: Any) -> Any:
-    return values.toarray() if scipy.sparse.issparse(values) else np.asarray(values)
+    return values.toarray() if issparse(values) else np.asarray(values)

@@ -58,7 +58,7 @@ def unpack_fit(run: Run) -> tuple[ChoiceProblem, LogitEvidence, str, int]:
     dying = _numbers(arrays["evidence/dying"], n_rows) != 0
     multipliers = extra.get("evidence/multipliers")
     multipliers = None if multipliers is None else _numbers(multipliers, len(multipliers))
-    problem = ChoiceProblem(rows, counts, names, offsets, *sources, _unpack_centring(extra, size))
+    problem = ChoiceProblem(rows, counts, names, offsets, *sources, centring=_unpack_centring(extra, size))
     beta, direction, witness = vectors
     return (
         problem,
