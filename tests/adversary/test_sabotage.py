@@ -12,6 +12,7 @@ from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 from attomaton.choices import conditional, result as fitting
 from attomaton.choices.fit import ChoiceFit
+from attomaton.choices.logit import centring, problem
 from attomaton.choices.logit.clusters import ClusterErrors
 from attomaton.choices.uncertainty import Sandwich
 from attomaton.claims import margins as claimed
@@ -94,6 +95,9 @@ SABOTAGE = {
     "hard-embedded-large": lambda m: bend(m, at, "solve_graph_svm", bound_lowered),
     "separation": lambda m: bend(
         m, limits, "separate", lambda found: replace(found, inseparable=np.zeros_like(found.inseparable))
+    ),
+    "separation-offsets": lambda m: m.setattr(  # columns are taken as they are
+        problem, "centre_columns", lambda matrix: (matrix, centring.AS_GIVEN)
     ),
     "soft": lambda m: bend(m, at, "solve_luce", lambda soft: bent(soft, 1e-7)),
     "soft-embedded": lambda m: bend(m, at, "solve_luce", lambda soft: bent(soft, 1e-4)),

@@ -15,7 +15,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import attomaton as at
 from attomaton.base import InvalidSamples, UndeterminedChoice, UnsupportedOption
-from attomaton.choices import ChoiceModel, ContrastKind, binary_logit, fit_logit, long_table
+from attomaton.choices import (
+    ChoiceModel,
+    ContrastKind,
+    LogitFit,
+    LogitState,
+    battles,
+    binary_logit,
+    fit_logit,
+    long_table,
+)
 from attomaton.choices.logit.prediction import predict_rows
 from attomaton.choices.logit.rows import Situations
 
@@ -251,3 +260,40 @@ def test_the_bound_of_a_binary_logit_survives_the_estimator():
     assert model.fit_.contrast("x1").comparisons == 9
     again = fit_logit(binary_logit([[1.0]], [1], counts=[9]))
     assert model.fit_.contrast("x1").bound == pytest.approx(again.contrast("x1").bound)
+
+
+@pytest.mark.parametrize("undecided", ["refuse", "descent"])
+def test_far_features_have_the_probabilities_of_near_ones(undecided):
+    rng = np.random.default_rng(8)
+    near = rng.integers(0, 10, (40, 2)).astype(float)
+    y = (near[:, 0] + rng.normal(0, 4, 40) > 4).astype(int)
+    offset = np.array([4e14, 1.7e9])
+    far, here = (ChoiceModel(undecided=undecided).fit(rows, y) for rows in (near + offset, near))
+    assert far.certificate_.certified
+    assert far.coef_ == pytest.approx(here.coef_, rel=1e-9)
+    assert far.predict_proba(near + offset) == pytest.approx(here.predict_proba(near), abs=1e-9)
+    sparse = ChoiceModel(undecided=undecided).fit(csr_array(near + offset), y % 5)
+    assert sparse.coef_ == pytest.approx(here.coef_, rel=1e-9)
+
+
+def test_far_features_of_many_classes_stored_as_a_sparse_matrix():
+    rng = np.random.default_rng(9)
+    near = rng.integers(0, 10, 80).astype(float)
+    y = rng.integers(0, 6, 80)
+    far, here = (at.check_separation(rows, y) for rows in (4e14 + near, near))
+    assert far.certified
+    for one, other in zip(far.coefficients[1::2], here.coefficients[1::2], strict=True):
+        assert one.value == pytest.approx(other.value, rel=1e-8, abs=1e-10)
+
+
+def test_far_features_beside_a_position_are_decided_and_saved(tmp_path):
+    first, second = ["a", "b", "a", "b"], ["b", "a", "b", "a"]
+    outcome = ["first", "first", "second", "second"]
+    features = 4e14 + np.array([[3.0], [2.0], [1.0], [0.0]])
+    fit = fit_logit(battles(first, second, outcome, position=True, features=features, names=["length"]))
+    assert fit.state is LogitState.CERTIFIED
+    assert fit.separation == "complete"
+    assert fit.contrast("length").kind is ContrastKind.PLUS
+    again = LogitFit.load(fit.save(tmp_path / "fit"))
+    assert str(again.contrast("first")) == str(fit.contrast("first"))
+    assert fit.contrast("first").kind is ContrastKind.MINUS

@@ -1,6 +1,7 @@
 """check_separation: textbook cases, linear programs of their own, other packages, and what is refused."""
 
 import warnings
+from decimal import Decimal, localcontext
 from pathlib import Path
 
 import numpy as np
@@ -404,3 +405,110 @@ def test_tiny_differences_are_said_to_be_taken_as_none():
     with pytest.raises(UncertifiedSolution, match="treated as equal"):
         found.fit.robust_covariance()
     assert not found.fit.contrast("intercept").certified
+
+
+FAR = [1e7, 1e8, 1.7e9, 1e12, 4e14, 1e15, 4e15]
+
+
+@pytest.mark.parametrize("offset", FAR)
+def test_far_values_that_are_apart_are_separated(offset):
+    found = at.check_separation(offset + np.arange(4.0), [0, 0, 1, 1], names=["time"])
+    assert found.certified
+    assert found.separation == "complete"
+    assert found.kinds == {"intercept": "-inf", "time": "+inf"}
+    shared = at.check_separation(offset + np.array([0.0, 1.0, 1.0, 2.0]), [0, 0, 1, 1], names=["time"])
+    assert shared.certified
+    assert shared.separation == "quasi-complete"
+    assert shared.kinds == {"intercept": "-inf", "time": "+inf"}
+
+
+@pytest.mark.parametrize("offset", FAR)
+@pytest.mark.parametrize("labels", ["abab", "abcacbab"])
+def test_far_values_that_overlap_have_the_slope_of_near_ones(offset, labels):
+    near = np.arange(float(len(labels)))
+    far, here = (at.check_separation(values, list(labels)) for values in (offset + near, near))
+    assert far.certified
+    assert far.unique
+    for one, other in zip(far.coefficients[1::2], here.coefficients[1::2], strict=True):
+        assert one.value == pytest.approx(other.value, rel=1e-9)
+        assert one.standard_error == pytest.approx(other.standard_error, rel=1e-9)
+
+
+def exact_logit(values, outcome):
+    """Intercept and slope with their standard errors, by Newton's method with 60 digits."""
+    with localcontext() as context:
+        context.prec = 60
+        x, y = [Decimal(float(value)) for value in values], [Decimal(int(one)) for one in outcome]
+        middle = x[len(x) // 2]
+        z = [value - middle for value in x]
+        start = at.check_separation(np.array([float(value) for value in z]), outcome)  # where to begin
+        a, b = (Decimal(one.value) for one in start.coefficients)
+        for _ in range(12):
+            p = [1 / (1 + (-a - b * value).exp()) for value in z]
+            rest = [one - share for one, share in zip(y, p, strict=True)]
+            weight = [share * (1 - share) for share in p]
+            products = [w * value for w, value in zip(weight, z, strict=True)]
+            h = [sum(weight), sum(products), sum(w * value for w, value in zip(products, z, strict=True))]
+            g = [sum(rest), sum(r * value for r, value in zip(rest, z, strict=True))]
+            det = h[0] * h[2] - h[1] ** 2
+            a, b = a + (h[2] * g[0] - h[1] * g[1]) / det, b + (h[0] * g[1] - h[1] * g[0]) / det
+        assert max(map(abs, g)) < Decimal("1e-40")
+        errors = (h[2] + 2 * h[1] * middle + h[0] * middle**2) / det, h[0] / det
+        return [float(a - b * middle), float(b)], [float(error.sqrt()) for error in errors]
+
+
+@pytest.mark.parametrize(
+    ("values", "outcome"),
+    [
+        (1.7e9 + 3600 * np.arange(8.0), [0, 0, 1, 0, 1, 0, 1, 1]),
+        (4e15 + np.arange(8.0), [0, 0, 1, 0, 1, 0, 1, 1]),
+        (-1e8 - np.arange(8.0) ** 2, [1, 0, 1, 0, 1, 0, 0, 1]),
+        (np.array([0.0, 0.5 + 1e-6, 0.5, 1.0]), [0, 0, 1, 1]),
+        (np.array([0.0, 0.5 + 1e-9, 0.5, 1.0]), [0, 0, 1, 1]),
+        (1.7e9 + np.array([0.0, 0.1, 0.3, 0.5 + 1e-6, 0.5, 0.8, 0.9]), [0, 0, 0, 0, 1, 1, 1]),
+    ],
+)
+def test_estimates_of_far_and_hardly_overlapping_values_have_their_digits(values, outcome):
+    found = at.check_separation(values, outcome)
+    assert found.certified
+    estimates, errors = exact_logit(values, outcome)
+    assert [one.value for one in found.coefficients] == pytest.approx(estimates, rel=1e-8)
+    assert [one.standard_error for one in found.coefficients] == pytest.approx(errors, rel=1e-6)
+
+
+@pytest.mark.parametrize("share", [1e-3, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9])
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_classes_that_hardly_overlap_or_are_hardly_apart_are_decided(share, scale):
+    rng = np.random.default_rng(5)
+    low, high = rng.uniform(0, 0.5, 20), rng.uniform(0.5 + share, 1, 20)
+    outcome = [0] * 21 + [1] * 21
+    overlap = at.check_separation(scale * np.concatenate([low, [0.5 + share], high, [0.5]]), outcome)
+    assert overlap.exists
+    assert overlap.certified
+    gap = at.check_separation(scale * np.concatenate([low, [0.5], high, [0.5 + share]]), outcome)
+    assert gap.separation == "complete"
+    assert gap.certified
+
+
+@pytest.mark.parametrize("step", [2.0**-52, 2.0**-48, 2.0**-44])
+def test_a_difference_of_a_few_units_in_the_last_place_is_never_proved_away(step):
+    gap = at.check_separation([-1.0, 1.0, 1.0 + step], [0, 0, 1])
+    assert gap.separation == "complete" or not gap.certified
+    overlap = at.check_separation([-1.0, 1.0 + step, 1.0, 2.0], [0, 0, 1, 1])
+    assert overlap.exists or not overlap.certified
+
+
+def test_without_an_intercept_far_columns_are_not_centred():
+    near = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    far = at.check_separation(4e14 + np.array(near), [0, 1, 0, 1], intercept=False)
+    assert not far.exists or not far.certified  # the first column less the second separates all but ties
+    one = at.check_separation(4e14 + np.arange(4.0), [0, 0, 1, 1], intercept=False)
+    assert one.exists
+    assert one.certified
+
+
+def test_far_columns_follow_from_others_in_the_words_of_the_columns():
+    first = 4e14 + np.arange(6.0)
+    found = at.check_separation({"a": first, "b": first - 4e14}, [0, 1, 0, 1, 1, 0])
+    assert found.certified
+    assert found.aliases == ("b = -4e+14 intercept + a in every case",)

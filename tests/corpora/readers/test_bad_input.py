@@ -272,6 +272,17 @@ def test_long_documents_are_refused_or_skipped(tmp_path, name, content, message)
     assert len(documents.offsets) - 1 == (0 if name in ("a.txt", "a.bin") else 2)
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a"])
+def test_one_text_file_obeys_the_limit_as_many_do(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(b"\xef\xbb\xbf" + b"to be or not to be\r\n")
+    for source in (path, str(path), [path], tmp_path):
+        with pytest.raises(UnreadableSource, match=f"{path.name} is longer than 10 bytes; read each line"):
+            at.learn(source, reading=Reading(max_bytes=10))
+        vocabulary = at.learn(source, reading=Reading(max_bytes=23)).vocabulary
+        assert vocabulary.tokens == ("to", "be", "or", "not", "<eos>")
+
+
 def test_lines_up_to_the_limit_are_read(tmp_path):
     for length, ending in ((10, b"\n"), (10, b"\r\n"), (10, b"")):
         (tmp_path / "a.txt").write_bytes(b"x" * length + ending)

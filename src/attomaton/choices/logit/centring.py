@@ -42,12 +42,6 @@ class Centring(NamedTuple):
         centred[..., self.columns] -= self.centres * rows[..., self.constants]
         return centred
 
-    def restore(self, centred: Float64) -> Float64:
-        """Rows with columns as given; the last axis runs over columns."""
-        rows = centred.copy()
-        rows[..., self.columns] += self.centres * centred[..., self.constants]
-        return rows
-
     def shift(self, by: int) -> "Centring":
         """The same where this many columns stand before these."""
         return Centring(self.columns + by, self.constants + by, self.centres)

@@ -11,7 +11,7 @@ import numpy as np
 
 from attomaton.base.tables import Bool, Float64
 from attomaton.choices.logit.problem import ChoiceProblem
-from attomaton.choices.logit.spans import Span, span_of_vectors
+from attomaton.choices.logit.spans import Span
 
 CHUNK = 200
 """Rows by which the program grows."""
@@ -57,17 +57,17 @@ def find_direction(problem: ChoiceProblem, dying: Bool, finite: Span) -> HardDir
     if not dying.any():
         return HardDirection(np.zeros(size), np.inf, 0.0, 0.0)
     # the length of v is measured in the coordinates of the features as given
-    raw = span_of_vectors(problem.unscaled(finite.basis.T), size)
+    complement = raw_complement(problem, finite)
     rows = np.flatnonzero(dying)
-    slopes = np.empty((len(rows), raw.complement.shape[1]))
-    for place, column in enumerate(np.ascontiguousarray(raw.complement.T)):
+    slopes = np.empty((len(rows), complement.shape[1]))
+    for place, column in enumerate(np.ascontiguousarray(complement.T)):
         slopes[:, place] = problem.gaps(problem.coordinates(column))[rows]
     unit = float(np.abs(slopes).max())  # features of any size: the program has entries near 1
     slopes = slopes / unit
     if slopes.size < 4_000_000:
         slopes = slopes[np.unique(np.round(slopes, 14), axis=0, return_index=True)[1]]
     weight, support = _least_distance(slopes)
-    vector = raw.complement @ (support.T @ weight) / unit
+    vector = complement @ (support.T @ weight) / unit
     weight = weight / unit**2
     gaps = problem.gaps(problem.coordinates(vector))
     margin, leak = float(gaps[dying].min()), float(np.abs(gaps[~dying]).max(initial=0.0))
@@ -75,6 +75,11 @@ def find_direction(problem: ChoiceProblem, dying: Bool, finite: Span) -> HardDir
     # the dual of ½‖v‖² is Σ λ − ½‖Σ λ d‖², here with Σ λ d = v
     gap = (square - float(np.maximum(weight, 0.0).sum())) / square if square else np.inf
     return HardDirection(vector, margin, leak, gap)
+
+
+def raw_complement(problem: ChoiceProblem, span: Span) -> Float64:
+    """Orthonormal columns of the β, in the features as given, that change no difference of a span."""
+    return np.linalg.qr(problem.parameters(span.complement))[0]
 
 
 def _least_distance(slopes: Float64) -> tuple[Float64, Float64]:

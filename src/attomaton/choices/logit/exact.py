@@ -11,6 +11,7 @@ import numpy as np
 
 from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.tables import Bool, Float64
+from attomaton.choices.logit.contrasts import ContrastKind
 from attomaton.choices.logit.face import solve_program
 from attomaton.choices.logit.problem import ChoiceProblem
 
@@ -21,6 +22,9 @@ LARGEST_ENTRY = 2.0**20
 """Up to this size, halves are taken for what was meant, and not for rounded numbers."""
 
 DENOMINATOR = 1 << 20
+
+MOST_GENERATORS = 4_000
+"""Entries of the distinct differences up to which a contrast is classified in fractions."""
 
 MOST_RESIDUES = 200_000
 """Entries of differences up to which their rank is computed modulo a prime."""
@@ -55,6 +59,54 @@ def prove_in_fractions(
     if (len(pivots), len(reduce_rows([*level, *rising])[1])) != ranks:
         return False
     return _rises(reduced, pivots, rising, direction / problem.scale) and _balances(level, both)
+
+
+def classify_in_fractions(problem: ChoiceProblem, dying: Bool, weights: Float64) -> ContrastKind | None:
+    """The class of a contrast of the columns as given; None where there are too many differences.
+
+    ``dying`` is proved. The columns as stored and the weights are numbers without rounding errors.
+    """
+    rows = np.flatnonzero(problem.is_pair & (problem.norms > 0))
+    raw = problem.differences(rows) * problem.scale  # exact: the scale is a power of two
+    level, both = _distinct(raw[~dying[rows]], problem.also_chosen[rows][~dying[rows]])
+    rising, _ = _distinct(raw[dying[rows]], np.zeros(int(dying[rows].sum()), bool))
+    if (len(level) + len(rising)) * len(weights) > MOST_GENERATORS:
+        return None
+    target = [Fraction(float(weight)) for weight in weights]
+    centring = problem.centring
+    for column, constant, centre in zip(*(part.tolist() for part in centring), strict=True):
+        target[column] -= Fraction(centre) * Fraction(float(weights[constant]))
+    if _independent([*level, *rising, target])[-1:] == [len(level) + len(rising)]:
+        return ContrastKind.UNIDENTIFIED
+    if _independent([*level, target])[-1:] != [len(level)]:
+        return ContrastKind.FINITE
+    cone = [*level, *rising, *([-x for x in row] for row, free in zip(level, both, strict=True) if free)]
+    if _is_in_cone(cone, target):
+        return ContrastKind.PLUS
+    return ContrastKind.MINUS if _is_in_cone(cone, [-x for x in target]) else ContrastKind.UNDECIDED
+
+
+def _is_in_cone(generators: list[Row], target: Row) -> bool:
+    """Whether target = Σ λ g with λ ≥ 0: the first phase of the simplex method, by Bland's rule."""
+    table = [[g[k] for g in generators] + [value] for k, value in enumerate(target)]
+    table = [row if row[-1] >= 0 else [-x for x in row] for row in table]
+    basis = [len(generators) + k for k in range(len(table))]
+    while True:
+        missing = [row for row, number in zip(table, basis, strict=True) if number >= len(generators)]
+        gains = [sum(column, Fraction(0)) for column in zip(*missing, strict=True)]
+        if not missing or gains[-1] == 0:
+            return True
+        enter = next((k for k, gain in enumerate(gains[:-1]) if gain > 0), None)
+        if enter is None:
+            return False
+        leave = min((row[-1] / row[enter], basis[k], k) for k, row in enumerate(table) if row[enter] > 0)[2]
+        first = table[leave][enter]
+        table[leave] = [x / first for x in table[leave]]
+        for k, row in enumerate(table):
+            if k != leave and row[enter]:
+                factor = row[enter]
+                table[k] = [a - factor * b for a, b in zip(row, table[leave], strict=True)]
+        basis[leave] = enter
 
 
 def has_rank(problem: ChoiceProblem, face: Bool, rank: int) -> bool:

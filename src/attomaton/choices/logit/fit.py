@@ -24,6 +24,7 @@ from attomaton.choices.logit.certificate import (
 )
 from attomaton.choices.logit.clusters import FEWEST, ClusterErrors
 from attomaton.choices.logit.contrasts import (
+    CLOSE,
     Cone,
     Contrast,
     ContrastKind,
@@ -34,7 +35,7 @@ from attomaton.choices.logit.contrasts import (
     describe_settling,
 )
 from attomaton.choices.logit.direction import HardDirection, find_direction
-from attomaton.choices.logit.exact import prove_in_fractions
+from attomaton.choices.logit.exact import classify_in_fractions, prove_in_fractions
 from attomaton.choices.logit.face import PATIENCE, Face, find_face, find_metric
 from attomaton.choices.logit.folders import LOGIT, pack_fit, unpack_fit
 from attomaton.choices.logit.identification import describe_aliases, null_vectors
@@ -376,11 +377,15 @@ class LogitFit(Tabular):
         contrast = np.zeros(self.problem.rows.n_parameters)
         for name, weight in weights.items():
             contrast[self.problem.number(name)] += weight
-        contrast = self.problem.scaled(contrast)
-        proof = classify(contrast, self.finite, self.identified, self._cone)
-        answer = self._tell(contrast, weights, proof.kind, level, clusters)
-        sure = proof.certified and self.certificate.certified
-        return answer if sure else replace(answer, certified=False)
+        scaled = self.problem.scaled(contrast)
+        kind, sure = classify(scaled, self.finite, self.identified, self._cone)
+        size = np.abs(scaled[scaled != 0])
+        sure = sure and bool((size > CLOSE * size.max(initial=0.0)).all())  # else small entries may decide
+        if self.certificate.certified and not sure:
+            exact = classify_in_fractions(self.problem, self.dying, contrast)
+            kind, sure = exact or kind, exact is not None
+        answer = self._tell(scaled, weights, kind, level, clusters)
+        return answer if sure and self.certificate.certified else replace(answer, certified=False)
 
     def classify(self, weights: Any) -> Any:
         """The classes of many contrasts at once, as :meth:`contrast` has them.

@@ -12,9 +12,9 @@ import numpy as np
 from attomaton.base.errors import UncertifiedSolution, UndeterminedChoice
 from attomaton.base.tables import Bool, Float64
 from attomaton.choices.logit.contrasts import CLOSE, ContrastKind
+from attomaton.choices.logit.direction import raw_complement
 from attomaton.choices.logit.fit import LogitFit
 from attomaton.choices.logit.rows import Situations
-from attomaton.choices.logit.spans import span_of_vectors
 
 BLOCK = 4_000_000
 """Entries of differences that are formed at a time."""
@@ -62,18 +62,22 @@ def _predict_block(
                 "leave what the data do not decide undecided"
             )
         # descent from 0 stays in R, in the coordinates of the features as given
-        span = span_of_vectors(problem.unscaled(fit.identified.basis.T), matrix.shape[1])
-        matrix = matrix @ span.basis @ span.basis.T
+        outside = raw_complement(problem, fit.identified)
+        matrix = matrix - matrix @ outside @ outside.T
         along = problem.coordinates(fit.direction.vector)
     else:
         along = fit.evidence.direction
-    rows = problem.scaled(matrix)
-    height = rows @ along
+    height = problem.scaled(matrix) @ along
     highest = np.flatnonzero(height == situations.spread(situations.top(height)))
     first = highest[np.searchsorted(highest, situations.starts[:-1])]
     lead = situations.spread(first)
-    rows = rows[lead] - rows
-    level, ahead = _decide(fit, rows, None if not descent else rows @ along)
+    contrasts = matrix[lead] - matrix
+    rows = problem.scaled(contrasts)
+    if descent:
+        level, ahead = _follow_descent(fit, rows, rows @ along)
+    else:
+        kinds = fit.classify(contrasts)
+        level, ahead = kinds == ContrastKind.FINITE, kinds == ContrastKind.PLUS
     bad = np.flatnonzero(~(level | ahead))
     if len(bad):
         number = before + int(situations.of_row[bad[0]])
@@ -87,11 +91,8 @@ def _predict_block(
     return odds / situations.spread(situations.sum(odds))
 
 
-def _decide(fit: LogitFit, contrasts: Float64, heights: Float64 | None) -> tuple[Bool, Bool]:
-    """Which contrasts f·β are finite, and which +∞; those with a height along descent go by its sign."""
-    if heights is None:
-        kinds = fit.classify(fit.problem.unscaled(contrasts))
-        return kinds == ContrastKind.FINITE, kinds == ContrastKind.PLUS
+def _follow_descent(fit: LogitFit, contrasts: Float64, heights: Float64) -> tuple[Bool, Bool]:
+    """Which contrasts f·β are finite, and which rise along descent, whose heights f·v are given."""
     length = np.linalg.norm(contrasts, axis=1)
     level = np.linalg.norm(contrasts @ fit.finite.complement, axis=1) <= CLOSE * length
     steep = heights > CLOSE * length * np.linalg.norm(fit.problem.coordinates(fit.direction.vector))

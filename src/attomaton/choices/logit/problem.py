@@ -268,10 +268,6 @@ class ChoiceProblem:
         """Rows of the columns as given, or weights of contrasts, in scaled coordinates (last axis)."""
         return self.centring.centre(rows) / self.scale
 
-    def unscaled(self, rows: Float64) -> Float64:
-        """Rows of the columns as given from those in scaled coordinates (last axis)."""
-        return self.centring.restore(rows * self.scale)
-
     def covariance(self, scaled: Float64) -> Float64:
         """The covariance of the parameters as given from that of the scaled coordinates."""
         return self.parameters(self.parameters(scaled).T)

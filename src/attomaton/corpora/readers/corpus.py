@@ -3,7 +3,6 @@
 Every function that takes a corpus accepts the same sources and options, and reads them here.
 """
 
-import hashlib
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,9 +31,9 @@ from attomaton.corpora.readers.batches import (
     refuse_reading,
     unpacked_bytes,
 )
-from attomaton.corpora.readers.files import File, decode, keep_standard_input, printable, shorten, text_cure
+from attomaton.corpora.readers.files import File, keep_standard_input, printable, shorten
 from attomaton.corpora.readers.sources import find_readers, is_ids
-from attomaton.corpora.readers.texts import BEGINNING, refuse_records
+from attomaton.corpora.readers.texts import read_plain_text
 from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, WINDOW, Samples, Skipped
 from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
 from attomaton.corpora.tokenizers.encoders import TableEncoder, distinct_tokens
@@ -43,35 +42,24 @@ from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
     """Read one UTF-8 text file as one document; ``"-"`` is standard input."""
-    return read_text_and_digest(path, tokenizer)[0]
+    return read_text_and_digest(path, tokenizer, Reading())[0]
 
 
-def read_text_and_digest(path: str | Place, tokenizer: str) -> tuple[Documents, str]:
+def read_text_and_digest(path: str | Place, tokenizer: str, reading: Reading) -> tuple[Documents, str]:
     """One text file, and the SHA-256 of the bytes read."""
     file = keep_standard_input() if path == STANDARD_INPUT else File(str(path), as_place(path).name)
-    try:
-        with file.open_raw() as stream:
-            content = stream.read()
-    except errors.AttomatonError:
-        raise
-    except IsADirectoryError as error:
-        raise errors.UnreadableSource(f"{file.source} is a folder; give one text file") from error
-    except OSError as error:
-        raise errors.UnreadableSource(
-            f"{shorten(file.source)} cannot be read: {error.strerror}; give the path of a text file"
-            f"{text_cure(file.source)}"
-        ) from error
-    if file.suffix != ".txt" or path == STANDARD_INPUT:
-        refuse_records(content[:BEGINNING], file.source)
-    text = decode(content.removeprefix(b"\xef\xbb\xbf"), file.source)
-    vocabulary, ids = Vocabulary.from_text(text.replace("\r\n", "\n").replace("\r", "\n"), tokenizer)
+    if not file.is_url and os.path.isdir(file.source):  # noqa: PTH112
+        raise errors.UnreadableSource(f"{file.source} is a folder; give one text file")
+    never = Skips(Reading())  # without its only document nothing would be left
+    text, digest = read_plain_text(file, reading, never)
+    vocabulary, ids = Vocabulary.from_text(text, tokenizer)
     if len(ids) < 2:
         raise errors.UnreadableSource(
             f"{file.source} has too few tokens ({len(ids)}): a sample needs a context and a label, so give "
             "more text"
         )
     borders = np.array([0, len(ids)], np.int64)
-    return Documents(ids, borders, vocabulary), hashlib.sha256(content).hexdigest()
+    return Documents(ids, borders, vocabulary), digest
 
 
 def read_corpus(
@@ -326,7 +314,7 @@ def _read(source: Any, tokenizer: str | Vocabulary, reading: Reading) -> tuple[D
         return documents, {"kind": "ids", "sha256": digest_arrays(samples.values)}
     path = path_of(source)
     if path is not None and isinstance(tokenizer, str) and _is_plain_text(path, reading):
-        documents, digest = read_text_and_digest(source, tokenizer)
+        documents, digest = read_text_and_digest(source, tokenizer, reading)
         about = {"kind": "text", "name": name_of(path), "sha256": digest}
         return documents, {**about, "tokenizer": name_tokenizer(tokenizer)}
     documents = read_corpus(source, tokenizer=tokenizer, reading=reading)

@@ -1,12 +1,14 @@
 """Plain text, where the file is one document or each line is, and FASTA, where each sequence is."""
 
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from attomaton.base.errors import UnreadableSource
 from attomaton.corpora.readers.batches import Reading, Skips, too_long
-from attomaton.corpora.readers.files import decode, naming, read_lines
+from attomaton.corpora.readers.files import File, decode, naming, read_lines
 from attomaton.corpora.readers.records import RecordReader
 
 BEGINNING = 1 << 16  # bytes inspected to check whether a file is plain text
@@ -18,27 +20,18 @@ class TextReader(RecordReader):
 
     def _documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
         """The documents; rows are line numbers from 1."""
-        if self.reading.format is None and self.file.suffix != ".txt":
-            with naming(self.source), self.file.open() as file:
-                refuse_records(file.read(BEGINNING), self.source)
-        yield from self._whole(skips) if self.reading.documents == "file" else self._lines(skips)
-
-    def _whole(self, skips: Skips) -> Iterator[tuple[int, str]]:
-        with naming(self.source), self.file.open() as file:
-            content = file.read(self.reading.max_bytes + 1)
-        try:
-            if len(content) > self.reading.max_bytes:
-                advice = "read each line as a document (Reading(documents='line')), split it into files"
-                raise too_long(self.source, self.reading, advice=advice)
-            text = decode(content.removeprefix(b"\xef\xbb\xbf"), self.source)
-        except UnreadableSource as error:
-            skips.add(error)
-            return
-        if text:
-            yield 1, text.replace("\r\n", "\n").replace("\r", "\n")
+        if self.reading.documents == "file":
+            text = read_plain_text(self.file, self.reading, skips).text
+            if text:
+                yield 1, text
+        else:
+            yield from self._lines(skips)
 
     def _lines(self, skips: Skips) -> Iterator[tuple[int, str]]:
         number = 0
+        if is_unnamed(self.file, self.reading):
+            with naming(self.source), self.file.open() as file:
+                refuse_records(file.read(BEGINNING), self.source)
         with naming(self.source, lambda: f", after line {number},"), self.file.open() as file:
             for number, line in read_lines(file, self.reading.max_bytes):
                 place = f"{self.source}, line {number},"
@@ -50,6 +43,39 @@ class TextReader(RecordReader):
                     skips.add(error)
                 else:
                     yield number, text
+
+
+class PlainText(NamedTuple):
+    """The text of a file, and the SHA-256 of the bytes that were read."""
+
+    text: str
+    sha256: str
+
+
+def read_plain_text(file: File, reading: Reading, skips: Skips) -> PlainText:
+    """A plain-text file as one document, without a byte order mark and with line feeds as line ends.
+
+    A file that is longer than ``reading.max_bytes`` or not UTF-8 goes to ``skips``; its text is then empty.
+    """
+    with naming(file.source), file.open() as stream:
+        content = stream.read(reading.max_bytes + 1)
+    if is_unnamed(file, reading):
+        refuse_records(content[:BEGINNING], file.source)
+    text = ""
+    try:
+        if len(content) > reading.max_bytes:
+            advice = "read each line as a document (Reading(documents='line')), split it into files"
+            raise too_long(file.source, reading, advice=advice)
+        text = decode(content.removeprefix(b"\xef\xbb\xbf"), file.source)
+    except UnreadableSource as error:
+        skips.add(error)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return PlainText(text, hashlib.sha256(content).hexdigest())
+
+
+def is_unnamed(file: File, reading: Reading) -> bool:
+    """Whether neither a suffix nor a format says that a file is plain text."""
+    return reading.format is None and file.suffix != ".txt"
 
 
 def refuse_records(beginning: bytes, source: str) -> None:
