@@ -31,7 +31,13 @@ Corpus = Annotated[
     ),
 ]
 Window = Annotated[int, whole("Longest context, in tokens.", least=1)]
-Memory = Annotated[str | None, words("Memory limit of duckdb, such as 2GB; default: 60 % of the machine's.")]
+Memory = Annotated[
+    str | None,
+    words(
+        "Memory in which duckdb merges, such as 2GB; reading and solving take about 0.6 GB more. "
+        "Default: 60 % of the machine's."
+    ),
+]
 Threads = Annotated[
     int | None,
     whole("Threads of duckdb and local spark; default: all processors.", least=1, most=MOST_THREADS),

@@ -46,8 +46,9 @@ class Engine:
         bounded memory. ``"spark"``: the same on local processors or a cluster. ``"auto"``: duckdb for a
         folder of shards that is unlikely to fit in memory, otherwise memory.
     memory : str or int, optional
-        Memory that the duckdb engine or a local Spark may use, such as "2GB"; the default is 60 % of the
-        machine's. A query is never split: a very frequent one may need more.
+        Memory in which the duckdb engine sorts and merges, or that a local Spark may use, such as "2GB"; the
+        default is 60 % of the machine's. It is no limit of the process: tokenising a document, the tokens
+        that a thread works on and the largest query, which is never split, come on top.
     threads : int, optional
         Threads for the engine and both solvers; by default one per processor. With embeddings, numpy's linear
         algebra uses its own setting.

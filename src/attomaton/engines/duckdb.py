@@ -62,7 +62,7 @@ class DuckDBEngine:
     selection : Selection
         The queries and edges to keep.
     memory : str or int, optional
-        Approximate memory to use, such as "2GB"; by default 60 % of the available memory.
+        Memory for sorting and merging, such as "2GB"; by default 60 % of the available memory.
     threads : int, optional
         Number of threads; by default one per processor.
     progress : callable
