@@ -8,6 +8,7 @@ from tests.adversary import (
     choices_features,
     choices_ties,
     clusters,
+    configurations,
     corpora,
     decoders,
     embedded,
@@ -133,6 +134,9 @@ TARGETS = {
     "ladder": Target("explained shares by another optimiser", ladder.attack, 20),
     "ladder-leakage": Target(  # texts of two or three tokens are refused now and then
         "scored documents change no fit; no copies", ladder.attack_leakage, 3, least_judged=0.3
+    ),
+    "configurations": Target(
+        "read as transformers reads them, or refused", configurations.attack, 80, least_judged=0.5
     ),
     "causal": Target("mean patterns and outputs in another forward pass", causal.attack, 20),
     "utility": Target("−∂loss/∂a by autograd of another forward pass", utility.attack_measured, 25),

@@ -32,6 +32,42 @@ PATTERNS_ONLY = (
 LARGEST = 1 << 20
 """Limit of layers, heads and widths: above any real model, and small enough to multiply."""
 
+HARMLESS = frozenset(
+    """
+    _attn_implementation _attn_implementation_autoset _commit_hash _name_or_path _num_labels
+    _sliding_window_pattern architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens
+    cache_implementation chunk_size_feed_forward diversity_penalty do_sample dtype early_stopping
+    encoder_no_repeat_ngram_size exponential_decay_length_penalty finetuning_task gradient_checkpointing
+    id2label initializer_range is_decoder is_llama_config label2id length_penalty max_length
+    max_sequence_length min_length n_ctx n_special name_or_path no_repeat_ngram_size num_beam_groups
+    num_beams num_labels num_return_sequences output_attentions output_hidden_states output_past
+    output_scores predict_special_tokens prefix pretraining_tp problem_type remove_invalid_values
+    reorder_and_upcast_attn repetition_penalty return_dict return_dict_in_generate summary_activation
+    summary_proj_to_labels summary_type summary_use_proj suppress_tokens task_specific_params temperature
+    tf_legacy_loss tokenizer_class top_k top_p torch_dtype torchscript transformers.js_config
+    transformers_version trust_remote_code typical_p unsloth_fixed unsloth_version use_bfloat16 use_cache
+    """.split()  # noqa: SIM905  a name a line would be a page
+)
+"""Keys that change no number of a forward pass: names, training, generation, classification."""
+
+HARMLESS_ENDINGS = ("_token_id", "dropout", "dropout_prob", "_pdrop")
+
+NEUTRAL: dict[str, Any] = {
+    "add_cross_attention": False,
+    "attention_bias": False,
+    "cross_attention_hidden_size": None,
+    "is_encoder_decoder": False,
+    "mlp_bias": False,
+    "partial_rotary_factor": 1.0,
+    "pruned_heads": {},
+    "rope_interleaved": False,
+    "sliding_window": None,
+    "tie_encoder_decoder": False,
+    "use_mrope": False,
+    "use_sliding_window": False,
+}
+"""Key → the value with which a family that does not read the key may have it."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -78,30 +114,35 @@ class Settings:
 
 
 def parse_settings(config: Mapping[str, Any]) -> Settings:
-    """The settings of a configuration of one of ``FAMILIES``; ``auto_map`` and the like are ignored."""
-    values = _Said(config)
-    family = config.get("model_type")
+    """The settings of a configuration of one of ``FAMILIES``, as ``transformers`` reads them.
+
+    A key that is neither read nor harmless is refused by name: it may change what the model computes.
+    """
+    values = _Record(config)
+    family = values.get("model_type")
     if not isinstance(family, str) or family not in FAMILIES:
         raise UnreadableModel(
             f"model_type is {shown(str(family))!r}; supported are {', '.join(FAMILIES)}; for another causal "
             f"model, {PATTERNS_ONLY}"
         )
-    if config.get("quantization_config") is not None:
+    if values.get("quantization_config") is not None:
         raise UnreadableModel(
             "its weights are quantised (quantization_config), but must be floats; give the unquantised "
             f"model, or {PATTERNS_ONLY}"
         )
-    if config.get("quantization") is not None:
+    if values.get("quantization") is not None:
         raise UnreadableModel(
             "its weights are quantised by MLX (quantization), but must be floats; give the unquantised "
             "model, a GGUF file of it, or the output of `mlx_lm.convert --dequantize --hf-path FOLDER "
             "--mlx-path OUTPUT`"
         )
     parsers = {"gpt2": _parse_gpt2, "gpt_neo": _parse_gpt_neo, "gpt_neox": _parse_neox}
-    return parsers[family](values) if family in parsers else _parse_llama(values, family)
+    settings = parsers[family](values) if family in parsers else _parse_llama(values, family)
+    values.finish(family)
+    return settings
 
 
-def _parse_gpt2(values: "_Said") -> Settings:
+def _parse_gpt2(values: "_Record") -> Settings:
     dim, heads = values.whole("n_embd"), values.whole("n_head")
     if values.flag("add_cross_attention", default=False):
         raise UnreadableModel("cross-attention (add_cross_attention) is not supported")
@@ -112,7 +153,7 @@ def _parse_gpt2(values: "_Said") -> Settings:
         n_groups=heads,
         dim=dim,
         width=_divide(dim, heads, "n_embd", "n_head"),
-        inner=values.whole("n_inner", default=4 * dim),
+        inner=values.whole("n_inner", null=4 * dim),
         n_tokens=values.whole("vocab_size", most=VOCABULARY),
         longest=values.whole("n_positions"),
         eps=values.real("layer_norm_epsilon", default=1e-5),
@@ -123,7 +164,7 @@ def _parse_gpt2(values: "_Said") -> Settings:
     )
 
 
-def _parse_gpt_neo(values: "_Said") -> Settings:
+def _parse_gpt_neo(values: "_Record") -> Settings:
     dim, heads, layers = values.whole("hidden_size"), values.whole("num_heads"), values.whole("num_layers")
     window = values.whole("window_size", default=256)
     return Settings(
@@ -133,7 +174,7 @@ def _parse_gpt_neo(values: "_Said") -> Settings:
         n_groups=heads,
         dim=dim,
         width=_divide(dim, heads, "hidden_size", "num_heads"),
-        inner=values.whole("intermediate_size", default=4 * dim),
+        inner=values.whole("intermediate_size", null=4 * dim),
         n_tokens=values.whole("vocab_size", most=VOCABULARY),
         longest=values.whole("max_position_embeddings"),
         eps=values.real("layer_norm_epsilon", default=1e-5),
@@ -144,10 +185,15 @@ def _parse_gpt_neo(values: "_Said") -> Settings:
     )
 
 
-def _parse_neox(values: "_Said") -> Settings:
+def _parse_neox(values: "_Record") -> Settings:
     dim, heads = values.whole("hidden_size"), values.whole("num_attention_heads")
     width = _divide(dim, heads, "hidden_size", "num_attention_heads")
-    share = values.real("rotary_pct", default=0.25, most=1.0)
+    rope, share = values.rope(), values.real("rotary_pct", default=0.25, most=1.0)
+    theta = values.real("rotary_emb_base", default=1e4)
+    copies = {"partial_rotary_factor": ("rotary_pct", share), "rope_theta": ("rotary_emb_base", theta)}
+    for copy, (name, value) in copies.items():  # transformers 4 wrote these too, and 5 does not read them
+        if values.get(copy, value) != value:
+            raise UnreadableModel(f"{copy} differs from {name}, which is {value:g}; give both the same value")
     return Settings(
         "gpt_neox",
         n_layers=values.whole("num_hidden_layers"),
@@ -161,38 +207,46 @@ def _parse_neox(values: "_Said") -> Settings:
         eps=values.real("layer_norm_eps", default=1e-5),
         activation=values.activation("hidden_act", default="gelu"),
         tied=values.flag("tie_word_embeddings", default=False),
-        rotary=values.rotary(
-            width, share, values.real("rotary_emb_base", default=10_000.0), values.scaling()
-        ),
+        rotary=values.rotary(rope, width, theta, rope.real("partial_rotary_factor", default=share, most=1.0)),
         parallel=values.flag("use_parallel_residual", default=True),
         biased=values.flag("attention_bias", default=True),
     )
 
 
-def _parse_llama(values: "_Said", family: str) -> Settings:
+def _parse_llama(values: "_Record", family: str) -> Settings:
     """Llama and what was made after it."""
     gemma = family == "gemma3_text"
     for name in ("attn_logit_softcapping", "final_logit_softcapping", "use_bidirectional_attention"):
-        if gemma and values.config.get(name):
+        if gemma and values.get(name) not in (None, False):
             raise UnreadableModel(f"its {name} is set, which is not supported; {PATTERNS_ONLY}")
     dim, heads = values.whole("hidden_size"), values.whole("num_attention_heads")
-    groups = values.whole("num_key_value_heads", default={"mistral": 8, "gemma3_text": 4}.get(family, heads))
+    groups = values.whole(
+        "num_key_value_heads",
+        default={"mistral": 8, "gemma3_text": 4, "qwen2": 32, "qwen3": 32}.get(family),
+        null=None if family in ("mistral", "gemma3_text") else heads,
+    )
     _divide(heads, groups, "num_attention_heads", "num_key_value_heads")
-    default = {"qwen3": 128, "gemma3_text": 256}.get(family, 0)
-    width = values.whole("head_dim", default=default) or _divide(
-        dim, heads, "hidden_size", "num_attention_heads"
+    width = {"qwen3": 128, "gemma3_text": 256}.get(family)
+    if width is None and values.get("head_dim") is None:
+        width = _divide(dim, heads, "hidden_size", "num_attention_heads")
+    width = values.whole(
+        "head_dim", default=width, null=dim // heads if family in ("llama", "mistral") else None
     )
     layers = values.whole("num_hidden_layers")
-    scaling = values.scaling()
-    whole, local = scaling.get("full_attention", {}), scaling.get("sliding_attention", {})
-    if not gemma:
-        whole = scaling
-    elif not (isinstance(whole, dict) and isinstance(local, dict)):
-        raise UnreadableModel("rope_parameters of full_attention or sliding_attention are not an object")
-    elif "full_attention" not in scaling and "sliding_attention" not in scaling:
-        whole = scaling  # older files say it so, of the layers that see all
-    theta = values.real("rope_theta", default=1e6 if gemma else 1e4)
-    share = values.real("partial_rotary_factor", default=1.0, most=1.0) if family == "phi3" else 1.0
+    theta, local_rotary = values.real("rope_theta", default=1e6 if gemma else 1e4), None
+    if gemma:
+        parameters, scaling = values.inner("rope_parameters"), values.inner("rope_scaling")
+        if values.get("rope_parameters") is not None and values.get("rope_scaling") is not None:
+            raise UnreadableModel("it has both rope_parameters and rope_scaling; give one of them")
+        rope, local = parameters.inner("full_attention"), parameters.inner("sliding_attention")
+        rope = scaling if scaling.entries else rope
+        local_rotary = values.rotary(local, width, values.real("rope_local_base_freq", default=1e4))
+    else:
+        rope = values.rope()
+    share = 1.0
+    if family == "phi3":
+        share = values.real("partial_rotary_factor", default=1.0, most=1.0)
+        share = rope.real("partial_rotary_factor", default=share, most=1.0)
     return Settings(
         family,
         n_layers=layers,
@@ -208,17 +262,13 @@ def _parse_llama(values: "_Said", family: str) -> Settings:
             "hidden_activation" if gemma else "hidden_act", default="gelu_pytorch_tanh" if gemma else "silu"
         ),
         tied=values.flag("tie_word_embeddings", default=gemma),
-        rotary=values.rotary(width, share, theta, cast("dict[str, Any]", whole)),
+        rotary=values.rotary(rope, width, theta, share),
         biased=family in ("llama", "qwen3", "gemma3_text", "olmo2")
         and values.flag("attention_bias", default=False),
         feed_biased=family == "llama" and values.flag("mlp_bias", default=False),
-        score_scale=values.real("query_pre_attn_scalar", default=256.0) ** -0.5 if gemma else None,
+        score_scale=values.whole("query_pre_attn_scalar", default=256) ** -0.5 if gemma else None,
         windows=values.windows(family, layers),
-        local_rotary=values.rotary(
-            width, 1.0, values.real("rope_local_base_freq", default=1e4), cast("dict[str, Any]", local)
-        )
-        if gemma
-        else None,
+        local_rotary=local_rotary,
         embedding_scale=dim**0.5 if gemma else 1.0,
     )
 
@@ -229,49 +279,82 @@ def _divide(whole: int, parts: int, whole_name: str, parts_name: str) -> int:
     return whole // parts
 
 
-class _Said:
-    """A configuration with checked access to its values; null counts as missing."""
+class _Record:
+    """An object of a configuration, with checked access to its values; it remembers which keys were read."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        self.config = config
+    def __init__(self, entries: Mapping[str, Any], path: str = "") -> None:
+        self.entries, self.path = entries, path
+        self._read, self._inner = set[str](), list[_Record]()
 
-    def whole(self, name: str, *, default: int | None = None, most: int = LARGEST) -> int:
-        value = self.config.get(name)
-        value = default if value is None else value
-        if type(value) is not int or not (1 <= value <= most or value == default):
-            raise UnreadableModel(f"{name} is {shown(repr(value))}; it must be whole, from 1 to {most:,}")
+    def get(self, name: str, default: Any = None) -> Any:
+        self._read.add(name)
+        return self.entries.get(name, default)
+
+    def whole(
+        self,
+        name: str,
+        *,
+        default: int | None = None,
+        null: int | None = None,
+        least: int = 1,
+        most: int = LARGEST,
+    ) -> int:
+        """A whole number; ``null`` is what null stands for, and without a default a missing key too."""
+        value = self.get(name, default)
+        value = null if value is None else value
+        if type(value) is not int or not least <= value <= most:
+            raise UnreadableModel(
+                f"{self.path}{name} is {shown(repr(value))}; it must be whole, from {least} to {most:,}"
+            )
         return value
 
-    def real(self, name: str, *, default: float, most: float = 1e12) -> float:
-        value = self.config.get(name)
-        return check_real(default if value is None else value, name, most)
+    def real(self, name: str, *, default: float | None = None, most: float = 1e12) -> float:
+        return check_real(self.get(name, default), f"{self.path}{name}", most)
 
     def flag(self, name: str, *, default: bool) -> bool:
-        value = self.config.get(name)
-        value = default if value is None else value
+        value = self.get(name, default)
         if not isinstance(value, bool):
             raise UnreadableModel(f"{name} is {shown(repr(value))}; it must be true or false")
         return value
 
     def activation(self, name: str, *, default: str) -> str:
-        value = self.config.get(name)
-        value = default if value is None else value
+        value = self.get(name, default)
         if not isinstance(value, str) or value not in ACTIVATIONS:
             raise UnreadableModel(f"{name} is {shown(repr(value))}; supported are {', '.join(ACTIVATIONS)}")
         return value
 
+    def inner(self, name: str) -> "_Record":
+        """An object in this one; null and a missing key count as empty."""
+        entries = self.get(name)
+        if not isinstance(entries, dict | None):
+            raise UnreadableModel(f"{self.path}{name} is {shown(repr(entries))}; it must be an object")
+        self._inner.append(_Record(cast("dict[str, Any]", entries) or {}, f"{self.path}{name}."))
+        return self._inner[-1]
+
+    def finish(self, family: str) -> None:
+        """Raise if a key was not read and may change what the model computes."""
+        for name, value in self.entries.items():
+            is_known = name in self._read or name in HARMLESS or name.endswith(HARMLESS_ENDINGS)
+            if not is_known and not (name in NEUTRAL and value == NEUTRAL[name]):
+                raise UnreadableModel(
+                    f"{self.path}{shown(name)} is {shown(repr(value))}, which is not supported for {family} "
+                    f"and may change what the model computes; {PATTERNS_ONLY}"
+                )
+        for inner in self._inner:
+            inner.finish(family)
+
     def local_layers(self, layers: int) -> list[bool]:
         """Which layers of GPT-Neo attend locally."""
-        kinds = self.config.get("attention_layers")
-        if kinds is None:
-            kinds = list[Any]()
-            groups = self.config.get("attention_types") or [[["global", "local"], 12]]
-            for group in cast("list[Any]", groups) if isinstance(groups, list | tuple) else []:
-                pair = cast("list[Any]", group) if isinstance(group, list | tuple) else []
-                if len(pair) != 2 or not isinstance(pair[0], list | tuple) or type(pair[1]) is not int:
-                    raise UnreadableModel("attention_types is not a list of kinds, each with a count")
-                some = list(cast("list[Any]", pair[0]))
-                kinds += some * min(max(pair[1], 0), layers // max(len(some), 1))
+        kinds, groups = list[Any](), self.get("attention_types")
+        groups = [[["global", "local"], 12]] if groups is None else groups
+        for group in cast("list[Any]", groups) if isinstance(groups, list | tuple) else []:
+            pair = cast("list[Any]", group) if isinstance(group, list | tuple) else []
+            if len(pair) != 2 or not isinstance(pair[0], list | tuple) or type(pair[1]) is not int:
+                raise UnreadableModel("attention_types is not a list of kinds, each with a count")
+            some = list(cast("list[Any]", pair[0]))
+            if len(kinds) <= layers:  # more are refused below, however many
+                kinds += some * min(max(pair[1], 0), layers // max(len(some), 1) + 1)
+        kinds = self.get("attention_layers", kinds)
         names = cast("list[Any]", kinds) if isinstance(kinds, list | tuple) else []
         if len(names) != layers or not all(name in ("global", "local") for name in names):
             raise UnreadableModel(f"attention_layers are not {layers} times 'global' or 'local'")
@@ -279,73 +362,66 @@ class _Said:
 
     def windows(self, family: str, layers: int) -> tuple[int | None, ...]:
         """The sliding window of each layer; empty if no layer has one."""
-        if family not in ("mistral", "phi3", "qwen2", "qwen3", "gemma3_text"):
+        if family in ("llama", "olmo2"):
             return ()
-        usual = {"mistral": 4096, "gemma3_text": 4096}.get(family)
-        if self.config.get("sliding_window", usual) is None:
-            return ()
-        if family in ("qwen2", "qwen3") and not self.flag("use_sliding_window", default=False):
-            return ()
-        window = self.whole("sliding_window", default=usual)
+        window = self.get("sliding_window", None if family == "phi3" else 4096)
+        window = None if window is None else self.whole("sliding_window", default=4096)
         if family in ("mistral", "phi3"):
-            return (window,) * layers
-        kinds = self.config.get("layer_types")
-        if kinds is None and family == "gemma3_text":
+            return () if window is None else (window,) * layers
+        if family == "gemma3_text":
             every = self.whole("sliding_window_pattern", default=6)
-            return tuple(window if (layer + 1) % every else None for layer in range(layers))
-        if kinds is None:
-            first = self.whole("max_window_layers", default=28)
-            return tuple(window if layer >= first else None for layer in range(layers))
-        names = cast("list[Any]", kinds) if isinstance(kinds, list | tuple) else []
-        if len(names) != layers or not all(name in ("full_attention", "sliding_attention") for name in names):
-            raise UnreadableModel(
-                f"layer_types are not {layers} times 'full_attention' or 'sliding_attention'; {PATTERNS_ONLY}"
-            )
-        return tuple(window if name == "sliding_attention" else None for name in names)
+            slides = [(layer + 1) % every > 0 for layer in range(layers)]
+        else:
+            window = window if self.flag("use_sliding_window", default=False) else None
+            first = self.whole("max_window_layers", default=28, least=0)
+            slides = [window is not None and layer >= first for layer in range(layers)]
+        kinds = self.get("layer_types")
+        if kinds is not None:
+            names = cast("list[Any]", kinds) if isinstance(kinds, list | tuple) else []
+            slides = [name == "sliding_attention" for name in names]
+            if len(names) != layers or not all(
+                name in ("full_attention", "sliding_attention") for name in names
+            ):
+                raise UnreadableModel(
+                    f"layer_types are not {layers} times 'full_attention' or 'sliding_attention'; "
+                    f"{PATTERNS_ONLY}"
+                )
+        if window is None and (any(slides) or family == "gemma3_text"):
+            raise UnreadableModel("layers have a sliding window, but sliding_window has no size")
+        return tuple(window if slide else None for slide in slides) if any(slides) else ()
 
-    def scaling(self) -> dict[str, Any]:
-        """The settings of RoPE, under either of their names."""
-        scaling: dict[str, Any] = {}
-        for name in ("rope_scaling", "rope_parameters"):
-            record = self.config.get(name)
-            if record is not None and not isinstance(record, dict):
-                raise UnreadableModel(f"{name} is {shown(repr(record))}; it must be an object")
-            scaling.update(cast("dict[str, Any]", record) or {})
-        return scaling
+    def rope(self) -> "_Record":
+        """The settings of RoPE; where both names are used, ``transformers`` takes ``rope_scaling`` alone."""
+        names = [name for name in ("rope_scaling", "rope_parameters") if self.get(name)]
+        return self.inner(names[0] if names else "rope_parameters")
 
-    def rotary(self, width: int, share: float, theta: float, scaling: dict[str, Any]) -> Rotary:
+    def rotary(self, rope: "_Record", width: int, theta: float, share: float = 1.0) -> Rotary:
         """RoPE, possibly scaled for contexts longer than in training."""
-        share = check_real(scaling.get("partial_rotary_factor", share), "partial_rotary_factor", 1.0)
         turned = int(width * share)
         if turned < 2 or turned % 2:
             raise UnreadableModel(
                 f"RoPE rotates {turned} of {width} coordinates of a head; the number must be even"
             )
-        plain = Rotary(turned, check_real(scaling.get("rope_theta", theta), "rope_theta", 1e12))
-        kind = scaling.get("rope_type", scaling.get("type", "default"))
-        if kind in ("default", None):
+        plain = Rotary(turned, rope.real("rope_theta", default=theta))
+        kind = rope.get("rope_type", rope.get("type", "default"))
+        family = self.get("model_type")
+        length = rope.get("original_max_position_embeddings", self.get("max_position_embeddings"))
+        if family != "gemma3_text":
+            length = self.get("original_max_position_embeddings", length)
+        if kind == "default":
             return plain
-        if kind not in ("linear", "llama3"):
+        if kind not in ("linear", "llama3") or family == "phi3":
             raise UnreadableModel(
                 f"its rotary positions are scaled ({shown(repr(kind))}), but only 'linear' and 'llama3' are "
-                f"supported; {PATTERNS_ONLY}"
+                f"supported, and neither for phi3; {PATTERNS_ONLY}"
             )
-        factor = check_real(scaling.get("factor"), "factor", 1e6)
+        factor = rope.real("factor", most=1e6)
         if kind == "linear":
             return replace(plain, divisors=(factor,) * (turned // 2))
-        length = self.config.get("original_max_position_embeddings")
-        length = scaling.get("original_max_position_embeddings") if length is None else length
-        length = self.config.get("max_position_embeddings") if length is None else length
-        low, high, trained = (
-            check_real(value, name, 1e12)
-            for name, value in (
-                ("low_freq_factor", scaling.get("low_freq_factor")),
-                ("high_freq_factor", scaling.get("high_freq_factor")),
-                ("original_max_position_embeddings", length),
-            )
-        )
+        low, high = rope.real("low_freq_factor"), rope.real("high_freq_factor")
         if low >= high:
             raise UnreadableModel(f"low_freq_factor {low:g} is not below high_freq_factor {high:g}")
+        trained = check_real(length, "original_max_position_embeddings", 1e12)
         return replace(plain, bands=RotaryBands(factor, low, high, trained))
 
 

@@ -213,7 +213,7 @@ def parse_gguf(file: GGUFFile) -> Settings:
         if config["num_hidden_layers"] == 62 and type(heads) is int and heads > 0 and type(dim) is int:
             config["query_pre_attn_scalar"] = dim // heads  # only Gemma 3 27B does so
     turned = file.get("rope.dimension_count")
-    settings = parse_settings(config)
+    settings = parse_settings({name: value for name, value in config.items() if value is not None})
     rotary = settings.rotary
     if rotary is not None and turned is not None:
         if type(turned) is not int or not 0 < turned <= settings.width or turned % 2:
