@@ -117,7 +117,7 @@ ADDED_TO_ROPE = {
 }  # fmt: skip
 
 LARGE, LARGEST = ("hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size"), 64
-"""Sizes of a model that ``transformers`` is asked to build: what a missing one stands for may be thousands."""
+"""Sizes of a model that ``transformers`` is asked to build; what a missing one stands for may be larger."""
 
 LENGTH = 24
 
@@ -169,7 +169,7 @@ def draw_config(rng):
         config |= AutoConfig.for_model(**config).to_dict()
     changes = ["set", "set", "remove", "null", "rope"]
     for change in rng.choice(changes[: 4 if family in ("gpt2", "gpt_neo") else 5], rng.integers(1, 4)):
-        own = [name for name in config if name != "model_type"]
+        own = [name for name in config if name not in ("model_type", "pad_token_id")]
         if change == "set":
             mine = [name for name in VALUES if name in config]
             name = pick(rng, mine if mine and rng.random() < 0.5 else list(VALUES))
@@ -177,7 +177,8 @@ def draw_config(rng):
         elif change == "remove":
             del config[pick(rng, own)]
         elif change == "null":
-            config[pick(rng, [name for name in own if name in {*VALUES, *BASES[family], *ROPES}])] = None
+            read = {*VALUES, *BASES[family], *ROPES} - {"reorder_and_upcast_attn", "use_cache"}
+            config[pick(rng, [name for name in own if name in read])] = None
         else:
             change_rope(rng, config)
     return config

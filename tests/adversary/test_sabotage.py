@@ -18,6 +18,7 @@ from attomaton.choices.uncertainty import Sandwich
 from attomaton.claims import margins as claimed
 from attomaton.engines import duckdb
 from attomaton.heads.audit import heads, seeking
+from attomaton.heads.reading import configs
 from attomaton.heads.utility import closed, measured
 from attomaton.solvers.hard.placement import Placement
 from attomaton.theories.decoder.features import EmbeddedLimit
@@ -77,6 +78,12 @@ def with_pairs_only(lost):
     """Rows that move two components at most, as if no row moved more."""
     few = np.diff(lost.slopes.indptr) <= 2
     return lost._replace(slopes=lost.slopes[few], start=lost.start[few], situation=lost.situation[few])
+
+
+def read_both(values):
+    """The settings of RoPE under both names together, as they were read once."""
+    both = {**(values.get("rope_scaling") or {}), **(values.get("rope_parameters") or {})}
+    return type(values)(both, "rope_parameters.")
 
 
 SABOTAGE = {
@@ -172,6 +179,10 @@ SABOTAGE = {
     "ladder-leakage": lambda m: bend(  # one document to score is fitted on too
         m, heads, "prepare", lambda plan: replace(plan, fit_on=[*plan.fit_on, *plan.score_on[:1]])
     ),
+    "configurations": lambda m: [
+        m.setattr(configs._Record, "rope", read_both),
+        m.setattr(configs._Record, "finish", lambda *_: None),
+    ],
     "causal": lambda m: bend(
         m, causal, "replace_heads", lambda told: replace(told, loss=told.loss * (1 + 1e-9))
     ),

@@ -1,7 +1,6 @@
 """``attomaton heads``: what explains where the heads of a trained model look."""
 
-from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -94,7 +93,7 @@ def heads(
     _check_targets(out, figure, page, head)
     keeps = out is not None and chosen is None and str(out) != "-"
     work = out.with_name(f"{out.name}.partial") if out is not None and keeps else None
-    with stages(quiet or as_json) as announce, told_as_lines(SameWeights), _alone_in(work):
+    with stages(quiet or as_json) as announce, told_as_lines(SameWeights):
         announce("reading")
         on_hub = bool(revision)
         models_given = find_models(models, revisions=tuple(revision or ()), steps=steps)
@@ -124,22 +123,6 @@ def heads(
         for path in (out, figure, page):
             if path is not None:
                 print_line(f"Written to {path}.")
-
-
-@contextmanager
-def _alone_in(work: Path | None) -> Generator[None]:
-    """Refuse a folder of finished layers that another process uses."""
-    from attomaton.base.artifacts import explained
-    from attomaton.base.artifacts.ownership import locked
-
-    if work is None:
-        yield
-        return
-    with ExitStack() as stack:
-        with explained(work):
-            work.parent.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(locked(work, work.absolute().parent))
-        yield
 
 
 def _audit(

@@ -3,6 +3,7 @@
 import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from glob import glob, has_magic
@@ -15,14 +16,20 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.borders import check_kind
-from attomaton.base.errors import MismatchedParts, SameWeights, UnreadableModel, UnsupportedOption
+from attomaton.base.errors import (
+    MismatchedParts,
+    SameWeights,
+    UnreadableModel,
+    UnsupportedOption,
+    UnwritablePlace,
+)
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Stages, as_stages
 from attomaton.base.tables import Float64
 from attomaton.corpora.readers.batches import Reading
-from attomaton.heads.audit.finished import FinishedLayers
+from attomaton.heads.audit.finished import FinishedLayers, alone_in
 from attomaton.heads.audit.heads import Audit, HeadAudit, audit_heads, prepare, read_finished
 from attomaton.heads.audit.ladder import Step
 from attomaton.heads.audit.pictures import draw_course
@@ -383,19 +390,20 @@ def audit_course(
     first: tuple[str, ModelShape] | None = None
     climbed: tuple[Step | OfModel, ...] = ()
     audits: list[HeadAudit] = []
-    for number, one in enumerate(ordered):
-        stage = f"step {one.step:,} ({number + 1} of {len(ordered)})"
-        tell(f"reading {stage}")
-        model = one.open()
-        if first is None:
-            first = one.name, model.shape
-            climbed = prepare(model, documents, rungs, how, theory=theory, vocabulary=vocabulary).rungs
-        check_alike(first, (one.name, model.shape))
-        stages = _within(tell, stage)
-        options: Any = {"random": random, "null": null, "causal": causal, "how": how, "progress": stages}
-        kept = None if work is None else step_folder(work, one.step)
-        audits.append(audit_heads(model, documents, rungs=climbed, work=kept, **options))
-        _warn_of_copies(ordered, audits)
+    with nullcontext() if work is None else alone_in(work):
+        for number, one in enumerate(ordered):
+            stage = f"step {one.step:,} ({number + 1} of {len(ordered)})"
+            tell(f"reading {stage}")
+            model = one.open()
+            if first is None:
+                first = one.name, model.shape
+                climbed = prepare(model, documents, rungs, how, theory=theory, vocabulary=vocabulary).rungs
+            check_alike(first, (one.name, model.shape))
+            stages = _within(tell, stage)
+            options: Any = {"random": random, "null": null, "causal": causal, "how": how, "progress": stages}
+            kept = None if work is None else step_folder(work, one.step)
+            audits.append(audit_heads(model, documents, rungs=climbed, work=kept, **options))
+            _warn_of_copies(ordered, audits)
     return HeadCourse(tuple(one.step for one in ordered), tuple(audits))
 
 
@@ -415,9 +423,10 @@ def read_finished_steps(work: str | PathLike[str]) -> "HeadAudit | HeadCourse | 
 
 
 def remove_finished(work: str | PathLike[str]) -> None:
-    """Remove a ``work`` folder, after its audit was written."""
-    for place in (*Path(work).glob("step-*"), Path(work)):
-        FinishedLayers(place).remove()
+    """Remove a ``work`` folder, after its audit was written, unless another audit uses it."""
+    with suppress(UnwritablePlace), alone_in(work):
+        for place in (*Path(work).glob("step-*"), Path(work)):
+            FinishedLayers(place).remove()
 
 
 def _warn_of_copies(ordered: Sequence[ModelStep], audits: Sequence[HeadAudit]) -> None:

@@ -1,9 +1,9 @@
-"""FinishedLayers layers of an audit in a folder, so that an audit that was stopped goes on where it was."""
+"""Finished layers of an audit in a folder, so that an audit that was stopped goes on where it was."""
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from importlib.metadata import version
@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 import torch
 
 from attomaton.base.artifacts import digest_arrays, explained, write_file
+from attomaton.base.artifacts.ownership import locked
 from attomaton.base.errors import MismatchedParts, UnreadableSource
 from attomaton.base.tables import write_parquet
 from attomaton.heads.audit.saved import restore, store
@@ -26,8 +28,16 @@ IDENTITY = "audit.json"
 LAYERS = "layer-*.parquet"
 """The files of the layers."""
 
-SAMPLED = 1024
-"""Entries of each weight that a fingerprint reads, evenly spaced."""
+
+@contextmanager
+def alone_in(folder: str | PathLike[str]) -> Generator[None]:
+    """Refuse a folder that another process or thread uses."""
+    place = Path(folder)
+    with ExitStack() as stack:
+        with explained(place):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(place, place.absolute().parent))
+        yield
 
 
 @dataclass(frozen=True)
@@ -37,23 +47,32 @@ class FinishedLayers:
     folder: Path
 
     @classmethod
+    @contextmanager
     def open(
         cls,
         folder: str | PathLike[str],
         model: HeadModel,
         documents: Sequence[Any],
         settings: Mapping[str, Any],
-    ) -> "FinishedLayers":
-        """The folder of this audit; one with layers of another audit is refused."""
+    ) -> "Generator[FinishedLayers]":
+        """The folder of this audit, for this audit alone; one with layers of another audit is refused."""
         place = Path(folder)
         if place.exists() and not place.is_dir():
             raise UnreadableSource(f"{place} is a file; give a folder for finished layers")
         identity = {
             "version": version("attomaton"),
+            "shape": str(model.shape),
             "weights": fingerprint(model),
             "documents": digest_arrays(*(np.asarray(ids, np.int64) for ids in documents)),
             **settings,
         }
+        with alone_in(place):
+            cls._claim(place, identity)
+            yield cls(place)
+
+    @staticmethod
+    def _claim(place: Path, identity: Mapping[str, Any]) -> None:
+        """Write which audit the folder belongs to, or raise if it belongs to another."""
         text = json.dumps(identity, sort_keys=True, indent=1)
         new: Any = json.loads(text)
         try:
@@ -65,9 +84,9 @@ class FinishedLayers:
                     "another folder, or delete that one to begin anew"
                 ) from error
             with explained(place):
-                place.mkdir(parents=True, exist_ok=True)
+                place.mkdir(exist_ok=True)
                 write_file(place / IDENTITY, lambda draft: draft.write_text(text, encoding="utf-8"))
-            return cls(place)
+            return
         except (OSError, ValueError) as error:
             raise UnreadableSource(f"{place / IDENTITY} cannot be read; delete {place}") from error
         if old != new:
@@ -77,7 +96,6 @@ class FinishedLayers:
                 f"{place} holds finished layers of another audit (different: {', '.join(other)}); go on with "
                 "the same model, corpus and options, or delete that folder to begin anew"
             )
-        return cls(place)
 
     def read(self) -> dict[int, dict[str, Any]]:
         """The fields of the audits of finished layers, by layer; a damaged file counts as unfinished."""
@@ -100,28 +118,35 @@ class FinishedLayers:
             self.folder.rmdir()
 
 
-def digest_rung(rung: Any) -> str:
-    """The SHA-256 of the arrays of a rung, such as its table: rungs of the same name may differ in them."""
-    parts: Any = getattr(rung, "__dict__", {}).values()
-    return digest_arrays(*(cast("Any", one) for one in parts if isinstance(one, np.ndarray)))
+def fingerprint(value: Any) -> str:
+    """The SHA-256 of a model or a rung: of every byte of its arrays, and of every number and text in it.
 
-
-def fingerprint(model: HeadModel) -> str:
-    """The SHA-256 of a model's name, shape, and some entries of each of its weights."""
-    digest = hashlib.sha256(f"{model.name}{model.shape}".encode())
+    Functions and iterators are told apart by their types only.
+    """
+    digest = hashlib.sha256()
 
     def add(part: Any) -> None:
-        if isinstance(part, torch.Tensor | np.ndarray):
-            whole = torch.as_tensor(cast("Any", part)).detach()
-            flat = whole.reshape(-1)
-            some = flat[:: max(len(flat) // SAMPLED, 1)].double().cpu().numpy()
-            digest.update(f"{tuple(whole.shape)}".encode() + some.tobytes())
-        elif isinstance(part, tuple):
-            for one in cast("tuple[Any, ...]", part):
+        digest.update(f"\n{type(part).__qualname__} ".encode())
+        if isinstance(part, torch.Tensor):
+            whole = part.detach().cpu()
+            order = sorted(range(whole.ndim), key=lambda axis: -whole.stride(axis))  # as stored: no copy
+            digest.update(f"{whole.dtype}{tuple(whole.shape)}{order}".encode())
+            digest.update(whole.permute(order).contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        elif isinstance(part, np.ndarray):
+            digest.update(digest_arrays(cast("Any", part)).encode())
+        elif isinstance(part, pa.Table):
+            add([cast("Any", column).to_numpy() for column in part.columns])
+        elif isinstance(part, tuple | list):
+            for one in cast("Sequence[Any]", part):
                 add(one)
-        elif is_dataclass(part) and not isinstance(part, type):
+            digest.update(b"end")
+        elif isinstance(part, str | int | float | torch.dtype):
+            digest.update(repr(part).encode())
+        elif is_dataclass(part):
             for one in fields(part):
                 add(getattr(part, one.name))
+        elif part is value:
+            add([vars(part)[name] for name in sorted(getattr(part, "__dict__", {}))])
 
-    add(model)
+    add(value)
     return digest.hexdigest()

@@ -1,6 +1,7 @@
 """The audit of all heads of a model on a corpus: ladder, label seeking and causal value together."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from os import PathLike
@@ -25,7 +26,7 @@ from attomaton.heads.audit.causal import Causal, LabelledContexts, measure_means
 from attomaton.heads.audit.ceiling import Ceiling, OwnScores, find_ceiling
 from attomaton.heads.audit.excerpts import choose_contexts
 from attomaton.heads.audit.explanations import Bigram, Frequency, Last, Table, TokenCounts
-from attomaton.heads.audit.finished import FinishedLayers, digest_rung, fingerprint
+from attomaton.heads.audit.finished import FinishedLayers, fingerprint
 from attomaton.heads.audit.jackknife import FEWEST
 from attomaton.heads.audit.labels import HeadLabel, label_heads
 from attomaton.heads.audit.ladder import Ladder, Step, climb
@@ -622,29 +623,31 @@ def audit_heads(
     }
     settings = {
         "how": asdict(how),
-        "rungs": [[rung.name, digest_rung(rung)] for rung in plan.rungs],
-        "random": len(controls) if null != "given" else [fingerprint(one) for one in controls],
+        "rungs": [[rung.name, fingerprint(rung)] for rung in plan.rungs],
+        "random": len(controls) if null != "given" else [[one.name, fingerprint(one)] for one in controls],
         "causal": causal,
         **about,
     }
-    kept = None if work is None else FinishedLayers.open(work, model, documents, settings)
-    parts = {} if kept is None else {layer: HeadAudit(**part) for layer, part in kept.read().items()}
-    missing = [layer for layer in range(model.shape.n_layers) if layer not in parts]
-    for layer, part in measure_layers(model, controls, documents, plan, null, missing, how, tell, vocabulary):
-        parts[layer] = replace(part, **about)
-        if kept is not None:
-            kept.write(layer, parts[layer])
-    if length:
-        every = join_audits([parts[layer] for layer in sorted(parts)])
-        scored = [documents[one] for one in plan.score_on]
-        contexts = LabelledContexts.of(
-            scored, length=length, n_tokens=model.shape.n_tokens, most=how.contexts
-        )
-        for layer, part in add_causal(model, contexts, every, causal, parts, tell):
-            parts[layer] = part
+    with nullcontext() if work is None else FinishedLayers.open(work, model, documents, settings) as kept:
+        parts = {} if kept is None else {layer: HeadAudit(**part) for layer, part in kept.read().items()}
+        missing = [layer for layer in range(model.shape.n_layers) if layer not in parts]
+        for layer, part in measure_layers(
+            model, controls, documents, plan, null, missing, how, tell, vocabulary
+        ):
+            parts[layer] = replace(part, **about)
             if kept is not None:
-                kept.write(layer, part)
-    return join_audits([parts[layer] for layer in sorted(parts)])
+                kept.write(layer, parts[layer])
+        if length:
+            every = join_audits([parts[layer] for layer in sorted(parts)])
+            scored = [documents[one] for one in plan.score_on]
+            contexts = LabelledContexts.of(
+                scored, length=length, n_tokens=model.shape.n_tokens, most=how.contexts
+            )
+            for layer, part in add_causal(model, contexts, every, causal, parts, tell):
+                parts[layer] = part
+                if kept is not None:
+                    kept.write(layer, part)
+        return join_audits([parts[layer] for layer in sorted(parts)])
 
 
 def add_causal(

@@ -403,10 +403,10 @@ class _Record:
                 f"RoPE rotates {turned} of {width} coordinates of a head; the number must be even"
             )
         plain = Rotary(turned, rope.real("rope_theta", default=theta))
-        kind = rope.get("rope_type", rope.get("type", "default"))
-        family = self.get("model_type")
+        kind, family = rope.get("rope_type", "default"), self.get("model_type")
         length = rope.get("original_max_position_embeddings", self.get("max_position_embeddings"))
         if family != "gemma3_text":
+            kind = rope.get("rope_type", rope.get("type", "default"))
             length = self.get("original_max_position_embeddings", length)
         if kind == "default":
             return plain
