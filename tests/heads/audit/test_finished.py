@@ -1,6 +1,9 @@
 """Audits that are stopped, saved, loaded and compared."""
 
+import copy
+import threading
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +15,7 @@ import transformers
 from attomaton.base.errors import MismatchedParts, UnreadableSource, UnwritablePlace
 from attomaton.heads.audit.compare import compare_audits
 from attomaton.heads.audit.course import audit_course, read_finished_steps, remove_finished
-from attomaton.heads.audit.explanations import Table
+from attomaton.heads.audit.explanations import Bigram, Table, TokenCounts
 from attomaton.heads.audit.heads import TOP, Audit, HeadAudit, audit_heads, read_finished
 from attomaton.heads.audit.ladder import Position
 from attomaton.heads.audit.randomised import permute_weights, rotate_heads
@@ -184,6 +187,87 @@ def test_work_under_the_same_names_is_told_apart_by_what_it_was_made_from(tmp_pa
     audit_heads(one[0], DOCUMENTS, how=HOW, work=tmp_path, **one[1])
     with pytest.raises(MismatchedParts, match=rf"another audit \(different: {different}\)"):
         audit_heads(other[0], DOCUMENTS, how=HOW, work=tmp_path, **other[1])
+
+
+WIDE = {"vocab_size": 12, "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2}
+
+
+def changed(model, *, every):
+    """A copy of the model with the rows 1, 1 + ``every``, … of each large weight changed."""
+    other = copy.deepcopy(model)
+    draw = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for weight in other.parameters():
+            if weight.ndim == 2 and weight.numel() >= 2048:
+                rows = weight[1::every]
+                rows += torch.randn(rows.shape, generator=draw)
+    return other
+
+
+@pytest.mark.parametrize("every", [2, 64])
+def test_a_model_that_differs_in_some_numbers_is_another_model(tmp_path, every):
+    model = made.make("llama", **WIDE)
+    audit_heads(model, DOCUMENTS, random=0, how=HOW, work=tmp_path)
+    with pytest.raises(MismatchedParts, match=r"another audit \(different: weights\)"):
+        audit_heads(changed(model, every=every), DOCUMENTS, random=0, how=HOW, work=tmp_path)
+    audit_heads(copy.deepcopy(model), DOCUMENTS, random=0, how=HOW, work=tmp_path)
+
+
+def test_models_of_the_same_weights_differ_by_their_settings(tmp_path):
+    one, other = (made.make("llama", vocab_size=12, rope_theta=theta) for theta in (1e4, 50.0))
+    other.load_state_dict(one.state_dict())
+    audit_heads(one, DOCUMENTS, random=0, how=HOW, work=tmp_path)
+    with pytest.raises(MismatchedParts, match=r"another audit \(different: weights\)"):
+        audit_heads(other, DOCUMENTS, random=0, how=HOW, work=tmp_path)
+
+
+def test_rungs_differ_by_what_is_counted(tmp_path):
+    counts = [TokenCounts.of(draw_documents(9, seed=seed), n_tokens=12) for seed in range(2)]
+    rungs = [(Position(), Bigram(one)) for one in counts]
+    audit_heads(StandIn(), DOCUMENTS, rungs=rungs[0], how=HOW, work=tmp_path)
+    with pytest.raises(MismatchedParts, match=r"another audit \(different: rungs\)"):
+        audit_heads(StandIn(), DOCUMENTS, rungs=rungs[1], how=HOW, work=tmp_path)
+
+
+@pytest.mark.parametrize("inner", [audit_heads, partial(audit_course, steps=[5])])
+def test_a_folder_is_used_by_one_audit_at_a_time(tmp_path, inner):
+    """The same audit, begun while the first one measures; the folder is free again when that has ended."""
+    models = {audit_heads: StandIn(n_layers=1)}.get(inner, [StandIn(n_layers=1)])
+    refused = []
+
+    def begin(stage):
+        if "explaining" in stage:
+            with pytest.raises(UnwritablePlace, match="is being written by process"):
+                inner(models, DOCUMENTS, how=HOW, work=tmp_path / "work")
+            refused.append(stage)
+
+    inner(models, DOCUMENTS, how=HOW, work=tmp_path / "work", progress=begin)
+    assert len(refused) == 1
+    inner(models, DOCUMENTS, how=HOW, work=tmp_path / "work")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["work"]
+
+
+def test_of_two_audits_that_begin_together_one_gets_the_folder(tmp_path):
+    for number in range(4):
+        together, ends = threading.Barrier(2), []
+
+        def begin(_, together=together):
+            together.wait()
+            return (Position(),)
+
+        def audit(window, work=tmp_path / str(number), ends=ends, begin=begin):
+            how = replace(HOW, window=window)
+            try:
+                ends.append(audit_heads(StandIn(n_layers=1), DOCUMENTS, rungs=begin, how=how, work=work))
+            except (MismatchedParts, UnwritablePlace) as error:
+                ends.append(error)
+
+        threads = [threading.Thread(target=audit, args=(window,)) for window in (7, 8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(isinstance(end, HeadAudit) for end in ends) == [False, True]
 
 
 def test_work_of_nobody_knows_what_is_refused(tmp_path):
