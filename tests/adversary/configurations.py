@@ -167,8 +167,8 @@ def draw_config(rng):
     config = {"model_type": family, **copy.deepcopy(BASES[family])}
     if rng.random() < 0.5:
         config |= AutoConfig.for_model(**config).to_dict()
-    changes = ["set", "set", "remove", "null", "rope"]
-    for change in rng.choice(changes[: 4 if family in ("gpt2", "gpt_neo") else 5], rng.integers(1, 4)):
+    changes = ["set", "set", "set", "remove", "null", "rope", "rope"]
+    for change in rng.choice(changes[: 5 if family in ("gpt2", "gpt_neo") else 7], rng.integers(1, 4)):
         own = [name for name in config if name not in ("model_type", "pad_token_id")]
         if change == "set":
             mine = [name for name in VALUES if name in config]

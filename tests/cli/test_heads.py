@@ -350,7 +350,8 @@ def test_finished_layers_that_another_process_writes_are_left_alone(deeper):
     from attomaton.base.artifacts.ownership import locked
 
     with locked(deeper / "shared.parquet.partial", deeper):
-        ended = run_inside("heads", "model", "story.jsonl", "--out", "shared.parquet", cwd=deeper)
+        options = ("--window", "8", "--out", "shared.parquet")
+        ended = run_inside("heads", "model", "story.jsonl", *options, cwd=deeper)
     assert ended.returncode == 2
     assert "shared.parquet.partial is being written by" in ended.stderr
 
