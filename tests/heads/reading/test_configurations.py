@@ -110,6 +110,11 @@ REFUSED = {
         {"rope_scaling": {"type": "linear", "factor": 4.0}},
         "type",
     ),
+    "logits that are capped at zero": (
+        "gemma3_text",
+        {"final_logit_softcapping": 0.0},
+        "final_logit_softcapping",
+    ),
     "attention in both directions": ("llama", {"is_causal": False}, "is_causal is False"),
     "a head's width for RoPE alone": ("gpt_neox", {"head_dim": 8}, "head_dim is 8"),
     "an alias": ("gpt2", {"num_attention_heads": 2}, "num_attention_heads is 2"),
@@ -140,7 +145,7 @@ NULLS = {
     "mistral": ("num_key_value_heads",),
     "qwen2": ("head_dim", "use_sliding_window", "max_window_layers"),
     "gemma3_text": ("sliding_window", "rope_local_base_freq", "query_pre_attn_scalar"),
-    "phi3": ("partial_rotary_factor", "head_dim"),
+    "phi3": ("partial_rotary_factor", "head_dim", "original_max_position_embeddings"),
 }
 """Family → keys in which ``transformers`` refuses null."""
 

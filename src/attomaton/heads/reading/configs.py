@@ -118,7 +118,7 @@ def parse_settings(config: Mapping[str, Any]) -> Settings:
 
     A key that is neither read nor harmless is refused by name: it may change what the model computes.
     """
-    values = _Record(config)
+    values = _ConfigObject(config)
     family = values.get("model_type")
     if not isinstance(family, str) or family not in FAMILIES:
         raise UnreadableModel(
@@ -142,7 +142,7 @@ def parse_settings(config: Mapping[str, Any]) -> Settings:
     return settings
 
 
-def _parse_gpt2(values: "_Record") -> Settings:
+def _parse_gpt2(values: "_ConfigObject") -> Settings:
     dim, heads = values.whole("n_embd"), values.whole("n_head")
     if values.flag("add_cross_attention", default=False):
         raise UnreadableModel("cross-attention (add_cross_attention) is not supported")
@@ -164,7 +164,7 @@ def _parse_gpt2(values: "_Record") -> Settings:
     )
 
 
-def _parse_gpt_neo(values: "_Record") -> Settings:
+def _parse_gpt_neo(values: "_ConfigObject") -> Settings:
     dim, heads, layers = values.whole("hidden_size"), values.whole("num_heads"), values.whole("num_layers")
     window = values.whole("window_size", default=256)
     return Settings(
@@ -185,7 +185,7 @@ def _parse_gpt_neo(values: "_Record") -> Settings:
     )
 
 
-def _parse_neox(values: "_Record") -> Settings:
+def _parse_neox(values: "_ConfigObject") -> Settings:
     dim, heads = values.whole("hidden_size"), values.whole("num_attention_heads")
     width = _divide(dim, heads, "hidden_size", "num_attention_heads")
     rope, share = values.rope(), values.real("rotary_pct", default=0.25, most=1.0)
@@ -213,11 +213,11 @@ def _parse_neox(values: "_Record") -> Settings:
     )
 
 
-def _parse_llama(values: "_Record", family: str) -> Settings:
+def _parse_llama(values: "_ConfigObject", family: str) -> Settings:
     """Llama and what was made after it."""
     gemma = family == "gemma3_text"
     for name in ("attn_logit_softcapping", "final_logit_softcapping", "use_bidirectional_attention"):
-        if gemma and values.get(name) not in (None, False):
+        if gemma and (value := values.get(name)) is not None and value is not False:
             raise UnreadableModel(f"its {name} is set, which is not supported; {PATTERNS_ONLY}")
     dim, heads = values.whole("hidden_size"), values.whole("num_attention_heads")
     groups = values.whole(
@@ -245,6 +245,7 @@ def _parse_llama(values: "_Record", family: str) -> Settings:
         rope = values.rope()
     share = 1.0
     if family == "phi3":
+        values.whole("original_max_position_embeddings", default=4096)  # of no use to RoPE as it is
         share = values.real("partial_rotary_factor", default=1.0, most=1.0)
         share = rope.real("partial_rotary_factor", default=share, most=1.0)
     return Settings(
@@ -279,12 +280,12 @@ def _divide(whole: int, parts: int, whole_name: str, parts_name: str) -> int:
     return whole // parts
 
 
-class _Record:
+class _ConfigObject:
     """An object of a configuration, with checked access to its values; it remembers which keys were read."""
 
     def __init__(self, entries: Mapping[str, Any], path: str = "") -> None:
         self.entries, self.path = entries, path
-        self._read, self._inner = set[str](), list[_Record]()
+        self._read, self._inner = set[str](), list[_ConfigObject]()
 
     def get(self, name: str, default: Any = None) -> Any:
         self._read.add(name)
@@ -323,12 +324,12 @@ class _Record:
             raise UnreadableModel(f"{name} is {shown(repr(value))}; supported are {', '.join(ACTIVATIONS)}")
         return value
 
-    def inner(self, name: str) -> "_Record":
+    def inner(self, name: str) -> "_ConfigObject":
         """An object in this one; null and a missing key count as empty."""
         entries = self.get(name)
         if not isinstance(entries, dict | None):
             raise UnreadableModel(f"{self.path}{name} is {shown(repr(entries))}; it must be an object")
-        self._inner.append(_Record(cast("dict[str, Any]", entries) or {}, f"{self.path}{name}."))
+        self._inner.append(_ConfigObject(cast("dict[str, Any]", entries) or {}, f"{self.path}{name}."))
         return self._inner[-1]
 
     def finish(self, family: str) -> None:
@@ -390,12 +391,12 @@ class _Record:
             raise UnreadableModel("layers have a sliding window, but sliding_window has no size")
         return tuple(window if slide else None for slide in slides) if any(slides) else ()
 
-    def rope(self) -> "_Record":
+    def rope(self) -> "_ConfigObject":
         """The settings of RoPE; where both names are used, ``transformers`` takes ``rope_scaling`` alone."""
         names = [name for name in ("rope_scaling", "rope_parameters") if self.get(name)]
         return self.inner(names[0] if names else "rope_parameters")
 
-    def rotary(self, rope: "_Record", width: int, theta: float, share: float = 1.0) -> Rotary:
+    def rotary(self, rope: "_ConfigObject", width: int, theta: float, share: float = 1.0) -> Rotary:
         """RoPE, possibly scaled for contexts longer than in training."""
         turned = int(width * share)
         if turned < 2 or turned % 2:

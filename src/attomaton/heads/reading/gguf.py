@@ -197,6 +197,8 @@ def parse_gguf(file: GGUFFile) -> Settings:
     config |= {name: file.get(key) for key, name in CONFIG.items()}
     if isinstance(config["num_key_value_heads"], np.ndarray):
         raise UnreadableModel("the number of its keys differs between layers, which is not supported")
+    if config["num_key_value_heads"] is None:
+        config["num_key_value_heads"] = config["num_attention_heads"]
     table = file.tensors.get("token_embd.weight")
     config["vocab_size"] = table.shape[0] if table is not None and table.shape else None
     config["tie_word_embeddings"] = "output.weight" not in file.tensors
