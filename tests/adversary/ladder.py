@@ -35,7 +35,10 @@ class Given:
 
 
 def draw_rows(rng):
-    """Rows of a few heads, from uniform to one-hot ones, of documents of unequal sizes."""
+    """Rows of a few heads, from uniform to one-hot ones, of documents of unequal sizes.
+
+    In a third of the cases, some rows of some heads have no attention on the window and the first token.
+    """
     n_documents, window, n_tokens = (
         int(rng.integers(16, 30)),
         int(rng.integers(2, 7)),
@@ -54,8 +57,10 @@ def draw_rows(rng):
     attention = (attention / attention.sum(2, keepdims=True)).astype(np.float32)
     inside = rng.uniform(0.05, 1.0, (n, heads)).astype(np.float32)
     named = tuple(Head(0, number) for number in range(heads))
+    apart = rng.spawn(1)[0]
+    there = apart.random((n, heads)) >= apart.choice([0.0, 0.0, 0.3]) * apart.integers(2, size=heads)
     return Rows(
-        named, attention, inside, 1 - inside, past, past[:, -1],
+        named, attention, inside * there, (1 - inside) * there, past, past[:, -1],
         rng.integers(0, n_tokens, n), documents, np.arange(n), n_tokens,
     )  # fmt: skip
 
@@ -85,13 +90,14 @@ def attack(rng) -> Finding:
     for head in range(len(rows.heads)):
         for at in range(len(rungs)):
             used = rungs[: at + 1] if nested else [rungs[at]]
-            parts = [design(some, fitted, used, head) for some in (fitted, scored)]
-            truth = [some.of_head(head) for some in (fitted, scored)]
+            reached = [some.take(some.inside[:, head] + some.first[:, head] > 0) for some in (fitted, scored)]
+            parts = [design(some, reached[0], used, head) for some in reached]
+            truth = [some.of_head(head) for some in reached]
             penalty = penalty_of(used, fitted)
             best = solve(parts[0], truth[0], penalty)
             for what, told, features, attention, documents in (
-                ("share on what is fitted", again, parts[0], truth[0], fitted.documents),
-                ("share", ladder, parts[1], truth[1], scored.documents),
+                ("share on what is fitted", again, parts[0], truth[0], reached[0].documents),
+                ("share", ladder, parts[1], truth[1], reached[1].documents),
             ):
                 share, half = explain(features @ best, attention, documents)
                 got = told.explained[at]
@@ -173,9 +179,9 @@ def explain(scores, attention, documents):
     own = np.where(attention > 0, attention * np.log(np.where(attention > 0, attention, 1.0)), 0.0).sum(1)
     left = own - (attention * logs).sum(1)
     uniform = own + np.log(attention.shape[1])
-    if uniform.mean() <= 1e-12:
-        return 0.0, 0.0
     named = np.unique(documents)
+    if len(named) < 8 or uniform.mean() <= 1e-12:
+        return 0.0, 0.0
     without = np.array(
         [1.0 - left[documents != one].sum() / uniform[documents != one].sum() for one in named]
     )

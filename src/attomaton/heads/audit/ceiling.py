@@ -145,11 +145,12 @@ def find_ceiling(
     left_out = np.isin(fitted.documents, rng.permutation(documents)[: max(len(documents) // 4, 1)])
     unexplained, ranks = np.empty((1, len(scored), len(scored.heads))), np.zeros(len(scored.heads), np.int64)
     for place in range(len(scored.heads)):
-        attention, spreads = fitted.of_head(place), parts[0].spreads(place)
-        designs = [part.design(range(len(rungs)), place, spreads) for part in parts]
-        coefficients = fit_head(designs[0], attention)
+        kept, features = fitted.seen[:, place], parts[0].seen(place)
+        attention, spreads = features.rows.of_head(place), features.spreads(place)
+        designs = [part.design(range(len(rungs)), place, spreads) for part in (features, parts[1])]
+        coefficients = fit_head(designs[0], attention) if len(attention) else np.zeros(designs[0].size)
         fixed, held = (design.scores(coefficients) for design in designs)
-        table = _choose_table(pairs[0], fixed, attention, left_out, rng)
+        table = _choose_table(pairs[0].take(kept), fixed, attention, left_out[kept], rng)
         if table is not None:
             held, ranks[place] = held + pairs[1].scores(table), table.shape[1]
         unexplained[0, :, place] = divergence(scored.of_head(place), log_softmax(held, axis=-1))
@@ -181,6 +182,8 @@ def _choose_table(
 ) -> Float64 | None:
     """The table fitted to all rows, of the rank that explains most of the documents left out; None for 0."""
     most, rank = None, 0
+    if left_out.all() or not left_out.any():
+        return None
     inner, outer = pairs.take(~left_out), pairs.take(left_out)
     uniform = np.full((1, fixed.shape[1]), -np.log(fixed.shape[1]))
     scale = max(divergence(attention[left_out], uniform).sum(), 1e-300)

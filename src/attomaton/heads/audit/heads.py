@@ -19,7 +19,7 @@ from attomaton.base.options import settle, share, show, whole_number
 from attomaton.base.pages import embed_page
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Stages, as_stages
-from attomaton.base.tables import Float64, table_of
+from attomaton.base.tables import Float64, Int64, table_of
 from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary, text_of
 from attomaton.heads.audit.causal import Causal, LabelledContexts, measure_means, replace_by
@@ -294,6 +294,9 @@ class HeadAudit(Tabular):
         Causal value of each head, or of those with the largest |z| of label seeking.
     inside, first : float64 array, shape (n_heads,)
         Mean attention inside the window, and on the first token.
+    outside : int64 array, shape (n_heads,)
+        The number of scored rows in which the head attends to neither the window nor the first token. They
+        are left out for this head.
     n_documents, n_rows : int
         The numbers of scored documents and rows.
     n_random : int
@@ -335,6 +338,7 @@ class HeadAudit(Tabular):
     causal: Causal | None
     inside: Float64
     first: Float64
+    outside: Int64
     n_documents: int
     n_rows: int
     n_random: int = 0
@@ -377,7 +381,7 @@ class HeadAudit(Tabular):
     @cached_property
     def labels(self) -> tuple[HeadLabel, ...]:
         """The label of each head, by the rule of :mod:`attomaton.heads.audit.labels`."""
-        return label_heads(self.ladder, self.seeking, self.ceiling)
+        return label_heads(self.ladder, self.seeking, self.ceiling, self.outside / self.n_rows)
 
     @property
     def named(self) -> Float64:
@@ -406,6 +410,7 @@ class HeadAudit(Tabular):
             "label_reason": [str(label) for label in self.labels],
             "inside": self.inside,
             "first": self.first,
+            "rows_outside": self.outside,
             "named": self.named,
             "pairs": self.ceiling.pairs.value,
             "contextual": self.contextual,
@@ -510,6 +515,13 @@ class HeadAudit(Tabular):
         words: list[Block] = [self.about.said_of_z]
         if len(order) > SHOWN:
             words.insert(0, f"and {len(order) - SHOWN} more heads; .table() and --out have all")
+        if self.outside.any():
+            worst: list[int] = np.argsort(-self.outside, kind="stable")[: (self.outside > 0).sum()].tolist()
+            counts = ", ".join(f"{self.heads[at]} ({self.outside[at]:,})" for at in worst[:NAMED])
+            words.append(
+                f"Heads that attend to neither the window nor the first token in some of {self.n_rows:,} "
+                f"rows, which are left out for them: {counts}{', …' * (len(worst) > NAMED)}."
+            )
         if self.is_partial:
             words.append(f"The audit was stopped: {said_of_layers(self)}.")
         if self.causal is not None:
@@ -745,6 +757,7 @@ def measure_layer(
         None,
         every[1].inside.mean(0, dtype=np.float64),
         every[1].first.mean(0, dtype=np.float64),
+        (~scored.seen).sum(0),
         len(np.unique(scored.documents)),
         len(scored),
         n_random,

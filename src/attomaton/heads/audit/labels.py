@@ -45,7 +45,10 @@ RUNGS = {
 SPECIFIC = {"induction": SOME, "duplicate": SOME, "previous token": MUCH}
 """Labels that come before larger parts → the share of the rest that they need."""
 
-LABELS = ("sink", *RUNGS, "label seeking", "contextual", "mixed", "uniform")
+OUTSIDE = 0.9
+"""The share of rows without attention on the window and the first token from which a head is outside."""
+
+LABELS = ("sink", *RUNGS, "label seeking", "contextual", "mixed", "uniform", "outside the window")
 """All labels."""
 
 EMPTY = 1e-9
@@ -83,8 +86,10 @@ class HeadLabel:
         return f"{what.get(self.name, f'{self.name}:')} {100 * self.share:.0f} % of {of}{z}"
 
 
-def label_heads(ladder: Ladder, seeking: Seeking, ceiling: Ceiling) -> tuple[HeadLabel, ...]:
-    """The label of every head, by the rule of this module."""
+def label_heads(
+    ladder: Ladder, seeking: Seeking, ceiling: Ceiling, outside: Float64
+) -> tuple[HeadLabel, ...]:
+    """The label of every head, by the rule of this module; ``outside`` is the share of its rows outside."""
     parts, z, holds, seeks = divide(ladder, ceiling), ladder.z, ladder.holds, seeking.holds
     labels: list[HeadLabel] = []
     for at in range(len(ladder.heads)):
@@ -97,7 +102,9 @@ def label_heads(ladder: Ladder, seeking: Seeking, ceiling: Ceiling) -> tuple[Hea
         }
         general = {name: share for name, share in own.items() if name not in (*SPECIFIC, "sink")}
         largest = max(general, key=lambda name: general[name])
-        if not any(one.value[at] for one in (*ladder.explained, ceiling.pairs)):
+        if outside[at] >= OUTSIDE:
+            name = "outside the window"
+        elif not any(one.value[at] for one in (*ladder.explained, ceiling.pairs)):
             name = "uniform"
         elif passed:
             name = max(passed, key=lambda one: passed[one])
@@ -106,7 +113,12 @@ def label_heads(ladder: Ladder, seeking: Seeking, ceiling: Ceiling) -> tuple[Hea
         else:
             name = largest if general[largest] >= HALF else "mixed"
             name = "label seeking" if name in ("contextual", "mixed") and seeks[at] else name
-        other = {"label seeking": own["contextual"], "mixed": general[largest], "uniform": 1.0}
+        other = {
+            "outside the window": float(outside[at]),
+            "label seeking": own["contextual"],
+            "mixed": general[largest],
+            "uniform": 1.0,
+        }
         share = other.get(name, own.get(name, 0.0))
         rungs = ("sink",) if name == "sink" else RUNGS.get(name, ())
         numbers = [ladder.names.index(rung) for rung in rungs if rung in ladder.names]

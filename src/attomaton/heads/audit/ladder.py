@@ -3,7 +3,8 @@
 Places are the positions of the window and the first token, which many heads attend to when they find
 nothing. Explained share := 1 − KL(attention ‖ softmax(fitted scores)) / KL(attention ‖ uniform), summed over
 rows. It is 1 for a rung that predicts the attention exactly, 0 for one that gives no information, and below 0
-for one that misleads. The fit is a convex problem per head, solved by Newton steps: softmax(c_place + e_token
+for one that misleads. A row in which a head attends to none of these places is left out for that head, in the
+fit and in the share. The fit is a convex problem per head, solved by Newton steps: softmax(c_place + e_token
 + Σ β x) to attention rows by mean cross-entropy. Offsets c are the position profile, effects e the key
 tokens. Without effects there are few coefficients and the Hessian is factored; with them, conjugate gradients
 are used.
@@ -27,7 +28,7 @@ from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int64, table_of
 from attomaton.heads.audit.explanations import Rung
-from attomaton.heads.audit.jackknife import Estimates, NullDistribution, Resampled, above_null
+from attomaton.heads.audit.jackknife import FEWEST, Estimates, NullDistribution, Resampled, above_null
 from attomaton.heads.audit.rows import NOTHING, Rows
 from attomaton.heads.model import Head
 
@@ -264,7 +265,7 @@ class Ladder(Tabular):
         Whether each rung is fitted together with those before it; otherwise each is fitted alone.
     explained, added : tuple of Estimates
         For each rung the explained share of all heads, and its increase over the rung before. 0 for a head
-        that attends uniformly inside the window, which leaves nothing to explain.
+        that leaves nothing to explain: it attends uniformly, or to no place in nearly all documents.
     scales : float64 array, shape (n_rungs, n_heads)
         β; NaN for free offsets and effects.
     null : tuple of NullDistribution
@@ -432,7 +433,8 @@ def explain_rows(scored: Rows, unexplained: Float64) -> list[Estimates]:
     uniform = np.empty(unexplained.shape[1:])
     for place in range(len(scored.heads)):
         uniform[:, place] = divergence(scored.of_head(place), flat)
-    everywhere = uniform.mean(0) <= UNIFORM  # nothing explains anything of such heads
+    measured = drawn.sums(scored.seen.astype(np.float64)) > 0
+    everywhere = (uniform.mean(0) <= UNIFORM) | (measured.sum(0) < FEWEST)  # nothing is there to explain
     uniform[:, everywhere] = 1.0
     ratios = [drawn.ratio(np.where(everywhere, 1.0, fit), uniform) for fit in unexplained]
     return [Estimates(1.0 - ratio.value, 1.0 - ratio.without) for ratio in ratios]
@@ -465,6 +467,14 @@ class Features:
             tokens = np.pad(np.searchsorted(seen, rows.tokens), ((0, 0), (0, 1)), constant_values=len(seen))
             features.append(cls(rows, tuple(rungs), tuple(scores), tokens, len(seen) + 1))
         return features
+
+    def seen(self, place: int) -> "Features":
+        """The rows in which one head attends to any of the places."""
+        kept = self.rows.seen[:, place]
+        if kept.all():
+            return self
+        scores = tuple(None if one is None else one[kept] for one in self.scores)
+        return replace(self, rows=self.rows.take(kept), scores=scores, tokens=self.tokens[kept])
 
     def design(self, used: Sequence[int], place: int, spreads: Float64) -> Design:
         """The design of one head from some rungs, their scores divided by ``spreads``."""
@@ -520,6 +530,11 @@ def check_scores(rung: Rung, rows: Rows) -> Float64:
 
 def climb_head(fitted: Features, scored: Features, place: int, *, nested: bool = True) -> Iterator[Fitted]:
     """Every rung of one head, fitted on one part and evaluated on the other."""
+    fitted = fitted.seen(place)
+    if not len(fitted.rows):
+        flat = np.full(scored.tokens.shape, -np.log(scored.tokens.shape[1]))
+        yield from (Fitted(rung.name, flat, np.nan) for rung in fitted.rungs)
+        return
     attention = fitted.rows.of_head(place)
     spreads, start, used = fitted.spreads(place), np.empty(0), list[int]()
     before = fitted.design([], place, spreads)

@@ -22,6 +22,7 @@ COLOURS = {
     "contextual": "#dfe3e8",
     "mixed": "#b9a58c",
     "uniform": "#a3abb5",
+    "outside the window": "#ffffff",
 }
 """Colours of labels, as on the page."""
 

@@ -108,11 +108,17 @@ class Rows:
         """The attention of one head on the window and, last, on the first token, shape (n_rows, window + 1).
 
         In float64, and every row sums to 1 up to rounding: the stored float32 values do so to seven digits
-        only, and nearly uniform heads differ by less.
+        only, and nearly uniform heads differ by less. A row without attention on any of these positions is 0.
         """
         inside = self.attention[:, place].astype(np.float64) * self.inside[:, place, None]
         own = np.concatenate([inside, self.first[:, place, None]], 1)
-        return own / own.sum(1, keepdims=True)
+        seen = self.seen[:, place, None]
+        return np.divide(own, own.sum(1, keepdims=True), out=np.zeros_like(own), where=seen)
+
+    @property
+    def seen(self) -> Bool:
+        """Which rows have attention on the window or the first token, shape (n_rows, n_heads)."""
+        return self.inside + self.first > NOTHING
 
     def take(self, kept: Bool | Int64) -> "Rows":
         """Some of the rows."""

@@ -44,7 +44,16 @@ SEEKING = ("mass", "over_profile", "excess")
 """The measures of label seeking."""
 
 TEXTS = ("head",)
-NUMBERS = ("layer", "number", "inside", "first", "seeking_mass", "seeking_excess", "seeking_z")
+NUMBERS = (
+    "layer",
+    "number",
+    "inside",
+    "first",
+    "rows_outside",
+    "seeking_mass",
+    "seeking_excess",
+    "seeking_z",
+)
 
 _arrow: Any = pa
 
@@ -274,6 +283,7 @@ class _Restored:
             "causal": self.causal() if about.whole else None,
             "inside": self.column("inside"),
             "first": self.column("first"),
+            "outside": self.column("rows_outside").astype(np.int64),
             **{name: getattr(about, name) for name in names},
         }
 
