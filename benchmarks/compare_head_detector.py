@@ -75,8 +75,8 @@ def main() -> None:
     began = time.process_time()
     audit = audit_heads(path, texts)
     ours = time.process_time() - began
-    labelled = {
-        kind: [str(h) for h, one in zip(audit.heads, audit.labels, strict=True) if one.name == kind]
+    typed = {
+        kind: [str(h) for h, one in zip(audit.heads, audit.types, strict=True) if one.name == kind]
         for kind in KINDS
     }
     top = {}
@@ -89,7 +89,7 @@ def main() -> None:
             {
                 "logits_apart": apart, "documents": many,
                 "detector_seconds": round(detector, 1), "audit_seconds": round(ours, 1),
-                "detector_top": top, "labelled": labelled,
+                "detector_top": top, "typed": typed,
             }
         )
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""When each head of a small language model gets its label, and whether utility at the start predicts it.
+"""When each head of a small language model gets its type, and whether utility at the start predicts it.
 
 Settings: ``n_tokens``, ``held_out`` and ``shortest`` (the text), ``shape``, ``training`` and ``trials`` (the
 models), ``n_documents``, ``random`` and ``n_windows`` (the audit of each checkpoint), ``order`` (two places)
@@ -18,6 +18,7 @@ import pyarrow as pa
 from attomaton.base import Float64, Grid, Int64, Progress
 from attomaton.claims import Judgement, Verdict, VerdictStatus
 from attomaton.heads import Audit, audit_heads, open_model, plain_rungs
+from attomaton.heads.audit.ladder import column_of
 from attomaton_experiments.figures.course import draw_history
 from attomaton_experiments.head_course.history import History, Record, tell_interval, tell_steps
 from attomaton_experiments.head_course.llama import LlamaShape
@@ -59,7 +60,7 @@ def run_course(settings: Settings, progress: Progress) -> Page:
         settings,
         caption,
         (
-            _tell_labels(history),
+            _tell_types(history),
             _tell_times(history),
             _tell_rises(history),
             _tell_predicted(history, n_permutations, seed),
@@ -74,8 +75,8 @@ def run_course(settings: Settings, progress: Progress) -> Page:
 
 
 NOTES = (
-    "Brackets are 95 % intervals over seeds, of the logarithm for steps. A head has a label for good from "
-    "the step after which its label no longer changes.",
+    "Brackets are 95 % intervals over seeds, of the logarithm for steps. A head has a type for good from "
+    "the step after which its type no longer changes.",
     "Attention at a place is the mean over the queries that have it. Utility at a place is the fall of the "
     "loss for each unit of attention moved there, where all heads attend uniformly. Within layers, heads are "
     "compared with heads of their own layer: p, two-sided and one for each place, is small if utility at the "
@@ -143,38 +144,38 @@ def _headers(history: History) -> list[str]:
     return [f"step {history.steps[at]:,}" for at in _shown(history)]
 
 
-def _tell_labels(history: History) -> Grid:
+def _tell_types(history: History) -> Grid:
     rows = [
-        [label, *(f"{history.count(label)[:, at].mean():.1f}" for at in _shown(history))]
-        for label in history.names
+        [kind, *(f"{history.count(kind)[:, at].mean():.1f}" for at in _shown(history))]
+        for kind in history.names
     ]
-    title = f"Heads with each label, of {history.sizes[2] * history.sizes[3]}, mean over seeds"
-    return Grid(title, ["label", *_headers(history)], rows)
+    title = f"Heads with each type, of {history.sizes[2] * history.sizes[3]}, mean over seeds"
+    return Grid(title, ["type", *_headers(history)], rows)
 
 
 def _tell_times(history: History) -> Grid:
-    last, settled, rows = history.labels[:, -1], history.settled(), list[list[str]]()
-    for label in history.names:
-        ends = history.count(label)[:, -1]
+    last, settled, rows = history.types[:, -1], history.settled(), list[list[str]]()
+    for kind in history.names:
+        ends = history.count(kind)[:, -1]
         if not ends.any():
             continue
         medians = np.array(
             [
                 np.median(steps[mine]) if mine.any() else np.nan
-                for steps, mine in zip(settled, last == label, strict=True)
+                for steps, mine in zip(settled, last == kind, strict=True)
             ]
         )
-        n_heads, end = history.labels.shape[-1], history.steps[-1]
-        first, median = (tell_steps(steps, end) for steps in (history.first_settled(label), medians))
-        rows.append([label, tell_interval(ends, 0, n_heads, "{:.1f}"), first, median])
-    headers = ["label", "heads at the end", "first head has it for good at", "median head at"]
-    return Grid("When heads get the label they end with", headers, rows)
+        n_heads, end = history.types.shape[-1], history.steps[-1]
+        first, median = (tell_steps(steps, end) for steps in (history.first_settled(kind), medians))
+        rows.append([kind, tell_interval(ends, 0, n_heads, "{:.1f}"), first, median])
+    headers = ["type", "heads at the end", "first head has it for good at", "median head at"]
+    return Grid("When heads get the type they end with", headers, rows)
 
 
 def _tell_rises(history: History) -> Grid:
     rows = list[list[str]]()
     for place in PLACES:
-        most = history.values(f"attention {place}").max((2, 3))
+        most = history.values(column_of("attention", place)).max((2, 3))
         ends = [tell_interval(most[:, at], 0, 1) for at in (0, -1)]
         rows.append([place, *ends, tell_steps(history.half_rise(place), history.steps[-1])])
     headers = ["place", "most attention at first", "at the end", "halfway at step"]
@@ -205,7 +206,7 @@ def _judge_order(history: History, order: list[str]) -> Verdict:
     """Whether attention to the first place rises before that to the second, over seeds, if both rise."""
     claim = f"{order[0]} before {order[1]}"
     for place in order:
-        most = history.values(f"attention {place}").max((2, 3))
+        most = history.values(column_of("attention", place)).max((2, 3))
         few = int((most[:, -1] < RISE * most[:, 0]).sum())
         if few:
             reason = (

@@ -54,7 +54,7 @@ def test_a_table_a_file_and_a_figure(folder):
     assert "Mean explained share" in ended.stdout
     table = pq.read_table(folder / "heads.parquet")
     assert table["head"].to_pylist() == ["0.0", "0.1"]
-    assert {"explained shrink", "alone bigram", "pattern_rise", "ablation_rise"} <= set(table.column_names)
+    assert {"explained_shrink", "alone_bigram", "pattern_rise", "ablation_rise"} <= set(table.column_names)
     assert (folder / "heads.png").read_bytes().startswith(b"\x89PNG")
     told = json.loads(run_inside(*PLAIN, "--json", cwd=folder).stdout)
     assert [row["head"] for row in told["rows"]] == ["0.0", "0.1"]

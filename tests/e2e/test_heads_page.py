@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from attomaton.base.pages import embed_page
+from attomaton.heads.audit.ladder import column_of
 from attomaton.heads.audit.page import render_audit, write_audit
 from tests.e2e.browser import Opened, chromium, find_serious
-from tests.heads.audit.drawn_audit import LABELS, RUNGS, draw_audit
+from tests.heads.audit.drawn_audit import RUNGS, TYPES, draw_audit
 
 HOSTILE = (
     "</script><script>document.title='broken'</script>",
@@ -65,9 +66,9 @@ def test_a_click_on_a_head_shows_its_ladder_and_contexts(opened, drawn):
         page.click(f'#map [data-head="{head}"]')
         row = rows[head]
         assert page.inner_text("#panel h2") == f"L{row['layer']}H{row['number']} head {row['head']}"
-        assert row["label"] in page.inner_text("#panel .named")
-        assert row["label_reason"] in page.inner_text("#panel")
-        shares = np.diff([row[f"explained {name}"] for name in RUNGS], prepend=0.0)
+        assert row["type"] in page.inner_text("#panel .named")
+        assert row["type_reason"] in page.inner_text("#panel")
+        shares = np.diff([row[column_of("explained", name)] for name in RUNGS], prepend=0.0)
         cells = page.locator("#panel .ladder tbody tr").all_inner_texts()
         assert len(cells) == len(RUNGS) + 2
         for name, share, cell in zip(RUNGS, shares, cells, strict=False):
@@ -100,10 +101,10 @@ def test_the_map_is_coloured_by_what_is_chosen(opened, drawn):
     def colours():
         return page.eval_on_selector_all("#map .cell", "all => all.map(one => one.style.background)")
 
-    of_label = {}
+    of_type = {}
     for row, colour in zip(rows, colours(), strict=True):
-        assert of_label.setdefault(row["label"], colour) == colour
-    assert len(set(of_label.values())) == len(of_label) == len(LABELS)
+        assert of_type.setdefault(row["type"], colour) == colour
+    assert len(set(of_type.values())) == len(of_type) == len(TYPES)
     for name in (
         "explained by named rungs",
         "explainable by pairs",
@@ -111,35 +112,35 @@ def test_the_map_is_coloured_by_what_is_chosen(opened, drawn):
         "attention on the first token",
     ):
         page.select_option("#measure", label=name)
-        assert colours() != list(of_label.values())
+        assert colours() != list(of_type.values())
         assert page.locator(".scale").count() == 1
     page.select_option("#measure", label="contextual")
     shades = [sum(map(int, one[4:-1].split(","))) for one in colours()]
     order = np.argsort([row["contextual"] for row in rows])
     assert (np.diff(np.array(shades)[order]) <= 0).all()  # the larger the share, the darker
-    for name in ("label seeking, z", *RUNGS):
+    for name in ("next-token seeking, z", *RUNGS):
         page.select_option("#measure", label=name)
     page.hover('#map [data-head="50"]')
     tip = page.inner_text("#tip")
     assert "L5H5 · 5.5" in tip
-    assert rows[50]["label"] in tip
+    assert rows[50]["type"] in tip
     assert f"z {rows[50]['seeking_z']:+.1f}".replace("-", "−") in tip
 
 
 def test_the_list_is_filtered_and_sorted(opened, drawn):
     page, rows = opened.page, drawn[0]
-    names = [row["label"] for row in rows]
+    names = [row["type"] for row in rows]
     rarest = min(set(names), key=names.count)
-    assert rows[listed(page)[0]]["label"] == rarest
+    assert rows[listed(page)[0]]["type"] == rarest
     page.click(f'#legend button:has-text("{rarest}")')
-    shares = [rows[head]["label_share"] for head in listed(page)]
+    shares = [rows[head]["type_share"] for head in listed(page)]
     assert len(shares) == names.count(rarest)
     assert shares == sorted(shares, reverse=True)
     assert page.locator("#map .cell.faint").count() == len(rows) - len(shares)
     page.click(f'#legend button:has-text("{rarest}")')
     page.click("#list thead button:has-text('share')")
-    shares = [round(rows[head]["label_share"], 4) for head in listed(page)]
-    assert shares == sorted((round(row["label_share"], 4) for row in rows), reverse=True)[:200]
+    shares = [round(rows[head]["type_share"], 4) for head in listed(page)]
+    assert shares == sorted((round(row["type_share"], 4) for row in rows), reverse=True)[:200]
     page.click("text=Show all 270")
     assert len(listed(page)) == 270
     for asked in ("17.5", "L17H5", "l17h5"):
@@ -175,7 +176,7 @@ def test_everything_is_reached_by_keyboard(opened):
 
 def test_hostile_texts_are_text(browser, folder):
     table, about = draw_audit(2, 3, words=HOSTILE, rungs=(HOSTILE[0], HOSTILE[3], "a"), model=HOSTILE[2])
-    for name in ("label", "label_reason"):
+    for name in ("type", "type_reason"):
         texts = [HOSTILE[at] for at in (0, 1, 2, 3, 8, 5)]
         table = table.set_column(table.column_names.index(name), name, [texts])
     path = write_audit(table, about, folder / "hostile.html")
@@ -197,8 +198,8 @@ def test_hostile_texts_are_text(browser, folder):
     page.close()
 
 
-@pytest.mark.parametrize("options", [{"labels": False}, {"contexts": 0}, {"labels": False, "contexts": 0}])
-def test_a_table_may_lack_labels_or_contexts(browser, folder, options):
+@pytest.mark.parametrize("options", [{"types": False}, {"contexts": 0}, {"types": False, "contexts": 0}])
+def test_a_table_may_lack_types_or_contexts(browser, folder, options):
     opened = Opened(browser.new_page(), write_audit(*draw_audit(2, 3, **options), folder / "bare.html"))
     opened.page.click('#map [data-head="4"]')
     assert opened.page.inner_text("#panel h2").startswith("L1H1")
@@ -243,7 +244,7 @@ def test_a_notebook_shows_the_page_in_a_frame(browser, folder):
 def test_no_serious_finding_of_axe(browser, drawn, axe, width):
     page = browser.new_page(viewport={"width": width, "height": 900})
     page.goto(drawn[1].as_uri())
-    for name in ("label", "contextual", "label seeking, z"):
+    for name in ("type", "contextual", "next-token seeking, z"):
         page.select_option("#measure", label=name)
         assert find_serious(page, axe) == []
     page.close()

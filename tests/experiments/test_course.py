@@ -1,4 +1,4 @@
-"""When heads get their labels: the course of a small model, redrawn in small."""
+"""When heads get their types: the course of a small model, redrawn in small."""
 
 import json
 
@@ -9,6 +9,7 @@ import torch
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.progress import silent
 from attomaton.heads import Head, find_gains, open_model
+from attomaton.heads.audit.ladder import column_of
 from attomaton_experiments.course import run_course
 from attomaton_experiments.head_course.history import History, tell_steps
 from attomaton_experiments.head_course.llama import LlamaShape, SmallLlama
@@ -53,7 +54,7 @@ def test_the_course_goes_on_where_it_was_and_its_checkpoints_are_models(source, 
     assert again.text == page.text
     assert {path: path.stat().st_mtime_ns for path in stored} == stored
     assert page.numbers.num_rows == 2 * 4 * 4  # seeds, checkpoints, heads
-    assert {"label", "attention induction", "utility previous token"} <= set(page.numbers.column_names)
+    assert {"type", "attention_induction", "utility_previous_token"} <= set(page.numbers.column_names)
     assert [one.claim for one in page.verdicts] == ["previous token before induction"]
     names = {path.name for path in write_page(page, tmp_path / "out")}
     assert {"figure.png", "numbers.parquet", "summary.md", "verdicts.json"} <= names
@@ -143,8 +144,8 @@ def test_attention_and_utility_at_places_are_means_over_queries(stories, tmp_pat
                 sums.append(pattern[number, query, keys].sum())
                 means.append(gains.values[head][number, query, keys].mean())
     mine = told[heads.index(head)]
-    assert mine["attention induction"] == pytest.approx(np.mean(sums), rel=1e-5)
-    assert mine["utility induction"] == pytest.approx(np.mean(means), rel=1e-5)
+    assert mine["attention_induction"] == pytest.approx(np.mean(sums), rel=1e-5)
+    assert mine["utility_induction"] == pytest.approx(np.mean(means), rel=1e-5)
     assert average_at(pattern, np.zeros((3, 12, 12), bool), total=True) == 0.0
 
 
@@ -152,15 +153,15 @@ def make_history(labels, attention, utility):
     """Records of one layer, from arrays of shape (n_seeds, n_steps, n_heads)."""
     records = []
     for (seed, at, number), label in np.ndenumerate(labels):
-        record = {"seed": seed, "step": (0, 10, 100, 1000)[at], "layer": 0, "number": number, "label": label}
+        record = {"seed": seed, "step": (0, 10, 100, 1000)[at], "layer": 0, "number": number, "type": label}
         for name in PLACES:
-            record[f"attention {name}"] = attention[seed, at, number]
-            record[f"utility {name}"] = utility[seed, at, number]
+            record[column_of("attention", name)] = attention[seed, at, number]
+            record[column_of("utility", name)] = utility[seed, at, number]
         records.append(record)
     return History(records)
 
 
-def test_a_history_tells_when_labels_settle():
+def test_a_history_tells_when_types_settle():
     labels = np.array([[["x", "x"], ["a", "b"], ["a", "x"], ["a", "b"]], [["a", "x"]] * 4])
     attention = np.zeros((2, 4, 2))
     attention[0, :, 1] = [0.1, 0.1, 0.5, 0.9]

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     )
     from attomaton.heads.audit.heads import Audit as Audit, HeadAudit as HeadAudit, audit_heads as audit_heads
     from attomaton.heads.audit.jackknife import Estimates as Estimates, NullDistribution as NullDistribution
-    from attomaton.heads.audit.labels import HeadLabel as HeadLabel
     from attomaton.heads.audit.ladder import (
         KeyToken as KeyToken,
         Ladder as Ladder,
@@ -69,6 +68,7 @@ if TYPE_CHECKING:
     )
     from attomaton.heads.audit.saved import About as About, read_saved as read_saved
     from attomaton.heads.audit.seeking import Habits as Habits, Seeking as Seeking, seek_labels as seek_labels
+    from attomaton.heads.audit.types import HeadType as HeadType
     from attomaton.heads.deviation import Deviation as Deviation, compare_logits as compare_logits
     from attomaton.heads.model import (
         Head as Head,

@@ -258,6 +258,8 @@ class Transformer:
     def score_inputs(self, layer: int, inputs: Any, queries: Int64, keys: Int64, lags: Int64) -> Float64:
         """The scores of all heads of a layer before the softmax, from given inputs of its attention.
 
+        They are those of the heads whose patterns are recorded.
+
         Parameters
         ----------
         layer : int
@@ -274,7 +276,8 @@ class Transformer:
         float64 array, shape (n, n_heads, n_keys)
         """
         check_head(Head(layer, 0), self.shape)
-        attention = in_dtype(self.layers[layer].attention, self.dtype)
+        maps = self.layers[layer].attention if self.recorded is None else self.recorded[layer]
+        attention = in_dtype(maps, self.dtype)
         read = torch.as_tensor(inputs).to(self.dtype)
         query = attention.project_queries(read).reshape(len(inputs), self.n_heads, -1)[queries]
         key = attention.project_keys(read).reshape(len(inputs), self.n_groups, -1)

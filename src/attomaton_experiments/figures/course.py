@@ -12,19 +12,19 @@ from attomaton_experiments.head_course.places import PLACES
 
 
 def draw_history(history: History, losses: dict[str, Float64], path: Path, *, caption: str) -> list[Path]:
-    """Three panels by step: shares of heads by label, losses, and rank correlations of utility.
+    """Three panels by step: shares of heads by type, losses, and rank correlations of utility.
 
     ``losses`` have shape (n_seeds, n_steps). Step 0 is drawn where step 1 would be.
     """
     title, steps = wrap_caption(caption), np.maximum(history.steps, 1)
     with paper_style():
         figure = new_figure(HEIGHT * 3.4 + 0.11 * len(title) + 0.9)
-        labels, loss, predicted = figure.subplots(3, 1, sharex=True, height_ratios=(1.4, 1, 1))
+        types, loss, predicted = figure.subplots(3, 1, sharex=True, height_ratios=(1.4, 1, 1))
         n_heads = history.sizes[2] * history.sizes[3]
         shares = [history.count(name).mean(0) / n_heads for name in history.names]
-        labels.stackplot(steps, shares, labels=history.names, linewidth=0)
-        labels.set_ylim(0, 1)
-        labels.set_title("heads by label, mean of seeds", loc="left")
+        types.stackplot(steps, shares, labels=history.names, linewidth=0)
+        types.set_ylim(0, 1)
+        types.set_title("heads by type, mean of seeds", loc="left")
         for place, (name, values) in enumerate(losses.items()):
             _draw_spread(loss, steps, values, f"loss, {name.replace('_', ' ')}", place)
         loss.set_title("loss, nats per token: mean and range of seeds", loc="left")

@@ -1,4 +1,4 @@
-"""What heads became and when: labels over steps, rises of attention, and what utility predicted."""
+"""What heads became and when: types over steps, rises of attention, and what utility predicted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +9,11 @@ import numpy as np
 from scipy.stats import rankdata
 
 from attomaton.base import Float64, Int64
+from attomaton.heads.audit.ladder import column_of
 from attomaton_experiments.head_study.run import find_interval
 
 Record = dict[str, Any]
-"""One head at one step of one seed: ``label``, ``seeks``, and attention and utility at each place."""
+"""One head at one step of one seed: ``type``, ``seeks``, and attention and utility at each place."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +23,8 @@ class History:
     Attributes
     ----------
     records : sequence of dict
-        They have ``seed``, ``step``, ``layer``, ``number``, ``label`` and, for each place, ``attention
-        PLACE`` and ``utility PLACE``; sorted by seed, step, layer and number, and complete.
+        They have ``seed``, ``step``, ``layer``, ``number``, ``type`` and, for each place,
+        ``attention_PLACE`` and ``utility_PLACE``; sorted by seed, step, layer and number, and complete.
     """
 
     records: Sequence[Record]
@@ -45,31 +46,31 @@ class History:
         return np.array([record[name] for record in self.records]).reshape(self.sizes)
 
     @cached_property
-    def labels(self) -> Any:
-        """The labels, shape (n_seeds, n_steps, all heads)."""
-        return self.values("label").reshape(*self.sizes[:2], -1)
+    def types(self) -> Any:
+        """The types, shape (n_seeds, n_steps, all heads)."""
+        return self.values("type").reshape(*self.sizes[:2], -1)
 
     @property
     def names(self) -> list[str]:
-        """The labels that occur, those of most heads at the end first."""
-        names, place = np.unique(self.labels, return_inverse=True)
-        at_end = place.reshape(self.labels.shape)[:, -1].ravel()
+        """The types that occur, those of most heads at the end first."""
+        names, place = np.unique(self.types, return_inverse=True)
+        at_end = place.reshape(self.types.shape)[:, -1].ravel()
         counts = np.bincount(at_end, minlength=len(names))
         return [str(names[one]) for one in np.argsort(-counts, kind="stable")]
 
-    def count(self, label: str) -> Float64:
-        """How many heads have a label, shape (n_seeds, n_steps)."""
-        return (self.labels == label).sum(-1).astype(np.float64)
+    def count(self, kind: str) -> Float64:
+        """How many heads have a type, shape (n_seeds, n_steps)."""
+        return (self.types == kind).sum(-1).astype(np.float64)
 
     def settled(self) -> Int64:
-        """The step from which each head has the label it has at the end, shape (n_seeds, all heads)."""
-        other = self.labels != self.labels[:, -1:]
+        """The step from which each head has the type it has at the end, shape (n_seeds, all heads)."""
+        other = self.types != self.types[:, -1:]
         last_other = np.where(other.any(1), len(self.steps) - 1 - other[:, ::-1].argmax(1), -1)
         return np.array(self.steps, np.int64)[last_other + 1]
 
-    def first_settled(self, label: str) -> Float64:
-        """The first step from which some head has a label for good, shape (n_seeds,); NaN if none has."""
-        mine = self.labels[:, -1] == label
+    def first_settled(self, kind: str) -> Float64:
+        """The first step from which some head has a type for good, shape (n_seeds,); NaN if none has."""
+        mine = self.types[:, -1] == kind
         steps = np.where(mine, self.settled(), np.inf).min(1)
         return np.where(np.isfinite(steps), steps, np.nan)
 
@@ -79,7 +80,7 @@ class History:
         Halfway between the largest attention at the first step and that at the last, interpolated on the
         logarithm of 1 + step.
         """
-        most = self.values(f"attention {place}").max((2, 3))
+        most = self.values(column_of("attention", place)).max((2, 3))
         half = (most[:, 0] + most[:, -1]) / 2
         time = np.log1p(np.array(self.steps, np.float64))
         return np.array([_crossing(time, one, level) for one, level in zip(most, half, strict=True)])
@@ -108,8 +109,8 @@ class History:
         """Centred ranks of utility at a step and attention at the end, shape (n_seeds, groups, heads)."""
         n_seeds, _, n_layers, n_heads = self.sizes
         shape = (n_seeds, n_layers, n_heads) if within else (n_seeds, 1, n_layers * n_heads)
-        useful = self.values(f"utility {place}")[:, self.steps.index(step)].reshape(shape)
-        seen = self.values(f"attention {place}")[:, -1].reshape(shape)
+        useful = self.values(column_of("utility", place))[:, self.steps.index(step)].reshape(shape)
+        seen = self.values(column_of("attention", place))[:, -1].reshape(shape)
         first, second = (rankdata(one, axis=-1) for one in (useful, seen))
         return first - first.mean(-1, keepdims=True), second - second.mean(-1, keepdims=True)
 

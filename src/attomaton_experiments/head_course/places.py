@@ -7,6 +7,7 @@ import numpy as np
 
 from attomaton.base import Bool, Float64, Int64
 from attomaton.heads import HeadModel, find_gains
+from attomaton.heads.audit.ladder import column_of
 
 Places = Callable[[Int64], Bool]
 """From contexts, shape (n, length), to the keys at the place of each query, shape (n, length, length)."""
@@ -54,7 +55,7 @@ PLACES: dict[str, Places] = {
 
 
 def measure_places(model: HeadModel, windows: Int64) -> list[dict[str, float]]:
-    """For each head, ``attention PLACE`` and ``utility PLACE``, means over the queries that have the place.
+    """For each head, ``attention_PLACE`` and ``utility_PLACE``, means over the queries that have the place.
 
     Utility is what the loss falls by, for each unit of attention moved there from uniform attention, where
     all heads attend uniformly; of several keys at the place, their mean. ``windows`` are contexts with the
@@ -70,7 +71,7 @@ def measure_places(model: HeadModel, windows: Int64) -> list[dict[str, float]]:
         useful = np.concatenate([part.values[head] for part in gains])
         told.append(
             {
-                f"{measure} {name}": average_at(values, keys, total=measure == "attention")
+                column_of(measure, name): average_at(values, keys, total=measure == "attention")
                 for name, keys in there.items()
                 for measure, values in (("attention", seen), ("utility", useful))
             }

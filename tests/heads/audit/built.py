@@ -130,7 +130,7 @@ TEXTS = (".", ",", "\n", "!", *(f"w{number}" for number in range(36)))
 """The tokens of :func:`draw_sentences`: four delimiters, and words."""
 
 LONGEST = 64
-"""Positions of the models of :func:`build_labelled`."""
+"""Positions of the models of :func:`build_typed`."""
 
 
 def draw_sentences(rng, n=60, *, length=LONGEST + 1):
@@ -190,35 +190,35 @@ def draw_profile(rng):
     return rng.uniform(1.2, 2.5) * smooth
 
 
-def build_form(label, rng, *, noise):
-    """A head's scores as a form of two residual streams: its label's, and Gaussian noise of token pairs."""
+def build_form(kind, rng, *, noise):
+    """A head's scores as a form of two residual streams: its type's, and Gaussian noise of token pairs."""
     form, strength = np.zeros((DIM, DIM)), rng.uniform(4, 9)
     token, place = BLOCKS["token"], BLOCKS["place"]
     before, two = BLOCKS["before"], BLOCKS["two before"]
     form[token, token] = noise * rng.normal(size=(_N, _N))
     rest = rng.uniform(0, 0.7) * strength
-    if label == "sink":
+    if kind == "sink":
         form[place, place.start] = strength
-    elif label == "previous token":
+    elif kind == "previous token":
         form[place, place] = score_places(strength * (np.arange(LONGEST) == 1))
-    elif label == "position":
+    elif kind == "position":
         form[place, place] = score_places(draw_profile(rng))
-    elif label == "induction":
+    elif kind == "induction":
         form[token, before] += strength * np.eye(_N)
         form[place, place.start] = rest
-    elif label == "duplicate":
+    elif kind == "duplicate":
         form[token, token] += strength * np.eye(_N)
         form[place, place] = score_places(-strength * (np.arange(LONGEST) == 0))
         form[place, place.start] += rest
-    elif label == "delimiter":
+    elif kind == "delimiter":
         form[token, :4] += rng.uniform(3, 6)
-    elif label == "token-specific":
+    elif kind == "token-specific":
         size = (1, _N) if rng.random() < 0.5 else (_N, _N)
         form[token, token] += rng.uniform(1.5, 3) * rng.normal(size=size)
-    elif label == "contextual":
+    elif kind == "contextual":
         size = (1, _N) if rng.random() < 0.5 else (_N, _N)
         form[token, two] = rng.uniform(2, 4) * rng.normal(size=size)
-    elif label == "mixed":
+    elif kind == "mixed":
         size = rng.uniform(0.8, 1.4)
         form[place, place] = score_places(size * rng.normal(size=LONGEST))
         form[token, token] += size * rng.normal(size=_N)
@@ -230,20 +230,20 @@ BUILT = ("sink", "previous token", "position", "induction", "duplicate", "delimi
          "contextual", "mixed")  # fmt: skip
 
 
-def build_labelled(rng, *, n_layers=2, n_heads=9, noise=0.5, written=0.02):
-    """A model with known heads, and their labels, layer by layer.
+def build_typed(rng, *, n_layers=2, n_heads=9, noise=0.5, written=0.02):
+    """A model with known heads, and their types, layer by layer.
 
     In layer 0 one head attends to the previous token and one two tokens back; they write what they find into
     the residual stream, which induction and contextual heads of later layers read. Every other head writes
     noise: its value times a random matrix of size ``written``.
     """
-    needed = [label for label in BUILT if label not in ("induction", "contextual", "mixed")]
-    labels, layers = [], []
+    needed = [kind for kind in BUILT if kind not in ("induction", "contextual", "mixed")]
+    types, layers = [], []
     for number in range(n_layers):
         own = [str(one) for one in rng.permutation(BUILT)[:n_heads]]
         if number == 0:
             own = ["previous token", "position", *(str(one) for one in rng.choice(needed, n_heads - 2))]
-        forms = [build_form(label, rng, noise=noise) for label in own]
+        forms = [build_form(kind, rng, noise=noise) for kind in own]
         outputs = [written / np.sqrt(DIM) * rng.normal(size=(DIM, DIM)) for _ in own]
         if number == 0:
             for at, (lag, block) in enumerate(((1, "before"), (2, "two before"))):
@@ -263,22 +263,22 @@ def build_labelled(rng, *, n_layers=2, n_heads=9, noise=0.5, written=0.02):
                 )
             )
         )
-        labels += own
+        types += own
     axes = torch.eye(DIM, dtype=torch.float64)
     model = Transformer(
         "built", n_heads, n_heads, axes[BLOCKS["token"]], tuple(layers), Linear(axes[:, :_N].contiguous()),
         places=axes[BLOCKS["place"]], longest=LONGEST, dtype=torch.float64,
     )  # fmt: skip
-    return model, labels
+    return model, types
 
 
 def build_seekers(rng, *, n_layers=2, n_heads=9, least=0.4, noise=0.5):
-    """A model some of whose heads seek the label beside pair noise, the same without, and their labels.
+    """A model some of whose heads seek the next token beside pair noise, the same without, and their types.
 
-    Each gives between ``least`` and .9 of its mass to the label where the window holds it; the others are
-    token-specific.
+    Each gives between ``least`` and .9 of its mass to the next token where the window has it; the others
+    are token-specific.
     """
-    model, _ = build_labelled(rng, n_layers=n_layers, n_heads=n_heads, noise=noise)
+    model, _ = build_typed(rng, n_layers=n_layers, n_heads=n_heads, noise=noise)
     half = n_heads // 2
     kinds = rng.permutation(["none"] * half + ["token-specific"] * (n_heads - half)).tolist()
     layers = []
@@ -293,8 +293,8 @@ def build_seekers(rng, *, n_layers=2, n_heads=9, least=0.4, noise=0.5):
         for head in range(n_heads)
         if kinds[head] == "none"
     )
-    labels = ["label seeking" if kind == "none" else kind for kind in kinds] * n_layers
-    return Seeker(model, 16, shares), model, labels
+    types = ["next-token seeking" if kind == "none" else kind for kind in kinds] * n_layers
+    return Seeker(model, 16, shares), model, types
 
 
 def split_ceiling(model, documents, *, weights=True):
@@ -320,7 +320,7 @@ def build_pairs(rng, *, n_heads=4, n_tokens=14):
 
 def build_two_before(rng, *, n_heads=4):
     """Two layers; heads of the second score by lag and the token two before the key, and skip the first."""
-    model, _ = build_labelled(rng, n_heads=n_heads, noise=0.0)
+    model, _ = build_typed(rng, n_heads=n_heads, noise=0.0)
     place, forms = BLOCKS["place"], []
     for _ in range(n_heads):
         form = build_form("contextual", rng, noise=0.0)

@@ -1,12 +1,13 @@
-"""Tables of heads drawn at random, with labels and contexts, for tests of the page."""
+"""Tables of heads drawn at random, with types and contexts, for tests of the page."""
 
 import numpy as np
 import pyarrow as pa
 
 from attomaton.base.tables import table_of
+from attomaton.heads.audit.ladder import column_of
 from attomaton.heads.audit.saved import CONTEXTS, About, mark
 
-LABELS = {
+TYPES = {
     "sink": 30,
     "previous token": 6,
     "induction": 4,
@@ -14,17 +15,17 @@ LABELS = {
     "position": 20,
     "delimiter": 4,
     "token-specific": 20,
-    "label seeking": 15,
+    "next-token seeking": 15,
     "contextual": 60,
     "mixed": 15,
 }
-"""Labels, and how frequent they are."""
+"""Types, and how frequent they are."""
 
 RUNGS = ("sink", "position", "previous token", "key token", "induction", "duplicate")
 
 
 def draw_audit(
-    n_layers, n_heads, *, words=(" the", " day", "\n"), rungs=RUNGS, labels=True, contexts=3, model="drawn"
+    n_layers, n_heads, *, words=(" the", " day", "\n"), rungs=RUNGS, types=True, contexts=3, model="drawn"
 ):
     """A table of heads with its metadata; everything is drawn."""
     rng = np.random.default_rng(0)
@@ -38,20 +39,24 @@ def draw_audit(
         "number": number,
         "inside": inside,
         "first": (1 - inside) * rng.uniform(0, 1, n),
+        "rows_outside": np.zeros(n, int),
         "seeking_mass": rng.uniform(0, 0.2, n),
         "seeking_excess": rng.normal(size=n) / 20,
         "seeking_z": rng.normal(size=n) * 3,
         "seeks": pa.array(rng.random(n) < 0.2),
     }
     for at, name in enumerate(rungs):
-        columns |= {f"explained {name}": explained[:, at], f"z {name}": rng.normal(size=n) * 4}
-    if labels:
-        weights = np.array(list(LABELS.values()))
-        drawn = rng.choice(list(LABELS), n, p=weights / weights.sum()).tolist()
+        columns |= {
+            column_of("explained", name): explained[:, at],
+            column_of("z", name): rng.normal(size=n) * 4,
+        }
+    if types:
+        weights = np.array(list(TYPES.values()))
+        drawn = rng.choice(list(TYPES), n, p=weights / weights.sum()).tolist()
         pairs = explained[:, -1] + (1 - explained[:, -1]) * rng.uniform(0, 0.5, n)
-        columns |= {"label": drawn, "label_share": rng.uniform(0.3, 0.9, n), "named": explained[:, -1]}
+        columns |= {"type": drawn, "type_share": rng.uniform(0.3, 0.9, n), "named": explained[:, -1]}
         columns |= {"pairs": pairs, "contextual": 1 - pairs}
-        columns["label_reason"] = [f"Most of its attention follows the rung {one}." for one in drawn]
+        columns["type_reason"] = [f"Most of its attention follows the rung {one}." for one in drawn]
     if contexts:
         columns["contexts"] = pa.array([_contexts(rng, words, contexts) for _ in range(n)], CONTEXTS)
     about = About(model, tuple(rungs), 40, 800, 2)

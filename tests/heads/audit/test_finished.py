@@ -56,7 +56,7 @@ def test_without_random_heads_or_causal_value_too(tmp_path):
 def test_files_that_hold_no_whole_audit_are_refused(whole, tmp_path):
     whole.save(tmp_path / "heads.parquet")
     table = pq.read_table(tmp_path / "heads.parquet")
-    for drop in ("without explained position", "random error seeking_excess", "scale alone last"):
+    for drop in ("without_explained_position", "random_error_seeking_excess", "scale_alone_last"):
         pq.write_table(table.drop_columns([drop]), tmp_path / "cut.parquet")
         with pytest.raises(UnreadableSource, match="does not hold one whole audit"):
             HeadAudit.load(tmp_path / "cut.parquet")

@@ -11,7 +11,7 @@ from attomaton.heads.arrays import example_audit
 from attomaton.heads.audit.causal import LabelledContexts, replace_heads
 from attomaton.heads.audit.contexts import show_head
 from attomaton.heads.audit.heads import Audit, audit_heads
-from attomaton.heads.audit.ladder import Position
+from attomaton.heads.audit.ladder import Position, column_of
 from attomaton.heads.audit.pictures import COLOURS, draw_audit
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.rows import split_documents
@@ -41,8 +41,10 @@ def test_every_head_has_a_row_with_all_that_was_measured(audit, tmp_path):
     table = audit.table()
     assert table["head"].to_pylist() == ["0.0", "0.1", "1.0", "1.1"]
     for name in ("position", "key token", "induction", "duplicate", "automaton", "shrink"):
-        assert {f"explained {name}", f"added {name}", f"z {name}", f"alone {name}"} <= set(table.column_names)
-    for name in ("alone last", "alone frequency", "alone bigram", "pattern_rise", "ablation_rise", "seeks"):
+        assert {column_of(kind, name) for kind in ("explained", "added", "z", "alone")} <= set(
+            table.column_names
+        )
+    for name in ("alone_last", "alone_frequency", "alone_bigram", "pattern_rise", "ablation_rise", "seeks"):
         assert name in table.column_names
     assert pq.read_table(audit.save(tmp_path / "audit.parquet")).select(table.column_names).equals(table)
     assert audit.n_random == 2
@@ -110,7 +112,7 @@ def test_an_audit_is_drawn(audit):
     assert audit.plot().get_ylabel() == "layer"
 
 
-def test_the_map_has_a_cell_for_each_head_and_counts_labels():
+def test_the_map_has_a_cell_for_each_head_and_counts_types():
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -118,7 +120,7 @@ def test_the_map_has_a_cell_for_each_head_and_counts_labels():
     labels = ["sink", "induction", "sink", "mixed", "sink", "induction"]
     axes = draw_audit(heads, labels, np.arange(6) == 1)
     texts = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert texts == ["sink (3)", "induction (2)", "mixed (1)", "seeks the label"]
+    assert texts == ["sink (3)", "induction (2)", "mixed (1)", "seeks the next token"]
     cells = axes.collections[0]
     colours = [mpl.colors.to_hex(one) for one in cells.to_rgba(cells.get_array().ravel())]
     assert colours == [COLOURS[label] for label in labels]
@@ -131,11 +133,11 @@ def test_the_stages_of_an_audit_are_told_and_its_table_fits_a_terminal(capsys):
         audit = audit_heads(model, documents, how=Audit(window=8), progress=progress)
     assert told == ["recording attention of arrays", "explaining heads"]
     assert capsys.readouterr().err.split("\n")[:2] == told
-    assert "│ token-specific │" in draw_text(blocks_of(audit), width=80)
+    assert "│ like random weights │" in draw_text(blocks_of(audit), width=80)
 
 
-def test_rare_labels_come_first(audit):
-    names = [audit.labels[at].name for at in audit.order]
+def test_rare_types_come_first(audit):
+    names = [audit.types[at].name for at in audit.order]
     counts = [names.count(name) for name in names]
     assert counts == sorted(counts)
     assert sorted(audit.order) == list(range(len(audit.heads)))

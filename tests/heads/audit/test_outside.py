@@ -48,9 +48,9 @@ def audit():
 
 def test_hard_heads_are_audited_by_the_rows_that_reach_the_window(audit):
     found = audit.table().to_pandas()
-    assert found.label.tolist() == ["induction", "duplicate", "token-specific", "outside the window"]
-    assert (found.label_share[:3] > 0.7).all()
-    assert np.isfinite(found.select_dtypes("number").to_numpy(float)).all()
+    assert found.type.tolist() == ["induction", "duplicate", "token-specific", "outside the window"]
+    assert (found.type_share[:3] > 0.7).all()
+    assert np.isfinite(found.filter(regex="^(explained|added|named|pairs)").to_numpy(float)).all()
 
 
 def test_rows_outside_are_counted_and_reported(audit, tmp_path):

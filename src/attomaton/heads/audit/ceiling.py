@@ -9,6 +9,7 @@ What is left, the contextual share, is attention that depends on more than the t
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -231,6 +232,11 @@ class RowPairs:
         """How many tokens a table has factors for."""
         return self.by_token.shape[0]
 
+    @cached_property
+    def of_token(self) -> Any:
+        """Which tokens each place has, shape (n_rows · n_places, n_tokens)."""
+        return self.by_token.T
+
     def take(self, chosen: Bool) -> "RowPairs":
         """Some of the rows."""
         return RowPairs.of(self.queries[chosen], self.n_queries, self.tokens[chosen], self.n_tokens)
@@ -242,7 +248,7 @@ class RowPairs:
 
     def _factors(self, table: Float64) -> tuple[Float64, Float64]:
         """The factors of the query, shape (n_rows, r), and of every place, shape (n_rows, n_places, r)."""
-        of_tokens = self.by_token.T @ table[self.n_queries :]
+        of_tokens = self.of_token @ table[self.n_queries :]
         return table[: self.n_queries][self.queries], of_tokens.reshape(len(self.queries), -1, table.shape[1])
 
     def loss(self, table: Float64, fixed: Float64, attention: Float64) -> tuple[float, Float64]:

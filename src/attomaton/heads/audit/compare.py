@@ -14,6 +14,7 @@ from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Bool, Float64, table_of
 from attomaton.heads.audit.heads import HeadAudit
 from attomaton.heads.audit.jackknife import Estimates, as_rare, divide
+from attomaton.heads.audit.ladder import column_of
 from attomaton.heads.model import Head
 
 PRINTED = 10
@@ -83,8 +84,8 @@ class AuditDifference(Tabular):
         }
         holds = self.holds
         for at, name in enumerate(self.names):
-            columns[f"difference {name}"], columns[f"error {name}"] = self.difference[at], self.error[at]
-            columns[f"z {name}"], columns[f"holds {name}"] = self.z[at], holds[at]
+            columns[f"difference_{name}"], columns[f"error_{name}"] = self.difference[at], self.error[at]
+            columns[f"z_{name}"], columns[f"holds_{name}"] = self.z[at], holds[at]
         return table_of(columns)
 
     def _blocks(self) -> list[Block]:
@@ -149,7 +150,7 @@ def _measures(audit: HeadAudit, heads: tuple[Head, ...], rungs: int) -> dict[str
         ("alone", audit.alone, audit.alone.names),
     ]
     named = {
-        f"{kind} {name}": ladder.explained[at]
+        column_of(kind, name): ladder.explained[at]
         for kind, ladder, names in ladders
         for at, name in enumerate(names)
     }

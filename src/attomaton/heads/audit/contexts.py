@@ -174,7 +174,7 @@ def show_head(
         vocabulary = documents.vocabulary
     documents = list_documents(documents)
     plan = prepare(model, documents, rungs, how, theory=theory, vocabulary=vocabulary)
-    rows = record_all(model, (), documents, how, tell).own
+    rows = record_all(model, (), documents, how, tell)[0].own
     mine = [rows.heads.index(head)]
     arrays = {name: getattr(rows, name)[:, mine] for name in ("attention", "inside", "first")}
     rows = replace(rows, heads=(head,), **arrays)

@@ -27,9 +27,8 @@ from attomaton.heads.audit.ceiling import Ceiling, OwnScores, find_ceiling
 from attomaton.heads.audit.excerpts import choose_contexts
 from attomaton.heads.audit.explanations import Bigram, Frequency, Last, Table, TokenCounts
 from attomaton.heads.audit.finished import FinishedLayers, fingerprint
-from attomaton.heads.audit.jackknife import FEWEST
-from attomaton.heads.audit.labels import HeadLabel, label_heads
-from attomaton.heads.audit.ladder import Ladder, Step, climb
+from attomaton.heads.audit.jackknife import FEWEST, NullDistribution
+from attomaton.heads.audit.ladder import Ladder, Step, climb, column_of
 from attomaton.heads.audit.page import render_audit, write_audit
 from attomaton.heads.audit.pictures import draw_audit
 from attomaton.heads.audit.randomised import draw_random
@@ -42,11 +41,11 @@ from attomaton.heads.audit.rows import (
     list_documents,
     record,
     split_documents,
-    watch_rows,
 )
 from attomaton.heads.audit.rungs import OfModel, Rungs, learned_rungs, plain_rungs, settle_rungs, useful_rungs
 from attomaton.heads.audit.saved import NO_EVIDENCE, About, mark, restore, store, write_saved
 from attomaton.heads.audit.seeking import SAID, Seeking, seek_labels
+from attomaton.heads.audit.types import HeadType, distribute, may_be_tokens, type_heads
 from attomaton.heads.model import Head, HeadModel
 from attomaton.heads.opening import open_model
 from attomaton.heads.patterns import PatternModel
@@ -56,7 +55,17 @@ from attomaton.heads.transformer import Transformer
 _arrow: Any = pa
 
 NAMED, SHOWN = 12, 40
-"""Heads that are named for each label, and shown in the table, at most."""
+"""Heads that are named for each type, and shown in the table, at most."""
+
+TYPE_COLUMNS = {
+    "share": "share",
+    "share_error": "error",
+    "share_low": "low",
+    "share_high": "high",
+    "z": "z",
+    "is_stable": "is_stable",
+}
+"""Columns of a type, without ``type_``, and where a :class:`HeadType` has them."""
 
 HEIGHT = 760
 """Pixels of the page in a notebook."""
@@ -226,8 +235,8 @@ def record_all(
     tell: Stages,
     *,
     reads_of: Sequence[int] = (),
-) -> Recorded:
-    """The attention rows of a model and of models with random heads.
+) -> list[Recorded]:
+    """The attention rows of a model and of models with random heads, and what their attention reads.
 
     Random heads that read the model's own residual stream are recorded in the same pass.
     """
@@ -241,15 +250,15 @@ def record_all(
         and one.layers is model.layers
         and one.recorded is not None
     ]
-    tell(f"recording attention of {model.name}")
     if len(beside) == len(controls):
-        return record(model, documents, beside=beside, reads_of=reads_of, **sizes)
-    recorded = record(model, documents, reads_of=reads_of, **sizes)
-    others = list[Rows]()
-    for one in controls:
+        tell(f"recording attention of {model.name}")
+        recorded = record(model, documents, beside=beside, reads_of=reads_of, **sizes)
+        return [recorded, *(Recorded(rows, reads=recorded.reads) for rows in recorded.beside)]
+    every = list[Recorded]()
+    for one in (model, *controls):
         tell(f"recording attention of {one.name}")
-        others.append(watch_rows(one, documents, **sizes))
-    return replace(recorded, beside=tuple(others))
+        every.append(record(one, documents, reads_of=reads_of, **sizes))
+    return every
 
 
 CAUSAL = ("none", "top", "all")
@@ -309,6 +318,8 @@ class HeadAudit(Tabular):
         The layers of the model. Fewer were audited if an audit was stopped.
     digest : str
         Identifies the scored rows: audits with the same digest are compared document by document.
+    null_types : tuple of NullDistribution
+        For each type that is tested, the distribution of its share among random heads.
     contexts : pyarrow.Array, optional
         A few held-out contexts of each head, for the page: those that depart most from its mean pattern.
 
@@ -346,6 +357,7 @@ class HeadAudit(Tabular):
     left_out: str = ""
     n_layers: int = 0
     digest: str = ""
+    null_types: tuple[NullDistribution, ...] = ()
     contexts: Any = None
 
     def __repr__(self) -> str:
@@ -379,9 +391,10 @@ class HeadAudit(Tabular):
         return pattern, ablation
 
     @cached_property
-    def labels(self) -> tuple[HeadLabel, ...]:
-        """The label of each head, by the rule of :mod:`attomaton.heads.audit.labels`."""
-        return label_heads(self.ladder, self.seeking, self.ceiling, self.outside / self.n_rows)
+    def types(self) -> tuple[HeadType, ...]:
+        """The type of each head, by the rule of :mod:`attomaton.heads.audit.types`."""
+        outside = self.outside / self.n_rows
+        return type_heads(self.ladder, self.seeking, self.ceiling, outside, self.null_types)
 
     @property
     def named(self) -> Float64:
@@ -396,32 +409,37 @@ class HeadAudit(Tabular):
     def _table(self) -> pa.Table:
         """One row per head.
 
-        Columns: head, layer, number; label, label_share, label_reason; inside, first; named, pairs,
-        contextual; for each rung ``explained <rung>``, ``added <rung>`` and ``z <rung>``; for each rung alone
-        ``alone <rung>``; seeking_mass, seeking_excess, seeking_z, seeking_z_documents, seeks; and, where
-        causal value was measured, the rise in loss from mean patterns and from mean outputs.
+        Columns: head, layer, number; type, type_share with type_share_error, _low and _high, type_z,
+        type_is_stable and type_reason; inside, first, rows_outside; named, pairs (both with _error, _low and
+        _high) and contextual; for each rung ``explained_<rung>``, ``added_<rung>`` and ``z_<rung>``; for each
+        rung alone ``alone_<rung>``; seeking_mass, seeking_excess, seeking_z, seeking_z_documents, seeks; and,
+        where causal value was measured, the rise in loss from mean patterns and from mean outputs.
         """
         columns: dict[str, Any] = {
             "head": [str(head) for head in self.heads],
             "layer": [head.layer for head in self.heads],
             "number": [head.number for head in self.heads],
-            "label": [label.name for label in self.labels],
-            "label_share": [label.share for label in self.labels],
-            "label_reason": [str(label) for label in self.labels],
+            "type": [one.name for one in self.types],
+            **{
+                f"type_{name}": pa.array([getattr(one, of) for one in self.types], from_pandas=True)
+                for name, of in TYPE_COLUMNS.items()
+            },
+            "type_reason": [str(one) for one in self.types],
             "inside": self.inside,
             "first": self.first,
             "rows_outside": self.outside,
-            "named": self.named,
-            "pairs": self.ceiling.pairs.value,
-            "contextual": self.contextual,
         }
+        for name, one in (("named", self.ladder.explained[-1]), ("pairs", self.ceiling.pairs)):
+            columns[name] = one.value
+            columns |= {f"{name}_{of}": getattr(one, of) for of in ("error", "low", "high")}
+        columns["contextual"] = self.contextual
         z = self.ladder.z
         for at, name in enumerate(self.ladder.names):
-            columns[f"explained {name}"] = self.ladder.explained[at].value
-            columns[f"added {name}"] = self.ladder.added[at].value
-            columns[f"z {name}"] = z[at]
+            columns[column_of("explained", name)] = self.ladder.explained[at].value
+            columns[column_of("added", name)] = self.ladder.added[at].value
+            columns[column_of("z", name)] = z[at]
         for at, name in enumerate(self.alone.names):
-            columns[f"alone {name}"] = self.alone.explained[at].value
+            columns[column_of("alone", name)] = self.alone.explained[at].value
         columns["seeking_mass"] = self.seeking.mass.value
         columns["seeking_excess"] = self.seeking.excess.value
         columns["seeking_z"] = self.seeking.z
@@ -481,40 +499,44 @@ class HeadAudit(Tabular):
         return f"{page}<details><summary>Table</summary>{super()._repr_html_()}</details>"
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the map of labels by layer and head, and label seeking; returns the matplotlib axes."""
-        names = [label.name for label in self.labels]
+        """Draw the map of types by layer and head, and who seeks the next token; returns matplotlib axes."""
+        names = [one.name for one in self.types]
         return draw_audit(self.heads, names, self.seeking.holds, ax)
 
     @property
     def order(self) -> list[int]:
-        """The heads by interest: rare labels first, and within a label the largest share."""
-        names = [label.name for label in self.labels]
+        """The heads by interest: rare types first, and within a type the largest share."""
+        names = [one.name for one in self.types]
         return sorted(
-            range(len(names)), key=lambda at: (names.count(names[at]), names[at], -self.labels[at].share)
+            range(len(names)), key=lambda at: (names.count(names[at]), names[at], -self.types[at].share)
         )
 
     def _blocks(self) -> list[Block]:
-        names, order = [label.name for label in self.labels], self.order
+        names, order = [one.name for one in self.types], self.order
         kinds = list(dict.fromkeys(names[at] for at in order))
         of_kind = {kind: [str(self.heads[at]) for at in order if names[at] == kind] for kind in kinds}
-        labels = [
+        types = [
             (kind, str(len(heads)), ", ".join(heads[:NAMED]) + ", …" * (len(heads) > NAMED))
             for kind, heads in of_kind.items()
         ]
-        headers = ["head", "label", "share", "first", "named", "pairs", "context", "seeks (z)"]
+        headers = ["head", "type", "share", "z", "first", "named", "pairs", "seeks"]
         headers += [] if self.causal is None else ["own mean pattern", "mean output"]
         judged, rows = self.seeking.judged, list[tuple[str, ...]]()
         for at in order[:SHOWN]:
-            shares = (self.labels[at].share, self.first[at], self.named[at])
-            shares += (self.ceiling.pairs.value[at], self.contextual[at])
-            row = (str(self.heads[at]), names[at], *(f"{one:.2f}" for one in shares))
-            row += (f"{SAID[judged[at]]} ({self.seeking.z[at]:+.1f})",)
+            mine = self.types[at]
+            z = "" if np.isnan(mine.z) else f"{mine.z:+.1f}"
+            shares = (self.first[at], self.named[at], self.ceiling.pairs.value[at])
+            name = f"{mine.name}{'' if mine.is_stable else ' *'}"
+            row = (str(self.heads[at]), name, f"{mine.share:.2f}", z, *(f"{one:.2f}" for one in shares))
+            row += (SAID[judged[at]],)
             if self.rises is not None:
                 row += tuple("" if np.isnan(one[at]) else f"{one[at]:+.4f}" for one in self.rises)
             rows.append(row)
         words: list[Block] = [self.about.said_of_z]
         if len(order) > SHOWN:
             words.insert(0, f"and {len(order) - SHOWN} more heads; .table() and --out have all")
+        if not all(one.is_stable for one in self.types):
+            words.append("* marks types that differ between the two halves of the documents.")
         if self.outside.any():
             worst: list[int] = np.argsort(-self.outside, kind="stable")[: (self.outside > 0).sum()].tolist()
             counts = ", ".join(f"{self.heads[at]} ({self.outside[at]:,})" for at in worst[:NAMED])
@@ -528,7 +550,7 @@ class HeadAudit(Tabular):
             words.append(f"The last two columns are the rise in loss. {NO_EVIDENCE}")
         return [
             repr(self),
-            Grid("", ["label", "heads", "which"], labels),
+            Grid("", ["type", "heads", "which"], types),
             Grid("", headers, rows),
             *words,
             self._rungs(),
@@ -706,16 +728,20 @@ def measure_layers(
     if not layers:
         return
     recorded = record_all(model, controls, documents, how, tell, reads_of=plan.fit_on)
-    reads = recorded.reads
-    own_scores = OwnScores(model, reads) if isinstance(model, Transformer) and reads is not None else None
+    scores = [
+        OwnScores(one, part.reads)
+        for one, part in zip((model, *controls), recorded, strict=True)
+        if isinstance(one, Transformer) and part.reads is not None
+    ]
     own = settle_rungs(plan.rungs, model)  # compared with these, random heads are not more or less useful
     settled = [own, *(own if null == "intact" else settle_rungs(plan.rungs, one) for one in controls)]
     tell("explaining heads")
     for done, layer in enumerate(layers):
-        sets = [rows.of_layer(layer) for rows in (recorded.own, *recorded.beside)]
+        sets = [part.own.of_layer(layer) for part in recorded]
         rungs_of = [[of_heads(rung, sets[0].heads, model) for rung in rungs] for rungs in settled]
         contexts = choose_contexts(plan.split(sets[0])[1], documents, vocabulary=vocabulary)
-        yield layer, replace(measure_layer(plan, sets, rungs_of, own_scores), contexts=contexts)
+        part = measure_layer(plan, sets, rungs_of, scores if len(scores) == len(sets) else [])
+        yield layer, replace(part, contexts=contexts)
         tell.advance(done + 1, len(layers))
 
 
@@ -723,7 +749,7 @@ def measure_layer(
     plan: Plan,
     sets: Sequence[Rows],
     rungs_of: Sequence[Sequence[Step]],
-    own_scores: OwnScores | None,
+    scores: Sequence[OwnScores],
 ) -> HeadAudit:
     """The audit of the heads of one layer, compared with random heads of the same layer.
 
@@ -735,8 +761,9 @@ def measure_layer(
         The rows of the layer: the model's own, then those of each draw of random heads.
     rungs_of : sequence of sequences of rungs
         The ladder of each set.
-    own_scores : OwnScores, optional
-        The heads' own scores of tokens, for the ceiling.
+    scores : sequence of OwnScores
+        The heads' own scores of tokens, for the ceiling of each set; none if a set has no weights, so that
+        all ceilings are found in the same way.
     """
     ladders, seekings = list[Ladder](), list[Seeking]()
     for rows, rungs in zip(sets, rungs_of, strict=True):
@@ -747,13 +774,19 @@ def measure_layer(
     fitted, scored = plan.thin(*every)
     alone = climb(fitted, scored, [*rungs_of[0], *plan.beside], nested=False)
     n_random = len(sets) - 1
+
+    def limit(at: int) -> Ceiling:
+        return find_ceiling(*plan.thin(*plan.split(sets[at])), scores[at] if scores else None)
+
+    ceiling = limit(0)
+    ceilings = [limit(at) for at in range(1, len(sets))] if may_be_tokens(ladders[0], ceiling) else []
     return HeadAudit(
         "",
         scored.heads,
         ladders[0].against(ladders[1:]) if n_random else ladders[0],
         alone,
         seekings[0].against(seekings[1:]) if n_random else seekings[0],
-        find_ceiling(fitted, scored, own_scores),
+        ceiling,
         None,
         every[1].inside.mean(0, dtype=np.float64),
         every[1].first.mean(0, dtype=np.float64),
@@ -761,6 +794,7 @@ def measure_layer(
         len(np.unique(scored.documents)),
         len(scored),
         n_random,
+        null_types=distribute(ladders[1:], ceilings) if n_random else (),
         digest=digest_arrays(scored.tokens, scored.labels, scored.documents, scored.positions),
     )
 

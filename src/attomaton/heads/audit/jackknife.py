@@ -106,6 +106,11 @@ class Estimates:
     def _reach(self) -> Float64:
         return stdtrit(len(self.without) - 1.0, 0.975) * self.error
 
+    def over(self, documents: Bool) -> Float64:
+        """The estimate from some of the documents, shape (n,): the mean of their jackknife pseudo-values."""
+        n = len(self.without)
+        return n * self.value - (n - 1) * self.without[documents].mean(0)
+
     def minus(self, other: "Estimates") -> "Estimates":
         """The difference, document by document."""
         return Estimates(self.value - other.value, self.without - other.without)

@@ -10,6 +10,7 @@ tokens. Without effects there are few coefficients and the Hessian is factored; 
 are used.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -90,6 +91,11 @@ class Design:
         parts = (np.ones(len(tokens)), tokens, np.arange(len(tokens) + 1))
         return sparse.csr_matrix(parts, shape=(len(tokens), self.n_tokens))
 
+    @cached_property
+    def sums(self) -> Any:
+        """The same, transposed: it sums over the places of each token."""
+        return self.occurrences.T
+
     def scores(self, coefficients: Float64) -> Float64:
         """The scores of all places, shape (n_rows, n_places)."""
         lags, tokens = self.borders
@@ -104,7 +110,7 @@ class Design:
         """The adjoint of :meth:`scores`: sums of place weights by coefficient, shape (size,)."""
         parts = [weights.sum(0)] if self.profile else []
         if self.tokens is not None:
-            parts.append(self.occurrences.T @ weights.ravel())
+            parts.append(self.sums @ weights.ravel())
         parts.append(self.features.reshape(len(self.features), weights.size) @ weights.ravel())
         return np.concatenate(parts)
 
@@ -376,6 +382,17 @@ class Ladder(Tabular):
         return [repr(self), Grid("Explained share on held-out documents", ["head", *headers], rows)]
 
 
+def column_of(kind: str, name: str) -> str:
+    """The column of a measure of a rung or a type.
+
+    Examples
+    --------
+    >>> column_of("explained", "induction by 2")
+    'explained_induction_by_2'
+    """
+    return kind + "_" + re.sub(r"\W+", "_", name)
+
+
 def climb(
     fitted: Rows,
     scored: Rows,
@@ -408,7 +425,7 @@ def climb(
     Ladder(2 heads, 2 rungs, nested)
     """
     names = tuple(rung.name for rung in rungs)
-    if not names or len(set(names)) < len(names):
+    if not names or len({column_of("", name) for name in names}) < len(names):
         raise UnsupportedOption(f"the rungs of a ladder need different names, not {list(names)}")
     if fitted.heads != scored.heads or fitted.window != scored.window:
         raise MismatchedParts("the rows to fit on and those to score differ in heads or window")

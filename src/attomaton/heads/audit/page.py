@@ -10,10 +10,11 @@ import pyarrow as pa
 from attomaton.base.artifacts import write_target
 from attomaton.base.pages import is_page, render_page, to_json
 from attomaton.base.printing import shorten
+from attomaton.heads.audit.ladder import column_of
 from attomaton.heads.audit.saved import FULL, NO_EVIDENCE, About
 
 COLUMNS = (
-    *("inside", "first", "label", "label_share", "label_reason", "named", "pairs", "contextual"),
+    *("inside", "first", "type", "type_share", "type_reason", "named", "pairs", "contextual"),
     *("seeking_mass", "seeking_excess", "seeking_z", "seeks", "pattern_rise", "ablation_rise"),
 )
 """Columns of a table of heads that the page shows, if they are there."""
@@ -39,8 +40,8 @@ def render_audit(table: pa.Table, about: About) -> str:
         "layers": columns["layer"],
         "numbers": columns["number"],
         "columns": {name: columns[name] for name in COLUMNS if name in columns},
-        "explained": [columns[f"explained {name}"] for name in about.rungs],
-        "z": [columns[f"z {name}"] for name in about.rungs],
+        "explained": [columns[column_of("explained", name)] for name in about.rungs],
+        "z": [columns[column_of("z", name)] for name in about.rungs],
         "full": FULL,
         "tokens": tokens,
         "windows": windows,

@@ -1,4 +1,4 @@
-"""Maps of audits: the label of each head, and shares over training."""
+"""Maps of audits: the type of each head, and shares over training."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,13 +18,14 @@ COLOURS = {
     "position": "#56b4e9",
     "delimiter": "#f0e442",
     "token-specific": "#009e73",
-    "label seeking": "#cc79a7",
+    "next-token seeking": "#cc79a7",
     "contextual": "#dfe3e8",
     "mixed": "#b9a58c",
+    "like random weights": "#f3ead7",
     "uniform": "#a3abb5",
-    "outside the window": "#ffffff",
+    "outside the window": "#c9b8e8",
 }
-"""Colours of labels, as on the page."""
+"""Colours of types, as on the page."""
 
 CELL = 0.16
 """Height in inches of a layer's row in the map of an audit."""
@@ -36,16 +37,16 @@ MOST_STEPS = 12
 """Steps labelled below a map, at most."""
 
 
-def draw_audit(heads: Sequence[Head], labels: Sequence[str], seeks: Bool, ax: Any = None) -> Any:
-    """A map with a row per layer, the first at the bottom, and a cell per head in the colour of its label.
+def draw_audit(heads: Sequence[Head], types: Sequence[str], seeks: Bool, ax: Any = None) -> Any:
+    """A map with a row per layer, the first at the bottom, and a cell per head in the colour of its type.
 
-    A dot marks heads that seek the label; the legend counts the heads of each label.
+    A dot marks heads that seek the next token; the legend counts the heads of each type.
     """
-    names = [name for name in COLOURS if name in labels]
+    names = [name for name in COLOURS if name in types]
     n_layers, n_heads = (max(one) + 1 for one in zip(*heads, strict=True))
     numbers = np.full((n_layers, n_heads), np.nan)
-    for (layer, number), label in zip(heads, labels, strict=True):
-        numbers[layer, number] = names.index(label)
+    for (layer, number), name in zip(heads, types, strict=True):
+        numbers[layer, number] = names.index(name)
     height = min(max(CELL * n_layers, 1.6), HIGHEST) + 0.6
     with house_axes(ax, height=height, width=TWO_COLUMNS) as axes:
         axes.pcolormesh(
@@ -57,12 +58,12 @@ def draw_audit(heads: Sequence[Head], labels: Sequence[str], seeks: Bool, ax: An
             linewidth=0.6,
         )
         for name in names:
-            count = sum(label == name for label in labels)
+            count = types.count(name)
             axes.plot([], [], "s", color=COLOURS[name], label=f"{name} ({count})")
         seekers = [head for head, one in zip(heads, seeks, strict=True) if one]
         if seekers:
             at = np.array(seekers) + 0.5
-            axes.plot(at[:, 1], at[:, 0], ".", color="black", markersize=3, label="seeks the label")
+            axes.plot(at[:, 1], at[:, 0], ".", color="black", markersize=3, label="seeks the next token")
         axes.set_xlabel("head")
         axes.set_ylabel("layer")
         for place, count in ((axes.set_xticks, n_heads), (axes.set_yticks, n_layers)):

@@ -352,7 +352,7 @@ class _Tape:
             row[: len(self.documents[one]) - 1] = self.documents[one][:-1]
         batch = _Batch.of([self.places[one] for one in numbers], [self.rows[one] for one in numbers])
         model, own = self.model, self.sets[0]
-        if not isinstance(model, Transformer) or model.recorded is not None:
+        if not isinstance(model, Transformer):
             for layer, patterns in enumerate(model.watch(filled).patterns):
                 rows = _torch.take_along_dim(patterns.detach(), batch.places[:, None, :, None], 2)
                 self._write(own, layer, batch, rows)
@@ -360,7 +360,8 @@ class _Tape:
 
         def see(layer: int, read: Tensor) -> None:
             self._add(layer, numbers, read)
-            every = (model.layers[layer].attention, *(maps[layer] for maps in self.beside))
+            mine = [one.attention for one in model.layers] if model.recorded is None else model.recorded
+            every = (maps[layer] for maps in (mine, *self.beside))
             for rows, maps in zip(self.sets, every, strict=True):
                 self._write(rows, layer, batch, model.attend(maps, read, places=batch.places))
 
@@ -508,7 +509,7 @@ def _batches(model: HeadModel, lengths: dict[int, int], n_documents: int) -> Ite
             else:
                 model.skip()
         return
-    fast = isinstance(model, Transformer) and model.recorded is None  # it holds no patterns or logits
+    fast = isinstance(model, Transformer)  # it holds no patterns or logits
     batch = list[int]()
     for number in sorted(lengths, key=lambda one: -lengths[one]):
         length = lengths[batch[0] if batch else number]

@@ -1,7 +1,7 @@
 """Saved audits: a table for readers, and beside it what its errors and z come from.
 
-A file of one audit has the columns of ``HeadAudit.table()``, and lists: ``without <column>``, the estimate
-without each document in turn, and ``random <column>`` and ``random error <column>``, the same measure of the
+A file of one audit has the columns of ``HeadAudit.table()``, and lists: ``without_<column>``, the estimate
+without each document in turn, and ``random_<column>`` and ``random_error_<column>``, the same measure of the
 random heads of this layer and number. From these the audit is restored exactly.
 """
 
@@ -21,8 +21,9 @@ from attomaton.base.tables import arrow_parquet, read_parquet, write_parquet
 from attomaton.heads.audit.causal import Causal
 from attomaton.heads.audit.ceiling import Ceiling
 from attomaton.heads.audit.jackknife import Estimates, NullDistribution
-from attomaton.heads.audit.ladder import Ladder
+from attomaton.heads.audit.ladder import Ladder, column_of
 from attomaton.heads.audit.seeking import Seeking
+from attomaton.heads.audit.types import TESTED
 from attomaton.heads.model import Head
 
 KEY = b"attomaton heads"
@@ -211,30 +212,36 @@ def store(audit: Any) -> pa.Table:
     def add_null(name: str, null: NullDistribution | None) -> None:
         if null is None:
             return
-        place = np.array([heads[head] for head in null.heads])
+        place = np.array([heads[head] for head in null.heads], np.int64)
         order = np.argsort(place, kind="stable")  # the draws of each head, one after the other
-        for kind, values in (("random", null.values), ("random error", null.errors)):
-            add(f"{kind} {name}", values[order].reshape(len(heads), -1))
+        mine = np.unique(place)
+        for kind, values in (("random", null.values), ("random_error", null.errors)):
+            whole = np.full((len(heads), audit.n_random), np.nan)  # some layers have none
+            whole[mine] = values[order].reshape(len(mine), audit.n_random)
+            add(f"{kind}_{name}", whole)
 
     for kind, ladder in (("explained", audit.ladder), ("alone", audit.alone)):
         for at, name in enumerate(ladder.names):
-            add(f"without {kind} {name}", ladder.explained[at].without.T)
-            add(f"scale {kind} {name}", ladder.scales[at])
-            add_null(f"{kind} {name}", ladder.null[at] if ladder.null else None)
-    add("without pairs", audit.ceiling.pairs.without.T)
+            column = column_of(kind, name)
+            add(f"without_{column}", ladder.explained[at].without.T)
+            add(f"scale_{column}", ladder.scales[at])
+            add_null(column, ladder.null[at] if ladder.null else None)
+    for name, null in zip(TESTED, audit.null_types, strict=bool(audit.null_types)):
+        add_null(column_of("type", name), null)
+    add("without_pairs", audit.ceiling.pairs.without.T)
     add("rank", audit.ceiling.ranks)
     if audit.contexts is not None:
         table = table.append_column("contexts", audit.contexts)
     seeking = audit.seeking
     add("seeking_over_profile", seeking.over_profile.value)
     for name in SEEKING:
-        add(f"without seeking_{name}", getattr(seeking, name).without.T)
+        add(f"without_seeking_{name}", getattr(seeking, name).without.T)
     add_null("seeking_excess", seeking.null)
     if audit.causal is not None:
         place = [heads[one[0]] for one in audit.causal.sets]
         for kind in ("pattern", "ablation"):
             rise, drop = getattr(audit.causal, kind), getattr(audit.causal, f"{kind}_drop")
-            for name, values in ((f"{kind}_drop", drop), (f"without {kind}_rise", rise.without.T)):
+            for name, values in ((f"{kind}_drop", drop), (f"without_{kind}_rise", rise.without.T)):
                 whole = np.full((len(heads), *np.shape(values)[1:]), np.nan)
                 whole[place] = values
                 add(name, whole)
@@ -280,6 +287,9 @@ class _Restored:
             "seeking": seeking,
             "ceiling": Ceiling(self.estimates("pairs"), self.column("rank").astype(np.int64)),
             "contexts": self.contexts,
+            "null_types": tuple(
+                one for one in (self.null(column_of("type", name)) for name in TESTED) if one is not None
+            ),
             "causal": self.causal() if about.whole else None,
             "inside": self.column("inside"),
             "first": self.column("first"),
@@ -303,23 +313,27 @@ class _Restored:
         return np.asarray(values.to_numpy(), np.float64).reshape(len(self.heads), -1)
 
     def estimates(self, name: str) -> Estimates:
-        return Estimates(self.column(name), np.ascontiguousarray(self.lists(f"without {name}").T))
+        return Estimates(self.column(name), np.ascontiguousarray(self.lists(f"without_{name}").T))
 
     def null(self, name: str) -> NullDistribution | None:
-        if not self.about.n_random or f"random {name}" not in self.table.column_names:
+        if not self.about.n_random or f"random_{name}" not in self.table.column_names:
             return None
-        values, errors = self.lists(f"random {name}"), self.lists(f"random error {name}")
-        every = ((draw, at) for draw in range(values.shape[1]) for at in range(len(self.heads)))
+        values, errors = self.lists(f"random_{name}"), self.lists(f"random_error_{name}")
+        mine = np.flatnonzero(~np.isnan(values).any(1)).tolist()
+        if not mine:
+            return NullDistribution((), np.empty(0), np.empty(0))
+        every = ((draw, at) for draw in range(values.shape[1]) for at in mine)
         order = sorted(every, key=lambda one: self.heads[one[1]].layer)  # as layers were measured and joined
         draws, places = (np.array(one) for one in zip(*order, strict=True))
         heads = tuple(self.heads[at] for _, at in order)
         return NullDistribution(heads, values[places, draws], errors[places, draws])
 
     def ladder(self, kind: str, names: tuple[str, ...], *, nested: bool) -> Ladder:
-        shares = [self.estimates(f"{kind} {name}") for name in names]
+        columns = [column_of(kind, name) for name in names]
+        shares = [self.estimates(column) for column in columns]
         added = [one.minus(shares[at - 1]) if nested and at else one for at, one in enumerate(shares)]
-        scales = np.array([self.column(f"scale {kind} {name}") for name in names])
-        nulls = tuple(one for one in (self.null(f"{kind} {name}") for name in names) if one is not None)
+        scales = np.array([self.column(f"scale_{column}") for column in columns])
+        nulls = tuple(one for one in map(self.null, columns) if one is not None)
         return Ladder(self.heads, names, nested, tuple(shares), tuple(added), scales, nulls)
 
     def causal(self) -> Causal:
@@ -356,7 +370,7 @@ def _check_columns(table: Any, about: About) -> None:
         *NUMBERS,
         *steps,
         *rises,
-        *(f"{kind} {rung}" for kind in ("explained", "z") for rung in about.rungs),
+        *(column_of(kind, rung) for kind in ("explained", "z") for rung in about.rungs),
     ]
     for name in (*TEXTS, *numeric, "seeks"):
         if name not in kinds:

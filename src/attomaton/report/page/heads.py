@@ -4,6 +4,7 @@ from math import isfinite
 from os import PathLike
 from typing import Any
 
+from attomaton.heads.audit.ladder import column_of
 from attomaton.heads.audit.saved import NO_EVIDENCE, read_saved
 
 MOST_HEADS = 2_000
@@ -30,7 +31,7 @@ def read_heads(path: str | PathLike[str]) -> dict[str, Any]:
     last = None if steps is None else max(steps)
     rows = [at for at in range(read.num_rows) if steps is None or steps[at] == last]
     causal = "pattern_rise" in columns
-    explained = [f"explained {name}" for name in about.rungs]
+    explained = [column_of("explained", name) for name in about.rungs]
 
     def row(at: int) -> list[Any]:
         shares = [_number(columns[name][at]) for name in explained]

@@ -10,10 +10,10 @@ const known = (name) => name in columns && columns[name].some((one) => one !== n
 const fixed = (value, digits) =>
   value === null ? "–" : (value < 0 ? "−" : "") + Math.abs(value).toFixed(digits);
 const signed = (value, digits) => (value !== null && value >= 0 ? "+" : "") + fixed(value, digits);
-const labelOf = (head) => (known("label") && columns.label[head] !== null ? columns.label[head] : "no label");
+const typeOf = (head) => (known("type") && columns.type[head] !== null ? columns.type[head] : "no type");
 
-// Colours of labels: Okabe and Ito's, and greys. Each label also has a letter, for readers who see no colours.
-const LABEL_COLOURS = {
+// Colours of types: Okabe and Ito's, and greys. Each type also has a letter, for readers who see no colours.
+const TYPE_COLOURS = {
   sink: "#5b6470",
   "previous token": "#0072b2",
   induction: "#d55e00",
@@ -21,32 +21,34 @@ const LABEL_COLOURS = {
   position: "#56b4e9",
   delimiter: "#f0e442",
   "token-specific": "#009e73",
-  "label seeking": "#cc79a7",
+  "next-token seeking": "#cc79a7",
   contextual: "#dfe3e8",
   mixed: "#b9a58c",
+  "like random weights": "#f3ead7",
   uniform: "#a3abb5",
+  "outside the window": "#c9b8e8",
 };
 const SPARE = ["#7b3294", "#1b2330", "#a6d854", "#8c510a"];
 
-const labels = new Map(); // label → how many heads, colour, letter
+const types = new Map(); // type → how many heads, colour, letter
 for (const head of all) {
-  const entry = labels.get(labelOf(head)) ?? { count: 0 };
+  const entry = types.get(typeOf(head)) ?? { count: 0 };
   entry.count += 1;
-  labels.set(labelOf(head), entry);
+  types.set(typeOf(head), entry);
 }
-const KNOWN_LABELS = Object.keys(LABEL_COLOURS);
-const rankOf = (label) => (KNOWN_LABELS.includes(label) ? KNOWN_LABELS.indexOf(label) : KNOWN_LABELS.length);
-const labelNames = [...labels.keys()].sort((one, other) => rankOf(one) - rankOf(other));
-const letters = new Map(); // those of the known labels do not depend on which of them occur
-for (const name of [...KNOWN_LABELS, ...labelNames]) {
+const KNOWN_TYPES = Object.keys(TYPE_COLOURS);
+const rankOf = (type) => (KNOWN_TYPES.includes(type) ? KNOWN_TYPES.indexOf(type) : KNOWN_TYPES.length);
+const typeNames = [...types.keys()].sort((one, other) => rankOf(one) - rankOf(other));
+const letters = new Map(); // those of the known types do not depend on which of them occur
+for (const name of [...KNOWN_TYPES, ...typeNames]) {
   const free = Array.from(name.toUpperCase()).find(
     (sign) => /\p{L}/u.test(sign) && ![...letters.values()].includes(sign),
   );
   if (!letters.has(name)) letters.set(name, free ?? "?");
 }
-labelNames.forEach((name, place) => {
-  const colour = Object.hasOwn(LABEL_COLOURS, name) ? LABEL_COLOURS[name] : SPARE[place % SPARE.length];
-  Object.assign(labels.get(name), { colour, letter: letters.get(name) });
+typeNames.forEach((name, place) => {
+  const colour = Object.hasOwn(TYPE_COLOURS, name) ? TYPE_COLOURS[name] : SPARE[place % SPARE.length];
+  Object.assign(types.get(name), { colour, letter: letters.get(name) });
 });
 
 // A colour between those of a ramp, at 0 … 1, and whether text on it is white.
@@ -70,7 +72,7 @@ function inkOn(colour) {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.179 ? "#ffffff" : "#000000"; // a contrast of at least 4.5
 }
 
-// What the map may show: labels, shares between 0 and most, or numbers of both signs.
+// What the map may show: types, shares between 0 and most, or numbers of both signs.
 const added = (rung) =>
   all.map((head) =>
     explained[rung][head] === null || (rung && explained[rung - 1][head] === null)
@@ -89,13 +91,13 @@ function findMeasures() {
     const most = sizes.length ? sizes[Math.floor(0.98 * (sizes.length - 1))] : 0; // a few heads are far from all others
     found.push({ group, name, values, kind: "signed", most: most || 1, digits });
   };
-  if (known("label")) found.push({ group: "Summary", name: "label", kind: "label", values: columns.label });
+  if (known("type")) found.push({ group: "Summary", name: "type", kind: "type", values: columns.type });
   if (known("named")) share("Summary", "explained by named rungs", columns.named);
   else share("Summary", "explained by all rungs", explained[rungs.length - 1]);
   if (known("pairs")) share("Summary", "explainable by pairs", columns.pairs);
   if (known("contextual")) share("Summary", "contextual", columns.contextual);
   share("Summary", "attention on the first token", columns.first);
-  number("Summary", "label seeking, z", columns.seeking_z, 1);
+  number("Summary", "next-token seeking, z", columns.seeking_z, 1);
   rungs.forEach((name, rung) => number("Added by a rung", cut(visible(name), 40), added(rung), 3));
   if (known("pattern_rise"))
     number("Causal value: rise in loss", "own mean pattern", columns.pattern_rise, 4);
@@ -106,35 +108,35 @@ const measures = findMeasures();
 let measure = measures[0];
 
 function colourOf(head) {
-  if (measure.kind === "label") return labels.get(labelOf(head)).colour;
+  if (measure.kind === "type") return types.get(typeOf(head)).colour;
   const value = measure.values[head];
   if (value === null) return MISSING;
   if (measure.kind === "share") return onRamp(SHARE, value / measure.most);
   return onRamp(SIGNED, 0.5 + value / measure.most / 2);
 }
 function valueOf(head) {
-  if (measure.kind === "label") return cut(visible(labelOf(head)), 40);
+  if (measure.kind === "type") return cut(visible(typeOf(head)), 40);
   const value = measure.values[head];
   return measure.kind === "share" ? fixed(value, measure.digits) : signed(value, measure.digits);
 }
 
-// The order "by interest": the rarest label first, then the largest share; without labels, the largest |z|.
+// The order "by interest": the rarest type first, then the largest share; without types, the largest |z|.
 const shareOf = (head) =>
-  known("label_share") ? columns.label_share[head] : explained[rungs.length - 1][head];
+  known("type_share") ? columns.type_share[head] : explained[rungs.length - 1][head];
 const byInterest = [...all].sort((one, other) => {
-  const [first, second] = [one, other].map((head) => labels.get(labelOf(head)).count);
-  const strength = (head) => (known("label") ? shareOf(head) : Math.abs(columns.seeking_z[head] ?? 0)) ?? 0;
-  return first - second || rankOf(labelOf(one)) - rankOf(labelOf(other)) || strength(other) - strength(one);
+  const [first, second] = [one, other].map((head) => types.get(typeOf(head)).count);
+  const strength = (head) => (known("type") ? shareOf(head) : Math.abs(columns.seeking_z[head] ?? 0)) ?? 0;
+  return first - second || rankOf(typeOf(one)) - rankOf(typeOf(other)) || strength(other) - strength(one);
 });
 
 let chosen = byInterest[0];
-const shownLabels = new Set(); // empty: all
+const shownTypes = new Set(); // empty: all
 let text = "";
 const isShown = (head) =>
-  (!shownLabels.size || shownLabels.has(labelOf(head))) &&
+  (!shownTypes.size || shownTypes.has(typeOf(head))) &&
   (!text ||
     [nameOf(head), dotted(head), `layer ${data.layers[head]}`].some((one) => one.toLowerCase() === text) ||
-    labelOf(head).toLowerCase().includes(text));
+    typeOf(head).toLowerCase().includes(text));
 
 // The map.
 const cells = [];
@@ -188,7 +190,7 @@ function colourMap() {
       cell = cells[head];
     cell.style.background = colour;
     cell.style.color = inkOn(colour);
-    cell.textContent = measure.kind === "label" ? labels.get(labelOf(head)).letter : "";
+    cell.textContent = measure.kind === "type" ? types.get(typeOf(head)).letter : "";
     cell.setAttribute("aria-label", `${nameOf(head)}, ${measure.name} ${valueOf(head)}`);
     cell.setAttribute("aria-selected", head === chosen);
     cell.tabIndex = head === chosen ? 0 : -1;
@@ -215,17 +217,17 @@ function showTip(head) {
   tip.hidden = head === null;
   if (head === null) return;
   const lines = [make("strong", null, `${nameOf(head)} · ${dotted(head)}`)];
-  if (known("label"))
+  if (known("type"))
     lines.push(
       make(
         "span",
         null,
-        token(labelOf(head), 40),
-        known("label_share") ? ` (share ${fixed(shareOf(head), 2)})` : "",
+        token(typeOf(head), 40),
+        known("type_share") ? ` (share ${fixed(shareOf(head), 2)})` : "",
       ),
     );
-  if (measure.kind !== "label") lines.push(make("span", null, `${measure.name}: ${valueOf(head)}`));
-  lines.push(make("span", null, `label seeking: z ${signed(columns.seeking_z[head], 1)}`));
+  if (measure.kind !== "type") lines.push(make("span", null, `${measure.name}: ${valueOf(head)}`));
+  lines.push(make("span", null, `next-token seeking: z ${signed(columns.seeking_z[head], 1)}`));
   replace(tip, lines);
   const cell = cells[head].getBoundingClientRect(),
     box = tip.getBoundingClientRect(),
@@ -234,10 +236,10 @@ function showTip(head) {
   tip.style.top = `${cell.top > box.height + 8 ? cell.top - box.height - 6 : cell.bottom + 6}px`;
 }
 
-// The legend; that of labels is also the filter.
+// The legend; that of types is also the filter.
 function drawLegend() {
   const chip = (name) => {
-    const { colour, letter, count: many } = labels.get(name);
+    const { colour, letter, count: many } = types.get(name);
     const swatch = make("span", { class: "swatch", "aria-hidden": "true" }, letter);
     swatch.style.background = colour;
     swatch.style.color = inkOn(colour);
@@ -246,7 +248,7 @@ function drawLegend() {
       {
         type: "button",
         class: "toggle",
-        "aria-pressed": String(shownLabels.has(name)),
+        "aria-pressed": String(shownTypes.has(name)),
         onclick: () => toggle(name),
       },
       swatch,
@@ -255,19 +257,19 @@ function drawLegend() {
     );
   };
   const parts = [];
-  if (known("label")) {
+  if (known("type")) {
     const focused = document.activeElement?.closest("#legend .toggle");
     const at = focused ? [...find("legend").querySelectorAll(".toggle")].indexOf(focused) : -1;
     parts.push(
       make(
         "div",
-        { class: "toggles", role: "group", "aria-label": "Show only heads with these labels" },
-        labelNames.map(chip),
+        { class: "toggles", role: "group", "aria-label": "Show only heads of these types" },
+        typeNames.map(chip),
       ),
     );
     if (at >= 0) setTimeout(() => find("legend").querySelectorAll(".toggle")[at]?.focus());
   }
-  if (measure.kind !== "label") {
+  if (measure.kind !== "type") {
     const bar = make("span", { class: "ramp", "aria-hidden": "true" }),
       ramp = measure.kind === "share" ? SHARE : SIGNED;
     bar.style.background = `linear-gradient(to right, ${ramp.join(", ")})`;
@@ -280,7 +282,7 @@ function drawLegend() {
   replace(find("legend"), parts);
 }
 function toggle(name) {
-  if (!shownLabels.delete(name)) shownLabels.add(name);
+  if (!shownTypes.delete(name)) shownTypes.add(name);
   refresh();
 }
 
@@ -292,18 +294,18 @@ const listColumns = [
     key: (head) => [data.layers[head], data.numbers[head]],
     ascending: true,
   },
-  ...(known("label")
+  ...(known("type")
     ? [
         {
-          name: "label",
-          of: (head) => token(labelOf(head), 40),
-          key: (head) => [rankOf(labelOf(head)), -(shareOf(head) ?? 0)],
+          name: "type",
+          of: (head) => token(typeOf(head), 40),
+          key: (head) => [rankOf(typeOf(head)), -(shareOf(head) ?? 0)],
           ascending: true,
         },
       ]
     : []),
   {
-    name: known("label_share") ? "share" : "explained",
+    name: known("type_share") ? "share" : "explained",
     of: (head) => fixed(shareOf(head), 2),
     key: (head) => [shareOf(head) ?? -Infinity],
   },
@@ -363,7 +365,7 @@ function drawList() {
             ),
       ),
     );
-  const rule = known("label") ? "rarest label first, then the largest share" : "largest |z| first";
+  const rule = known("type") ? "rarest type first, then the largest share" : "largest |z| first";
   const said = sorting.column
     ? button("Sort by interest", () => ((sorting = { column: null, up: true }), drawList()), {
         class: "link",
@@ -375,7 +377,7 @@ function drawList() {
       "p",
       { class: "quiet" },
       said,
-      " z is that of label seeking; first is the attention on the first token.",
+      " z is that of next-token seeking; first is the attention on the first token.",
     ),
     make(
       "table",
@@ -447,7 +449,7 @@ function listNumbers(head) {
   if (inside !== null && first !== null) add("between them", fixed(Math.max(1 - inside - first, 0), 3));
   add("on copies of the next token", fixed(of("seeking_mass"), 3));
   add("excess on the next token", signed(of("seeking_excess"), 3));
-  add("label seeking, z", signed(of("seeking_z"), 1));
+  add("next-token seeking, z", signed(of("seeking_z"), 1));
   add("seeks the next token", of("seeks") === null ? "not tested" : of("seeks") ? "yes" : "no");
   if (known("pattern_rise")) add("loss, own mean pattern", signed(of("pattern_rise"), 4));
   if (known("ablation_rise")) add("loss, mean output", signed(of("ablation_rise"), 4));
@@ -541,20 +543,20 @@ function shades() {
 function drawPanel() {
   const head = chosen,
     contexts = data.contexts[head] ?? [];
-  const { colour, letter } = labels.get(labelOf(head));
+  const { colour, letter } = types.get(typeOf(head));
   const chip = make("span", { class: "swatch", "aria-hidden": "true" }, letter);
   chip.style.background = colour;
   chip.style.color = inkOn(colour);
   const share =
-    known("label_share") && columns.label_share[head] !== null ? `, share ${fixed(shareOf(head), 2)}` : "";
+    known("type_share") && columns.type_share[head] !== null ? `, share ${fixed(shareOf(head), 2)}` : "";
   replace(find("panel-h"), nameOf(head), make("small", null, ` head ${dotted(head)}`));
   replace(
     find("about"),
-    known("label")
-      ? make("p", { class: "named" }, chip, make("strong", null, token(labelOf(head), 40)), share)
+    known("type")
+      ? make("p", { class: "named" }, chip, make("strong", null, token(typeOf(head), 40)), share)
       : null,
-    known("label_reason") && columns.label_reason[head]
-      ? make("p", { class: "token" }, visible(columns.label_reason[head]))
+    known("type_reason") && columns.type_reason[head]
+      ? make("p", { class: "token" }, visible(columns.type_reason[head]))
       : null,
     drawLadder(head),
     make("p", { class: "quiet" }, data.said_of_z),
