@@ -1,4 +1,4 @@
-"""Whether what an audit calls label seeking is there: built heads, heads of random weights, a trained model.
+"""Whether what an audit calls next-token seeking is there: built heads, random weights, a trained model.
 
 1. Independent tokens, in which nothing can be sought, and six kinds of built heads, 20 audits each. Bar: in
    at most 8 % of all audits any head holds, with random heads and without.
@@ -66,7 +66,7 @@ PARTS = ("mass", "over_profile", "excess")
 DRAWN = 7
 """Rungs that are drawn: those that the command offers."""
 EVERY = 8
-"""Of the rows of label seeking, one in so many is climbed."""
+"""Of the rows of next-token seeking, one in so many is climbed."""
 HOW = Audit(window=16)
 
 
@@ -130,7 +130,7 @@ class Bench:
         return lambda: self._watch(make())
 
     def seek(self, name: str, rows: Callable[[], list[Rows]]) -> Seeking:
-        """Label seeking of a model."""
+        """Next-token seeking of a model."""
 
         def find() -> dict[str, Any]:
             found = seek_labels(*rows(), self.counts)
@@ -209,7 +209,7 @@ def draw(ladder: Ladder, seeking: Seeking, path: Path) -> None:
 
 
 def seek_stories(bench: Bench, random: list[Any]) -> tuple[dict[str, Any], dict[str, bool], Seeking]:
-    """Label seeking of the model, of random heads beside its own, and of permuted weights."""
+    """Next-token seeking of the model, of random heads beside its own, and of permuted weights."""
     model = bench.model
     drawn = [bench.seek(f"intact-{seed}", rows) for seed, rows in enumerate(random)]
     own = bench.seek("own", bench.watch(lambda: model)).against(drawn)

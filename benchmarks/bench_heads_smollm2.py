@@ -1,7 +1,7 @@
 """What the audit of a real model costs: SmolLM2-135M (270 heads) on 200 stories, and stories260K on 1,000.
 
 Processor seconds (user and system) by stage, on one thread, and the largest memory, with the defaults of
-``attomaton heads``: plain ladder, label seeking, two draws of random heads, no causal value.
+``attomaton heads``: plain ladder, next-token seeking, two draws of random heads, no causal value.
 
 Bars: SmolLM2 at most 600 processor seconds and 3 GB (causal value, if any, is not counted);
 stories260K at most 90 processor seconds.

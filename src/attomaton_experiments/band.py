@@ -1,4 +1,4 @@
-"""Where label seeking begins: a split of the layers, chosen on one corpus and tested on another.
+"""Where next-token seeking begins: a split of the layers, chosen on one corpus and tested on another.
 
 Settings: ``chosen_on`` and ``tested_on`` (globs of the corpora in the folder), ``n_documents``, ``shortest``
 (the fewest characters of a document), ``random`` (draws of random heads), ``n_permutations`` and ``bound``.
@@ -25,11 +25,11 @@ from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings
 
 FEW = 200
-"""Rows for ladder and ceiling, which are not used here: label seeking uses all."""
+"""Rows for ladder and ceiling, which are not used here: next-token seeking uses all."""
 
 OF_SEEKING = [f"seeking_{name}" for name in ("mass", "excess", "z", "z_documents")]
 KEPT = ["head", "layer", "number", *OF_SEEKING, "seeks"]
-"""The columns of an audit that concern label seeking."""
+"""The columns of an audit that concern next-token seeking."""
 
 Row = dict[str, Any]
 """The audit of one head, with its model and corpus."""
@@ -61,7 +61,7 @@ def run_band(settings: Settings, progress: Progress) -> Page:
     tests = [band.test(settings["n_permutations"], settings["seed"]) for band in bands]
     caption = (
         f"{', '.join(band.model for band in bands)}: {settings['n_documents']} documents of each corpus; "
-        "share of the heads of each layer that seek the label, and the bands chosen on the first corpus"
+        "share of the heads of each layer that seek the next token, and the bands chosen on the first corpus"
     )
     return render_figure(
         settings,
@@ -109,7 +109,7 @@ def _plain(cell: Any) -> Any:
 
 
 def find_shares(rows: Sequence[Row]) -> Float64:
-    """The share of the heads of each layer that seek the label, shape (n_layers,).
+    """The share of the heads of each layer that seek the next token, shape (n_layers,).
 
     Examples
     --------
@@ -146,7 +146,7 @@ class Band:
     corpora : list of str
         Names of the corpus to choose on and of the one to test on.
     chosen, tested : float64 arrays, shape (n_layers,)
-        The share of each layer's heads that seek the label, on each.
+        The share of each layer's heads that seek the next token, on each.
     n_heads : int
         Heads per layer.
 
@@ -222,14 +222,14 @@ def _tell_tests(bands: Sequence[Band], tests: Sequence[dict[str, float]]) -> Gri
     ]
     headers = ["model", "tested on", "p, layers permuted", "p, layers shifted", "p, Fisher over heads"]
     return Grid(
-        "Whether upper heads seek the label more often on the second corpus, one-sided", headers, rows
+        "Whether upper heads seek the next token more often on the second corpus, one-sided", headers, rows
     )
 
 
 def _judge(band: Band, test: dict[str, float], bound: float) -> Verdict:
-    claim = f"label seeking begins in the middle: {band.model}"
+    claim = f"next-token seeking begins in the middle: {band.model}"
     if not band.chosen.any():
-        reason = f"no head seeks the label on {band.corpora[0]}, so there is no split to test"
+        reason = f"no head seeks the next token on {band.corpora[0]}, so there is no split to test"
         return Verdict(claim, VerdictStatus.NOT_APPLICABLE, None, None, reason)
     meaning = f"p on {band.corpora[1]} at the split chosen on {band.corpora[0]}, layers permuted"
     return Judgement(test["permuted"], bound, test["permuted"] <= bound, meaning).about(claim)
@@ -244,7 +244,7 @@ def _panels(band: Band) -> list[LinePanel]:
         means = [float(some.mean()) for some in (shares[: band.split], shares[band.split :])]
         ends = [0, band.split - 0.5, band.split - 0.5, layers[-1]]
         lines = [
-            Line("heads that seek the label", layers, shares.tolist(), 0),
+            Line("heads that seek the next token", layers, shares.tolist(), 0),
             Line("mean of the band", ends, [means[0], means[0], means[1], means[1]], 1, 1),
         ]
         title = f"{band.model}, {corpus}: {role}"

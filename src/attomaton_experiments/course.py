@@ -18,11 +18,10 @@ import pyarrow as pa
 from attomaton.base import Float64, Grid, Int64, Progress
 from attomaton.claims import Judgement, Verdict, VerdictStatus
 from attomaton.heads import Audit, audit_heads, open_model, plain_rungs
-from attomaton.heads.audit.ladder import column_of
 from attomaton_experiments.figures.course import draw_history
 from attomaton_experiments.head_course.history import History, Record, tell_interval, tell_steps
 from attomaton_experiments.head_course.llama import LlamaShape
-from attomaton_experiments.head_course.places import PLACES, measure_places
+from attomaton_experiments.head_course.places import PLACES, measure_places, place_column
 from attomaton_experiments.head_course.training import CourseTraining, Stories, read_stories
 from attomaton_experiments.head_study.run import find_interval
 from attomaton_experiments.head_study.training import draw_windows
@@ -175,7 +174,7 @@ def _tell_times(history: History) -> Grid:
 def _tell_rises(history: History) -> Grid:
     rows = list[list[str]]()
     for place in PLACES:
-        most = history.values(column_of("attention", place)).max((2, 3))
+        most = history.values(place_column("attention", place)).max((2, 3))
         ends = [tell_interval(most[:, at], 0, 1) for at in (0, -1)]
         rows.append([place, *ends, tell_steps(history.half_rise(place), history.steps[-1])])
     headers = ["place", "most attention at first", "at the end", "halfway at step"]
@@ -206,7 +205,7 @@ def _judge_order(history: History, order: list[str]) -> Verdict:
     """Whether attention to the first place rises before that to the second, over seeds, if both rise."""
     claim = f"{order[0]} before {order[1]}"
     for place in order:
-        most = history.values(column_of("attention", place)).max((2, 3))
+        most = history.values(place_column("attention", place)).max((2, 3))
         few = int((most[:, -1] < RISE * most[:, 0]).sum())
         if few:
             reason = (

@@ -1,4 +1,4 @@
-"""Label seeking: text in which nothing can be sought, a head that seeks, and the excess by its definition.
+"""Next-token seeking: text in which nothing can be sought, a head that seeks, the excess by its definition.
 
 That a head seeks is a test at a level of 5 %: audits of text in which nothing can be sought err sometimes,
 and are counted as above 1. The excess itself must be that of plain loops, always.

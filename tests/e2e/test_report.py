@@ -12,6 +12,7 @@ from attomaton.claims.verdicts import digest_trace, write_verdicts
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.heads.audit.course import audit_course
 from attomaton.heads.audit.heads import Audit
+from attomaton.heads.audit.ladder import column_of
 from attomaton.heads.audit.saved import About, mark
 from attomaton.report.page import content
 from attomaton.report.page.content import choose_queries
@@ -236,7 +237,7 @@ def test_an_audit_of_heads_has_a_section(browser, drawn, folder):
     page, rungs = opened.page, len(course.rungs)
     headers = page.locator("#heads thead th").all_inner_texts()
     assert headers[-2:] == ["loss, own mean pattern", "loss, mean output"]
-    assert headers[rungs + 1 : rungs + 4] == ["label excess", "z", "seeks the label"]
+    assert headers[rungs + 1 : rungs + 4] == ["next-token excess", "z", "seeks the next token"]
     cells = page.locator("#heads tbody tr").first.locator("td").all_inner_texts()
     shown = [float(text.replace("−", "-")) for text in (*cells[:rungs], *cells[-2:])]
     worth = [one.value[0] for one in (course.audits[-1].causal.pattern, course.audits[-1].causal.ablation)]
@@ -257,7 +258,7 @@ def test_hostile_names_of_heads_are_text(browser, drawn, folder):
     named, rungs = HOSTILE[0], HOSTILE[1:4]
     numbers = ("layer", "number", "inside", "first", "seeking_mass", "seeking_excess", "seeking_z")
     columns = {"head": [named], "seeks": [False], **{name: [0.5] for name in numbers}}
-    columns |= {f"{kind} {one}": [0.25] for kind in ("explained", "z") for one in rungs}
+    columns |= {column_of(kind, one): [0.25] for kind in ("explained", "z") for one in rungs}
     pq.write_table(mark(table_of(columns), About(named, rungs, 3, 9, 0)), folder / "bad.parquet")
     write_report(folder / "drawn", folder / "bad.html", heads=folder / "bad.parquet")
     opened = Opened(browser.new_page(), folder / "bad.html")

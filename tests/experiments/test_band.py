@@ -1,4 +1,4 @@
-"""Where label seeking begins: chosen on one corpus, tested on another, in small."""
+"""Where next-token seeking begins: chosen on one corpus, tested on another, in small."""
 
 import json
 

@@ -9,11 +9,10 @@ import torch
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.progress import silent
 from attomaton.heads import Head, find_gains, open_model
-from attomaton.heads.audit.ladder import column_of
 from attomaton_experiments.course import run_course
 from attomaton_experiments.head_course.history import History, tell_steps
 from attomaton_experiments.head_course.llama import LlamaShape, SmallLlama
-from attomaton_experiments.head_course.places import PLACES, average_at, measure_places
+from attomaton_experiments.head_course.places import PLACES, average_at, measure_places, place_column
 from attomaton_experiments.head_course.training import CourseTraining, read_stories
 from attomaton_experiments.page import write_page
 from attomaton_experiments.settings import read_settings
@@ -155,8 +154,8 @@ def make_history(labels, attention, utility):
     for (seed, at, number), label in np.ndenumerate(labels):
         record = {"seed": seed, "step": (0, 10, 100, 1000)[at], "layer": 0, "number": number, "type": label}
         for name in PLACES:
-            record[column_of("attention", name)] = attention[seed, at, number]
-            record[column_of("utility", name)] = utility[seed, at, number]
+            record[place_column("attention", name)] = attention[seed, at, number]
+            record[place_column("utility", name)] = utility[seed, at, number]
         records.append(record)
     return History(records)
 

@@ -50,7 +50,7 @@ def heads(
     per_document: Annotated[int, whole("Positions to sample from each document.", least=1)] = 20,
     longest: Annotated[int, whole("Longest context, in tokens.", least=3)] = 256,
     rows: Annotated[
-        int, whole("Rows for ladder and ceiling, at most; label seeking uses all.", least=16)
+        int, whole("Rows for ladder and ceiling, at most; next-token seeking uses all.", least=16)
     ] = 2_400,
     random: Annotated[int, whole("Number of models with random heads to compare with.", most=100)] = 2,
     null: Annotated[
@@ -59,7 +59,7 @@ def heads(
     ] = "intact",
     causal: Annotated[
         str,
-        words("Causal value of none, all, or the top ten heads by |z| of label seeking."),
+        words("Causal value of none, all, or the top ten heads by |z| of next-token seeking."),
     ] = "none",
     length: Annotated[int, whole("Length of the contexts for causal value.", least=2)] = 64,
     contexts: Annotated[int, whole("Number of contexts for causal value, at most.", least=8)] = 64,
@@ -78,7 +78,7 @@ def heads(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Audit every head of MODELS: what explains where it looks on CORPUS, and whether it seeks the label.
+    """Audit all heads of MODELS: what explains where each looks on CORPUS; whether it seeks the next token.
 
     Several models, named after their steps as in checkpoint-100, are audited on the same contexts. Text is
     tokenised with tokenizer.json beside the model or on the hub, the tokenizer in a GGUF file, the vocabulary

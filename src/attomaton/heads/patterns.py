@@ -1,7 +1,7 @@
 """Any causal model that yields attention patterns, with nothing known of its weights.
 
-The ladder and label seeking need only patterns, so they work for every model that shows them. Random heads,
-edits and token scores need weights: a pattern model has none of these and says so.
+The ladder and next-token seeking need only patterns, so they work for every model that shows them. Random
+heads, edits and token scores need weights: a pattern model has none of these and says so.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence

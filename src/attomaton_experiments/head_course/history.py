@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from attomaton.base import Float64, Int64
-from attomaton.heads.audit.ladder import column_of
+from attomaton_experiments.head_course.places import place_column
 from attomaton_experiments.head_study.run import find_interval
 
 Record = dict[str, Any]
@@ -80,7 +80,7 @@ class History:
         Halfway between the largest attention at the first step and that at the last, interpolated on the
         logarithm of 1 + step.
         """
-        most = self.values(column_of("attention", place)).max((2, 3))
+        most = self.values(place_column("attention", place)).max((2, 3))
         half = (most[:, 0] + most[:, -1]) / 2
         time = np.log1p(np.array(self.steps, np.float64))
         return np.array([_crossing(time, one, level) for one, level in zip(most, half, strict=True)])
@@ -109,8 +109,8 @@ class History:
         """Centred ranks of utility at a step and attention at the end, shape (n_seeds, groups, heads)."""
         n_seeds, _, n_layers, n_heads = self.sizes
         shape = (n_seeds, n_layers, n_heads) if within else (n_seeds, 1, n_layers * n_heads)
-        useful = self.values(column_of("utility", place))[:, self.steps.index(step)].reshape(shape)
-        seen = self.values(column_of("attention", place))[:, -1].reshape(shape)
+        useful = self.values(place_column("utility", place))[:, self.steps.index(step)].reshape(shape)
+        seen = self.values(place_column("attention", place))[:, -1].reshape(shape)
         first, second = (rankdata(one, axis=-1) for one in (useful, seen))
         return first - first.mean(-1, keepdims=True), second - second.mean(-1, keepdims=True)
 

@@ -7,7 +7,6 @@ import numpy as np
 
 from attomaton.base import Bool, Float64, Int64
 from attomaton.heads import HeadModel, find_gains
-from attomaton.heads.audit.ladder import column_of
 
 Places = Callable[[Int64], Bool]
 """From contexts, shape (n, length), to the keys at the place of each query, shape (n, length, length)."""
@@ -54,6 +53,11 @@ PLACES: dict[str, Places] = {
 }
 
 
+def place_column(measure: str, place: str) -> str:
+    """The column of a measure at a place, such as ``attention_previous_token``."""
+    return f"{measure}_{place.replace(' ', '_')}"
+
+
 def measure_places(model: HeadModel, windows: Int64) -> list[dict[str, float]]:
     """For each head, ``attention_PLACE`` and ``utility_PLACE``, means over the queries that have the place.
 
@@ -71,7 +75,7 @@ def measure_places(model: HeadModel, windows: Int64) -> list[dict[str, float]]:
         useful = np.concatenate([part.values[head] for part in gains])
         told.append(
             {
-                column_of(measure, name): average_at(values, keys, total=measure == "attention")
+                place_column(measure, name): average_at(values, keys, total=measure == "attention")
                 for name, keys in there.items()
                 for measure, values in (("attention", seen), ("utility", useful))
             }

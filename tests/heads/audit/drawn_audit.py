@@ -39,7 +39,6 @@ def draw_audit(
         "number": number,
         "inside": inside,
         "first": (1 - inside) * rng.uniform(0, 1, n),
-        "rows_outside": np.zeros(n, int),
         "seeking_mass": rng.uniform(0, 0.2, n),
         "seeking_excess": rng.normal(size=n) / 20,
         "seeking_z": rng.normal(size=n) * 3,

@@ -163,7 +163,7 @@ def test_steps_that_are_not_said():
 def test_the_picture_has_three_maps():
     course = audit_course([StandIn(), StandIn(seed=1)], draw_documents(), steps=[0, 10], how=HOW)
     axes = course.plot()
-    assert [one.get_title(loc="left") for one in axes][2] == "label excess"
+    assert [one.get_title(loc="left") for one in axes][2] == "next-token excess"
     assert [text.get_text() for text in axes[0].get_yticklabels()] == ["0.0", "0.1", "1.0", "1.1"]
     assert [text.get_text() for text in axes[0].get_xticklabels()] == ["0", "10"]
 

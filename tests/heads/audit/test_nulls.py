@@ -20,7 +20,7 @@ FITTED = DOCUMENTS[:36]
 
 @pytest.fixture(scope="module")
 def random():
-    """Ladders and label seeking of ten draws of random heads beside a model of two layers of eight heads."""
+    """Ladders and next-token seeking of ten draws of random heads beside a model of two layers of 8."""
     rng = np.random.default_rng(0)
     query, key, value = 0.7 * rng.normal(size=(3, 2, 8, 8, 4))
     output = 0.2 * rng.normal(size=(2, 8, 4, 8))
@@ -52,7 +52,7 @@ def beyond_two(random, many):
 @pytest.mark.parametrize("many", [N_MODELS - 1, 2, 1])
 def test_held_against_random_heads_few_are_beyond_two(random, many):
     shares = beyond_two(random, many)
-    assert len(shares) == 8  # seven rungs and label seeking
+    assert len(shares) == 8  # seven rungs and next-token seeking
     assert (shares <= 0.08).all(), shares
 
 

@@ -1,4 +1,4 @@
-"""Label seeking."""
+"""Next-token seeking."""
 
 from dataclasses import replace
 

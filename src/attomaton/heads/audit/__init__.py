@@ -1,1 +1,1 @@
-"""What explains where attention heads look: rungs of explanation, label seeking, causal value, controls."""
+"""What explains where attention heads look: rungs, types, next-token seeking, causal value, controls."""

@@ -250,7 +250,7 @@ class HeadCourse(Tabular):
 
     @property
     def z(self) -> Float64:
-        """z of label seeking, each step relative to its own random heads, shape (n_steps, n_heads)."""
+        """z of next-token seeking, each step relative to its own random heads, shape (n_steps, n_heads)."""
         return np.array([audit.seeking.z for audit in self.audits])
 
     def _table(self) -> pa.Table:
@@ -314,7 +314,7 @@ class HeadCourse(Tabular):
             "step",
             self.rungs[0],
             *(f"+ {name}" for name in self.rungs[1:]),
-            "heads seeking the label",
+            "heads seeking the next token",
         ]
         return Grid("Mean explained share over heads, on held-out documents", headers, rows)
 

@@ -1,4 +1,4 @@
-"""The audit of all heads of a model on a corpus: ladder, label seeking and causal value together."""
+"""The audit of all heads of a model on a corpus: ladder, next-token seeking and causal value together."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -63,9 +63,8 @@ TYPE_COLUMNS = {
     "share_low": "low",
     "share_high": "high",
     "z": "z",
-    "is_stable": "is_stable",
 }
-"""Columns of a type, without ``type_``, and where a :class:`HeadType` has them."""
+"""Columns of numbers of a type, without ``type_``, and where a :class:`HeadType` has them."""
 
 HEIGHT = 760
 """Pixels of the page in a notebook."""
@@ -84,7 +83,8 @@ class Audit:
     longest : int
         The longest context.
     rows : int
-        The largest number of rows for the ladder and the ceiling, which cost most; label seeking uses all.
+        The largest number of rows for the ladder and the ceiling, which cost most; next-token seeking
+        uses all.
     fitted : float
         The share of documents used to fit explanations; the others are scored.
     length, contexts : int
@@ -265,7 +265,7 @@ CAUSAL = ("none", "top", "all")
 """Whose causal value is measured: that of no head, of those that seek or avoid the label most, of all."""
 
 TOP = 10
-"""Heads whose causal value ``"top"`` measures: those with the largest |z| of label seeking."""
+"""Heads whose causal value ``"top"`` measures: those with the largest |z| of next-token seeking."""
 
 
 def causal_length(model: HeadModel, how: Audit, causal: str) -> tuple[int, str]:
@@ -296,11 +296,11 @@ class HeadAudit(Tabular):
     ladder, alone : Ladder
         Explained shares: nested, and of each rung alone.
     seeking : Seeking
-        Label seeking.
+        Next-token seeking.
     ceiling : Ceiling
         What pairs of query and token explain.
     causal : Causal, optional
-        Causal value of each head, or of those with the largest |z| of label seeking.
+        Causal value of each head, or of those with the largest |z| of next-token seeking.
     inside, first : float64 array, shape (n_heads,)
         Mean attention inside the window, and on the first token.
     outside : int64 array, shape (n_heads,)
@@ -421,9 +421,12 @@ class HeadAudit(Tabular):
             "number": [head.number for head in self.heads],
             "type": [one.name for one in self.types],
             **{
-                f"type_{name}": pa.array([getattr(one, of) for one in self.types], from_pandas=True)
+                f"type_{name}": pa.array(
+                    [getattr(one, of) for one in self.types], pa.float64(), from_pandas=True
+                )
                 for name, of in TYPE_COLUMNS.items()
             },
+            "type_is_stable": [one.is_stable for one in self.types],
             "type_reason": [str(one) for one in self.types],
             "inside": self.inside,
             "first": self.first,
@@ -608,7 +611,7 @@ def audit_heads(
     random : int, or sequence of HeadModel
         How many times random heads are drawn; z is relative to them. Or a sequence of models with random
         heads. With 0, and for a model without accessible weights, z comes from documents alone and no head
-        is reported as seeking the label.
+        is reported as seeking the next token.
     null : str
         ``"intact"``: random heads read the trained residual stream
         (:func:`~attomaton.heads.audit.randomised.rotate_beside`). ``"rotated"``: they read the output of
@@ -616,7 +619,7 @@ def audit_heads(
         less.
     causal : str
         Whose causal value to measure: ``"none"``, ``"all"``, or ``"top"``, the ten heads with the largest |z|
-        of label seeking.
+        of next-token seeking.
     tokenizer : str, path, Vocabulary or callable, optional
         What tokenises text: a file, or a tokenizer of ``transformers``. None means the model's own, which
         stands beside a model on disk and in models of TransformerLens and nnsight.

@@ -84,9 +84,9 @@ def draw_course(
 ) -> Any:
     """Three maps with one row per head and one column per step.
 
-    They show the share that the first rung explains, that of all rungs, and the label excess. ``shares`` has
-    shape (n_steps, n_rungs, n_heads), ``excess`` (n_steps, n_heads). ``ax`` is None or three axes, which are
-    returned. Shares below 0 are drawn as 0.
+    They show the share that the first rung explains, that of all rungs, and the next-token excess. ``shares``
+    has shape (n_steps, n_rungs, n_heads), ``excess`` (n_steps, n_heads). ``ax`` is None or three axes, which
+    are returned. Shares below 0 are drawn as 0.
     """
     height = min(max(ROW * len(heads), 0.6), HIGHEST) + 0.75
     with house_axes(ax, height=height, width=TWO_COLUMNS, n=3, across=True) as three:
@@ -94,10 +94,10 @@ def draw_course(
         titles = (
             f"explained by {drawable(rungs[0], 24)}",
             f"… and the rungs up to {drawable(rungs[-1], 24)}",
-            "label excess",
+            "next-token excess",
         )
         for axes, values, title in zip(three, (shares[:, 0], shares[:, -1], excess), titles, strict=True):
-            is_share = title != "label excess"
+            is_share = title != "next-token excess"
             drawn = axes.pcolormesh(
                 np.ma.masked_invalid(np.clip(values, 0.0, 1.0) if is_share else values).T,
                 cmap=colour_map(("white", BLUE) if is_share else (ORANGE, "white", BLUE)),

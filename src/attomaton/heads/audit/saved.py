@@ -42,19 +42,10 @@ MOST_BYTES, MOST_ROWS = 1 << 28, 1 << 20
 """The largest file of heads that is read, and the largest number of rows."""
 
 SEEKING = ("mass", "over_profile", "excess")
-"""The measures of label seeking."""
+"""The measures of next-token seeking."""
 
 TEXTS = ("head",)
-NUMBERS = (
-    "layer",
-    "number",
-    "inside",
-    "first",
-    "rows_outside",
-    "seeking_mass",
-    "seeking_excess",
-    "seeking_z",
-)
+NUMBERS = ("layer", "number", "inside", "first", "seeking_mass", "seeking_excess", "seeking_z")
 
 _arrow: Any = pa
 
@@ -96,7 +87,7 @@ class About:
     alone : tuple of str
         The rungs that were also measured alone.
     seeking_rows, seeking_documents : int
-        The numbers of rows and documents behind label seeking.
+        The numbers of rows and documents behind next-token seeking.
     whole : tuple of float
         Loss and accuracy of the unchanged model; empty if causal value was not measured.
     left_out : str
@@ -132,7 +123,7 @@ class About:
         if not self.n_random:
             return (
                 "z is over documents alone, a test that many random heads pass too: no head is reported as "
-                "seeking the label."
+                "seeking the next token."
             )
         many = f"{self.n_random} {'draw' if self.null == 'intact' else 'model'}{'s' * (self.n_random != 1)}"
         return f"z compares heads with {many} {SAID_OF_NULL[self.null]}."
@@ -380,7 +371,7 @@ def _check_columns(table: Any, about: About) -> None:
         if not (types.is_floating(kinds[name]) or types.is_integer(kinds[name])):
             raise ValueError(f"the column {name!r} does not hold numbers")
     if not types.is_string(kinds["head"]) or not types.is_boolean(kinds["seeks"]):
-        raise ValueError("its columns of heads or of label seeking have other types")
+        raise ValueError("its columns of heads or of next-token seeking have other types")
     if kinds.get("contexts", CONTEXTS) != CONTEXTS:
         raise ValueError("its contexts have another type")
     if steps and not (types.is_integer(kinds["step"]) and table.column("step").null_count == 0):

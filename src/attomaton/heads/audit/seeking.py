@@ -1,4 +1,4 @@
-"""Label seeking: whether a head attends to the next token more than it would by habit.
+"""Next-token seeking: whether a head attends to the next token more than it would by habit.
 
 For every row whose label is in the window and is not the query: the label's mass minus the mass that the head
 gives to the same token from the same query at the same lags on other documents; and the same for another
@@ -14,7 +14,7 @@ prefers some tokens, and some from some queries, on every text, and the label de
 accident it attends to labels more, or less, than to other tokens. Habits are measured on other documents.
 
 No null is made by permuting tokens: such nulls call 20 to 50 % of random heads significant. An excess that
-recurs on other documents does not show that a head seeks the label either: that of many random heads recurs.
+recurs on other documents does not show that a head seeks the next token: that of many random heads recurs.
 Without random heads no head is reported as significant.
 """
 
@@ -115,7 +115,7 @@ def expect_by_definition(fitted: Rows, row: Rows, head: int) -> Float64:
 
 
 SAID = {True: "yes", False: "no", None: "–"}
-"""The words in tables for a head that seeks the label, does not, or was not judged."""
+"""The words in tables for a head that seeks the next token, does not, or was not judged."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -137,7 +137,7 @@ class Seeking(Tabular):
         How many rows have their label and a matched token in the window, and from how many documents.
     null : NullDistribution, optional
         The null distribution of the excess, from random heads. With it, ``z`` is relative to them; without,
-        ``z`` is over documents alone and no head is reported as seeking the label.
+        ``z`` is over documents alone and no head is reported as seeking the next token.
 
     Examples
     --------
@@ -178,7 +178,7 @@ class Seeking(Tabular):
 
     @property
     def holds(self) -> Bool:
-        """Which heads seek the label, with a false discovery rate of at most 5 %, shape (n_heads,).
+        """Which heads seek the next token, with a false discovery rate of at most 5 %, shape (n_heads,).
 
         None do without random heads; ``judged`` tells the cases apart.
         """
@@ -225,7 +225,7 @@ class Seeking(Tabular):
 
 
 def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
-    """Measure label seeking of every head.
+    """Measure next-token seeking of every head.
 
     Parameters
     ----------

@@ -20,9 +20,9 @@ LONGEST = 200
 def read_heads(path: str | PathLike[str]) -> dict[str, Any]:
     """The content for the page of a file that ``attomaton heads --out`` wrote.
 
-    ``heads`` has one row per head: its name, the explained share of every rung (nested), the label's excess
-    and its z, whether the head seeks the label, and the cost of its own mean pattern and of its mean output,
-    both or neither. ``steps`` has the mean explained shares of every step, if there are several.
+    ``heads`` has one row per head: its name, the explained share of every rung (nested), the next token's
+    excess and its z, whether the head seeks the next token, and the cost of its own mean pattern and of its
+    mean output, both or neither. ``steps`` has the mean explained shares of every step, if there are several.
     """
     table, about = read_saved(path)
     read: Any = table

@@ -87,7 +87,7 @@ function drawBars({ heads, rungs }) {
 function tableOfHeads(audit) {
   const causal = audit.no_evidence !== null;
   const rungs = audit.rungs.map((name, place) => make("span", null, place ? "+ " : "", token(name, 40)));
-  const headers = ["head", ...rungs, "label excess", "z", "seeks the label"];
+  const headers = ["head", ...rungs, "next-token excess", "z", "seeks the next token"];
   if (causal) headers.push("loss, own mean pattern", "loss, mean output");
   const rows = audit.heads.map(([name, shares, excess, z, seeks, ...worth]) => [
     token(name, 40),
