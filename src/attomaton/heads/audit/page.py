@@ -14,7 +14,7 @@ from attomaton.heads.audit.ladder import column_of
 from attomaton.heads.audit.saved import FULL, NO_EVIDENCE, About
 
 COLUMNS = (
-    *("inside", "first", "type", "type_share", "type_reason", "named", "pairs", "contextual"),
+    *("inside", "first", "type", "type_share", "type_z", "type_reason", "named", "pairs", "contextual"),
     *("seeking_mass", "seeking_excess", "seeking_z", "seeks", "pattern_rise", "ablation_rise"),
 )
 """Columns of a table of heads that the page shows, if they are there."""

@@ -287,6 +287,7 @@ function toggle(name) {
 }
 
 // The list.
+const zOf = known("type_z") ? columns.type_z : columns.seeking_z;
 const listColumns = [
   {
     name: "head",
@@ -311,8 +312,8 @@ const listColumns = [
   },
   {
     name: "z",
-    of: (head) => signed(columns.seeking_z[head], 1),
-    key: (head) => [columns.seeking_z[head] ?? -Infinity],
+    of: (head) => signed(zOf[head], 1),
+    key: (head) => [zOf[head] ?? -Infinity],
   },
   {
     name: "first",
@@ -377,7 +378,8 @@ function drawList() {
       "p",
       { class: "quiet" },
       said,
-      " z is that of next-token seeking; first is the attention on the first token.",
+      ` z is that of ${known("type_z") ? "the type" : "next-token seeking"}, against random heads;`,
+      " first is the attention on the first token.",
     ),
     make(
       "table",
