@@ -30,6 +30,7 @@ def random_audit():
     return audit_heads(untrained(0), draw_sentences(np.random.default_rng(0)), how=HOW)
 
 
+@pytest.mark.costly("imports transformers and audits a model beside random heads")
 def test_a_model_with_random_weights_has_no_specific_type(random_audit):
     found = random_audit.table().to_pandas()
     assert not set(found["type"]) & SPECIFIC

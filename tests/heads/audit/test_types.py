@@ -128,6 +128,7 @@ def built():
     return audit_heads(model, draw_sentences(rng), rungs=plain_rungs(TEXTS), how=HOW), types
 
 
+@pytest.mark.costly("audits 18 built heads beside random heads")
 def test_built_heads_get_their_types(built):
     audit, types = built
     assert set(types) == set(BUILT)
