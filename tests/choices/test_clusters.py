@@ -26,10 +26,7 @@ def test_one_or_two_clusters_have_no_error_and_say_so(games):
     assert board["low"] == board["high"] == [None, None]
     assert (board["rank_low"], board["rank_high"]) == ([1, 1], [2, 2])
     number = len(games)
-    assert (
-        f"no standard errors: there are {number} cluster{'s' * (number > 1)}, and at least 3 are needed"
-        in str(fit)
-    )
+    assert f"no standard errors: {number} cluster{'s' * (number > 1)}, but at least 3 are needed" in str(fit)
     assert fit.difference("a", "b").standard_error is None
     with pytest.raises(UnsupportedOption, match="more clusters"):
         fit.difference("a", "b").interval()
@@ -78,7 +75,7 @@ def test_bounds_count_all_choices_of_a_cluster_as_one():
     forty = at.fit_choices(["a"], losers=["b"], counts=[40]).board()
     assert alone["high"][1] == pytest.approx(forty["high"][1], abs=1e-6)
     assert same["high"][1] == pytest.approx(four["high"][1], abs=1e-6)
-    assert "count all choices of a cluster as one" in str(same)
+    assert "bounds of infinite ratings count each cluster as one choice" in str(same)
     assert same["rank_high"] == [2, 2]
 
 
@@ -119,6 +116,11 @@ def test_a_fit_with_clusters_is_the_same_when_read_again(tmp_path):
     for fit in (
         fit_judges({"one": "aaab", "two": "aabb", "three": "abbb"}),
         at.fit_choices(["a", "b"] * 3, losers=["b", "a"] * 3, counts=[1.5, 0.5] * 3),
+        at.fit_choices(
+            {"ranking": [["a", ["b", "c"]], ["b", "a", "c"], ["c", "a", "b"]] * 3, "judge": [*"xxxyyyzzz"]},
+            ranking="ranking",
+            cluster="judge",
+        ),
     ):
         again = at.ChoiceFit.load(fit.save(tmp_path / "fit", overwrite=True))
         assert str(again) == str(fit)
@@ -127,4 +129,50 @@ def test_a_fit_with_clusters_is_the_same_when_read_again(tmp_path):
 def test_the_command_says_it_too(tmp_path):
     (tmp_path / "games.csv").write_text("winner,loser,judge\na,b,x\nb,a,x\n")
     shown = run_inside("choices", "games.csv", "--cluster", "judge", cwd=tmp_path).stdout
-    assert "no standard errors: there are 1 cluster, and at least 3 are needed" in shown
+    assert "no standard errors: 1 cluster, but at least 3 are needed" in shown
+
+
+CANCEL = {"winner": [*"aab"] * 6, "loser": [*"bba"] * 6, "judge": [number // 3 for number in range(18)]}
+
+
+@pytest.mark.parametrize("last", [1, 1.001, 1.5])
+def test_scores_of_clusters_that_cancel_are_no_certainty_with_weights_either(last):
+    """One count of 1.001 gave ±0.000 from 18 games, and ranks that were sure."""
+    fit = at.fit_choices({**CANCEL, "n": [1] * 17 + [last]}, cluster="judge", count="n")
+    assert fit.difference("a", "b").standard_error == pytest.approx(0.5, abs=0.02)  # √(1 / (18 · 2/9))
+    assert fit.board()["rank_high"] == [2, 2]
+
+
+def test_scores_of_clusters_that_cancel_are_no_certainty_with_half_wins_either():
+    """Two wins, a loss and a tie of each of six judges gave ±0.091."""
+    games = {
+        "one": [*"aaba"] * 6,
+        "two": [*"bbab"] * 6,
+        "won": (["one"] * 3 + ["tie"]) * 5 + ["one"] * 4,
+        "judge": [number // 4 for number in range(24)],
+    }
+    columns = {"first": "one", "second": "two", "outcome": "won", "ties": "half"}
+    clustered = at.fit_choices(games, **columns, cluster="judge").difference("a", "b").standard_error
+    alone = at.fit_choices(games, **columns).difference("a", "b").standard_error
+    assert clustered >= 0.95 * alone > 0.3
+
+
+def test_bounds_count_rows_with_weights_as_one_choice_each():
+    """A row of weight 40.5 had the bound of 40.5 choices, and made two ranks sure."""
+    for rows in (1, 3):
+        weighted = at.fit_choices(["a"] * rows, losers=["b"] * rows, counts=[40.5] * rows).board()
+        plain = at.fit_choices(["a"], losers=["b"], counts=[rows]).board()
+        assert weighted["high"][1] == pytest.approx(plain["high"][1], abs=1e-6)
+        assert weighted["rank_high"] == [2, 2]
+        assert "bounds of infinite ratings count each row as one choice" in str(weighted)
+
+
+def test_tied_rankings_with_weights_are_fitted_by_category():
+    """It was an IndexError; each category is fitted as it would be alone."""
+    rankings = [["a", "b", "c"], ["a", ["b", "c"]], ["c", "b", "a"], ["b", "a", "c"], [["a", "c"], "b"]]
+    table = {"ranking": rankings * 2, "n": [2.5] * 5 + [1.5, 2.5, 1.5, 3.5, 1.5], "by": [*"uuuuuvvvvv"]}
+    both = at.fit_choices(table, ranking="ranking", count="n", by="by").by
+    for name, rows in (("u", slice(5)), ("v", slice(5, 10))):
+        alone = at.fit_choices({"ranking": rankings, "n": table["n"][rows]}, ranking="ranking", count="n")
+        assert both[name].scores == pytest.approx(alone.scores)
+        assert str(both[name].difference("a", "b")) == str(alone.difference("a", "b"))

@@ -512,3 +512,63 @@ def test_far_columns_follow_from_others_in_the_words_of_the_columns():
     found = at.check_separation({"a": first, "b": first - 4e14}, [0, 1, 0, 1, 1, 0])
     assert found.certified
     assert found.aliases == ("b = -4e+14 intercept + a in every case",)
+
+
+@pytest.mark.parametrize("far", [1e8, 1e10, 1e12, 1e15, 1e17, 1e19, -(2.0**63)])
+def test_a_value_far_from_all_others_is_never_proved_wrong(far):
+    """The classes of 0, 1 and 2 overlap, but 1e15 beside them gave a certified quasi-complete separation."""
+    found = at.check_separation([0.0, 1.0, 2.0, far], [0, 1, 0, 1])
+    assert found.exists or not found.certified
+
+
+def test_values_far_from_all_others_are_never_proved_wrong_at_random():
+    rng, judged = np.random.default_rng(8), 0
+    for _ in range(150):
+        values = rng.integers(-3, 4, int(rng.integers(3, 9))).astype(float)
+        outcome = rng.integers(0, 2, len(values))
+        if rng.random() < 0.5:
+            values[0] = 10.0 ** rng.integers(3, 19)
+        else:
+            values = rng.choice([1e7, 1.7e9, 1.7e12, 4e15]) + values
+            values[0] = 0.0
+        if np.ptp(values) == 0 or np.ptp(outcome) == 0:
+            continue
+        try:
+            found = at.check_separation(values, outcome)
+        except at.UncertifiedSolution:
+            continue
+        zero, one = values[outcome == 0], values[outcome == 1]
+        overlap = zero.max() > one.min() and one.max() > zero.min()
+        judged += found.certified
+        assert found.exists == overlap or not found.certified
+    assert judged > 60
+
+
+@pytest.mark.parametrize("kind", [list, np.array])
+def test_integers_with_more_digits_than_float64_are_refused(kind):
+    """They were rounded to one value, and the columns called the same."""
+    with pytest.raises(InvalidSamples, match=r"1152921504606846977 in row 1.*subtract"):
+        at.check_separation(kind([2**60 + number for number in range(4)]), [0, 0, 1, 1])
+    exact = at.check_separation(kind([2**60 + 1024 * number for number in range(4)]), [0, 0, 1, 1])
+    assert exact.separation == "complete"
+
+
+def test_thresholds_have_the_digits_that_tell_the_classes_apart():
+    """It said that every case above 4e+14 had y = 1, but 4e14 + 1 had y = 0."""
+    for values, shown in (
+        (4e14 + np.arange(4.0), "400000000000001"),
+        (1700000000120 + np.arange(4), "1700000000121"),
+        (1.7e9 + np.arange(4) / 1000, "1700000000.001"),
+        (np.arange(4) / 10, "0.1"),
+    ):
+        reason = at.check_separation(values, [0, 0, 1, 1], names=["x"]).reason("x")
+        assert reason == f"every case with x > {shown} had y = 1, every other y = 0"
+
+
+@pytest.mark.parametrize("constant", [3.0, 1e8, 1e9, 1e12, 4e-9])
+def test_a_constant_column_is_a_multiple_of_the_intercept(constant):
+    """From 1e9 on it said that the intercept is 0 in every case."""
+    columns = {"a": [constant] * 4, "b": [1.0, 2.0, 3.0, 4.0]}
+    (alias,) = at.check_separation(columns, [0, 1, 0, 1]).aliases
+    expected = f"a = {constant:g} intercept" if constant > 1 else f"intercept = {1 / constant:g} a"
+    assert alias == f"{expected} in every case"

@@ -46,8 +46,6 @@ def write(path, kind, original, *, quantised=False, changes=None, tokenizer=None
         if value is not None:
             add = writer.add_float32 if isinstance(value, float) else writer.add_uint32
             add(f"{kind}.{key}", value)
-    if kind in ("gemma3", "phi3"):
-        writer.add_uint32(f"{kind}.attention.sliding_window", settings["sliding_window"])
     for name, value in extra.items():
         writer.add_key_value(name.replace("__", "."), *value)
     stems = {name: part for part, name in (LAYER_NAMES | OWN_NAMES.get(kind, {})).items()}

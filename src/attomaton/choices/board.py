@@ -579,8 +579,6 @@ class Board(Tabular):
                 "≥, ≤: infinitely far ahead of the largest component, or behind it; with confidence "
                 f"{percent} at least this, or at most"
             )
-            if self.ratings.errors is not None:
-                lines.append("these bounds count all choices of a cluster as one")
             if self._far_apart:
                 lines.append(
                     f"bounds across more than {MOST_BETWEEN} components add up smaller ones: the true "

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array, hstack
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.gaps import Gaps, OpenGaps, lost_in_logit
 from attomaton.choices.given import Side
-from attomaton.choices.logit.clusters import FEWEST, ClusterErrors
+from attomaton.choices.logit.clusters import FEWEST, ClusterErrors, SingleResiduals
 from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind
 from attomaton.choices.logit.fit import LogitFit, fit_logit
 from attomaton.choices.logit.identification import relate
@@ -40,15 +40,17 @@ UNITS = ("information", "robust", "clustered", "weighted")
 
 
 class Units(NamedTuple):
-    """Which choices stand together in standard errors.
+    """Which choices belong together in standard errors.
 
-    ``groups`` numbers the group of each situation (None: each is its own), and ``repeats`` says how often the
-    situation was repeated (None: once). With "weighted", each situation is one choice.
+    ``clusters`` numbers the cluster of each situation; with "weighted" that is its row of the data, which is
+    one choice. ``repeats`` says how often each situation was repeated, where counts are parts of choices or
+    weights; None if they are whole choices. ``rankings`` numbers the ranking that a situation is a step of.
     """
 
     word: str  # one of UNITS
-    groups: Int64 | None = None
+    clusters: Int64 | None = None
     repeats: Float64 | None = None
+    rankings: Int64 | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,21 +109,24 @@ class LogitScores:
             return bread
         if self._clusters is not None:
             return self._clusters.covariance
-        rest = problem.residuals(logit.probabilities)
-        if self.units.repeats is not None:
-            rest = rest / problem.situations.spread(np.sqrt(self.units.repeats))
-        return bread @ problem.rows.scores(rest, self.units.groups) @ bread
+        return bread @ problem.rows.scores(self._residuals, self.units.rankings) @ bread
+
+    @property
+    def _residuals(self) -> Float64:
+        """The residuals of each row as of one choice, where counts are parts of choices or weights."""
+        problem, repeats = self.logit.problem, self.units.repeats
+        rest = problem.residuals(self.logit.probabilities)
+        return rest if repeats is None else rest / problem.situations.spread(np.sqrt(repeats))
 
     @cached_property
     def _clusters(self) -> ClusterErrors | None:
         """The errors of clusters, or of choices with weights; None where choices are independent."""
         units, logit = self.units, self.logit
-        if units.word not in ("clustered", "weighted"):
+        if units.clusters is None:
             return None
-        groups = np.arange(len(logit.problem.situations)) if units.groups is None else units.groups
-        weighted = units.word == "weighted" or bool((logit.problem.counts % 1 != 0).any())
+        single = None if units.repeats is None else SingleResiduals(self._residuals, units.rankings)
         return ClusterErrors(
-            logit.problem, logit.probabilities, logit.finite.basis, groups, weighted=weighted
+            logit.problem, logit.probabilities, logit.finite.basis, units.clusters, single=single
         )
 
     def covariance(self, numbers: Int64) -> Float64:
@@ -171,8 +176,7 @@ class LogitScores:
 
     def gaps(self, component: Int64, above: Int64, below: Int64) -> Gaps:
         """The infinite gaps between components, given the component of each item and the pairs in order."""
-        number = int(component.max(initial=-1)) + 1
-        clusters = self.units.groups if self.units.word == "clustered" else None
+        number, clusters = int(component.max(initial=-1)) + 1, self.units.clusters
         if all(one.kind is ContrastKind.FINITE for one in self.coefficients.values()):
             lost = lost_in_logit(self.logit, component, self.values, number, clusters)
             return Gaps(lost, above, below, number)
@@ -209,8 +213,7 @@ class LogitScores:
         """Position, features and the tie parameter by name, each finite, infinite, undecided or aliased."""
         found = dict[str, Contrast]()
         for number, name in enumerate(self.logit.problem.names[self.n_items :], self.n_items):
-            clusters = self.units.groups if self.units.word == "clustered" else None
-            contrast = self.logit.contrast(name, clusters=clusters)
+            contrast = self.logit.contrast(name, clusters=self.units.clusters)
             error, degrees = None, np.inf
             if contrast.kind is ContrastKind.FINITE and self._clusters is not None:
                 spread = self._clusters.of(np.eye(1, len(self._covariance), number))
@@ -245,13 +248,17 @@ class LogitScores:
         number, unit = clusters.n_clusters, "cluster" if self.units.word == "clustered" else "row"
         units = f"{number:,} {unit}{'s' * (number != 1)}"
         weights = "counts with fractions are weights of rows, each of which is one choice; " * (unit == "row")
+        component = self.components.component_of_node[: self.n_items]
+        bounds = (
+            f"; bounds of infinite ratings count each {unit} as one choice"
+            if component.max(initial=0)
+            else ""
+        )
         if number < FEWEST:
             remedy = (
                 "give whole numbers as counts" if weights else "leave cluster out if choices are independent"
             )
-            return (
-                f"no standard errors: {weights}there are {units}, and at least {FEWEST} are needed; {remedy}"
-            )
+            return f"no standard errors: {weights}{units}, but at least {FEWEST} are needed; {remedy}{bounds}"
         spread = clusters.of(self._contrasts(np.arange(self.n_items)))
         known = spread.degrees[~np.isnan(spread.degrees)]
         sentence = f"standard errors: {weights or 'clustered, '}{units}"
@@ -259,12 +266,11 @@ class LogitScores:
             low, high = (f"{end:.3g}" if end < 100 else f"{end:,.0f}" for end in (known.min(), known.max()))
             degrees = low if low == high else f"{low} to {high}"
             sentence += f"; intervals by Student's t with {degrees} degrees of freedom (CR2)"
-        component = self.components.component_of_node[: self.n_items]
         unknown = int((np.isnan(spread.error) & (np.bincount(component)[component] > 1)).sum())
         if unknown:
             items = f"{unknown:,} item{'s' * (unknown != 1)}"
             sentence += f"; none for {items}, too much of whose ratings depends on one {unit}"
-        return sentence
+        return sentence + bounds
 
 
 def fit_conditional(parsed: ParsedChoices, side: Side, ties: str) -> LogitScores:
@@ -304,15 +310,18 @@ def _fit_named(parsed: ParsedChoices, side: Side, ties: str, names: Sequence[str
     source = problem.source_situations
     origin = alternatives.row if source is None else alternatives.row[source]
     units = Units("information")
-    if side.cluster is not None:
-        units = Units("clustered", np.unique(side.cluster[origin], return_inverse=True)[1].ravel())
-    elif parsed.ranked is not None:
+    if parsed.ranked is not None:
+        rankings = np.searchsorted(parsed.ranked.row, origin)
         times = np.asarray(parsed.ranked.times, np.float64)
-        units = Units("robust", origin, times[origin])
         if (times % 1 != 0).any():
-            units = Units("weighted", np.unique(origin, return_inverse=True)[1].ravel())
+            units = Units("weighted", rankings, np.ones(len(origin)), rankings)
+        else:
+            units = Units("robust", None, times[rankings], rankings)
     elif (problem.counts % 1 != 0).any():
-        units = Units("weighted")
+        units = Units("weighted", np.arange(len(origin)), np.ones(len(origin)))
+    if side.cluster is not None:
+        cluster = np.unique(side.cluster[origin], return_inverse=True)[1].ravel()
+        units = units._replace(word="clustered", clusters=cluster)
     edges = (
         None if alternatives.against is not None else _edges_of_alternatives(alternatives, counts, n_items)
     )
@@ -335,13 +344,14 @@ def _fit_pairs(
     rule = ties if tied.any() else ""
     whole = parsed.counts.dtype.kind == "i"
     units = Units("information")
-    if side.cluster is not None:
-        cluster = side.cluster if row is None else side.cluster[row]
-        units = Units("clustered", np.unique(cluster, return_inverse=True)[1].ravel())
-    elif not whole:
-        units = Units("weighted")
+    if not whole:
+        units = Units("weighted", np.arange(len(first)), np.ones(len(first)))
     elif rule == "half":
         units = Units("robust", None, parsed.counts.astype(np.float64))
+    if side.cluster is not None:
+        cluster = side.cluster if row is None else side.cluster[row]
+        numbers = np.unique(cluster, return_inverse=True)[1].ravel()
+        units = units._replace(word="clustered", clusters=numbers)
     tally, edges = _tally_pairs(parsed, pairs), _edges_of_pairs(pairs, len(parsed.items))
     times = np.zeros((len(first), 3 if rule == "davidson" else 2))
     times[np.arange(len(first)), np.where(tied, times.shape[1] - 1, outcome)] = parsed.counts

@@ -29,6 +29,9 @@ INTERCEPT = "intercept"
 
 INFINITE = {ContrastKind.PLUS: "+∞", ContrastKind.MINUS: "−∞"}
 
+EXACT = 2**53
+"""Up to this size every integer is a float64."""
+
 MOST_CLASSES = 100
 """More labels than this are a measurement and no classes."""
 
@@ -217,8 +220,8 @@ class SeparationCheck(Tabular):
         if len(self.fit.problem.names) > len(self.columns):  # the same columns once for each class
             values, centring = centre_columns(self.values)
             spread = np.maximum(np.abs(values).max(axis=0, initial=0.0), 1e-300)
-            found = span_of_vectors(values / spread, len(self.columns)).complement / spread[:, None]
-            vectors = centring.parameters(sparse_null_vectors(found).T).T
+            span = span_of_vectors(values / spread, len(self.columns))
+            vectors = centring.parameters(sparse_null_vectors(span.complement, spread).T).T
         else:
             vectors = null_vectors(self.fit.problem, self.fit.identified)
         return tuple(_alias(row, self.columns) for row in vectors)
@@ -286,7 +289,8 @@ class SeparationCheck(Tabular):
         if len(levels) == 2:
             sides = [(values == high, one, high, kind), (values == low, ~one, low, other)]
             told = [
-                f"{_all(float(counts[side].sum()))} with {column} = {level:.12g} had {self.target} = {label}"
+                f"{_all(float(counts[side].sum()))} with {column} = {_shortest(level)} had "
+                f"{self.target} = {label}"
                 for side, right, level, label in sides
                 if right[side].all()
             ]
@@ -294,10 +298,10 @@ class SeparationCheck(Tabular):
         least, most = float(values[one].min()), float(values[~one].max())
         if least < most:
             return ""
-        above = f"{among}every case with {column} > {most:.12g} had {self.target} = {kind}"
+        above = f"{among}every case with {column} > {_shortest(most)} had {self.target} = {kind}"
         if least > most:
             return f"{above}, every other {self.target} = {other}"
-        return f"{above}, every one with {column} < {most:.12g} had {self.target} = {other}"
+        return f"{above}, every one with {column} < {_shortest(most)} had {self.target} = {other}"
 
     @property
     def _happening(self) -> str:
@@ -431,6 +435,13 @@ def _all(count: float) -> str:
     return f"all {count:,.12g} cases" if count != 1 else "the one case"
 
 
+def _shortest(value: float) -> str:
+    """The shortest decimal number that is this float64 and no other."""
+    if value == 0 or 1e-5 <= abs(value) < 1e17:
+        return np.format_float_positional(value, trim="-")
+    return repr(float(value))
+
+
 def _alias(row: Float64, names: Sequence[str]) -> str:
     members = np.flatnonzero(row).tolist()
     if len(members) == 1:
@@ -485,8 +496,10 @@ def _numbers(column: Any, name: str) -> Float64:
         raise InvalidSamples(f"there are two columns {name!r}; rename one of them")
     plain: Any = np.asarray(column)
     if plain.dtype.kind in "biuf" and plain.ndim == 1 and np.isfinite(plain).all():
+        _check_integers(plain.tolist() if plain.dtype.itemsize > 4 and plain.dtype.kind in "iu" else [], name)
         return plain.astype(np.float64)
     values = as_list(column)
+    _check_integers(values, name)
     for row, value in enumerate(values):
         if isinstance(value, str):
             raise InvalidSamples(
@@ -508,6 +521,16 @@ def _numbers(column: Any, name: str) -> Float64:
         row = int(np.flatnonzero(~np.isfinite(numbers))[0])
         raise InvalidSamples(f"column {show(name)} is infinite in row {row}; drop the row or mend it")
     return numbers
+
+
+def _check_integers(values: Sequence[Any], name: str) -> None:
+    """Refuse integers that float64 would round to others."""
+    for row, value in enumerate(values):
+        if isinstance(value, int) and abs(value) > EXACT and int(float(value)) != value:
+            raise InvalidSamples(
+                f"column {show(name)} is {value} in row {row}, more digits than float64 has; subtract the "
+                "column's smallest value from all rows"
+            )
 
 
 def _read_labels(given: Any, size: int) -> _Labels:

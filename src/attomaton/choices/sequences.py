@@ -188,10 +188,11 @@ class Alternatives(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """Rankings with ties: the items at each place, and how often each ranking was made."""
+    """Rankings with ties: the items at each place, how often each was made, and its row in the data."""
 
     places: list[list[list[Any]]]
     times: NDArray[Any]
+    row: Int64
 
 
 class ParsedChoices(NamedTuple):
@@ -239,7 +240,7 @@ class ParsedChoices(NamedTuple):
             counts = counts[here]
         if ranked is not None:
             places = [one for one, use in zip(ranked.places, rows.tolist(), strict=True) if use]
-            ranked = Ranked(places, ranked.times[rows])
+            ranked = Ranked(places, ranked.times[rows], ranked.row[rows])
         items = tuple(self.items[k] for k in used.tolist())
         return self._replace(items=items, choices=choices, counts=counts, ranked=ranked)
 
@@ -410,7 +411,7 @@ def _read_rankings(data: ChoiceData) -> ParsedChoices:
     made = check_counts(np.array(unrolled.weights, np.int64) * times[row], len(row))
     items, choices = number_choices(unrolled.winners, unrolled.choice_sets)
     check_items(items)
-    ranked = None if unrolled.parts == 1 else Ranked(unrolled.places, times)
+    ranked = None if unrolled.parts == 1 else Ranked(unrolled.places, times, np.arange(len(times)))
     return ParsedChoices(items, choices._replace(row=row), made, unrolled.parts, ranked)
 
 

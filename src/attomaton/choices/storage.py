@@ -148,7 +148,7 @@ def _pack_logit(model: "LogitScores") -> Run:
 
     logit, units, tally = model.logit, model.units, model.tally
     run = pack_fit(logit.problem, logit.evidence, logit.way, logit.program_rows)
-    optional = {"units/groups": units.groups, "units/repeats": units.repeats}
+    optional = {f"units/{name}": getattr(units, name) for name in ("clusters", "repeats", "rankings")}
     arrays = {f"logit-{name}": array for name, array in run.arrays.items()}
     arrays |= {"tally/wins": tally.wins, "tally/losses": tally.losses}
     arrays |= {name: array for name, array in optional.items() if array is not None}
@@ -172,15 +172,17 @@ def _unpack_logit(run: Run, n_items: int) -> "tuple[Components, LogitScores]":
     n_situations = len(logit.problem.situations)
     wins, losses = (_numbers(arrays[f"tally/{name}"], n_items) for name in ("wins", "losses"))
     tally = ItemTally(wins, losses, _real(about["n_choices"]), _real(about["n_ties"]))
-    groups, repeats = arrays.get("units/groups"), arrays.get("units/repeats")
-    if groups is not None and (
-        groups.dtype.kind != "i" or groups.shape != (n_situations,) or groups.min() < 0
-    ):
-        raise ValueError("the clusters are not one whole number for each situation")
+    groups = {name: arrays.get(f"units/{name}") for name in ("clusters", "rankings")}
+    for group in groups.values():
+        if group is not None and (
+            group.dtype.kind != "i" or group.shape != (n_situations,) or group.min() < 0
+        ):
+            raise ValueError("clusters and rankings are not one whole number for each situation")
+    repeats = arrays.get("units/repeats")
     repeats = None if repeats is None else _numbers(repeats, n_situations)
     aliases = {str(name): str(text) for name, text in run.records["aliases"].items()}
     edges = _read_edges(run, n_items) if about["edges"] else None
-    units = Units(str(about["units"]), groups, repeats)
+    units = Units(str(about["units"]), repeats=repeats, **groups)
     if len(logit.problem.names) < n_items or units.word not in UNITS:
         raise ValueError("the items or the standard errors are not those of the fit")
     model = LogitScores(logit, n_items, edges, tally, units, str(about["ties"]), aliases)

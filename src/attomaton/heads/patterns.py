@@ -4,6 +4,7 @@ The ladder and next-token seeking need only patterns, so they work for every mod
 heads, edits and token scores need weights: a pattern model has none of these and says so.
 """
 
+import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,9 @@ Run = Callable[[Tensor], tuple[Tensor | None, Sequence[Any]]]
 """Contexts of one length, shape (n, length), to logits, if there are any, and the patterns of each layer."""
 
 EAGER = "load it again with attn_implementation='eager'"
+
+WHEREABOUTS = ("_attn_implementation", "_name_or_path", "transformers_version")
+"""Keys of a configuration that say where a model comes from and how it is run, not what it computes."""
 
 PROBE = 8
 """Tokens of the context that a model is first run on, to see how many layers and heads it has."""
@@ -54,6 +58,8 @@ class PatternModel:
         Patterns of one document after the other. They are read once, in the order of the documents.
     weights : tuple of tensors
         The weights, if there are any: they tell models of the same name apart.
+    settings : str
+        The configuration, if there is one: it tells models of the same weights apart.
 
     Examples
     --------
@@ -68,6 +74,7 @@ class PatternModel:
     reason: str = ""
     items: Iterator[Any] | None = field(default=None, repr=False)
     weights: tuple[Tensor, ...] = field(default=(), repr=False)
+    settings: str = field(default="", repr=False)
 
     @classmethod
     def from_transformers(cls, model: Any, *, reason: str = "") -> "PatternModel":
@@ -101,7 +108,8 @@ class PatternModel:
             return getattr(out, "logits", None), getattr(out, "attentions", None) or ()
 
         probed = cls._probe(name, run, n_tokens, longest, reason)
-        return replace(probed, weights=tuple(model.state_dict().values()))
+        settings = {key: config.to_dict()[key] for key in sorted(config.to_dict()) if key not in WHEREABOUTS}
+        return replace(probed, weights=tuple(model.state_dict().values()), settings=repr(settings))
 
     @classmethod
     def from_lens(cls, model: Any, *, reason: str = "") -> "PatternModel":
@@ -116,7 +124,8 @@ class PatternModel:
             return logits, [cache[name] for name in names if name in cache]
 
         probed = cls._probe("TransformerLens", run, model.cfg.d_vocab, model.cfg.n_ctx, reason)
-        return replace(probed, weights=tuple(model.state_dict().values()))
+        settings = re.sub(r" at 0x[0-9a-f]+", "", repr(model.cfg))
+        return replace(probed, weights=tuple(model.state_dict().values()), settings=settings)
 
     @classmethod
     def from_function(

@@ -12,7 +12,7 @@ import pytest
 import torch
 import transformers
 
-from attomaton.base.errors import MismatchedParts, UnreadableSource, UnwritablePlace
+from attomaton.base.errors import MismatchedParts, UnreadableSource, UnsupportedOption, UnwritablePlace
 from attomaton.heads.audit.compare import compare_audits
 from attomaton.heads.audit.course import audit_course, read_finished_steps, remove_finished
 from attomaton.heads.audit.explanations import Bigram, Table, TokenCounts
@@ -334,3 +334,55 @@ def test_one_model_on_two_halves_of_a_text_rarely_differs():
         difference = compare_audits(*audits)
         z.append(difference.z[difference.names.index("seeking_mass")])
     assert np.mean(np.abs(z) > 1.96) <= 0.15
+
+
+def build_gemma2(**changes):
+    """A model of which only attention patterns are read, with the same weights whatever its settings."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    sizes = {"hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 2, "num_attention_heads": 2}
+    more = {"num_key_value_heads": 1, "head_dim": 8, "vocab_size": 12, "pad_token_id": None}
+    torch.manual_seed(0)
+    config = AutoConfig.for_model("gemma2", **sizes, **more, **changes)
+    return AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+
+
+class Lookup:
+    """A rung that scores tokens by a dictionary."""
+
+    name = "mine"
+
+    def __init__(self, scores):
+        self.entries = scores
+
+    def scores(self, rows):
+        return np.vectorize(lambda token: self.entries.get(int(token), 0.0))(rows.tokens)
+
+
+@pytest.mark.parametrize("changes", [{"sliding_window": 3}, {"query_pre_attn_scalar": 1}])
+def test_a_model_of_the_same_weights_and_another_configuration_is_another_model(changes, tmp_path):
+    """The layers of the first model were taken for those of the second."""
+    options = {"how": HOW, "random": 0, "work": tmp_path / "work"}
+    audit_heads(build_gemma2(), DOCUMENTS, **options)
+    with pytest.raises(MismatchedParts, match="weights"):
+        audit_heads(build_gemma2(**changes), DOCUMENTS, **options)
+    audit_heads(build_gemma2(), DOCUMENTS, **options)
+
+
+def test_a_rung_with_other_entries_is_another_rung(tmp_path):
+    options = {"how": HOW, "random": 0, "work": tmp_path / "work"}
+    rung = Lookup({1: 1.0, 3: 2.0})
+    audit_heads(MODEL, DOCUMENTS, rungs=[Position(), rung], **options)
+    audit_heads(MODEL, DOCUMENTS, rungs=[Position(), rung], **options)
+    with pytest.raises(MismatchedParts, match="rungs"):
+        audit_heads(MODEL, DOCUMENTS, rungs=[Position(), Lookup({1: 1.0, 4: 2.0})], **options)
+
+
+def test_one_random_head_is_no_control():
+    """Heads of one-head models had z = +inf against one random head."""
+    model = open_model(
+        made.make("llama", vocab_size=12, num_hidden_layers=1, num_attention_heads=1, num_key_value_heads=1)
+    )
+    with pytest.raises(UnsupportedOption, match="one random head, which has no spread"):
+        audit_heads(model, DOCUMENTS, how=HOW, random=1)
+    assert np.isfinite(audit_heads(model, DOCUMENTS, how=HOW).seeking.z).all()

@@ -178,6 +178,50 @@ def test_a_broken_file_is_named(what, valid, tmp_path):
     assert str(path) in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("rope.scale_linear", (4.0, gguf.GGUFValueType.FLOAT32)),
+        ("rope.scaling.attn_factor", (2.0, gguf.GGUFValueType.FLOAT32)),
+        ("attention.causal", (False, gguf.GGUFValueType.BOOL)),
+        ("final_logit_softcapping", (1.0, gguf.GGUFValueType.FLOAT32)),
+        ("made_up", (3, gguf.GGUFValueType.UINT32)),
+    ],
+)
+def test_keys_that_may_change_the_model_are_refused_by_name(key, value, tmp_path):
+    """They were ignored without a word."""
+    extra = {f"llama__{key.replace('.', '__')}": value}
+    write(tmp_path / "model.gguf", "llama", make("llama"), **extra)
+    with pytest.raises(UnreadableModel, match=f"'?llama.{key}'? is .* not supported"):
+        open_model(tmp_path / "model.gguf")
+
+
+def test_keys_that_change_nothing_are_read(tmp_path):
+    neutral = {
+        "llama__rope__scale_linear": (1.0, gguf.GGUFValueType.FLOAT32),
+        "llama__attention__causal": (True, gguf.GGUFValueType.BOOL),
+        "llama__vocab_size": (12, gguf.GGUFValueType.UINT32),
+    }
+    model, ids = make("llama"), np.arange(10)[None]
+    write(tmp_path / "plain.gguf", "llama", model)
+    write(tmp_path / "keys.gguf", "llama", model, **neutral)
+    one, other = (open_model(tmp_path / name).watch(ids) for name in ("plain.gguf", "keys.gguf"))
+    assert torch.equal(one.logits, other.logits)
+
+
+def test_layers_of_gemma_with_a_window_have_the_positions_that_the_file_says(tmp_path):
+    model, ids = make("gemma3"), np.arange(10)[None]
+    for name, base in (("same", 1e4), ("other", 50.0)):
+        field = {"gemma3__rope__freq_base_swa": (base, gguf.GGUFValueType.FLOAT32)}
+        write(tmp_path / f"{name}.gguf", "gemma3", model, **field)
+    write(tmp_path / "plain.gguf", "gemma3", model)
+    plain, same, other = (
+        open_model(tmp_path / f"{name}.gguf").watch(ids).logits for name in ("plain", "same", "other")
+    )
+    assert torch.equal(plain, same)
+    assert not torch.allclose(plain, other)
+
+
 def mutants(whole, n, seed):
     """The file with some bytes of its header changed, cut or repeated."""
     rng, end = np.random.default_rng(seed), whole.index(b"token_embd.weight") + 2000

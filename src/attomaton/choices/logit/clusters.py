@@ -11,8 +11,9 @@ eigenvectors v. Then tr Ω = |c|², Ω_gg = Σ λ (v·c)², and Ω = D − BBᵀ
 b_g = Σ λ/√(1 − λ) (v·c) v of B. With very many clusters and contrasts tr Ω² is replaced by Σ_g D_g Ω_gg,
 which is never less, since Ω ≤ D.
 
-A contrast that depends on one cluster alone (v·c ≠ 0 at λ = 1) has no error. Where counts are not weights, no
-error is less than that of independent choices: the scores of few clusters may cancel.
+A contrast that depends on one cluster alone (v·c ≠ 0 at λ = 1) has no error. No error of clusters is less
+than that of independent choices, because the scores of few clusters may cancel. Where counts are parts of
+choices or weights, that is the sandwich of single choices.
 """
 
 from collections.abc import Callable
@@ -41,6 +42,9 @@ ALONE = 1e-7
 MOST_ALONE = 0.01
 """Share of the variance of a contrast that may come from such directions."""
 
+NO_RESIDUAL = 1e-12
+"""A variance below this share of the independent one is rounding: the fit leaves no residuals."""
+
 MOST_PRODUCTS = 10**10
 """Products of numbers up to which tr Ω² is computed; beyond, a bound takes its place."""
 
@@ -56,6 +60,13 @@ class HeavyCluster(NamedTuple):
     score: Float64
 
 
+class SingleResiduals(NamedTuple):
+    """The residuals of each row as of one choice, and the ranking that a situation is a step of, if any."""
+
+    residuals: Float64
+    rankings: Int64 | None = None
+
+
 class ClusterErrors:
     """The errors of a conditional logit whose choices come in clusters.
 
@@ -69,8 +80,9 @@ class ClusterErrors:
         A basis of the contrasts with finite estimates, in scaled coordinates.
     clusters : int64 array, shape (n_situations,)
         The cluster of each situation, numbered from 0.
-    weighted : bool
-        Whether counts are weights of choices. If not, no error is less than that of independent choices.
+    single : SingleResiduals, optional
+        What single choices leave, if counts are parts of choices or weights; the information is then no
+        floor of the variance.
     """
 
     def __init__(
@@ -79,12 +91,11 @@ class ClusterErrors:
         probability: Float64,
         basis: Float64,
         clusters: Int64,
-        *,
-        weighted: bool = False,
+        single: SingleResiduals | None = None,
     ) -> None:
         self.n_clusters = int(clusters.max(initial=-1)) + 1
         self._problem, self._probability, self._clusters = problem, probability, clusters
-        self._weighted = weighted
+        self._single = single
         factor = linalg.cholesky(basis.T @ problem.information(probability) @ basis, lower=True)
         self._root: Float64 = linalg.solve_triangular(
             factor, basis.T, lower=True
@@ -110,11 +121,11 @@ class ClusterErrors:
         independent = product(white, white)
         if self.n_clusters < FEWEST:
             return Spread(np.full_like(independent, np.nan), np.full_like(independent, np.nan))
-        values, vectors = np.linalg.eigh(self._meat)
-        rotated = white @ vectors
-        variance = product(rotated * np.maximum(values, 0.0), rotated)
+        least = independent if self._single_meat is None else _quadratic(white, self._single_meat, product)
+        variance = np.maximum(_quadratic(white, self._meat, product), least)
         diagonal, upper, squares, bound, alone = (np.zeros_like(independent) for _ in range(5))
         rows_of_b = list[Float64]()
+        few = len(self._heavy) ** 2 * len(white) * white.size <= MOST_PRODUCTS
         for eigenvalues, directions, _ in self._heavy:
             along, rest = white @ directions, 1.0 - eigenvalues
             known = rest > ALONE
@@ -123,17 +134,15 @@ class ClusterErrors:
             diagonal, upper = diagonal + omega, upper + d
             squares, bound = squares + omega**2, bound + omega * d
             alone += product(along * ~known, along)
-            rows_of_b.append(along * eigenvalues * np.sqrt(inverse) @ directions.T)
-        if len(rows_of_b) ** 2 * len(white) * white.size <= MOST_PRODUCTS:
+            if few:
+                rows_of_b.append(along * eigenvalues * np.sqrt(inverse) @ directions.T)
+        if few:
             bound = squares + 2.0 * sum(product(a, b) ** 2 for a, b in combinations(rows_of_b, 2))
         light = LIGHT / (1.0 - LIGHT) * np.maximum(independent - diagonal, 0.0)
         bound += light * (independent + 2.0 * (upper - diagonal))
         with np.errstate(invalid="ignore", divide="ignore"):
             degrees = independent**2 / bound
-        if self._weighted:
-            variance = np.where(variance > 1e-12 * independent, variance, np.nan)
-        else:
-            variance = np.maximum(variance, independent)
+        variance = np.where(variance > NO_RESIDUAL * independent, variance, np.nan)
         unknown = (alone > MOST_ALONE * independent) | (independent <= 0.0)
         return Spread(np.where(unknown, np.nan, np.sqrt(variance)), np.where(unknown, np.nan, degrees))
 
@@ -159,15 +168,17 @@ class ClusterErrors:
         order = np.argsort(self._clusters, kind="stable")
         borders = np.searchsorted(self._clusters[order], np.arange(self.n_clusters + 1))
         for number in np.flatnonzero(self._is_heavy).tolist():
-            moments = np.zeros((self._root.shape[1],) * 2)
-            score = np.zeros(self._root.shape[1])
+            rows, score = np.zeros((0, self._root.shape[1])), np.zeros(self._root.shape[1])
             situations = order[borders[number] : borders[number + 1]]
             pieces = 1 + len(situations) * problem.rows.n_parameters // AT_ONCE
             for few in np.array_split(situations, pieces):
                 block, slope = self._differentiate(few)
-                moments += block.T @ block
+                rows = np.vstack([rows, block])
+                if len(rows) > rows.shape[1]:  # fewer rows with the same products
+                    rows = np.linalg.qr(rows, mode="r")
                 score += slope
-            values, vectors = np.linalg.eigh(moments)
+            singular, vectors = np.linalg.svd(rows, full_matrices=False)[1:]
+            values, vectors = singular**2, vectors.T
             some = values > 1e-12
             values, vectors = np.minimum(values[some], 1.0), vectors[:, some]
             rest = 1.0 - values
@@ -191,14 +202,29 @@ class ClusterErrors:
     @cached_property
     def _meat(self) -> Float64:
         """Σ_g of the squares of the scores, where H is the identity."""
-        problem, heavy = self._problem, [cluster.score for cluster in self._heavy]
-        light = np.where(problem.situations.spread(self._is_heavy[self._clusters]), 0.0, self._residuals)
-        meat = np.zeros((self._root.shape[1],) * 2)
-        if light.any():
-            plain = problem.rows.scores(light, self._clusters) / np.outer(problem.scale, problem.scale)
-            meat = self._root.T @ plain @ self._root
+        heavy = [cluster.score for cluster in self._heavy]
+        is_heavy = self._problem.situations.spread(self._is_heavy[self._clusters])
+        meat = self._square(np.where(is_heavy, 0.0, self._residuals), self._clusters)
         scores = np.array(heavy).reshape(len(heavy), len(meat))
         return meat + scores.T @ scores
+
+    @cached_property
+    def _single_meat(self) -> Float64 | None:
+        """The same with each row as its own cluster; None where that is the information."""
+        return None if self._single is None else self._square(*self._single)
+
+    def _square(self, residuals: Float64, clusters: Int64 | None) -> Float64:
+        """Σ_g of the squares of the scores of these residuals, without CR2, where H is the identity."""
+        scale = self._problem.scale
+        plain = self._problem.rows.scores(residuals, clusters) / np.outer(scale, scale)
+        return self._root.T @ plain @ self._root
+
+
+def _quadratic(white: Float64, matrix: Float64, product: Callable[[Float64, Float64], Float64]) -> Float64:
+    """The quadratic form of a matrix at each contrast, or difference of contrasts."""
+    values, vectors = np.linalg.eigh(matrix)
+    rotated = white @ vectors
+    return product(rotated * np.maximum(values, 0.0), rotated)
 
 
 def _products(left: Float64, right: Float64) -> Float64:

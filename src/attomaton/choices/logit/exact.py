@@ -112,14 +112,15 @@ def _is_in_cone(generators: list[Row], target: Row) -> bool:
 def has_rank(problem: ChoiceProblem, face: Bool, rank: int) -> bool:
     """Whether the differences of a face have at most this rank as the numbers they are, not up to rounding.
 
-    Rows of small integers and halves have gaps that rounding does not hide, and are not looked at; nor are
-    rows that are too many.
+    Small integers and halves have gaps too wide for rounding to hide, unless other rows have a column far
+    larger; their rank is not computed, nor is that of too many rows.
     """
     rows = np.flatnonzero(problem.is_pair & face & (problem.norms > 0))
     if len(rows) * problem.rows.n_parameters > MOST_RESIDUES:
         return True
     raw = problem.differences(rows) * problem.scale  # exact: the scale is a power of two
-    return _is_half(raw) or rank_modulo(np.unique(raw, axis=0)) <= rank
+    wide = problem.scale.max(initial=1.0) > LARGEST_ENTRY
+    return (_is_half(raw) and not wide) or rank_modulo(np.unique(raw, axis=0)) <= rank
 
 
 def rank_modulo(values: Float64) -> int:

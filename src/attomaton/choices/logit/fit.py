@@ -22,7 +22,7 @@ from attomaton.choices.logit.certificate import (
     certify,
     find_multipliers,
 )
-from attomaton.choices.logit.clusters import FEWEST, ClusterErrors
+from attomaton.choices.logit.clusters import FEWEST, ClusterErrors, SingleResiduals
 from attomaton.choices.logit.contrasts import (
     CLOSE,
     Cone,
@@ -326,7 +326,10 @@ class LogitFit(Tabular):
                 "each, and build the problem with merge=False"
             )
         groups = np.unique(labels, return_inverse=True)[1].ravel()
-        errors = ClusterErrors(problem, self._at_limit[0], self.finite.basis, groups)
+        probability = self._at_limit[0]
+        whole = (problem.counts % 1 == 0).all()
+        single = None if whole else SingleResiduals(problem.residuals(probability))
+        errors = ClusterErrors(problem, probability, self.finite.basis, groups, single=single)
         if errors.n_clusters < FEWEST:
             raise UnsupportedOption(
                 f"clustered errors need at least {FEWEST} clusters, and there are {errors.n_clusters}; leave "

@@ -13,11 +13,11 @@ SHOWN_NAMES = 8
 """Names of a group that a sentence lists."""
 
 
-def sparse_null_vectors(basis: Float64) -> Float64:
-    """Vectors with few entries that span the same space as the columns of ``basis``, one in each row.
+def sparse_null_vectors(basis: Float64, scale: Float64) -> Float64:
+    """Vectors with few entries that span what the columns of ``basis`` / ``scale`` span, one in each row.
 
-    The reduced echelon form with the largest entries as pivots; each is divided by its most frequent size, so
-    that a group of columns that always add up to the same has entries 1.
+    The reduced echelon form of the basis with the largest entries as pivots; each vector is divided by its
+    most frequent size, so that a group of columns that always add up to the same has entries 1.
     """
     rows = np.array(basis.T, np.float64)
     for place in range(len(rows)):
@@ -28,18 +28,24 @@ def sparse_null_vectors(basis: Float64) -> Float64:
         rows[place] /= rows[place, column]
         others = np.arange(len(rows)) != place
         rows[others] -= np.outer(rows[others, column], rows[place])
-    rows = np.where(np.abs(rows) < 1e-8, 0.0, rows)
+    rows = _shorten(np.where(np.abs(rows) < 1e-8, 0.0, rows) / scale)
     for row in rows:
-        entries: Float64 = np.abs(row[row != 0])
-        sizes, often = np.unique(np.round(entries, 8), return_counts=True)
+        sizes, often = np.unique(np.abs(row[row != 0]), return_counts=True)
         row /= sizes[often.argmax()] * (1.0 if (row > 0).sum() >= (row < 0).sum() else -1.0)
-    rounded: Any = np.round(rows, 8) + 0.0
+    return _shorten(rows)
+
+
+def _shorten(values: Float64) -> Float64:
+    """Numbers rounded to eight significant digits."""
+    mantissa, exponent = np.frexp(values)
+    power = 10.0 ** np.floor(exponent * np.log10(2.0))
+    rounded: Any = np.round(mantissa * (2.0**exponent / power), 8) * power
     return rounded
 
 
 def null_vectors(problem: ChoiceProblem, identified: Span) -> Float64:
     """Vectors with few entries that change no difference, in the columns as given, one in each row."""
-    vectors = sparse_null_vectors(identified.complement / problem.scale[:, None])
+    vectors = sparse_null_vectors(identified.complement, problem.scale)
     return problem.centring.parameters(vectors.T).T
 
 

@@ -5,10 +5,11 @@ import json
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
-from functools import partial
+from functools import cached_property, partial
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any, cast
 
 import numpy as np
@@ -121,9 +122,10 @@ class FinishedLayers:
 def fingerprint(value: Any) -> str:
     """The SHA-256 of a model or a rung: of every byte of its arrays, and of every number and text in it.
 
-    Functions and iterators are told apart by their types only.
+    Classes from elsewhere and functions count with their code, PyTorch modules with their weights and printed
+    form. What has no attributes, such as an iterator, is told apart by its type only.
     """
-    digest = hashlib.sha256()
+    digest, seen = hashlib.sha256(), set[int]()
 
     def add(part: Any) -> None:
         digest.update(f"\n{type(part).__qualname__} ".encode())
@@ -137,16 +139,38 @@ def fingerprint(value: Any) -> str:
         elif isinstance(part, pa.Table):
             add([cast("Any", column).to_numpy() for column in part.columns])
         elif isinstance(part, tuple | list):
-            for one in cast("Sequence[Any]", part):
-                add(one)
+            for entry in cast("Sequence[Any]", part):
+                add(entry)
             digest.update(b"end")
-        elif isinstance(part, str | int | float | torch.dtype):
+        elif isinstance(part, dict):
+            add([*cast("dict[Any, Any]", part).items()])
+        elif isinstance(part, set | frozenset):
+            add(sorted(map(repr, cast("set[Any]", part))))
+        elif isinstance(part, str | bytes | int | float | complex | np.generic | torch.dtype | None):
             digest.update(repr(part).encode())
-        elif is_dataclass(part):
-            for one in fields(part):
-                add(getattr(part, one.name))
-        elif part is value:
-            add([vars(part)[name] for name in sorted(getattr(part, "__dict__", {}))])
+        elif id(part) in seen:
+            return
+        elif isinstance(part, FunctionType):
+            add([part.__code__, part.__defaults__, part.__kwdefaults__])
+        elif isinstance(part, CodeType):
+            add([part.co_code, part.co_names, part.co_consts])
+        else:
+            seen.add(id(part))
+            if isinstance(part, torch.nn.Module):
+                add([repr(part), part.state_dict(), getattr(part, "config", None)])
+            elif is_dataclass(part):
+                add([getattr(part, item.name) for item in fields(part)])
+            else:
+                attributes = sorted(getattr(part, "__dict__", {}).items())
+                cached = {name for name, _ in attributes if _is_cached(type(part), name)}
+                add([(name, entry) for name, entry in attributes if name not in cached])
+            if not type(part).__module__.startswith(("attomaton.", "torch.")):
+                add([entry for entry in vars(type(part)).values() if isinstance(entry, FunctionType)])
 
     add(value)
     return digest.hexdigest()
+
+
+def _is_cached(kind: type, name: str) -> bool:
+    """Whether an attribute was computed from others when it was first read."""
+    return isinstance(getattr(kind, name, None), cached_property)

@@ -652,6 +652,11 @@ def audit_heads(
     for control in controls:
         if control.shape.heads != model.shape.heads:
             raise MismatchedParts(f"{control.name} has other heads than {model.name}; give the same shape")
+    if len(controls) * len(model.shape.heads) == 1:
+        raise UnsupportedOption(
+            f"random gives {model.name} one random head, which has no spread to compare with; give random=2 "
+            "or more, or random=0 for no comparison"
+        )
     about = {
         "model": model.name,
         "null": null,

@@ -24,8 +24,8 @@ FAMILIES = (
 """The supported values of ``model_type``."""
 
 PATTERNS_ONLY = (
-    "load it with transformers (attn_implementation='eager') and give the model itself: the ladder and label "
-    "seeking need nothing but its attention patterns"
+    "load it with transformers (attn_implementation='eager') and give the model itself: the ladder and "
+    "next-token seeking need nothing but its attention patterns"
 )
 """The way round for unsupported models."""
 
@@ -35,17 +35,19 @@ LARGEST = 1 << 20
 HARMLESS = frozenset(
     """
     _attn_implementation _attn_implementation_autoset _commit_hash _name_or_path _num_labels
-    _sliding_window_pattern architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens
-    cache_implementation chunk_size_feed_forward diversity_penalty do_sample dtype early_stopping
-    encoder_no_repeat_ngram_size exponential_decay_length_penalty finetuning_task gradient_checkpointing
-    id2label initializer_range is_decoder is_llama_config label2id length_penalty max_length
-    max_sequence_length min_length n_ctx n_special name_or_path no_repeat_ngram_size num_beam_groups
-    num_beams num_labels num_return_sequences output_attentions output_hidden_states output_past
-    output_scores predict_special_tokens prefix pretraining_tp problem_type remove_invalid_values
-    reorder_and_upcast_attn repetition_penalty return_dict return_dict_in_generate summary_activation
-    summary_proj_to_labels summary_type summary_use_proj suppress_tokens task_specific_params temperature
-    tf_legacy_loss tokenizer_class top_k top_p torch_dtype torchscript transformers.js_config
-    transformers_version trust_remote_code typical_p unsloth_fixed unsloth_version use_bfloat16 use_cache
+    _sliding_window_pattern architectures attn_implementation auto_map bad_words_ids base_model_name_or_path
+    begin_suppress_tokens bf16 cache_implementation chunk_size_feed_forward custom_pipelines
+    diversity_penalty do_sample dtype early_stopping encoder_no_repeat_ngram_size
+    exponential_decay_length_penalty finetuning_task fp16 gradient_checkpointing id2label ignore_data_skip
+    initializer_range is_decoder is_llama_config label2id length_penalty max_length max_sequence_length
+    mergekit_version min_length model_max_length n_ctx n_special name_or_path no_repeat_ngram_size
+    num_beam_groups num_beams num_labels num_return_sequences output_attentions output_hidden_states
+    output_past output_scores predict_special_tokens prefix pretraining_tp problem_type
+    remove_invalid_values reorder_and_upcast_attn repetition_penalty return_dict return_dict_in_generate
+    seq_length summary_activation summary_proj_to_labels summary_type summary_use_proj suppress_tokens
+    task_specific_params temperature tf_legacy_loss tokenizer_class top_k top_p torch_dtype torchscript
+    transformers.js_config transformers_version trust_remote_code typical_p unsloth_fixed unsloth_version
+    use_bfloat16 use_cache use_flash_attention_2 use_flash_attn
     """.split()  # noqa: SIM905  a name a line would be a page
 )
 """Keys that change no number of a forward pass: names, training, generation, classification."""
@@ -55,18 +57,19 @@ HARMLESS_ENDINGS = ("_token_id", "dropout", "dropout_prob", "_pdrop")
 NEUTRAL: dict[str, Any] = {
     "add_cross_attention": False,
     "attention_bias": False,
-    "cross_attention_hidden_size": None,
+    "is_causal": True,
     "is_encoder_decoder": False,
+    "lm_head_bias": False,
     "mlp_bias": False,
+    "output_router_logits": False,
     "partial_rotary_factor": 1.0,
     "pruned_heads": {},
     "rope_interleaved": False,
-    "sliding_window": None,
     "tie_encoder_decoder": False,
     "use_mrope": False,
     "use_sliding_window": False,
 }
-"""Key → the value with which a family that does not read the key may have it."""
+"""Key → the value, besides null, with which a family that does not read the key may have it."""
 
 
 @dataclass(frozen=True)
@@ -336,7 +339,8 @@ class _ConfigObject:
         """Raise if a key was not read and may change what the model computes."""
         for name, value in self.entries.items():
             is_known = name in self._read or name in HARMLESS or name.endswith(HARMLESS_ENDINGS)
-            if not is_known and not (name in NEUTRAL and value == NEUTRAL[name]):
+            is_neutral = value is None or (name in NEUTRAL and value == NEUTRAL[name])
+            if not is_known and not is_neutral:
                 raise UnreadableModel(
                     f"{self.path}{shown(name)} is {shown(repr(value))}, which is not supported for {family} "
                     f"and may change what the model computes; {PATTERNS_ONLY}"

@@ -52,9 +52,35 @@ CONFIG = {
     "attention.head_count_kv": "num_key_value_heads",
     "attention.key_length": "head_dim",
     "attention.layer_norm_rms_epsilon": "rms_norm_eps",
+    "attention.sliding_window": "sliding_window",
     "rope.freq_base": "rope_theta",
 }
 """Key, after the architecture → its name in a configuration."""
+
+READ = (
+    "expert_count",
+    "rope.dimension_count",
+    "rope.scaling.factor",
+    "rope.scaling.original_context_length",
+    "rope.scaling.type",
+)
+"""Other keys that are read, or that count for kinds of scaling alone which are refused."""
+
+HARMLESS = ("attention.value_length", "mm.tokens_per_image", "rope.scaling.finetuned", "vocab_size")
+"""Keys that say what the shapes of the tensors say, or that change no number of a forward pass."""
+
+NEUTRAL: dict[str, Any] = {
+    "attention.causal": True,
+    "attention.scale": 0.0,
+    "embedding_scale": 1.0,
+    "expert_used_count": 0,
+    "logit_scale": 1.0,
+    "residual_scale": 1.0,
+    "rope.scale_linear": 1.0,
+    "rope.scaling.attn_factor": 1.0,
+    "use_parallel_residual": False,
+}
+"""Key → the value with which a file may have it: it changes nothing."""
 
 MODEL_NAMES = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 
@@ -203,13 +229,13 @@ def parse_gguf(file: GGUFFile) -> Settings:
     config["vocab_size"] = table.shape[0] if table is not None and table.shape else None
     config["tie_word_embeddings"] = "output.weight" not in file.tensors
     config["attention_bias"] = "blk.0.attn_output.bias" in file.tensors
-    config["sliding_window"] = file.get("attention.sliding_window")
     scaling = file.get("rope.scaling.type")
     if scaling not in (None, "none"):
         config["rope_scaling"] = {"rope_type": scaling, "factor": file.get("rope.scaling.factor")}
     if "rope_factors_long.weight" in file.tensors:
         config["rope_scaling"] = {"rope_type": "longrope"}
     if kind == "gemma3":
+        config["rope_local_base_freq"] = file.get("rope.freq_base_swa")
         heads, dim = config["num_attention_heads"], config["hidden_size"]
         config["query_pre_attn_scalar"] = config["head_dim"]
         if config["num_hidden_layers"] == 62 and type(heads) is int and heads > 0 and type(dim) is int:
@@ -227,8 +253,23 @@ def parse_gguf(file: GGUFFile) -> Settings:
         divisors = file.read("rope_freqs.weight").flatten()
         if len(divisors) != rotary.width // 2 or not bool((divisors.isfinite() & (divisors > 0)).all()):
             raise UnreadableModel(f"tensor 'rope_freqs.weight' has not {rotary.width // 2} numbers above 0")
-        rotary = replace(rotary, divisors=tuple(float(divisor) for divisor in divisors))
+        scales = rotary.divisors or (1.0,) * len(divisors)
+        rotary = replace(rotary, divisors=tuple(a * float(b) for a, b in zip(scales, divisors, strict=True)))
+    _check_keys(file)
     return replace(settings, rotary=rotary)
+
+
+def _check_keys(file: GGUFFile) -> None:
+    """Raise if a key of the architecture was not read and may change what the model computes."""
+    known = {*CONFIG, *READ, *HARMLESS} | ({"rope.freq_base_swa"} if file.architecture == "gemma3" else set())
+    for key, value in file.fields.items():
+        name = key.removeprefix(f"{file.architecture}.")
+        if name == key or name in known or (name in NEUTRAL and value == NEUTRAL[name]):
+            continue
+        raise UnreadableModel(
+            f"{shown(key)} is {shown(repr(value))}, which is not supported and may change what the model "
+            f"computes; {PATTERNS_ONLY}"
+        )
 
 
 class GGUFWeights(Mapping[str, Tensor]):
