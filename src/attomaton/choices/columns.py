@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import show
-from attomaton.base.tables import Float64, Int64
+from attomaton.base.tables import Float64, Int64, arrow_compute
 from attomaton.choices.numbering import check_size, number_hashable
-from attomaton.corpora.readers.tables import library_of
+from attomaton.corpora.readers.tables import dataset_tables, library_of
 from attomaton.graphs.grouping import distinct_keys, find_keys
 
 _arrow: Any = pa
@@ -34,12 +34,26 @@ def is_frame(values: object) -> bool:
         rows = cast("list[object]", values)
         return bool(rows) and all(isinstance(row, Mapping) for row in rows)
     kind = type(values)  # a lazy frame warns if its attributes are read
-    known = library_of(values) in ("pandas", "polars") or hasattr(kind, "__arrow_c_stream__")
+    if library_of(values) == "datasets":
+        return hasattr(kind, "column_names")
+    known = library_of(values) in ("narwhals", "pandas", "polars") or hasattr(kind, "__arrow_c_stream__")
     return known and hasattr(kind, "columns")
 
 
 def columns_of(frame: Any) -> dict[Any, Any]:
     """The columns of a frame by name, each in its library's type; a name that occurs twice is None."""
+    if library_of(frame) == "narwhals":
+        frame = frame.to_native()
+    if library_of(frame) == "datasets":
+        if isinstance(frame, Mapping):
+            splits = cast("Mapping[str, Any]", frame)
+            if len(splits) > 1:
+                raise InvalidSamples(
+                    f"the dataset has the splits {', '.join(map(show, splits))}; give one of them, such as "
+                    f"dataset[{next(iter(splits))!r}]"
+                )
+            frame = next(iter(splits.values()))
+        frame = _arrow.concat_tables(dataset_tables(frame))
     if isinstance(frame, Mapping):
         return dict(cast("Mapping[Any, Any]", frame))
     if isinstance(frame, list):
@@ -69,6 +83,15 @@ def find_column(columns: Mapping[Any, Any], name: Any, role: str) -> Any:
     )
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a cell is empty: None, NaN, NaT, pandas' NA, or text without a visible character."""
+    if isinstance(value, str):
+        return not value.strip()
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.generic) and bool(value != value)
+
+
 def as_list(values: Any) -> list[Any]:
     """A column as a list of Python objects."""
     for method in ("to_pylist", "tolist", "to_list"):
@@ -90,10 +113,22 @@ def as_arrow(values: Any) -> Any:
             array_like = _arrow.array(array_like, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
-    array: Any = _join(array_like)
-    if _is.is_dictionary(array.type):
-        array = array.dictionary_decode()
+    array = _simplify(_join(array_like))
     return array if _kind(array.type) else None
+
+
+def _simplify(array: Any) -> Any:
+    """The values of an array in a type that all of Arrow's functions take."""
+    if isinstance(array, pa.ExtensionArray):
+        return _simplify(cast("Any", array).storage)
+    if _is.is_dictionary(array.type):
+        values = _simplify(array.dictionary)
+        return _arrow.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
+    if _is.is_run_end_encoded(array.type):
+        return _simplify(arrow_compute().run_end_decode(array))
+    if _is.is_string_view(array.type):
+        return array.cast(pa.large_string())
+    return array.cast(pa.float64()) if _is.is_decimal(array.type) else array
 
 
 def _join(found: Any) -> Any:
@@ -217,7 +252,7 @@ def _number_in_python(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list
     lists = {role: as_list(values) for role, values in columns.items()}
     for role, values in lists.items():
         for row, value in enumerate(values):
-            if _is_missing(value):
+            if is_missing(value):
                 raise _missing(role, row, value)
     lengths = [len(values) for values in lists.values()]
     if len(set(lengths)) > 1:
@@ -245,7 +280,7 @@ def _kind(kind: Any) -> str:
 
 
 def _is_text(kind: Any) -> bool:
-    return bool(_is.is_string(kind) or _is.is_large_string(kind) or str(kind) == "string_view")
+    return bool(_is.is_string(kind) or _is.is_large_string(kind))
 
 
 def _as_numbers(array: Any) -> Any:
@@ -266,10 +301,8 @@ def _refuse_missing(array: Any, role: str) -> None:
         if np.isnan(values).any():
             raise _missing(role, int(np.argmax(np.isnan(values))), float("nan"))
     if _is_text(array.type) and len(array):
-        import pyarrow.compute
-
-        compute: Any = pyarrow.compute
-        empty = compute.equal(compute.utf8_length(array), 0)
+        compute = arrow_compute()
+        empty = compute.or_(compute.equal(compute.binary_length(array), 0), compute.utf8_is_space(array))
         if compute.any(empty).as_py():
             raise _missing(role, int(empty.to_numpy(zero_copy_only=False).argmax()), "")
 
@@ -279,22 +312,15 @@ def _first_null(array: Any) -> int:
 
 
 def _missing(role: str, row: int, value: object) -> InvalidSamples:
-    what = "empty" if value == "" else f"missing ({value!r})"
+    what = "empty" if isinstance(value, str) else f"missing ({value!r})"
     return InvalidSamples(
         f"the {role} in row {row} is {what}; drop such rows first (in pandas: frame.dropna()), or name them"
     )
 
 
-def _is_missing(value: Any) -> bool:
-    if value is None or (isinstance(value, str) and not value):
-        return True
-    kind = type(value).__name__
-    return kind in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
-
-
 def check_items(items: Sequence[Any]) -> None:
     """Reject missing items, and items that differ only in spelling."""
-    missing = next((one for one in items if _is_missing(one)), items)
+    missing = next((one for one in items if is_missing(one)), items)
     if missing is not items:
         raise InvalidSamples(f"an item is missing ({missing!r}); drop it, or name it")
     number = next((one for one in items if isinstance(one, int | float) and not isinstance(one, bool)), None)

@@ -18,6 +18,7 @@ from attomaton.choices.columns import (
     columns_of,
     find_column,
     is_frame,
+    is_missing,
     number_columns,
     number_values,
     read_numbers,
@@ -341,7 +342,7 @@ def _read_labels(values: Any, role: str, n_rows: int | None = None) -> tuple[Int
     number, distinct = number_values(values)
     if n_rows is not None and len(number) != n_rows:
         raise InvalidSamples(f"{role} has {len(number):,} entries for {n_rows:,} rows; give one per row")
-    odd = next((one for one, label in enumerate(distinct) if _is_absent(label)), None)
+    odd = next((one for one, label in enumerate(distinct) if is_missing(label)), None)
     if odd is not None:
         row = int(np.argmax(number == odd))
         raise InvalidSamples(f"{role} is missing in row {row}; fill it in, or drop the row")
@@ -361,7 +362,7 @@ def _read_counts(values: Any) -> Any:
     array = as_arrow(values)
     if array is None:
         return as_list(values)
-    if str(array.type) not in ("string", "large_string", "string_view"):
+    if str(array.type) not in ("string", "large_string"):
         return array.to_numpy(zero_copy_only=False)
     with suppress(InvalidSamples):
         return read_numbers(array, "count", len(array))  # pandas writes 3.0 beside gaps
@@ -383,7 +384,7 @@ def _read_sets(take: Take, columns: Mapping[str, Any], there: Mapping[Any, Any])
     named = columns.get("choice_set", "choice_set")
     if isinstance(named, list | tuple):
         cells = [as_list(find_column(there, name, "choice_set")) for name in cast("Sequence[Any]", named)]
-        return [[cell for cell in row if not _is_absent(cell)] for row in zip(*cells, strict=True)]
+        return [[cell for cell in row if not is_missing(cell)] for row in zip(*cells, strict=True)]
     _refuse_texts(sets := take("choice_set"), named, ", or name it as the loser if it is one")
     return sets
 
@@ -482,7 +483,7 @@ def _frame_rankings(
     _refuse_ranks(names, cells)
     rankings: list[list[Any]] = []
     for number, row in enumerate(zip(*cells, strict=True)):
-        filled = [cell is not None and cell == cell for cell in row]  # NaN is unequal to itself
+        filled = [not is_missing(cell) for cell in row]
         if not all(filled[: sum(filled)]):
             raise InvalidSamples(f"ranking {number} has a gap before its end; close it, or drop the row")
         items = row[: sum(filled)]  # pandas turns whole numbers into floats if a column has gaps
@@ -497,7 +498,7 @@ def _refuse_ranks(names: list[Any], cells: list[list[Any]]) -> None:
     texts = list(map(str, names))
     if any(texts == [str(first + place) for place in range(len(texts))] for first in (0, 1)):
         return
-    if all(_is_absent(one) or _number(one) is not None for column in cells for one in column):
+    if all(is_missing(one) or _number(one) is not None for column in cells for one in column):
         columns = ", ".join(map(show, names[:3])) + ", …" * (len(names) > 3)
         raise InvalidSamples(
             f"the columns of ranking= hold numbers: if these are the ranks of {columns}, use ranks= instead "
@@ -523,7 +524,7 @@ def _frame_ranks(
     for number, row in enumerate(cells):
         ranks = dict[float, list[Any]]()
         for item, cell in zip(items, row, strict=True):
-            if _is_absent(cell):
+            if is_missing(cell):
                 continue
             rank = _number(cell)
             if rank is None or rank < 1:
@@ -534,10 +535,6 @@ def _frame_ranks(
             ranks.setdefault(rank, []).append(item)
         rankings.append([ranks[rank] for rank in sorted(ranks)])
     return read_sequences(data._replace(rankings=rankings))
-
-
-def _is_absent(cell: Any) -> bool:
-    return cell is None or cell != cell or (isinstance(cell, str) and not cell.strip())
 
 
 def _number(cell: Any) -> float | None:

@@ -13,7 +13,7 @@ from attomaton.base.frames import Tabular
 from attomaton.base.options import show
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Bool, Float64, table_of
-from attomaton.choices.columns import as_list, columns_of, is_frame
+from attomaton.choices.columns import as_list, columns_of, is_frame, is_missing
 from attomaton.choices.logit.builders import binary_logit, multinomial_logit
 from attomaton.choices.logit.centring import centre_columns
 from attomaton.choices.logit.certificate import LogitState
@@ -506,7 +506,7 @@ def _numbers(column: Any, name: str) -> Float64:
                 f"column {show(name)} holds text ({show(value)} in row {row}); make it numbers, such as a "
                 "column of 0 and 1 for each level but one (in pandas: get_dummies(frame, drop_first=True))"
             )
-        if _is_missing(value):
+        if is_missing(value):
             raise InvalidSamples(
                 f"column {show(name)} is missing ({value!r}) in row {row}; drop such rows (in pandas: "
                 "frame.dropna()) or fill them in"
@@ -554,8 +554,8 @@ def _read_labels(given: Any, size: int) -> _Labels:
         distinct = set(values)
     except TypeError:
         raise InvalidSamples("y is one label for each case: a number, a text or a truth value") from None
-    if any(map(_is_missing, distinct)):
-        row, value = next((row, value) for row, value in enumerate(values) if _is_missing(value))
+    if any(map(is_missing, distinct)):
+        row, value = next((row, value) for row, value in enumerate(values) if is_missing(value))
         raise InvalidSamples(
             f"y is missing ({value!r}) in row {row}; drop such rows (in pandas: frame.dropna())"
         )
@@ -599,9 +599,3 @@ def _reference(labels: tuple[Any, ...], given: Any) -> int | None:
     if len(labels) == 1 and labels[0] and labels[0] != "0":
         return None  # every case had what the coefficients are about
     return 0
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, float | np.floating) and bool(value != value)

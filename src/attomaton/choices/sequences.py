@@ -16,6 +16,7 @@ from attomaton.choices.columns import (
     as_arrow,
     as_list,
     check_items,
+    is_missing,
     library_of,
     list_values,
     number_columns,
@@ -119,8 +120,8 @@ def read_movers(
         raise InvalidSamples(
             f"moved_first has {len(number):,} entries for {len(pair[0]):,} pairs; give one each"
         )
-    known = {**dict(zip(names, (FIRST, SECOND), strict=True)), None: TIE, "": TIE}
-    ends = np.array([known.get(value, -1) for value in distinct], np.int64)
+    known = dict(zip(names, (FIRST, SECOND), strict=True))
+    ends = np.array([TIE if is_missing(value) else known.get(value, -1) for value in distinct], np.int64)
     side = _find_side(number, distinct, items, pair, ends)
     if (side < 0).any():
         row = int(np.argmax(side < 0))

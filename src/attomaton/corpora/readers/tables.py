@@ -308,7 +308,7 @@ class DatasetReader(HeldReader):
     def digest(self) -> str:
         """The SHA-256 of its rows."""
         digest = hashlib.sha256()
-        for table in self._tables():
+        for table in dataset_tables(self.dataset, self.source):
             digest.update(f"{table.schema.names} {table.schema.types}".encode("utf-8", "surrogatepass"))
             for batch in table.to_batches():
                 digest.update(batch.serialize())
@@ -318,17 +318,18 @@ class DatasetReader(HeldReader):
         """The documents; rows are numbered from 0."""
         row = 0
         with naming(self.source, lambda: f", after row {row},"):
-            for table in self._tables():
+            for table in dataset_tables(self.dataset, self.source):
                 name = find_column(table.schema, self.reading, self.source)
                 for array in table.column(name).chunks:
                     yield from read_column(array, row, self.source, self.reading)
                     row += len(array)
 
-    def _tables(self) -> Iterator[Any]:
-        dataset: Any = self.dataset
-        if not hasattr(dataset, "iter"):
-            raise UnreadableSource(f"{self.source} has splits ({', '.join(dataset)}); give one of them")
-        return dataset.with_format("arrow").iter(BATCH_ROWS)
+
+def dataset_tables(dataset: Any, source: str = "the dataset") -> Iterator[Any]:
+    """A ``datasets.Dataset`` or ``IterableDataset`` as Arrow tables of some rows each."""
+    if not hasattr(dataset, "iter"):
+        raise UnreadableSource(f"{source} has splits ({', '.join(dataset)}); give one of them")
+    return dataset.with_format("arrow").iter(BATCH_ROWS)
 
 
 @dataclass(frozen=True, eq=False)
