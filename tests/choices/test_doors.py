@@ -296,12 +296,12 @@ def test_rankings():
         (lambda: at.fit_choices([(0, [1, 2])]), "a pair holds a list"),
         (lambda: at.fit_choices([], losers=[]), "no rows"),
         (lambda: at.fit_choices(iter("ab"), losers=["b", "a"]), "without a length"),
-        (lambda: at.fit_choices(["a"], losers=["b"], counts=[0]), "numbers above 0"),
-        (lambda: at.fit_choices(["a"], losers=["b"], counts=[-1]), "numbers above 0"),
-        (lambda: at.fit_choices(["a"], losers=["b"], counts=[np.nan]), "numbers above 0"),
-        (lambda: at.fit_choices(["a"], losers=["b"], counts=[np.inf]), "numbers above 0"),
-        (lambda: at.fit_choices(["a"], losers=["b"], counts=[True]), "numbers above 0"),
-        (lambda: at.fit_choices(["a"], losers=["b"], counts=["3"]), "numbers above 0"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=[0]), "all counts are 0"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=[-1]), "at least 0"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=[np.nan]), "row 0 is missing"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=[np.inf]), "at least 0"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=[True]), "at least 0"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=["3"]), "at least 0"),
         (lambda: at.fit_choices(["a"], losers=["b"], counts=[2.0**60]), "add up to more than"),
         (lambda: at.fit_choices(["a"], losers=["b"], counts=[2**52], tied=[True], ridge=0.0), None),
         (lambda: at.fit_choices(["a"], losers=["b"], choice_sets=[["a", "b"]]), "the same thing twice"),
@@ -335,7 +335,7 @@ def test_rankings():
         ),
         (
             lambda: at.fit_choices({"w": ["a"], "l": ["b"], "n": ["x"]}, winner="w", loser="l", count="n"),
-            "numbers above 0",
+            "at least 0",
         ),
         (lambda: at.fit_choices(rankings=["abc"]), "ranking 0 is the text 'abc'"),
         (lambda: at.fit_choices(rankings=[{"a": 1}]), "ranking 0 is no list"),
@@ -405,7 +405,7 @@ def test_json_records(tmp_path):
     (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, rows)))
     assert at.fit_choices(tmp_path / "x.jsonl").connected
     (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, [*rows, {"winner": "a"}])))
-    with pytest.raises(InvalidSamples, match="loser in row 2 is missing"):
+    with pytest.raises(InvalidSamples, match=r"loser in line 3 of .*x\.jsonl is missing"):
         at.fit_choices(tmp_path / "x.jsonl")
 
 

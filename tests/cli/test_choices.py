@@ -157,7 +157,7 @@ def test_an_arena_needs_no_names_and_features_may_be_two_columns(tmp_path):
     assert "--features chars=…:…" in wrong.stderr
     (tmp_path / "gap.csv").write_text(table + rows[0] + "\n" + rows[1].removesuffix("de") + "\n")
     missing = run_inside("choices", "gap.csv", "--by", "language", cwd=tmp_path)
-    assert "'language' (by) is missing in row 1" in missing.stderr
+    assert "'language' (by) is missing in line 3 of gap.csv" in missing.stderr
 
 
 def test_a_winner_of_0_or_1_is_refused_or_its_reading_is_printed(tmp_path):

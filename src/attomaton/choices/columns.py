@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import show
-from attomaton.base.tables import Float64, Int64, arrow_compute
-from attomaton.choices.numbering import check_size, number_hashable
+from attomaton.base.tables import Bool, Float64, Int64, arrow_compute
+from attomaton.choices.numbering import BadRows, check_size, number_hashable
 from attomaton.corpora.readers.tables import dataset_tables, library_of
 from attomaton.graphs.grouping import distinct_keys, find_keys
 
@@ -72,8 +72,9 @@ def columns_of(frame: Any) -> dict[Any, Any]:
 
 def find_column(columns: Mapping[Any, Any], name: Any, role: str) -> Any:
     """The column with this name, which plays the ``role``."""
-    if isinstance(name, Hashable) and columns.get(name) is not None:
-        return columns[name]
+    column = look_up(columns, name) if isinstance(name, Hashable) else None
+    if column is not None:
+        return column
     if isinstance(name, Hashable) and name in columns:
         raise InvalidSamples(f"there are two columns {name!r}; rename one of them")
     there = ", ".join(show(key) for key in list(columns)[:SHOWN]) + ", …" * (len(columns) > SHOWN)
@@ -81,6 +82,35 @@ def find_column(columns: Mapping[Any, Any], name: Any, role: str) -> Any:
         f"there is no column {show(name)} for the {role}; the columns are {there or 'none'}: "
         f"name the right one with {role}="
     )
+
+
+def look_up(columns: Any, name: Any) -> Any:
+    """A column by its name, or by the path ``a.b`` to a field of structs or dicts; None if there is none."""
+    if not isinstance(name, str):
+        return _field(columns, name)
+    dots = [end for end, sign in enumerate(name) if sign == "."]
+    for end in [len(name), *reversed(dots)]:  # names may contain dots, too
+        field = _field(columns, name[:end])
+        if field is not None and end < len(name):
+            field = look_up(field, name[end + 1 :])
+        if field is not None:
+            return field
+    return None
+
+
+def _field(source: Any, name: Any) -> Any:
+    """One of several columns, or a field of a column of structs or dicts; None if there is none."""
+    if isinstance(source, Mapping):
+        return cast("Mapping[Any, Any]", source).get(name)
+    column = source.to_arrow() if library_of(source) == "polars" else source
+    if isinstance(column, pa.Array | pa.ChunkedArray):
+        kind = cast("Any", column).type
+        index = kind.get_field_index(name) if _is.is_struct(kind) else -1
+        return None if index < 0 else arrow_compute().struct_field(column, [index])
+    cells = as_list(column) if getattr(column, "dtype", None) in (None, object) else []
+    if not any(isinstance(cell, dict) and name in cell for cell in cells):
+        return None
+    return [cast("dict[Any, Any]", cell).get(name) if isinstance(cell, dict) else None for cell in cells]
 
 
 def is_missing(value: Any) -> bool:
@@ -151,7 +181,7 @@ def list_values(values: Any) -> tuple[Int64, Any] | None:
     if not (_is.is_list(lists.type) or _is.is_large_list(lists.type)):
         return None
     if lists.null_count:
-        raise InvalidSamples(f"row {_first_null(lists)} has no list; drop the rows without one")
+        raise BadRows("", _nulls(lists), " has no list; drop the rows without one")
     return lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64), lists.flatten()
 
 
@@ -179,10 +209,9 @@ def read_numbers(values: Any, role: str, n_rows: int) -> Float64:
         numbers = np.array([_as_float(cell) for cell in array.to_pylist()])
     odd = ~np.isfinite(numbers)
     if odd.any():
-        row = int(np.argmax(odd))
-        raise InvalidSamples(
-            f"{role} is {show(array[row].as_py())} in row {row}; give a finite number, or drop the row"
-        )
+        value = array[int(np.argmax(odd))].as_py()
+        what = "missing" if is_missing(value) else show(value)
+        raise BadRows(f"{role} is {what} in ", odd, "; give a finite number, or drop the row")
     return numbers
 
 
@@ -251,9 +280,7 @@ def _number_in_arrow(arrays: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[I
 def _number_in_python(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[Int64]]:
     lists = {role: as_list(values) for role, values in columns.items()}
     for role, values in lists.items():
-        for row, value in enumerate(values):
-            if is_missing(value):
-                raise _missing(role, row, value)
+        _refuse_cells(role, [is_missing(value) for value in values], values)
     lengths = [len(values) for values in lists.values()]
     if len(set(lengths)) > 1:
         items, numbers = number_hashable(list(chain.from_iterable(lists.values())))
@@ -294,27 +321,31 @@ def _as_numbers(array: Any) -> Any:
 
 
 def _refuse_missing(array: Any, role: str) -> None:
-    if array.null_count:
-        raise _missing(role, _first_null(array), None)
+    missing = _nulls(array)
     if _is.is_floating(array.type):
-        values = array.to_numpy(zero_copy_only=False)
-        if np.isnan(values).any():
-            raise _missing(role, int(np.argmax(np.isnan(values))), float("nan"))
+        missing |= np.isnan(array.to_numpy(zero_copy_only=False))
     if _is_text(array.type) and len(array):
         compute = arrow_compute()
         empty = compute.or_(compute.equal(compute.binary_length(array), 0), compute.utf8_is_space(array))
-        if compute.any(empty).as_py():
-            raise _missing(role, int(empty.to_numpy(zero_copy_only=False).argmax()), "")
+        missing |= empty.fill_null(True).to_numpy(zero_copy_only=False)
+    if missing.any():
+        _refuse_cells(role, missing, array.to_pylist())
 
 
-def _first_null(array: Any) -> int:
-    return int(array.is_null().to_numpy(zero_copy_only=False).argmax())
+def _nulls(array: Any) -> Bool:
+    return array.is_null().to_numpy(zero_copy_only=False).copy()
 
 
-def _missing(role: str, row: int, value: object) -> InvalidSamples:
+def _refuse_cells(role: str, missing: Any, values: Sequence[Any]) -> None:
+    """Reject the rows where a cell of this role is missing."""
+    if not any(missing):
+        return
+    value = values[int(np.argmax(missing))]
     what = "empty" if isinstance(value, str) else f"missing ({value!r})"
-    return InvalidSamples(
-        f"the {role} in row {row} is {what}; drop such rows first (in pandas: frame.dropna()), or name them"
+    raise BadRows(
+        f"the {role} in ",
+        np.asarray(missing),
+        f" is {what}; drop such rows first (in pandas: frame.dropna()), or name them",
     )
 
 

@@ -1,5 +1,6 @@
 """Choices as users supply them: a frame with named columns, a file of one, or sequences."""
 
+import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from os import PathLike, fspath
@@ -7,10 +8,10 @@ from typing import Any, NamedTuple, TypedDict, cast
 
 import numpy as np
 
-from attomaton.base.errors import InvalidSamples, UnreadableSource, UnsupportedOption
+from attomaton.base.errors import InvalidSamples, SkippedDocuments, UnreadableSource, UnsupportedOption
 from attomaton.base.options import check_path, show
 from attomaton.base.ragged import offsets_of
-from attomaton.base.tables import Float64, Int64
+from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.columns import (
     as_arrow,
     as_list,
@@ -19,24 +20,22 @@ from attomaton.choices.columns import (
     find_column,
     is_frame,
     is_missing,
+    look_up,
     number_columns,
     number_values,
     read_numbers,
 )
-from attomaton.choices.numbering import SetChoices, check_counts, number_choices
+from attomaton.choices.numbering import BadRows, SetChoices, check_counts, number_choices
+from attomaton.choices.outcomes import FIRST, TIES, read_amounts, read_outcomes, read_score_columns
 from attomaton.choices.sequences import (
-    FLAGS,
     NO_ROWS,
-    TIES,
     Alternatives,
     ChoiceData,
     PairChoices,
     ParsedChoices,
     holds_items,
     pair_rows,
-    read_flags,
     read_movers,
-    read_outcomes,
     read_sequences,
 )
 from attomaton.corpora.budgets import STANDARD_INPUT
@@ -45,7 +44,15 @@ from attomaton.corpora.readers.files import File, keep_standard_input, naming, s
 from attomaton.corpora.readers.sources import TABLES
 
 
-def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> Mapping[Any, Any]:
+class FileColumns(dict[Any, Any]):
+    """The columns of a file by name, the name of each row in it, and whether to skip what cannot be read."""
+
+    def __init__(self, columns: Mapping[Any, Any], locate: Callable[[int], str], skip_bad: bool) -> None:
+        super().__init__(columns)
+        self.locate, self.skip_bad = locate, skip_bad
+
+
+def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> FileColumns:
     """The columns of a file by name; ``"-"`` is standard input. Cells of CSV and TSV stay text (007)."""
     source = check_path(fspath(path), "the file of choices")
     reading = reading or Reading()
@@ -56,11 +63,12 @@ def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> M
             f"{source!r} is not a file of choices; give one ending in {', '.join(TABLES)}, or sequences of "
             "winners and losers"
         )
+    reader = TABLES[suffix](file, reading)
     with naming(source):
-        return columns_of(TABLES[suffix](file, reading).table())
+        return FileColumns(columns_of(reader.table()), reader.locate, reading.skip_bad)
 
 
-def split_column(columns: Mapping[Any, Any], name: str | None, between: str) -> dict[Any, Any]:
+def split_column(columns: FileColumns, name: str | None, between: str) -> FileColumns:
     """The columns with one of them split into lists; whitespace around the parts is removed."""
     if name is None or not between.strip():
         raise UnsupportedOption(
@@ -68,17 +76,20 @@ def split_column(columns: Mapping[Any, Any], name: str | None, between: str) -> 
         )
     texts = as_list(find_column(columns, name, "choice_set"))
     for row, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InvalidSamples(f"row {row} of {name!r} has no text to split; leave split out, or fix it")
-    return {**columns, name: [[part.strip() for part in text.split(between)] for text in texts]}
+        if not isinstance(text, str) and not is_missing(text):
+            where = columns.locate(row)
+            raise InvalidSamples(f"{where} has no text to split in {name!r}; leave split out, or fix it")
+    lists = [[] if is_missing(text) else list(map(str.strip, text.split(between))) for text in texts]
+    return FileColumns({**columns, name: lists}, columns.locate, columns.skip_bad)
 
 
 class Columns(TypedDict, total=False):
     """Names of the columns of a frame, or the columns themselves.
 
-    ``winner`` with ``loser`` or ``choice_set`` (a column of lists, or several columns), or ``first``,
-    ``second`` and ``outcome``, or ``ranking`` (a column of lists, or one column per place), or ``ranks`` (one
-    column per item, which holds its place), or ``best``, ``worst`` and ``choice_set``, or ``situation``,
+    ``winner`` with ``loser`` (or one column per loser, which holds the number of wins) or ``choice_set`` (a
+    column of lists, or several columns), or ``first``, ``second`` and ``outcome`` (one column, or one for
+    each side), or ``ranking`` (a column of lists, or one column per place), or ``ranks`` (one column per
+    item, which holds its place), or ``best``, ``worst`` and ``choice_set``, or ``situation``,
     ``alternative`` and ``chosen``; ``count`` with most of these. ``drop`` lists outcomes that are left out.
     ``moved_first``, ``features``, ``cluster`` and ``by`` describe the choices further.
 
@@ -139,6 +150,8 @@ def read_given(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoi
     if isinstance(framed, str | PathLike) and data.choice_sets is None and data.losers is None:
         framed = read_columns(cast("str | PathLike[str]", framed))
     framed = cast("Any", framed)
+    if isinstance(framed, FileColumns):
+        return _read_file(data, framed, columns, side)
     roles = [name for name in columns if name != "drop"]
     if framed is None and roles and not any(isinstance(columns[name], str) for name in roles):
         framed, columns = (
@@ -146,35 +159,77 @@ def read_given(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoi
             {name: columns[name] if name == "drop" else name for name in columns},
         )
     if is_frame(framed) and not (framed is data.rankings and isinstance(framed, list)):
-        there = columns_of(framed)
-        parsed, contestants = _read_frame(data, there, columns, side)
-        described = read_side(parsed, side, there, contestants)
-        if "drop" in columns:
-            number, distinct = number_values(find_column(there, columns.get("outcome", "outcome"), "outcome"))
-            dropped = _as_sequence(columns["drop"])
-            parsed = parsed.restrict(np.array([value not in dropped for value in distinct], bool)[number])
-        return parsed, described
+        return _read_frame(data, columns_of(framed), columns, side)
     if columns:
         raise InvalidSamples(
             f"{next(iter(columns))}= names a column, but the data are not a frame; give a frame first, or "
             "sequences: fit_choices(winners, losers=losers)"
         )
     parsed = read_sequences(data)
-    return parsed, read_side(parsed, side, {}, ("winner", "loser"))
+    described = read_side(parsed, side, {}, ("winner", "loser"))
+    return _leave_out_unmade(parsed, data.counts), described
+
+
+def _leave_out_unmade(parsed: ParsedChoices, counts: Any) -> ParsedChoices:
+    """The choices whose count is not 0."""
+    if counts is None or parsed.counts.all():
+        return parsed
+    return parsed.restrict(np.asarray(counts) > 0)
+
+
+def _read_file(
+    data: ChoiceData, there: FileColumns, columns: Mapping[str, Any], side: Mapping[str, Any]
+) -> tuple[ParsedChoices, Side]:
+    """The choices of a file: rows that cannot be read are named as in the file, or skipped and counted."""
+    rows, first = np.arange(max(map(_length, there.values()), default=0)), ""
+    kept: Mapping[Any, Any] = there
+    while True:
+        try:
+            parsed = _read_frame(data, kept, dict(columns), side)
+        except BadRows as error:
+            message = error.locate(there.locate(int(rows[error.rows[0]])))
+            good = np.ones(len(rows), bool)
+            good[error.rows] = False
+            if not there.skip_bad or not good.any():
+                raise InvalidSamples(message) from error
+            rows, first = rows[good], first or message
+            kept = {name: _take_rows(column, good) for name, column in kept.items()}
+        else:
+            break
+    skipped = max(map(_length, there.values()), default=0) - len(rows)
+    if skipped:
+        warnings.warn(SkippedDocuments(skipped, first), stacklevel=2)
+    return parsed
+
+
+def _length(column: Any) -> int:
+    return 0 if column is None else len(column)
+
+
+def _take_rows(column: Any, rows: Bool) -> Any:
+    """Some rows of a column of a file; None is a name that occurs twice."""
+    if column is None:
+        return None
+    if isinstance(column, list):
+        return [cell for cell, taken in zip(cast("list[Any]", column), rows.tolist(), strict=True) if taken]
+    return column.take(np.flatnonzero(rows))
 
 
 def _read_frame(
     data: ChoiceData, there: Mapping[Any, Any], columns: dict[str, Any], side: Mapping[str, Any]
-) -> tuple[ParsedChoices, tuple[Any, Any]]:
-    """The choices of a frame, and the columns of its contestants."""
+) -> tuple[ParsedChoices, Side]:
+    """The choices of a frame, and what describes them further."""
     if data.choice_sets is not None or data.losers is not None:
         raise InvalidSamples(
             'give a frame alone, with the names of its columns: fit_choices(frame, winner="…", loser="…")'
         )
     if data.rankings is not None and not columns:
         columns["ranking"] = list(there)
-    if columns.keys() <= {"drop", "count"} and there.keys() >= set(ARENA.values()) and "loser" not in there:
-        columns.update(ARENA)
+    if columns.keys() <= {"drop", "count"} and "loser" not in there:
+        for arena in ARENAS:
+            if there.keys() >= _names_of(arena):
+                columns.update(arena)
+                break
     form = _find_form(columns, there)
 
     def take(role: str) -> Any:
@@ -194,7 +249,31 @@ def _read_frame(
         tied = find_column(there, tied, "tied")
     contestants = next((pair for pair in CONTESTANTS if FORMS[form] >= set(pair)), ("", ""))
     names = columns.get(contestants[0], contestants[0]), columns.get(contestants[1], contestants[1])
-    return form(take, ChoiceData(counts=counts, tied=tied), columns, there), names
+    parsed = form(take, ChoiceData(counts=counts, tied=tied), columns, there)
+    if _is_crosstab(columns):
+        if side:
+            raise UnsupportedOption(
+                f"{next(iter(side))}= cannot be combined with a table of wins, in which loser= lists "
+                "columns; give one row for each pair instead"
+            )
+        return parsed, Side({})
+    described = read_side(parsed, side, there, names)
+    parsed = _leave_out_unmade(parsed, counts)
+    if "drop" in columns:
+        number, distinct = number_values(find_column(there, columns.get("outcome", "outcome"), "outcome"))
+        dropped = _as_sequence(columns["drop"])
+        parsed = parsed.restrict(np.array([value not in dropped for value in distinct], bool)[number])
+    return parsed, described
+
+
+def _names_of(columns: Mapping[str, Any]) -> set[Any]:
+    """The names of all columns of some roles."""
+    return {name for names in columns.values() for name in _as_sequence(names)}
+
+
+def _is_crosstab(columns: Mapping[str, Any]) -> bool:
+    """Whether each loser has a column of wins against it."""
+    return isinstance(columns.get("loser"), list | tuple)
 
 
 def read_side(
@@ -235,9 +314,9 @@ def read_side(
         for name, (number, _) in labels.items():
             apart = number[choices.entry] != np.repeat(number[choices.row], choices.lengths)
             if apart.any():
-                row = int(choices.entry[np.argmax(apart)])
-                raise InvalidSamples(
-                    f"{name} differs inside the situation of row {row}; give each situation one"
+                rows = np.unique(choices.entry[apart])
+                raise BadRows(
+                    f"{name} differs inside the situation of ", rows, "; give each situation one value"
                 )
     return Side(features, labels["cluster"][0] if "cluster" in labels else None, labels.get("by"))
 
@@ -304,7 +383,7 @@ def _read_feature(
         if isinstance(choices, Alternatives) and choices.against is not None:
             raise UnsupportedOption("best and worst take no features; leave features out")
         return read_numbers(_take(there, source, "features"), role, n_rows)
-    if isinstance(source, str) and source not in there:
+    if isinstance(source, str) and look_up(there, source) is None:
         source = _sides_of(source, there, contestants)
     if isinstance(source, tuple) and len(cast("tuple[Any, ...]", source)) == 2:
         first, second = (
@@ -318,18 +397,18 @@ def _read_feature(
 def _sides_of(name: Any, there: Mapping[Any, Any], contestants: tuple[Any, Any]) -> Any:
     """The two columns of a feature: ``length_a`` and ``length_b`` beside ``model_a`` and ``model_b``.
 
-    The sides may also stand inside: ``conv_length`` is in ``conv_a_length`` and ``conv_b_length``.
+    The sides may also be inside: ``conv_length`` means ``conv_a_length`` and ``conv_b_length``, and
+    ``meta.length.mean`` the fields ``length_a.mean`` and ``length_b.mean`` of the column ``meta``.
     """
     one, other = map(str, contestants)
     shared = next((k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
-    sides, parts = (one[shared:], other[shared:]), str(name).split("_")
-    for number in range(len(parts), -1, -1):
-        pair = tuple("_".join([*parts[:number], side, *parts[number:]]) for side in sides)
-        if pair[0] in there and pair[1] in there:
+    sides, text = (one[shared:], other[shared:]), str(name)
+    ends = [len(text), *(end for end in range(len(text) - 1, 0, -1) if text[end] in "_.")]
+    pairs = [tuple(f"{text[:end]}_{side}{text[end:]}" for side in sides) for end in ends]
+    pairs += [tuple(f"{side}_{text}" for side in sides), tuple(f"{text}{side}" for side in sides)]
+    for pair in pairs:
+        if all(look_up(there, title) is not None for title in pair):
             return pair
-    pair = tuple(f"{name}{side}" for side in sides)
-    if pair[0] in there and pair[1] in there:
-        return pair
     ends = " and ".join(show(f"{name}_{side}") for side in sides)
     raise InvalidSamples(
         f"there is no column {show(name)} for the feature, and no columns {ends}; name its two columns: "
@@ -342,10 +421,9 @@ def _read_labels(values: Any, role: str, n_rows: int | None = None) -> tuple[Int
     number, distinct = number_values(values)
     if n_rows is not None and len(number) != n_rows:
         raise InvalidSamples(f"{role} has {len(number):,} entries for {n_rows:,} rows; give one per row")
-    odd = next((one for one, label in enumerate(distinct) if is_missing(label)), None)
-    if odd is not None:
-        row = int(np.argmax(number == odd))
-        raise InvalidSamples(f"{role} is missing in row {row}; fill it in, or drop the row")
+    missing = np.array([is_missing(label) for label in distinct], bool)[number]
+    if missing.any():
+        raise BadRows(f"{role} is missing in ", missing, "; fill it in, or drop the row")
     return number, distinct
 
 
@@ -369,8 +447,33 @@ def _read_counts(values: Any) -> Any:
     return np.array(array.to_pylist(), object)  # not counts; the check of counts rejects them
 
 
-def _frame_pairs(take: Take, data: ChoiceData, _columns: Any, _there: Any) -> ParsedChoices:
+def _frame_pairs(
+    take: Take, data: ChoiceData, columns: Mapping[str, Any], there: Mapping[Any, Any]
+) -> ParsedChoices:
+    if _is_crosstab(columns):
+        return _read_crosstab(take("winner"), columns["loser"], there)
     return read_sequences(data._replace(winners=take("winner"), losers=take("loser")))
+
+
+def _read_crosstab(winners: Any, losers: Sequence[Any], there: Mapping[Any, Any]) -> ParsedChoices:
+    """A table of wins: one row per winner, one column per loser; the diagonal is ignored."""
+    items, (winner, loser) = number_columns({"winner": winners, "loser": list(losers)})
+    wins = np.zeros((len(winner), len(loser)))
+    for column, title in enumerate(losers):
+        played = winner != loser[column]
+        cells = [
+            0 if is_missing(cell) or not plays else cell
+            for cell, plays in zip(as_list(find_column(there, title, "loser")), played.tolist(), strict=True)
+        ]
+        wins[:, column] = read_numbers(cells, f"the number of wins against {show(title)}", len(winner))
+    row, column = np.nonzero(wins != 0)
+    if not len(row):
+        raise InvalidSamples("the table has no wins; give at least one")
+    if (wins < 0).any():
+        raise BadRows("", (wins < 0).any(axis=1), " has a negative number of wins; give at least 0")
+    pairs = PairChoices(winner[row], loser[column], np.full(len(row), FIRST))
+    parsed = pair_rows(items, pairs, wins[row, column])
+    return parsed.restrict(np.ones(len(row), bool))
 
 
 def _frame_sets(
@@ -406,14 +509,12 @@ def _frame_best_worst(
     members = sets.members[entries + one]
     against = sets.members[entries + other + (other >= one)]
     if (members == against).any():
-        number = int(row[np.argmax(members == against)])
-        raise InvalidSamples(f"the set in row {number} names an item twice; name each item once")
+        twice = np.unique(row[members == against])
+        raise BadRows("the set in ", twice, " names an item twice; name each item once")
     counts = check_counts(data.counts, len(best))
+    if (sets.winner == last).any():
+        raise BadRows("best and worst are the same item in ", sets.winner == last, "; drop such rows")
     chosen = ((members == sets.winner[row]) & (against == last[row])) * counts[row]
-    said = np.bincount(row, chosen, len(best)) > 0
-    if not said.all():
-        number = int(np.argmin(said))
-        raise InvalidSamples(f"best and worst are the same item in row {number}; drop such rows")
     lengths = sets.lengths * (sets.lengths - 1)
     choices = Alternatives(lengths, np.arange(len(best)), chosen.astype(np.float64), row, members, against)
     return ParsedChoices(items, choices, counts)
@@ -440,15 +541,11 @@ def _frame_long(take: Take, data: ChoiceData, _columns: Any, _there: Any) -> Par
 
 def _read_chosen(values: Any, n_rows: int) -> Float64:
     """How often each alternative was chosen; yes and no count as 1 and 0."""
-    distinct = number_values(values)[1]
-    if all(str(one).strip().lower() in FLAGS for one in distinct):
-        return read_flags(values).astype(np.float64)
-    chosen = read_numbers(values, "chosen", n_rows)
-    if chosen.min(initial=0.0) < 0:
-        row = int(np.argmin(chosen))
-        raise InvalidSamples(
-            f"chosen is {chosen[row]:g} in row {row}; give 1 or 0, or how often it was chosen"
-        )
+    chosen = read_amounts(values, "chosen", n_rows)
+    bad = chosen < 0
+    if bad.any():
+        value = f"{chosen[np.argmax(bad)]:g}"
+        raise BadRows(f"chosen is {value} in ", bad, "; give 1 or 0, or how often it was chosen")
     return chosen
 
 
@@ -460,14 +557,23 @@ def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
         )
 
 
-def _frame_outcomes(take: Take, data: ChoiceData, columns: Mapping[str, Any], _there: Any) -> ParsedChoices:
+def _frame_outcomes(
+    take: Take, data: ChoiceData, columns: Mapping[str, Any], there: Mapping[Any, Any]
+) -> ParsedChoices:
     if data.tied is not None:
         raise InvalidSamples("the outcome says which rows are tied; leave tied out")
     items, pair = number_columns({"first": take("first"), "second": take("second")})
     names = columns.get("first", "first"), columns.get("second", "second")
     dropped = _as_sequence(columns.get("drop", []))
-    column = columns.get("outcome", "outcome")
-    outcome, reading = read_outcomes(take("outcome"), items, (pair[0], pair[1]), names, dropped, column)
+    column: Any = columns.get("outcome", "outcome")
+    if isinstance(column, list | tuple):
+        titles = list(cast("Sequence[Any]", column))
+        if dropped:
+            raise InvalidSamples("drop= is for an outcome in one column; leave drop out")
+        cells = [find_column(there, title, "outcome") for title in titles]
+        outcome, reading = read_score_columns(cells, titles, names, len(pair[0]))
+    else:
+        outcome, reading = read_outcomes(take("outcome"), items, (pair[0], pair[1]), names, dropped, column)
     return pair_rows(items, PairChoices(pair[0], pair[1], outcome), data.counts)._replace(reading=reading)
 
 
@@ -482,14 +588,17 @@ def _frame_rankings(
     cells = [as_list(find_column(there, name, "ranking")) for name in names]
     _refuse_ranks(names, cells)
     rankings: list[list[Any]] = []
+    gaps = list[int]()
     for number, row in enumerate(zip(*cells, strict=True)):
         filled = [not is_missing(cell) for cell in row]
         if not all(filled[: sum(filled)]):
-            raise InvalidSamples(f"ranking {number} has a gap before its end; close it, or drop the row")
+            gaps.append(number)
         items = row[: sum(filled)]  # pandas turns whole numbers into floats if a column has gaps
         rankings.append(
             [int(item) if isinstance(item, float) and item.is_integer() else item for item in items]
         )
+    if gaps:
+        raise BadRows("", gaps, " has a gap before its end; close it, or drop the row", noun="ranking")
     return read_sequences(data._replace(rankings=rankings))
 
 
@@ -521,19 +630,23 @@ def _frame_ranks(
     items = list(cast("Sequence[Any]", names))
     cells = zip(*(as_list(find_column(there, name, "ranks")) for name in items), strict=True)
     rankings: list[list[list[Any]]] = []
+    faults = dict[int, str]()
     for number, row in enumerate(cells):
         ranks = dict[float, list[Any]]()
         for item, cell in zip(items, row, strict=True):
-            if is_missing(cell):
-                continue
-            rank = _number(cell)
-            if rank is None or rank < 1:
-                raise InvalidSamples(
-                    f"row {number} gives {show(item)} the rank {show(cell)}; a rank is a number, at least 1 "
-                    "(1 is best), or empty for an item that was not ranked"
-                )
-            ranks.setdefault(rank, []).append(item)
+            rank = None if is_missing(cell) else _number(cell)
+            if rank is not None and rank >= 1:
+                ranks.setdefault(rank, []).append(item)
+            elif not is_missing(cell):
+                faults.setdefault(number, f"{show(item)} the rank {show(cell)}")
         rankings.append([ranks[rank] for rank in sorted(ranks)])
+    if faults:
+        raise BadRows(
+            "",
+            list(faults),
+            f" gives {next(iter(faults.values()))}; a rank is a number, at least 1 (1 is best), or empty for "
+            "an item that was not ranked",
+        )
     return read_sequences(data._replace(rankings=rankings))
 
 
@@ -555,7 +668,10 @@ FORMS = {
 }
 """The reader of a frame → the columns that it needs."""
 
-ARENA = {"first": "model_a", "second": "model_b", "outcome": "winner"}
+ARENAS: list[dict[str, Any]] = [
+    {"first": "model_a", "second": "model_b", "outcome": outcome}
+    for outcome in ("winner", ["winner_model_a", "winner_model_b", "winner_tie"])
+]
 """The columns that arenas of language models publish, used without being named."""
 
 OPTIONAL: dict[Any, set[str]] = {_frame_outcomes: {"drop", "count"}, _frame_long: set()}

@@ -25,6 +25,27 @@ MOST_MADE = 1 << 53
 """Maximum total count of choices: float64 cannot count beyond it."""
 
 
+class BadRows(InvalidSamples):
+    """Rows of a table that cannot be read; the message names the first of them.
+
+    ``rows`` is a mask of the rows or their numbers, and what comes ``before`` and ``after`` the first row in
+    the message is text.
+    """
+
+    def __init__(self, before: str, rows: Any, after: str, noun: str = "row") -> None:
+        super().__init__(before, rows, after, noun)
+        numbers = np.atleast_1d(rows)
+        self.before, self.after, self.noun = before, after, noun
+        self.rows: Int64 = np.flatnonzero(numbers) if numbers.dtype == bool else numbers
+
+    def __str__(self) -> str:
+        return self.locate(f"{self.noun} {self.rows[0]}")
+
+    def locate(self, row: str) -> str:
+        """The message with another name of the row, such as ``line 5 of games.csv``."""
+        return f"{self.before}{row}{self.after}"
+
+
 class SetChoices(NamedTuple):
     """Choices from sets of items, as supplied; an option that is there m times occurs m times."""
 
@@ -81,10 +102,12 @@ def number_choices(
     choice = np.repeat(np.arange(len(winners)), lengths)
     absent = ~occurs(choice[flat == winner[choice]], len(winner))
     if absent.any():
-        first = int(np.flatnonzero(absent)[0])
-        raise InvalidSamples(
-            f"choice {first}: the winner {winners[first]!r} is not in its choice set; add it, drop the "
-            "choice, or use losers=… if these are losers"
+        raise BadRows(
+            "",
+            absent,
+            f": the winner {winners[int(np.argmax(absent))]!r} is not in its choice set; add it, drop the "
+            "choice, or use losers=… if these are losers",
+            noun="choice",
         )
     check_size(len(items))
     return items, SetChoices(winner, lengths, flat, np.arange(len(winner)))
@@ -118,7 +141,10 @@ def check_size(n_items: int) -> None:
 
 
 def check_counts(counts: object, n_choices: int) -> NDArray[Any]:
-    """The count of each choice, shape (n_choices,): int64 if all are whole, else float64; None means 1."""
+    """The count of each choice, shape (n_choices,): int64 if all are whole, else float64; None means 1.
+
+    A choice that was never made has the count 0.
+    """
     if counts is None:
         return np.ones(n_choices, np.int64)
     try:
@@ -127,12 +153,15 @@ def check_counts(counts: object, n_choices: int) -> NDArray[Any]:
         values = np.empty((0, 0))
     numbers = values.ndim == 1 and (not len(values) or values.dtype.kind in "iuf")
     with np.errstate(invalid="ignore"):
-        wrong: Any = np.flatnonzero(~((values > 0) & (values < np.inf))) if numbers and len(values) else ()
-    if not numbers or len(wrong):
-        first = f" (row {wrong[0]} has {values[wrong[0]]:g})" if len(wrong) else ""
-        raise InvalidSamples(
-            f"counts must be numbers above 0, one per choice{first}; drop choices never made"
-        )
+        wrong: Any = ~((values >= 0) & (values < np.inf)) if numbers and len(values) else np.zeros(0, bool)
+    if not numbers:
+        raise InvalidSamples("counts must be numbers, at least 0, one per choice; give one for each")
+    if wrong.any():
+        value = values[np.argmax(wrong)]
+        what = "missing" if np.isnan(value) else f"{value:g}"
+        raise BadRows("the count in ", wrong, f" is {what}; give a finite number, at least 0")
+    if len(values) and not values.any():
+        raise InvalidSamples("all counts are 0, so no choice was made; give at least one count above 0")
     if values.sum(dtype=np.float64) > MOST_MADE:
         raise InvalidSamples(f"counts add up to more than {MOST_MADE:,}; divide all by a common factor")
     return values.astype(np.int64 if (values % 1 == 0).all() else np.float64)

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.errors import InvalidSamples
 from attomaton.base.ragged import offsets_of, rows_of
 from attomaton.base.tables import Bool, Int64, column, make_table, ragged_column
+from attomaton.choices.numbering import BadRows
 from attomaton.graphs.grouping import pack_pairs, sum_by_key, unpack_pairs
 
 RANKING_SCHEMA = pa.schema(
@@ -56,7 +56,16 @@ def unroll(rankings: Sequence[Any]) -> Unrolled:
 
     Tied items count as the average over all their orders: in a tie of two, each has half a win.
     """
-    placed = [_places(ranking, number) for number, ranking in enumerate(rankings)]
+    placed = list[list[list[Any]]]()
+    faults = dict[int, str]()
+    for number, ranking in enumerate(rankings):
+        fault = _find_fault(ranking)
+        if fault:
+            faults[number] = fault
+        else:
+            placed.append(_places(ranking))
+    if faults:
+        raise BadRows("", list(faults), f" {next(iter(faults.values()))}", noun="ranking")
     choices = Unrolled([], [], [], [], parts_of(len(place) for places in placed for place in places), placed)
     for number, places in enumerate(placed):
         for winner, members, weight in steps_of(places, choices.parts):
@@ -88,37 +97,35 @@ def steps_of(places: list[list[Any]], parts: int) -> Iterator[tuple[Any, list[An
                         yield winner, [winner, *beside, *rest], weight
 
 
-def _places(ranking: Any, number: int) -> list[list[Any]]:
+def _places(ranking: Collection[Any]) -> list[list[Any]]:
     """The items at each place of one ranking."""
+    return [list(cast("list[Any]", place)) if isinstance(place, list | set) else [place] for place in ranking]
+
+
+def _find_fault(ranking: Any) -> str:
+    """What is wrong with one ranking; empty if nothing is."""
     if isinstance(ranking, str | bytes | Mapping) or not isinstance(ranking, Collection):
         kind = "the text " + repr(cast("object", ranking)) if isinstance(ranking, str) else "no list"
-        raise InvalidSamples(f"ranking {number} is {kind}; give a list of items, the best first")
+        return f"is {kind}; give a list of items, the best first"
     if isinstance(ranking, set | frozenset):
-        raise InvalidSamples(f"ranking {number} is a set, which has no order; give a list, the best first")
-    members = cast("Collection[Any]", ranking)
-    places = [
-        list(cast("list[Any]", place)) if isinstance(place, list | set) else [place] for place in members
-    ]
+        return "is a set, which has no order; give a list, the best first"
+    places = _places(cast("Collection[Any]", ranking))
     if len({isinstance(item, tuple) for place in places for item in place}) > 1:
-        raise InvalidSamples(f"ranking {number} has a tuple among other items; put tied items in a list")
+        return "has a tuple among other items; put tied items in a list"
     largest = max(map(len, places), default=0)
     if largest > LARGEST_TIE:
-        raise InvalidSamples(
-            f"ranking {number} has {largest} items tied for one place; at most {LARGEST_TIE} can tie"
-        )
+        return f"has {largest} items tied for one place; at most {LARGEST_TIE} can tie"
     if not places or not all(places):
-        raise InvalidSamples(f"ranking {number} is empty, or has a place without items; drop it")
+        return "is empty, or has a place without items; drop it"
     items = [item for place in places for item in place]
     try:
         distinct = set(items)
     except TypeError as error:
-        raise InvalidSamples(
-            f"ranking {number} holds an item that cannot be hashed ({error}); give tuples instead of lists"
-        ) from error
+        return f"holds an item that cannot be hashed ({error}); give tuples instead of lists"
     if len(distinct) < len(items):
         twice = next(item for item in items if items.count(item) > 1)
-        raise InvalidSamples(f"ranking {number} names {twice!r} more than once; each item has one place")
-    return places
+        return f"names {twice!r} more than once; each item has one place"
+    return ""
 
 
 def table_rankings(placed: Sequence[list[list[Any]]], items: Sequence[Any], count: Int64) -> pa.Table:

@@ -1,7 +1,6 @@
 """Choices as sequences (winners with losers or choice sets, pairs, outcomes, rankings), numbered."""
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set, Sized
+from collections.abc import Iterable, Iterator, Mapping, Set, Sized
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -23,6 +22,7 @@ from attomaton.choices.columns import (
     number_values,
 )
 from attomaton.choices.numbering import (
+    BadRows,
     NumberedChoices,
     SetChoices,
     arrange,
@@ -30,85 +30,8 @@ from attomaton.choices.numbering import (
     number_choices,
     pair_up,
 )
+from attomaton.choices.outcomes import FIRST, SECOND, TIE, UNREAD, find_side, is_tie, read_flags
 from attomaton.choices.rankings import table_pairs, table_rankings, unroll
-
-TIES = ("tie", "draw", "tied")
-"""Words for a tie; ``tie (…)`` also counts."""
-
-NUMBERS = {"1": 1.0, "1.0": 1.0, "0": 0.0, "0.0": 0.0, "0.5": 0.5}
-"""Strings for the score of the first of a pair."""
-
-WHO = ("winner", "chosen", "choice", "prefer", "better", "label")
-"""What the name of a column contains that may hold the index of the winner."""
-
-FLAGS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
-"""Strings that mark a row as a tie or not."""
-
-FIRST, SECOND, TIE = 0, 1, 2
-"""How a pair ends."""
-
-
-def read_flags(values: Any) -> Bool:
-    """Truth values as tables spell them, shape (n_rows,)."""
-    number, distinct = number_values(values)
-    flags: list[bool] = []
-    for place, value in enumerate(distinct):
-        flag = FLAGS.get(str(value).strip().lower(), FLAGS.get(str(value).removesuffix(".0")))
-        if flag is None:
-            row = int(np.argmax(number == place))
-            raise InvalidSamples(f"tied is {show(value)} in row {row}; give True or False")
-        flags.append(flag)
-    return np.array(flags, bool)[number]
-
-
-def read_outcomes(
-    values: Any,
-    items: tuple[Any, ...],
-    pair: tuple[Int64, Int64],
-    names: tuple[Any, Any],
-    dropped: Collection[Any],
-    column: Any,
-) -> tuple[Int64, str]:
-    """How each pair ends: 0 if its first won, 1 if its second did, 2 if it is a tie, shape (n_rows,).
-
-    Outcomes that are dropped afterwards need not be readable. The text says how numbers in the ``column``
-    were read; it is empty without any.
-    """
-    if as_arrow(values) is None or len(values) != len(pair[0]):
-        raise InvalidSamples("the outcome is not a column of strings or numbers with one entry per row")
-    number, distinct = number_values(values)
-    special = {*names, *TIES, 0, 0.5, 1, *NUMBERS}
-    both = next((item for item in items if item in special and item in distinct), None)
-    if both is not None:
-        raise InvalidSamples(
-            f"the outcome {show(both)} is also the name of an item; give columns of winner and loser"
-        )
-    ends = np.array([TIE if value in dropped else _end(value, names) for value in distinct], np.int64)
-    end = _find_side(number, distinct, items, pair, ends)
-    if (end < 0).any():
-        row = int(np.argmax(end < 0))
-        raise InvalidSamples(
-            f"the outcome in row {row} is {show(distinct[number[row]])}; give the winner, its column "
-            f"({show(names[0])} or {show(names[1])}), 'tie', or the score of {show(names[0])} (1, 0.5 or 0), "
-            "or leave such rows out with drop"
-        )
-    return end, _describe_scores([value for value in distinct if value not in dropped], names, column)
-
-
-def _describe_scores(values: Sequence[Any], names: tuple[Any, Any], column: Any) -> str:
-    """How numbers among the outcomes were read; rejects 0 and 1 that may also be the index of the winner."""
-    scores = {score for value in values if (score := _score(value)) is not None}
-    if not scores:
-        return ""
-    (first, second), name = map(show, names), str(column).lower()
-    names_first = re.search(rf"(?<![^\W_]){re.escape(str(names[0]).lower())}(?![^\W_])", name)
-    index = any(word in name for word in WHO) and not names_first and bool not in map(type, values)
-    if index and 0.5 not in scores:
-        raise InvalidSamples(
-            f"0 and 1 in the column {show(column)} may be the score of {first} or the index of the winner; "
-            f"write {first} or {second} instead (in pandas: .map({{0: {first}, 1: {second}}}) if an index)"
-        )
-    return f"{show(column)} was read as the score of {first}: 1 is a win, 0 a loss, 0.5 a tie"
 
 
 def read_movers(
@@ -121,42 +44,17 @@ def read_movers(
             f"moved_first has {len(number):,} entries for {len(pair[0]):,} pairs; give one each"
         )
     known = dict(zip(names, (FIRST, SECOND), strict=True))
-    ends = np.array([TIE if is_missing(value) else known.get(value, -1) for value in distinct], np.int64)
-    side = _find_side(number, distinct, items, pair, ends)
-    if (side < 0).any():
-        row = int(np.argmax(side < 0))
-        raise InvalidSamples(
-            f"moved_first is {show(distinct[number[row]])} in row {row}, which is not one of the pair; name "
-            "the one that moved or stood first, or leave the cell empty if neither did"
+    ends = np.array([TIE if is_missing(value) else known.get(value, UNREAD) for value in distinct], np.int64)
+    side = find_side(number, distinct, items, pair, ends)
+    bad = side == UNREAD
+    if bad.any():
+        raise BadRows(
+            f"moved_first is {show(distinct[number[np.argmax(bad)]])} in ",
+            bad,
+            ", which is not one of the pair; name the one that moved or stood first, or leave the cell empty "
+            "if neither did",
         )
     return np.array([1.0, -1.0, 0.0])[side]
-
-
-def _find_side(
-    number: Int64, distinct: Sequence[Any], items: Sequence[Any], pair: tuple[Int64, Int64], ends: Int64
-) -> Int64:
-    """FIRST or SECOND where a value names that item of the pair, else what ``ends`` has for the value."""
-    place = {item: number for number, item in enumerate(items)}
-    named = np.array([-1 if isinstance(one, bool) else place.get(one, -1) for one in distinct], np.int64)
-    winner = named[number]
-    return np.where(winner == pair[0], FIRST, np.where(winner == pair[1], SECOND, ends[number]))
-
-
-def _end(value: Any, names: tuple[Any, Any]) -> int:
-    """How a pair with this outcome ends, if it does not name the winner; −1 if it cannot be read."""
-    if isinstance(value, str):
-        word = value.strip().lower()
-        if value in names:
-            return names.index(value)
-        if word in TIES or word.startswith(("tie ", "tie(")):
-            return TIE
-    return {1.0: FIRST, 0.0: SECOND, 0.5: TIE, None: -1}[_score(value)]
-
-
-def _score(value: Any) -> float | None:
-    """The score of the first of a pair, if the outcome is one."""
-    score = NUMBERS.get(value.strip()) if isinstance(value, str) else value
-    return score if score in (0, 0.5, 1) else None
 
 
 HOW = (
@@ -320,9 +218,9 @@ def _number_lists(data: ChoiceData, lengths: Int64, flat: Any) -> ParsedChoices:
     choice = np.repeat(np.arange(len(lengths)), lengths)
     absent = ~occurs(choice[members == winner[choice]], len(winner))
     if absent.any():
-        row = int(np.argmax(absent))
-        raise InvalidSamples(
-            f"choice {row}: the winner {items[winner[row]]!r} is not in its choice set; add it or drop both"
+        item = items[winner[np.argmax(absent)]]
+        raise BadRows(
+            "", absent, f": the winner {item!r} is not in its choice set; add it or drop both", noun="choice"
         )
     choices = SetChoices(winner, lengths, members, np.arange(len(winner)))
     return ParsedChoices(items, choices, check_counts(data.counts, len(winner)))
@@ -347,7 +245,7 @@ def _read_losers(data: ChoiceData) -> ParsedChoices:
             raise InvalidSamples("tied is for pairs; give one loser in each row, or rankings")
         return _read_lists_of_losers(data)
     items, (winner, loser) = number_columns({"winner": data.winners, "loser": data.losers})
-    tie = next((one for one in items if isinstance(one, str) and one.strip().lower() in TIES), None)
+    tie = next((item for item in items if isinstance(item, str) and is_tie(item)), None)
     if tie is not None:
         raise InvalidSamples(
             f"a winner or loser is {tie!r}; if such a row is a tie, name both contestants and the outcome: "
@@ -364,12 +262,17 @@ def _read_lists_of_losers(data: ChoiceData) -> ParsedChoices:
     """Rows with several losers; an entry that is not a collection is one loser."""
     winners = as_list(data.winners)
     rows = [_members(one) for one in as_list(data.losers)]
-    for row, (winner, losers) in enumerate(zip(winners, rows, strict=True)):
-        if any(winner is one or winner == one for one in losers):
-            raise InvalidSamples(
-                f"row {row}: the winner {winner!r} is also among the losers; remove it, or give "
-                "choice_sets, which include the winner"
-            )
+    bad = [
+        any(winner is loser or winner == loser for loser in losers)
+        for winner, losers in zip(winners, rows, strict=True)
+    ]
+    if any(bad):
+        raise BadRows(
+            "",
+            bad,
+            f": the winner {winners[bad.index(True)]!r} is also among the losers; remove it, or give "
+            "choice_sets, which include the winner",
+        )
     sets = [[winner, *losers] for winner, losers in zip(winners, rows, strict=True)]
     items, choices = number_choices(winners, sets, data.counts)
     check_items(items)
@@ -388,8 +291,8 @@ def pair_rows(items: tuple[Any, ...], pairs: PairChoices, counts: Any) -> Parsed
         raise InvalidSamples(NO_ROWS)
     alone = pairs.first == pairs.second
     if alone.any():
-        row = int(np.argmax(alone))
-        raise InvalidSamples(f"row {row} compares {items[pairs.first[row]]!r} with itself; drop such rows")
+        item = items[pairs.first[np.argmax(alone)]]
+        raise BadRows("", alone, f" compares {item!r} with itself; drop such rows")
     return ParsedChoices(items, pairs, check_counts(counts, len(pairs.first)))
 
 

@@ -1,5 +1,6 @@
 """``attomaton choices``: ratings from a table of choices."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,20 +25,25 @@ def choices(
         ),
     ],
     winner: Annotated[Column, words("Column of the winner; default: winner.")] = None,
-    loser: Annotated[Column, words("Column of the loser; default: loser.")] = None,
+    loser: Annotated[
+        Column, words("Column of the loser; default: loser. Or one column of wins per loser: Ann,Bob.")
+    ] = None,
     choice_set: Annotated[
-        Column, words("Column of all alternatives, including the winner, instead of a loser.")
+        Column,
+        words("Column of all alternatives, including the winner, instead of a loser; or several: a,b,c."),
     ] = None,
     first: Annotated[Column, words("First item of a pair; needs --second and --outcome.")] = None,
     second: Annotated[Column, words("Second item of a pair.")] = None,
     outcome: Annotated[
         Column,
-        words("Result: the winner's name or column, tie, or the score of the first item (1, 0.5 or 0)."),
+        words("Result: winner, its column, tie, W/L/D, 2-1, score of the first (1, 0.5, 0); or two columns."),
     ] = None,
     drop: Annotated[
         list[str] | None, words("Outcome to leave out, such as 'tie (bothbad)'; may be repeated.")
     ] = None,
-    ranking: Annotated[Column, words("Column of a ranking, best item first.")] = None,
+    ranking: Annotated[
+        Column, words("Column of a ranking, best item first; or one column per place: P1,P2,P3.")
+    ] = None,
     ranks: Annotated[
         str | None, words("Columns of items that contain their ranks (1 is best), separated by commas.")
     ] = None,
@@ -76,7 +82,9 @@ def choices(
     format: Annotated[  # noqa: A002  the name of the option
         str | None, words("Read the file or standard input as csv, tsv, jsonl, json or parquet.")
     ] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad rows.")] = False,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Skip and count rows that cannot be read.")
+    ] = False,
     limit: Annotated[int, whole("Number of items of each board to show.", least=1)] = 50,
     out: Annotated[Path | None, place("Folder to save the fit to.")] = None,
     figure: Annotated[
@@ -125,6 +133,8 @@ def choices(
             usual = (name for name in ("choice_set", "ranking") if name in frame)
             frame = split_column(frame, choice_set or ranking or next(usual, None), split)
         announce("fitting the scores")
+        listed = ("loser", "choice_set", "outcome", "ranking")
+        columns |= {role: _list_columns(columns[role], frame) for role in listed if role in columns}
         fit = fit_choices(frame, tied=tied, ties=ties, scale=scale, ridge=ridge, prior=prior, **columns)
         if out is not None:
             fit.save(out, overwrite=overwrite)
@@ -174,6 +184,11 @@ def _write_board(fit: "ChoiceFit", figure: Path | None, page: Path | None) -> No
 
 def _list_names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",")]
+
+
+def _list_columns(text: str, frame: Mapping[Any, Any]) -> str | list[str] | None:
+    """One column, or several separated by commas."""
+    return text if text in frame or "," not in text else _list_names(text)
 
 
 def _read_features(text: str) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 Fields may be quoted (RFC 4180): inside quotes, delimiters and line ends are text, and two quotes mean one.
 """
 
+import csv
+import io
 import re
 import warnings
 from collections.abc import Iterator
@@ -22,6 +24,7 @@ NAMES = ("text", "content")  # columns that are taken without being named, if on
 DELIMITERS = ",;\t|"  # of .csv files; the first that is in the header
 SHOWN = 20  # columns that an error lists
 _INSIDE = re.compile(r'[^"]*+(?:""[^"]*+)*+')
+_QUOTED = re.compile(r'"[^"]*+"')
 _NAME = re.compile(r"[\w.-]+")
 _DECLARED = re.compile(r"sep=(.)")
 
@@ -32,17 +35,11 @@ class DelimitedReader(RecordReader, TableReader):
 
     def table(self) -> Any:
         """All rows; cells are verbatim text: 007 stays 007."""
-        from pyarrow import csv
+        import pyarrow.csv
 
-        tables: Any = csv
+        tables: Any = pyarrow.csv
         blob = self.read_whole()
-        header, _, rest = blob.partition(b"\n")
-        declared = _DECLARED.fullmatch(header.decode().rstrip("\r"))
-        if declared is not None:
-            blob, header = rest, rest.partition(b"\n")[0]
-        is_tsv = suffix_of(self.file, self.reading) == ".tsv"
-        delimiters = declared[1] if declared is not None else "\t" if is_tsv else DELIMITERS
-        delimiter = next((sign for sign in delimiters if sign in header.decode()), delimiters[0])
+        blob, delimiter = self._split_declaration(blob)
         skips = Skips(self.reading)  # both passes skip, and the second one counts
 
         def refuse(row: Any) -> str:
@@ -70,6 +67,34 @@ class DelimitedReader(RecordReader, TableReader):
             warnings.warn(SkippedDocuments(skipped.count, skipped.first), stacklevel=2)
         return table
 
+    def _split_declaration(self, blob: bytes) -> tuple[bytes, str]:
+        """The rows, and their delimiter, which a first line ``sep=;`` may declare."""
+        header, _, rest = blob.partition(b"\n")
+        declared = _DECLARED.fullmatch(header.decode().rstrip("\r"))
+        if declared is not None:
+            return rest, declared[1]
+        is_tsv = suffix_of(self.file, self.reading) == ".tsv"
+        return blob, _find_delimiter(header.decode(), "\t" if is_tsv else DELIMITERS)
+
+    def locate(self, row: int) -> str:
+        """The first line of a row of the table, from 1; lines that the table skips are counted."""
+        blob = self.read_whole()
+        rows, delimiter = self._split_declaration(blob)
+        line = begin = next_line = 1 + (len(rows) < len(blob))
+        number, width = -2, 0  # the header will be row -1
+        limit = csv.field_size_limit(len(rows) + 1)
+        try:
+            lines = csv.reader(io.StringIO(rows.decode(), newline=""), delimiter=delimiter)
+            for cells in lines:
+                begin, next_line = next_line, line + lines.line_num
+                if cells and (not width or len(cells) == width):
+                    width, number = len(cells), number + 1
+                    if number == row:
+                        break
+        finally:
+            csv.field_size_limit(limit)
+        return f"line {begin} of {self.source}"
+
     def _documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
         """The documents; rows are the numbers of their first lines, from 1."""
         rows = _DelimitedRows(self.source, self.reading, suffix_of(self.file, self.reading))
@@ -93,6 +118,12 @@ class DelimitedReader(RecordReader, TableReader):
                     yield number, cell
 
 
+def _find_delimiter(header: str, delimiters: str) -> str:
+    """The first of some delimiters that is in a header, outside quotes."""
+    plain = _QUOTED.sub("", header)
+    return next((sign for sign in delimiters if sign in plain), delimiters[0])
+
+
 class _DelimitedRows:
     """Turns the lines of a table, numbered from 1 and with their ends, into rows, and selects the column."""
 
@@ -113,7 +144,7 @@ class _DelimitedRows:
         declared = _DECLARED.fullmatch(line.rstrip("\r\n"))
         if declared is not None:  # a line that spreadsheets use to declare the delimiter
             line, self._delimiters = next(self.lines, ""), declared[1]
-        self._delimiters = next((sign for sign in self._delimiters if sign in line), self._delimiters[0])
+        self._delimiters = _find_delimiter(line, self._delimiters)
         columns = [cell.strip() for cell in self._split_quoted(line, CONTAINER)]
         if len(columns) > CONTAINER:
             raise UnreadableSource(f"{self._source} has more than {CONTAINER:,} columns; leave some out")

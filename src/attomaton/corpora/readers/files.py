@@ -125,6 +125,10 @@ class TableReader(FileReader):
         """All rows, as an Arrow table or a list of records."""
         raise NotImplementedError
 
+    def locate(self, row: int) -> str:
+        """What a message calls a row of the table: its number, from 0, and the file."""
+        return f"row {row} of {self.source}"
+
     def read_whole(self) -> bytes:
         """The uncompressed bytes of a text file, if they are UTF-8 and not too many."""
         with self.file.open() as raw:

@@ -354,6 +354,12 @@ class JsonLinesReader(RecordReader, TableReader):
         lines = self.read_whole().decode().split("\n")
         return check_records(lambda: [json.loads(line) for line in lines if line.strip()], self.source)
 
+    def locate(self, row: int) -> str:
+        """The line of a row of the table, from 1."""
+        lines = self.read_whole().decode().split("\n")
+        filled = [number for number, line in enumerate(lines, 1) if line.strip()]
+        return f"line {filled[row]} of {self.source}"
+
     def _documents(self, skips: Skips) -> Iterator[tuple[int, Document]]:
         """The documents; rows are line numbers from 1."""
         number = 0
