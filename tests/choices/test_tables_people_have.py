@@ -1,10 +1,13 @@
 """Tables in the shapes that people have: each gives the board of the same choices, plainly encoded."""
 
 import json
+from itertools import zip_longest
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from tests.cli.inside import run_inside
 
@@ -314,3 +317,370 @@ def test_fields_of_structs():
             same(parts[answer], part)
     with pytest.raises(at.AttomatonError, match=r"no column 'meta.nothing'"):
         at.fit_choices(pa.table(data), by="meta.nothing")
+
+
+BAD_ROWS = {
+    "games.csv": (
+        'winner,loser,note\na,b,"two\nlines"\n\nb,a,x\n,a,y\na,c,z\n a b,c,w\nc,c,v\n',
+        ["the winner in line 6 of games.csv is empty", "line 9 of games.csv compares 'c' with itself"],
+    ),
+    "semicolons.csv": (
+        "sep=;\nwinner;loser\na;b\nb;a\na; \n",
+        ["the loser in line 5 of semicolons.csv is empty"],
+    ),
+    "games.tsv": ("winner\tloser\na\tb\nb\ta\n\tb\n", ["the winner in line 4 of games.tsv is empty"]),
+    "games.jsonl": (
+        '{"winner": "a", "loser": "b"}\n\n{"winner": "b", "loser": "a"}\n{"winner": "a"}\n',
+        ["the loser in line 4 of games.jsonl is missing"],
+    ),
+    "games.json": (
+        '[{"winner": "a", "loser": "b"}, {"winner": "b", "loser": "a"}, {"winner": null, "loser": "b"}]',
+        ["the winner in row 2 of games.json is missing"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ROWS)
+def test_rows_are_named_as_in_the_file_and_may_be_skipped(name, tmp_path):
+    text, messages = BAD_ROWS[name]
+    (tmp_path / name).write_text(text)
+    refused = run_inside("choices", name, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert messages[0] in refused.stderr
+    with pytest.raises(at.AttomatonError, match=f"{messages[0].split(' of ')[0]} of .*{name}"):
+        at.fit_choices(tmp_path / name)
+    ended = run_inside("choices", name, "--skip-bad", "--json", cwd=tmp_path)
+    record = json.loads(ended.stdout)
+    assert record["skipped"] == len(messages)
+    assert messages[0] in record["first_skipped"]
+    assert messages[0] in ended.stderr
+    assert record["choices"] == 2 + 2 * (name == "games.csv")
+
+
+SKIPPED = {
+    "first,second,result,judge,language\n": (
+        ["a,b,1-0,x,en", "b,a,*,x,en", "b,a,1-0,,en", "a,c,1/2-1/2,y,", "c,a,0-1,y,de", "a,b,,z,de"],
+        ["--first first --second second --outcome result", "--by language", "--cluster judge"],
+        [2, 3, 3],
+    ),
+    "P1,P2,P3\n": (["a,b,c", ",,", "b,,a", "b,a,", "c,c,a"], ["--ranking P1,P2,P3"], [3]),
+    "a,b,c\n": (["1,2,3", ",,", "2,x,1", "2,1,"], ["--ranks a,b,c"], [2]),
+    "menu,dish\n": (
+        ["soup|fish,soup", ",soup", "fish|soup,fish", "soup|fish,cake"],
+        ["--winner dish --choice-set menu --split |"],
+        [2],
+    ),
+    "home,away,hg,ag\n": (
+        ["a,b,2,1", "b,a,,", "b,a,3,0"],
+        ["--first home --second away --outcome hg,ag"],
+        [1],
+    ),
+}
+
+
+@pytest.mark.parametrize("header", SKIPPED)
+def test_rows_without_what_is_needed_are_skipped(header, tmp_path):
+    rows, options, skipped = SKIPPED[header]
+    (tmp_path / "table.csv").write_text(header + "\n".join(rows) + "\n")
+    base = f"choices table.csv {options[0]}".split()
+    for more, count in zip(["", *options[1:]], skipped, strict=True):
+        arguments = [*base, *more.split()]
+        refused = run_inside(*arguments, cwd=tmp_path)
+        assert refused.returncode == 2
+        assert " of table.csv" in refused.stderr
+        assert "Traceback" not in refused.stderr
+        ended = run_inside(*arguments, "--skip-bad", "--json", cwd=tmp_path)
+        assert json.loads(ended.stdout)["skipped"] == count, ended.stderr
+    (tmp_path / "bad.csv").write_text("winner,loser\n,a\n,b\n")
+    assert run_inside("choices", "bad.csv", "--skip-bad", cwd=tmp_path).returncode == 2
+
+
+def fit_logit(choices, n_columns):
+    """The reference: Newton's method for choices (rows of the alternatives, index of the chosen)."""
+    beta = np.zeros(n_columns)
+    for _ in range(60):
+        gradient, curvature = np.zeros(n_columns), np.zeros((n_columns, n_columns))
+        for rows, chosen in choices:
+            shares = np.exp(rows @ beta - (rows @ beta).max())
+            shares /= shares.sum()
+            gradient += rows[chosen] - shares @ rows
+            curvature += rows.T @ (shares[:, None] * rows) - np.outer(shares @ rows, shares @ rows)
+        step = np.linalg.pinv(curvature) @ gradient
+        beta += step / max(1.0, np.abs(step).max())
+    assert np.abs(gradient).max() < 1e-9
+    return beta
+
+
+def unit(items, item, *more):
+    return np.array([1.0 * (item == other) for other in items] + list(more))
+
+
+def davidson(items, battles):
+    """Pairs (first, second, end, features of the first less the second): ratings, the tie, coefficients."""
+    choices = []
+    for one, two, end, *difference in battles:
+        a, b = unit(items, one, 0.0, *difference), unit(items, two, 0.0, *[0.0] * len(difference))
+        tie = (a + b) / 2
+        tie[len(items)] = 1.0
+        choices.append((np.array([a, b, tie]), end))
+    if any(end == 2 for _, _, end, *_ in battles):
+        return fit_logit(choices, len(choices[0][0][0]))
+    return fit_logit([(rows[:2], end) for rows, end in choices], len(choices[0][0][0]))
+
+
+def plackett_luce(items, rankings):
+    steps = [ranking[k:] for ranking in rankings for k in range(len(ranking) - 1)]
+    return fit_logit([(np.array([unit(items, item) for item in step]), 0) for step in steps], len(items))
+
+
+def best_worst(items, tasks):
+    choices = []
+    for shown, best, worst in tasks:
+        pairs = [(one, two) for one in shown for two in shown if one != two]
+        rows = np.array([unit(items, one) - unit(items, two) for one, two in pairs])
+        choices.append((rows, pairs.index((best, worst))))
+    return fit_logit(choices, len(items))
+
+
+TEAMS = ["ant", "bee", "cat", "dog", "elk"]
+
+
+def play(size, seed=0):
+    """Battles (first, second, end) in which everybody sometimes wins."""
+    rng = np.random.default_rng(seed)
+    battles = []
+    for _ in range(size):
+        first, second = rng.choice(len(TEAMS), 2, replace=False)
+        ends = np.exp([(second - first) / 4, (first - second) / 4, -0.5])
+        battles.append((TEAMS[first], TEAMS[second], int(rng.choice(3, p=ends / ends.sum()))))
+    return battles
+
+
+def has_ratings(fit, items, beta):
+    """The board has the ratings of the reference, and nothing infinite."""
+    standings = fit if isinstance(fit, list) else fit.to_dict()["standings"]
+    expected = dict(zip(items, beta[: len(items)] - beta[: len(items)].mean(), strict=True))
+    assert {row["item"]: row["rating"] for row in standings} == pytest.approx(expected, abs=1e-6)
+    ratings = [row["rating"] for row in standings]
+    assert ratings == sorted(ratings, reverse=True)
+
+
+def prints(arguments, folder, beta, items=TEAMS):
+    """The command prints the ratings of the reference."""
+    ended = run_inside("choices", *arguments.split(), "--json", cwd=folder)
+    assert ended.returncode == 0, ended.stderr
+    record = json.loads(ended.stdout)
+    has_ratings(record["standings"], items, beta)
+    return record
+
+
+def test_lmarena_140k(tmp_path):
+    rng = np.random.default_rng(1)
+    battles = [(*battle, float(rng.normal())) for battle in play(150)]
+    rows = [
+        {
+            "id": f"id-{number}",
+            "model_a": one,
+            "model_b": two,
+            "winner": ["model_a", "model_b", "both_bad" if number % 2 else "tie"][end],
+            "evaluation_order": 1,
+            "conversation_a": [{"role": "user", "content": [{"type": "text", "text": "hi, you"}]}],
+            "conv_metadata": {
+                "sum_assistant_a_tokens": 700 + 100 * difference,
+                "sum_assistant_b_tokens": 700.0,
+                "header_count_a": {"h1": 1, "h2": number},
+                "header_count_b": {"h1": 2, "h2": 0},
+                "turns": 1,
+            },
+            "category_tag": {"criteria_v0.1": {"complexity": number % 3 == 0}},
+            "language": "en",
+            "is_code": False,
+        }
+        for number, (one, two, end, difference) in enumerate(battles)
+    ]
+    beta = davidson(TEAMS, [(*battle[:3], 100 * battle[3]) for battle in battles])
+    plain = davidson(TEAMS, [battle[:3] for battle in battles])
+    table = pa.Table.from_pylist(rows)
+    pq.write_table(table, tmp_path / "arena.parquet")
+    name = "conv_metadata.sum_assistant_tokens"
+    for frame in (table, table.to_pandas(), rows, tmp_path / "arena.parquet"):
+        has_ratings(at.fit_choices(frame), TEAMS, plain)
+        fit = at.fit_choices(frame, features=[name])
+        has_ratings(fit, TEAMS, beta)
+        assert fit.coefficients[name].value == pytest.approx(beta[-1], abs=1e-8)
+    prints("arena.parquet", tmp_path, plain)
+    record = prints(f"arena.parquet --features {name}", tmp_path, beta)
+    assert record["coefficients"][0]["estimate"] == pytest.approx(beta[-1], abs=1e-8)
+    some = davidson(TEAMS, [battle[:3] for number, battle in enumerate(battles) if number % 3 == 0])
+    parts = at.fit_choices(table, by="category_tag.criteria_v0.1.complexity").by
+    has_ratings(parts[True], TEAMS, some)
+
+
+def test_arena_of_kaggle(tmp_path):
+    battles = play(120, seed=2)
+    frame = pd.DataFrame(
+        {
+            "id": range(120),
+            "model_a": [one for one, _, _ in battles],
+            "model_b": [two for _, two, _ in battles],
+            "prompt": '["a, b", "c"]',
+            "winner_model_a": [int(end == 0) for _, _, end in battles],
+            "winner_model_b": [int(end == 1) for _, _, end in battles],
+            "winner_tie": [int(end == 2) for _, _, end in battles],
+        }
+    )
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    has_ratings(at.fit_choices(frame), TEAMS, davidson(TEAMS, battles))
+    prints("train.csv", tmp_path, davidson(TEAMS, battles))
+
+
+def test_games_of_chess(tmp_path):
+    battles = play(120, seed=3)
+    frame = pd.DataFrame(
+        {
+            "Event": "Rated, blitz",
+            "White": [one for one, _, _ in battles],
+            "Black": [two for _, two, _ in battles],
+            "Result": [("1-0", "0-1", "1/2-1/2")[end] for _, _, end in battles],
+            "WhiteElo": 1500,
+        }
+    )
+    frame.to_csv(tmp_path / "games.csv", index=False)
+    named = {"first": "White", "second": "Black", "outcome": "Result"}
+    options = "games.csv --first White --second Black --outcome Result"
+    has_ratings(at.fit_choices(frame, **named), TEAMS, davidson(TEAMS, battles))
+    prints(options, tmp_path, davidson(TEAMS, battles))
+    beta = davidson(TEAMS, [(*battle, 1.0) for battle in battles])
+    has_ratings(at.fit_choices(frame, **named, moved_first="White"), TEAMS, beta)
+    prints(f"{options} --moved-first White", tmp_path, beta)
+
+
+def test_a_football_league(tmp_path):
+    battles = play(120, seed=4)
+    goals = [((2, 0), (1, 3), (1, 1))[end] for _, _, end in battles]
+    frame = pd.DataFrame(
+        {
+            "Div": "E0",
+            "Date": "13/08/2022",
+            "HomeTeam": [one for one, _, _ in battles],
+            "AwayTeam": [two for _, two, _ in battles],
+            "FTHG": [home for home, _ in goals],
+            "FTAG": [away for _, away in goals],
+            "FTR": ["HAD"[end] for _, _, end in battles],
+            "HomeResult": ["WLD"[end] for _, _, end in battles],
+            "Score": [f"{home}-{away}" for home, away in goals],
+        }
+    )
+    frame.to_csv(tmp_path / "E0.csv", index=False, sep=";")
+    beta = davidson(TEAMS, battles)
+    for outcome in ("FTR", ["FTHG", "FTAG"], "HomeResult", "Score"):
+        fit = at.fit_choices(frame, first="HomeTeam", second="AwayTeam", outcome=outcome)
+        has_ratings(fit, TEAMS, beta)
+        name = outcome if isinstance(outcome, str) else ",".join(outcome)
+        prints(f"E0.csv --first HomeTeam --second AwayTeam --outcome {name}", tmp_path, beta)
+
+
+def test_a_survey_with_best_and_worst(tmp_path):
+    rng = np.random.default_rng(5)
+    tasks = []
+    for _ in range(60):
+        shown = [TEAMS[k] for k in rng.choice(len(TEAMS), 4, replace=False)]
+        best, worst = rng.choice(shown, 2, replace=False)
+        tasks.append((shown, str(best), str(worst)))
+    items = {f"item{k + 1}": [shown[k] for shown, _, _ in tasks] for k in range(4)}
+    frame = pd.DataFrame({"respondent": range(60), **items})
+    frame = frame.assign(Best=[best for _, best, _ in tasks], Worst=[worst for _, _, worst in tasks])
+    frame.to_csv(tmp_path / "survey.csv", index=False)
+    beta = best_worst(TEAMS, tasks)
+    has_ratings(at.fit_choices(frame, best="Best", worst="Worst", choice_set=list(items)), TEAMS, beta)
+    prints(f"survey.csv --best Best --worst Worst --choice-set {','.join(items)}", tmp_path, beta)
+
+
+def rankings(seed=6):
+    rng = np.random.default_rng(seed)
+    return [[TEAMS[k] for k in rng.permutation(5)[: rng.integers(3, 6)]] for _ in range(24)]
+
+
+def test_a_season_of_races(tmp_path):
+    season = rankings()
+    beta = plackett_luce(TEAMS, season)
+    wide = pd.DataFrame([{name: place for place, name in enumerate(race, 1)} for race in season])[TEAMS]
+    wide.insert(0, "Grand Prix", [f"race {number}" for number in range(len(season))])
+    wide.to_csv(tmp_path / "season.csv", index=False)
+    has_ratings(at.fit_choices(wide, ranks=TEAMS), TEAMS, beta)
+    prints(f"season.csv --ranks {','.join(TEAMS)}", tmp_path, beta)
+
+
+def test_a_table_of_wins(tmp_path):
+    battles = [battle for battle in play(120, seed=7) if battle[2] < 2]
+    won = pd.Series([battle[battle[2]] for battle in battles], name="team")
+    lost = pd.Series([battle[1 - battle[2]] for battle in battles])
+    table = pd.crosstab(won, lost).reset_index()
+    beta = davidson(TEAMS, battles)
+    has_ratings(at.fit_choices(table, winner="team", loser=TEAMS), TEAMS, beta)
+    assert (table[TEAMS] == 0).to_numpy().any()
+    table.to_csv(tmp_path / "wins.csv", index=False)
+    prints(f"wins.csv --winner team --loser {','.join(TEAMS)}", tmp_path, beta)
+    cells = table.astype(object)
+    for row in range(len(cells)):
+        cells.loc[row, cells.loc[row, "team"]] = "–"  # the diagonal
+    cells.replace(0, None).to_csv(tmp_path / "wins.csv", index=False)
+    prints(f"wins.csv --winner team --loser {','.join(TEAMS)}", tmp_path, beta)
+    (tmp_path / "bad.csv").write_text("team,ant,bee\nant,,x\nbee,2,\n")
+    with pytest.raises(at.AttomatonError, match="the number of wins against 'bee' is 'x' in line 2 of"):
+        at.fit_choices(tmp_path / "bad.csv", winner="team", loser=["ant", "bee"])
+    with pytest.raises(at.AttomatonError, match="by= cannot be combined with a table of wins"):
+        at.fit_choices(table, winner="team", loser=TEAMS, by="team")
+
+
+def test_a_frame_of_polars(tmp_path):
+    polars = pytest.importorskip("polars")
+    battles = play(120, seed=8)
+    frame = polars.DataFrame(
+        {
+            "model_a": [one for one, _, _ in battles],
+            "model_b": [two for _, two, _ in battles],
+            "winner": [("model_a", "model_b", "tie")[end] for _, _, end in battles],
+            "meta": [{"length_a": number % 7, "length_b": 3} for number in range(len(battles))],
+        },
+        schema_overrides={"winner": polars.Categorical},
+    )
+    beta = davidson(TEAMS, [(*battle, number % 7 - 3) for number, battle in enumerate(battles)])
+    has_ratings(at.fit_choices(frame, features=["meta.length"]), TEAMS, beta)
+    frame.write_parquet(tmp_path / "arena.parquet")
+    prints("arena.parquet --features meta.length", tmp_path, beta)
+
+
+def test_a_frame_of_pandas_with_nullable_types(tmp_path):
+    season = rankings(seed=9)
+    beta = plackett_luce(TEAMS, season)
+    wide = pd.DataFrame([{name: place for place, name in enumerate(race, 1)} for race in season])
+    places = pd.DataFrame(zip_longest(*season)).T.rename(columns="place{}".format)
+    for frame in (wide.convert_dtypes(), wide.convert_dtypes(dtype_backend="pyarrow")):
+        assert frame.isna().to_numpy().any()
+        has_ratings(at.fit_choices(frame, ranks=TEAMS), TEAMS, beta)
+        frame.to_parquet(tmp_path / "season.parquet")
+        prints(f"season.parquet --ranks {','.join(TEAMS)}", tmp_path, beta)
+    names = list(places)
+    for frame in (places.convert_dtypes(), places.convert_dtypes(dtype_backend="pyarrow")):
+        has_ratings(at.fit_choices(frame, ranking=names), TEAMS, beta)
+        frame.to_parquet(tmp_path / "places.parquet")
+        prints(f"places.parquet --ranking {','.join(names)}", tmp_path, beta)
+
+
+def test_a_dataset(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    battles = [battle for battle in play(120, seed=10) if battle[2] < 2]
+    dataset = datasets.Dataset.from_dict(
+        {
+            "prompt": ["why?"] * len(battles),
+            "chosen_model": [battle[battle[2]] for battle in battles],
+            "rejected_model": [battle[1 - battle[2]] for battle in battles],
+        }
+    )
+    beta = davidson(TEAMS, battles)
+    named = {"winner": "chosen_model", "loser": "rejected_model"}
+    for shape in (dataset, datasets.DatasetDict({"train": dataset}), dataset.to_iterable_dataset()):
+        has_ratings(at.fit_choices(shape, **named), TEAMS, beta)
+    dataset.to_parquet(tmp_path / "votes.parquet")
+    prints("votes.parquet --winner chosen_model --loser rejected_model", tmp_path, beta)

@@ -460,20 +460,21 @@ def _read_crosstab(winners: Any, losers: Sequence[Any], there: Mapping[Any, Any]
     items, (winner, loser) = number_columns({"winner": winners, "loser": list(losers)})
     wins = np.zeros((len(winner), len(loser)))
     for column, title in enumerate(losers):
-        played = winner != loser[column]
-        cells = [
-            0 if is_missing(cell) or not plays else cell
-            for cell, plays in zip(as_list(find_column(there, title, "loser")), played.tolist(), strict=True)
+        cells = as_list(find_column(there, title, "loser"))
+        against = [
+            0.0 if is_missing(cell) or not played else _number(cell)
+            for cell, played in zip(cells, (winner != loser[column]).tolist(), strict=True)
         ]
-        wins[:, column] = read_numbers(cells, f"the number of wins against {show(title)}", len(winner))
-    row, column = np.nonzero(wins != 0)
+        bad = [wins_of is None or not 0 <= wins_of < np.inf for wins_of in against]
+        if any(bad):
+            what = f"the number of wins against {show(title)} is {show(cells[bad.index(True)])} in "
+            raise BadRows(what, bad, "; give a number, at least 0")
+        wins[:, column] = against
+    row, column = np.nonzero(wins)
     if not len(row):
         raise InvalidSamples("the table has no wins; give at least one")
-    if (wins < 0).any():
-        raise BadRows("", (wins < 0).any(axis=1), " has a negative number of wins; give at least 0")
     pairs = PairChoices(winner[row], loser[column], np.full(len(row), FIRST))
-    parsed = pair_rows(items, pairs, wins[row, column])
-    return parsed.restrict(np.ones(len(row), bool))
+    return pair_rows(items, pairs, wins[row, column]).restrict(np.ones(len(row), bool))
 
 
 def _frame_sets(
