@@ -609,6 +609,29 @@ def test_a_season_of_races(tmp_path):
     wide.to_csv(tmp_path / "season.csv", index=False)
     has_ratings(at.fit_choices(wide, ranks=TEAMS), TEAMS, beta)
     prints(f"season.csv --ranks {','.join(TEAMS)}", tmp_path, beta)
+    long = wide.melt("Grand Prix", var_name="driver", value_name="position").sample(frac=1, random_state=1)
+    long.loc[len(long)] = ["rained out", "ant", None]
+    long.to_csv(tmp_path / "results.csv", index=False)
+    named = {"situation": "Grand Prix", "alternative": "driver", "ranks": "position"}
+    has_ratings(at.fit_choices(long, **named), TEAMS, beta)
+    long.columns = ["race", "driver", "position"]
+    long.to_csv(tmp_path / "results.csv", index=False)
+    options = ["--situation", "race", "--alternative", "driver", "--ranks", "position"]
+    prints(f"results.csv {' '.join(options)}", tmp_path, beta)
+    (tmp_path / "bad.csv").write_text("race,driver,position\n1,a,1\n1,b,2\n1,c,DNF\n2,b,1\n2,a,2\n2,c,3\n")
+    refused = run_inside("choices", "bad.csv", *options, cwd=tmp_path)
+    assert "line 4 of bad.csv gives 'c' the rank 'DNF'" in refused.stderr
+    plain = at.fit_choices(rankings=[["a", "b"], ["b", "a", "c"]])
+    same_board(f"bad.csv --skip-bad {' '.join(options)}", tmp_path, plain)
+    (tmp_path / "twice.csv").write_text("race,driver,position\n1,a,1\n1,b,2\n2,a,1\n2,a,2\n")
+    refused = run_inside("choices", "twice.csv", *options, cwd=tmp_path)
+    assert "the ranking of line 4 of twice.csv names 'a' more than once" in refused.stderr
+    for wrong, message in (
+        ({"count": "position"}, "cannot be combined"),
+        ({"by": "race"}, "one row for each"),
+    ):
+        with pytest.raises(at.AttomatonError, match=message):
+            at.fit_choices(long, **{**named, "situation": "race"}, **wrong)
 
 
 def test_a_table_of_wins(tmp_path):
@@ -629,8 +652,11 @@ def test_a_table_of_wins(tmp_path):
     (tmp_path / "bad.csv").write_text("team,ant,bee\nant,,x\nbee,2,\n")
     with pytest.raises(at.AttomatonError, match="the number of wins against 'bee' is 'x' in line 2 of"):
         at.fit_choices(tmp_path / "bad.csv", winner="team", loser=["ant", "bee"])
-    with pytest.raises(at.AttomatonError, match="by= cannot be combined with a table of wins"):
+    with pytest.raises(at.AttomatonError, match="by= needs a table with one row for each pair"):
         at.fit_choices(table, winner="team", loser=TEAMS, by="team")
+    with pytest.raises(at.AttomatonError, match="count= cannot be combined with"):
+        at.fit_choices(table, winner="team", loser=TEAMS, count="ant")
+    has_ratings(at.fit_choices(table.assign(count=0), winner="team", loser=TEAMS), TEAMS, beta)
 
 
 def test_a_frame_of_polars(tmp_path):

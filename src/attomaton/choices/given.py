@@ -239,7 +239,12 @@ def _read_frame(
     used = {**columns, **side}
     if isinstance(counts, str):
         columns.setdefault("count", counts)
-    elif counts is None and "count" in there and form is not _frame_long and not _names(used, "count"):
+    elif (
+        counts is None
+        and "count" in OPTIONAL.get(form, {"count"})
+        and "count" in there
+        and not _names(used, "count")
+    ):
         columns["count"] = "count"
     if "count" in columns:
         counts = _read_counts(find_column(there, columns["count"], "count"))
@@ -250,13 +255,12 @@ def _read_frame(
     contestants = next((pair for pair in CONTESTANTS if FORMS[form] >= set(pair)), ("", ""))
     names = columns.get(contestants[0], contestants[0]), columns.get(contestants[1], contestants[1])
     parsed = form(take, ChoiceData(counts=counts, tied=tied), columns, there)
-    if _is_crosstab(columns):
-        if side:
-            raise UnsupportedOption(
-                f"{next(iter(side))}= cannot be combined with a table of wins, in which loser= lists "
-                "columns; give one row for each pair instead"
-            )
-        return parsed, Side({})
+    if side and form in (_frame_crosstab, _frame_places):
+        needed = "pair" if form is _frame_crosstab else "ranking"
+        raise UnsupportedOption(
+            f"{next(iter(side))}= needs a table with one row for each {needed}; leave it out, or give such a "
+            "table"
+        )
     described = read_side(parsed, side, there, names)
     parsed = _leave_out_unmade(parsed, counts)
     if "drop" in columns:
@@ -269,11 +273,6 @@ def _read_frame(
 def _names_of(columns: Mapping[str, Any]) -> set[Any]:
     """The names of all columns of some roles."""
     return {name for names in columns.values() for name in _as_sequence(names)}
-
-
-def _is_crosstab(columns: Mapping[str, Any]) -> bool:
-    """Whether each loser has a column of wins against it."""
-    return isinstance(columns.get("loser"), list | tuple)
 
 
 def read_side(
@@ -447,17 +446,17 @@ def _read_counts(values: Any) -> Any:
     return np.array(array.to_pylist(), object)  # not counts; the check of counts rejects them
 
 
-def _frame_pairs(
-    take: Take, data: ChoiceData, columns: Mapping[str, Any], there: Mapping[Any, Any]
-) -> ParsedChoices:
-    if _is_crosstab(columns):
-        return _read_crosstab(take("winner"), columns["loser"], there)
+def _frame_pairs(take: Take, data: ChoiceData, _columns: Any, _there: Any) -> ParsedChoices:
     return read_sequences(data._replace(winners=take("winner"), losers=take("loser")))
 
 
-def _read_crosstab(winners: Any, losers: Sequence[Any], there: Mapping[Any, Any]) -> ParsedChoices:
+def _frame_crosstab(
+    take: Take, data: ChoiceData, columns: Mapping[str, Any], there: Mapping[Any, Any]
+) -> ParsedChoices:
     """A table of wins: one row per winner, one column per loser; the diagonal is ignored."""
-    items, (winner, loser) = number_columns({"winner": winners, "loser": list(losers)})
+    _refuse_counts(data, "the columns of losers say how often each pair was decided")
+    losers = list(cast("Sequence[Any]", columns["loser"]))
+    items, (winner, loser) = number_columns({"winner": take("winner"), "loser": losers})
     wins = np.zeros((len(winner), len(loser)))
     for column, title in enumerate(losers):
         cells = as_list(find_column(there, title, "loser"))
@@ -521,10 +520,14 @@ def _frame_best_worst(
     return ParsedChoices(items, choices, counts)
 
 
+def _refuse_counts(data: ChoiceData, reason: str) -> None:
+    if data.counts is not None or data.tied is not None:
+        raise InvalidSamples(f"{reason}; leave counts and tied out")
+
+
 def _frame_long(take: Take, data: ChoiceData, _columns: Any, _there: Any) -> ParsedChoices:
     """One row for each alternative of a situation, in any order."""
-    if data.counts is not None or data.tied is not None:
-        raise InvalidSamples("chosen says how often each alternative was chosen; leave counts and tied out")
+    _refuse_counts(data, "chosen says how often each alternative was chosen")
     number, _ = _read_labels(take("situation"), "situation")
     if not len(number):
         raise InvalidSamples(NO_ROWS)
@@ -624,23 +627,51 @@ def _frame_ranks(
     names: Any = columns["ranks"]
     if not isinstance(names, list | tuple) or len(cast("Sequence[Any]", names)) < 2:
         raise InvalidSamples(
-            f"ranks={show(columns['ranks'])} names fewer than two items; give the columns of all. Pivot a "
-            'table with one row per item of a ranking first (in pandas: frame.pivot(index="race", '
-            'columns="driver", values="place"))'
+            f"ranks={show(columns['ranks'])} names fewer than two items; give the columns of all, or, if the "
+            "table has one row per item of a ranking, also situation= and alternative="
         )
     items = list(cast("Sequence[Any]", names))
     cells = zip(*(as_list(find_column(there, name, "ranks")) for name in items), strict=True)
-    rankings: list[list[list[Any]]] = []
+    entries = [
+        (number, item, cell)
+        for number, row in enumerate(cells)
+        for item, cell in zip(items, row, strict=True)
+    ]
+    rankings = _rank_entries(entries, [number for number, _, _ in entries])
+    return read_sequences(data._replace(rankings=rankings))
+
+
+def _frame_places(take: Take, data: ChoiceData, _columns: Any, _there: Any) -> ParsedChoices:
+    """Rankings from one row per item of a ranking: ``situation`` says which, and ``ranks`` has the rank."""
+    _refuse_counts(data, "each ranking was made once, and equal ranks are ties")
+    number, _ = _read_labels(take("situation"), "situation")
+    items, ranks = as_list(take("alternative")), as_list(take("ranks"))
+    missing = [is_missing(item) for item in items]
+    if any(missing):
+        raise BadRows("the alternative in ", missing, " is missing; fill it in, or drop the row")
+    entries = list(zip(number.tolist(), items, ranks, strict=True))
+    rankings = _rank_entries(entries, range(len(entries)))
+    ranked = [place for place, ranking in enumerate(rankings) if ranking]
+    first_row = np.unique(number, return_index=True)[1]
+    try:
+        return read_sequences(data._replace(rankings=[rankings[place] for place in ranked]))
+    except BadRows as error:  # of rankings, which are named by their first row
+        rows = first_row[np.array(ranked)[error.rows]]
+        raise BadRows("the ranking of ", rows, error.after) from error
+
+
+def _rank_entries(entries: Sequence[tuple[int, Any, Any]], rows: Sequence[int]) -> list[list[list[Any]]]:
+    """Rankings from entries (number of the ranking, item, rank), which come from these ``rows``."""
+    ranks: list[dict[float, list[Any]]] = [
+        {} for _ in range(1 + max((entry[0] for entry in entries), default=-1))
+    ]
     faults = dict[int, str]()
-    for number, row in enumerate(cells):
-        ranks = dict[float, list[Any]]()
-        for item, cell in zip(items, row, strict=True):
-            rank = None if is_missing(cell) else _number(cell)
-            if rank is not None and rank >= 1:
-                ranks.setdefault(rank, []).append(item)
-            elif not is_missing(cell):
-                faults.setdefault(number, f"{show(item)} the rank {show(cell)}")
-        rankings.append([ranks[rank] for rank in sorted(ranks)])
+    for row, (number, item, cell) in zip(rows, entries, strict=True):
+        rank = None if is_missing(cell) else _number(cell)
+        if rank is not None and rank >= 1:
+            ranks[number].setdefault(rank, []).append(item)
+        elif not is_missing(cell):
+            faults.setdefault(row, f"{show(item)} the rank {show(cell)}")
     if faults:
         raise BadRows(
             "",
@@ -648,7 +679,7 @@ def _frame_ranks(
             f" gives {next(iter(faults.values()))}; a rank is a number, at least 1 (1 is best), or empty for "
             "an item that was not ranked",
         )
-    return read_sequences(data._replace(rankings=rankings))
+    return [[places[rank] for rank in sorted(places)] for places in ranks]
 
 
 def _number(cell: Any) -> float | None:
@@ -663,9 +694,11 @@ FORMS = {
     _frame_ranks: {"ranks"},
     _frame_outcomes: {"first", "second", "outcome"},
     _frame_pairs: {"winner", "loser"},
+    _frame_crosstab: {"winner", "loser"},
     _frame_sets: {"winner", "choice_set"},
     _frame_best_worst: {"best", "worst", "choice_set"},
     _frame_long: {"situation", "alternative", "chosen"},
+    _frame_places: {"situation", "alternative", "ranks"},
 }
 """The reader of a frame → the columns that it needs."""
 
@@ -675,13 +708,20 @@ ARENAS: list[dict[str, Any]] = [
 ]
 """The columns that arenas of language models publish, used without being named."""
 
-OPTIONAL: dict[Any, set[str]] = {_frame_outcomes: {"drop", "count"}, _frame_long: set()}
+OPTIONAL: dict[Any, set[str]] = {
+    _frame_outcomes: {"drop", "count"},
+    _frame_long: set(),
+    _frame_places: set(),
+    _frame_crosstab: set(),
+}
 """The reader of a frame → what else it takes; a count, where nothing is said here."""
 
 
 def _find_form(columns: Mapping[str, Any], there: Mapping[Any, Any]) -> Callable[..., ParsedChoices]:
     """The form that fits most of the named columns, otherwise the form of the usual names."""
     form = max(FORMS, key=lambda form: len(FORMS[form] & columns.keys()))
+    if form is _frame_pairs and isinstance(columns.get("loser"), list | tuple):
+        form = _frame_crosstab
     if FORMS[form] & columns.keys():
         surplus = [name for name in columns if name not in FORMS[form] | OPTIONAL.get(form, {"count"})]
         if surplus:

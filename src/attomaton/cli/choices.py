@@ -45,12 +45,15 @@ def choices(
         Column, words("Column of a ranking, best item first; or one column per place: P1,P2,P3.")
     ] = None,
     ranks: Annotated[
-        str | None, words("Columns of items that contain their ranks (1 is best), separated by commas.")
+        str | None,
+        words(
+            "Columns of items that contain their ranks (1 is best): Ann,Bob. Or a column; see --situation."
+        ),
     ] = None,
     best: Annotated[Column, words("Column of the best item of a choice set; needs --worst.")] = None,
     worst: Annotated[Column, words("Column of the worst item of a choice set.")] = None,
     situation: Annotated[
-        Column, words("One row per alternative: column of the situation it belongs to.")
+        Column, words("One row per alternative: column of the situation, such as the race, it belongs to.")
     ] = None,
     alternative: Annotated[Column, words("One row per alternative: column of its item.")] = None,
     chosen: Annotated[Column, words("One row per alternative: 1 or 0, or how often it was chosen.")] = None,
@@ -112,7 +115,7 @@ def choices(
         "second": second,
         "outcome": outcome,
         "ranking": ranking,
-        "ranks": _list_names(ranks),
+        "ranks": ranks,
         "drop": drop or None,
         "best": best,
         "worst": worst,
@@ -133,7 +136,7 @@ def choices(
             usual = (name for name in ("choice_set", "ranking") if name in frame)
             frame = split_column(frame, choice_set or ranking or next(usual, None), split)
         announce("fitting the scores")
-        listed = ("loser", "choice_set", "outcome", "ranking")
+        listed = ("loser", "choice_set", "outcome", "ranking", "ranks")
         columns |= {role: _list_columns(columns[role], frame) for role in listed if role in columns}
         fit = fit_choices(frame, tied=tied, ties=ties, scale=scale, ridge=ridge, prior=prior, **columns)
         if out is not None:
