@@ -445,7 +445,7 @@ GAMES = {"model_a": list("xyx"), "model_b": list("yxy"), "winner": ["model_a", "
         ({"features": {"z": [1, 2]}}, "'z' is not a column of 3 numbers"),
         ({"features": {"z": [1, "two", 3]}}, "'z' is not a column of 3 numbers"),
         ({"features": {"z": ["1", "two", "3"]}}, "'z' is 'two' in row 1; give a finite number"),
-        ({"features": {"z": [1, None, 3]}}, "'z' is None in row 1"),
+        ({"features": {"z": [1, None, 3]}}, "'z' is missing in row 1"),
         ({"features": {"z": {"x": 1}}}, "'z' has no value for the item 'y'"),
         ({"features": {"tie": [1, 2, 3]}}, "two coefficients would be called 'tie'; rename"),
         ({"cluster": [1, 2]}, "cluster has 2 entries for 3 rows"),

@@ -104,6 +104,10 @@ def test_missing_cells_of_pandas(backend):
     same(at.fit_choices(places, ranking=["P1", "P2", "P3"]), plain)
     sets = at.fit_choices(["a", "b", "b"], [["a", "b", "c"], ["b", "a"], ["b", "c"]])
     same(at.fit_choices(places, winner="P1", choice_set=["P1", "P2", "P3"]), sets)
+    for named in ("ranking", "choice_set"):  # inside lists
+        frame = pd.DataFrame({"winner": ["a", "b"], named: [["a", "b"], ["b", "a", pd.NA]]})
+        with pytest.raises(at.AttomatonError, match=r"an item is (missing \()?<NA>"):
+            at.fit_choices(frame[[named]] if named == "ranking" else frame)
     battles = {"first": ["a", "b", "a"], "second": ["b", "a", "b"], "outcome": ["a", "tie", "b"]}
     moved = pd.DataFrame({**battles, "white": ["a", None, "a"]}).convert_dtypes(dtype_backend=backend)
     empty = at.fit_choices({**battles, "white": ["a", "", "a"]}, moved_first="white")
@@ -203,6 +207,8 @@ def test_outcomes_named_as_the_columns_are(names, words):
             r"row 1 is '\*'.*leave such rows out with drop",
         ),
         (("one", "two"), ["Kim", "Lee", "tie", "Max", "Max", "Max"], "the outcome in row 0 is 'Kim'"),
+        (("one", "two"), ["2020-01", "2021-05", "1-0", "1-0", "1-0", "1-0"], "row 0 is '2020-01'"),
+        (("one", "two"), [["A"], "B", "A", "B", "A", "B"], "not a column of strings or numbers"),
         (("one", "two"), ["kim", None, "max", "max", "max", "max"], "the outcome in row 1 is missing"),
     ],
 )
@@ -258,6 +264,20 @@ def test_counts_of_0(tmp_path):
     for wrong, message in (([0] * 4, "all counts are 0"), ([1, 1, -1, 0], "the count in row 2 is -1")):
         with pytest.raises(at.AttomatonError, match=message):
             at.fit_choices({**games, "count": wrong})
+
+
+def test_columns_of_different_lengths_are_refused():
+    frame = {"race": [1, 1], "a": [1, 2], "b": [2], "w": ["a", "b"]}
+    for named in (
+        {"ranks": ["a", "b"]},
+        {"winner": "w", "loser": ["a", "b"]},
+        {"situation": "race", "alternative": "w", "ranks": "b"},
+        {"winner": "w", "choice_set": ["a", "b"]},
+    ):
+        with pytest.raises(at.AttomatonError, match="the columns have different lengths"):
+            at.fit_choices(frame, **named)
+    with pytest.raises(at.AttomatonError, match="loser= lists no columns"):
+        at.fit_choices(frame, winner="w", loser=[])
 
 
 def test_lists_of_columns_on_the_command_line(tmp_path):

@@ -15,7 +15,7 @@ import pyarrow as pa
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import show
 from attomaton.base.tables import Bool, Float64, Int64, arrow_compute
-from attomaton.choices.numbering import BadRows, check_size, number_hashable
+from attomaton.choices.numbering import BadRows, check_size, is_missing, number_hashable
 from attomaton.corpora.readers.tables import dataset_tables, library_of
 from attomaton.graphs.grouping import distinct_keys, find_keys
 
@@ -111,15 +111,6 @@ def _field(source: Any, name: Any) -> Any:
     if not any(isinstance(cell, dict) and name in cell for cell in cells):
         return None
     return [cast("dict[Any, Any]", cell).get(name) if isinstance(cell, dict) else None for cell in cells]
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a cell is empty: None, NaN, NaT, pandas' NA, or text without a visible character."""
-    if isinstance(value, str):
-        return not value.strip()
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, float | np.generic) and bool(value != value)
 
 
 def as_list(values: Any) -> list[Any]:
@@ -351,9 +342,9 @@ def _refuse_cells(role: str, missing: Any, values: Sequence[Any]) -> None:
 
 def check_items(items: Sequence[Any]) -> None:
     """Reject missing items, and items that differ only in spelling."""
-    missing = next((one for one in items if is_missing(one)), items)
-    if missing is not items:
-        raise InvalidSamples(f"an item is missing ({missing!r}); drop it, or name it")
+    missing = [item for item in items if is_missing(item)]
+    if missing:
+        raise InvalidSamples(f"an item is missing ({missing[0]!r}); drop its choices, or name it")
     number = next((one for one in items if isinstance(one, int | float) and not isinstance(one, bool)), None)
     other = next((one for one in items if isinstance(one, str | bytes | bool)), None)
     if number is not None and other is not None:

@@ -47,8 +47,9 @@ def fit_choices(
 
     Finite scores exist exactly inside the strongly connected components of "beats"; between components an
     order is returned and never a number. A sequence may be a list, a numpy array, a pandas or Polars Series,
-    or an Arrow array. A frame may be a pandas or Polars frame, an Arrow table, a DuckDB relation, a dict of
-    columns, a list of records, or the path of a ``.csv``, ``.tsv``, ``.parquet`` or ``.jsonl`` file.
+    or an Arrow array. A frame may be a pandas, Polars or narwhals frame, an Arrow table, a dataset of
+    ``datasets``, a DuckDB relation, a dict of columns, a list of records, or the path of a ``.csv``,
+    ``.tsv``, ``.parquet`` or ``.jsonl`` file.
 
     Parameters
     ----------
@@ -65,7 +66,8 @@ def fit_choices(
     tied : sequence of bool, optional
         Which rows of winners and losers are ties.
     counts : sequence of float, optional
-        How often each choice was made; fractions are weights. None means once.
+        How often each choice was made; fractions are weights, and choices made 0 times are left out. None
+        means once.
     ties : str, optional
         "davidson", the default for pairs: a tie is an outcome of its own, with odds
         e^tie · e^{(s_a + s_b) / 2} against e^{s_a} and e^{s_b}; score differences are the log odds of a win
@@ -79,16 +81,20 @@ def fit_choices(
         Joins all components by a prior: every score is normal about 0 with this standard deviation.
         Differences between components then come from the prior alone, and the result says so.
     **columns
-        Names of columns of a frame, or sequences: ``winner`` with ``loser`` or ``choice_set`` (a column of
-        lists, or a list of columns); ``first``, ``second`` and ``outcome`` (the name of the winner, or of its
-        column, or ``tie``, or the score of the first: 1, 0.5 or 0; a column called ``winner`` with 0 and 1
-        alone is refused), with ``drop``, a list of outcomes to leave out; ``ranking`` (a
-        column of lists, or a list of columns, one per place, which hold items); ``ranks`` (a list of columns,
-        one per item, which hold its place: 1 is best, equal numbers are ties, empty cells were not ranked);
-        ``best``, ``worst`` and ``choice_set``; or ``situation``, ``alternative`` and ``chosen``, with one row
-        for each alternative (1 or 0, or how often it was chosen). ``count`` works with all but the last, and
-        ``tied`` may also name a column. Columns called ``count`` are used without being named, and so are
-        ``tied``, ``tie`` or ``draw`` next to winners and losers, and ``model_a``, ``model_b`` and ``winner``.
+        Names of columns of a frame, or sequences: ``winner`` with ``loser`` (in a table of wins a list of
+        columns, one per loser) or ``choice_set`` (a column of lists, or a list of columns); ``first``,
+        ``second`` and ``outcome`` (the name of the winner, or of its column, or ``A`` or ``B``, ``W``, ``L``
+        or ``D``, ``1-0``, ``tie``, or the score of the first: 1, 0.5 or 0; a column called ``winner`` with 0
+        and 1 alone is refused; or a list of columns: the scores of both, or marks of the first's win, the
+        second's win and a tie), with ``drop``, a list of outcomes to leave out; ``ranking`` (a column of
+        lists, or a list of columns, one per place, which hold items); ``ranks`` (a list of columns, one per
+        item, which hold its place: 1 is best, equal numbers are ties, empty cells were not ranked);
+        ``best``, ``worst`` and ``choice_set``; or, with one row for each alternative, ``situation``,
+        ``alternative`` and ``chosen`` (1 or 0, or how often it was chosen) or ``ranks``. ``count`` works with
+        all that have one row per choice, and ``tied`` may also name a column. Columns called ``count`` are
+        used without being named, and so are ``tied``, ``tie`` or ``draw`` next to winners and losers, and the
+        columns of arenas, such as ``model_a``, ``model_b`` and ``winner``. ``a.b`` is also the field ``b`` of
+        a column ``a`` of structs.
 
         Further columns work with these. ``moved_first`` holds which of a pair moved or stood first (empty:
         neither). ``features`` lists columns that add to the score of an alternative; for pairs the first's

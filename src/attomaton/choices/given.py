@@ -1,7 +1,7 @@
 """Choices as users supply them: a frame with named columns, a file of one, or sequences."""
 
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from os import PathLike, fspath
 from typing import Any, NamedTuple, TypedDict, cast
@@ -19,13 +19,12 @@ from attomaton.choices.columns import (
     columns_of,
     find_column,
     is_frame,
-    is_missing,
     look_up,
     number_columns,
     number_values,
     read_numbers,
 )
-from attomaton.choices.numbering import BadRows, SetChoices, check_counts, number_choices
+from attomaton.choices.numbering import BadRows, SetChoices, check_counts, is_missing, number_choices
 from attomaton.choices.outcomes import FIRST, TIES, read_amounts, read_outcomes, read_score_columns
 from attomaton.choices.sequences import (
     NO_ROWS,
@@ -456,13 +455,15 @@ def _frame_crosstab(
     """A table of wins: one row per winner, one column per loser; the diagonal is ignored."""
     _refuse_counts(data, "the columns of losers say how often each pair was decided")
     losers = list(cast("Sequence[Any]", columns["loser"]))
+    if not losers:
+        raise InvalidSamples("loser= lists no columns; name the column of each loser")
     items, (winner, loser) = number_columns({"winner": take("winner"), "loser": losers})
     wins = np.zeros((len(winner), len(loser)))
     for column, title in enumerate(losers):
         cells = as_list(find_column(there, title, "loser"))
         against = [
             0.0 if is_missing(cell) or not played else _number(cell)
-            for cell, played in zip(cells, (winner != loser[column]).tolist(), strict=True)
+            for cell, played in _rows_of([cells, (winner != loser[column]).tolist()])
         ]
         bad = [wins_of is None or not 0 <= wins_of < np.inf for wins_of in against]
         if any(bad):
@@ -476,6 +477,14 @@ def _frame_crosstab(
     return pair_rows(items, pairs, wins[row, column]).restrict(np.ones(len(row), bool))
 
 
+def _rows_of(columns: Sequence[list[Any]]) -> Iterator[tuple[Any, ...]]:
+    """The rows of columns of equal lengths."""
+    if len(set(map(len, columns))) > 1:
+        lengths = ", ".join(str(len(column)) for column in columns)
+        raise InvalidSamples(f"the columns have different lengths ({lengths}); give one cell per row")
+    return zip(*columns, strict=True)
+
+
 def _frame_sets(
     take: Take, data: ChoiceData, columns: Mapping[str, Any], there: Mapping[Any, Any]
 ) -> ParsedChoices:
@@ -487,7 +496,7 @@ def _read_sets(take: Take, columns: Mapping[str, Any], there: Mapping[Any, Any])
     named = columns.get("choice_set", "choice_set")
     if isinstance(named, list | tuple):
         cells = [as_list(find_column(there, name, "choice_set")) for name in cast("Sequence[Any]", named)]
-        return [[cell for cell in row if not is_missing(cell)] for row in zip(*cells, strict=True)]
+        return [[cell for cell in row if not is_missing(cell)] for row in _rows_of(cells)]
     _refuse_texts(sets := take("choice_set"), named, ", or name it as the loser if it is one")
     return sets
 
@@ -593,7 +602,7 @@ def _frame_rankings(
     _refuse_ranks(names, cells)
     rankings: list[list[Any]] = []
     gaps = list[int]()
-    for number, row in enumerate(zip(*cells, strict=True)):
+    for number, row in enumerate(_rows_of(cells)):
         filled = [not is_missing(cell) for cell in row]
         if not all(filled[: sum(filled)]):
             gaps.append(number)
@@ -631,7 +640,7 @@ def _frame_ranks(
             "table has one row per item of a ranking, also situation= and alternative="
         )
     items = list(cast("Sequence[Any]", names))
-    cells = zip(*(as_list(find_column(there, name, "ranks")) for name in items), strict=True)
+    cells = _rows_of([as_list(find_column(there, name, "ranks")) for name in items])
     entries = [
         (number, item, cell)
         for number, row in enumerate(cells)
@@ -649,7 +658,7 @@ def _frame_places(take: Take, data: ChoiceData, _columns: Any, _there: Any) -> P
     missing = [is_missing(item) for item in items]
     if any(missing):
         raise BadRows("the alternative in ", missing, " is missing; fill it in, or drop the row")
-    entries = list(zip(number.tolist(), items, ranks, strict=True))
+    entries = list(_rows_of([number.tolist(), items, ranks]))
     rankings = _rank_entries(entries, range(len(entries)))
     ranked = [place for place, ranking in enumerate(rankings) if ranking]
     first_row = np.unique(number, return_index=True)[1]

@@ -25,6 +25,15 @@ MOST_MADE = 1 << 53
 """Maximum total count of choices: float64 cannot count beyond it."""
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a cell is empty: None, NaN, NaT, pandas' NA, or text without a visible character."""
+    if isinstance(value, str):
+        return not value.strip()
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.generic) and bool(value != value)
+
+
 class BadRows(InvalidSamples):
     """Rows of a table that cannot be read; the message names the first of them.
 
@@ -76,19 +85,19 @@ def number_choices(
     if len(winners) != len(choice_sets) or (sized is not None and len(sized) != len(winners)):
         sizes = f"{len(winners)} winners, {len(choice_sets)} choice sets"
         raise InvalidSamples(f"{sizes} and their counts must have equal lengths; give one of each per choice")
-    kinds: set[type] = set(map(type, choice_sets))
-    fit = all(issubclass(kind, Sized) and not issubclass(kind, Mapping | str | bytes) for kind in kinds)
-    for number, members in enumerate(() if fit else choice_sets):
-        if isinstance(members, str | bytes):
-            raise InvalidSamples(
-                f"choice set {number} is the string {members!r}; give a list of items (list({members!r}) for "
-                "single characters), or use losers=… if each row has one loser"
-            )
-        if isinstance(members, Mapping) or not isinstance(members, Sized):
-            raise InvalidSamples(
-                f"choice set {number} is of type {type(cast('object', members)).__name__}; give a list, in "
-                "which an item that is an option m times occurs m times"
-            )
+    kinds: set[type[Any]] = set(map(type, choice_sets))
+    fits = {kind: issubclass(kind, Sized) and not issubclass(kind, Mapping | str | bytes) for kind in kinds}
+    if not all(fits.values()):
+        bad = [not fits[type(members)] for members in choice_sets]
+        members = choice_sets[bad.index(True)]
+        what = (
+            f" is the string {members!r}; give a list of items (list({members!r}) for single characters), or "
+            "use losers=… if each row has one loser"
+            if isinstance(members, str | bytes)
+            else f" is of type {type(members).__name__}; give a list, in which an item that is an option m "
+            "times occurs m times"
+        )
+        raise BadRows("", bad, what, noun="choice set")
     lengths = np.fromiter(map(len, choice_sets), np.int64, len(choice_sets))
     flat_items = [*chain.from_iterable(choice_sets), *winners]
     try:
@@ -175,7 +184,9 @@ def number_hashable(flat: Sequence[Any]) -> tuple[tuple[Any, ...], Int64]:
         raise InvalidSamples(
             f"an item cannot be hashed ({error}); give items that can, such as tuples instead of lists"
         ) from error
-    odd = next((item for item in number if item != item), None)  # NaN
-    if odd is not None:
-        raise InvalidSamples(f"an item is {odd!r}, which does not equal itself; drop its choices, or name it")
+    odd = [item for item in number if not isinstance(item, str | None) and is_missing(item)]
+    if odd:
+        raise InvalidSamples(
+            f"an item is {odd[0]!r}, which does not equal itself; drop its choices, or name it"
+        )
     return tuple(number), np.fromiter(map(number.__getitem__, flat), np.int64, len(flat))

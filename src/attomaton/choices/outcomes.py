@@ -9,8 +9,8 @@ import numpy as np
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import show
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.choices.columns import is_missing, number_values, read_numbers
-from attomaton.choices.numbering import BadRows
+from attomaton.choices.columns import number_values, read_numbers
+from attomaton.choices.numbering import BadRows, is_missing
 
 FIRST, SECOND, TIE = 0, 1, 2
 """How a pair ends."""
@@ -47,7 +47,7 @@ HIGHER = "the higher one wins, equal scores are a tie"
 """How two scores decide."""
 
 _ADORNED = re.compile(r"(?:model|player|team|response|answer|option|assistant)?(.+?)(?:wins|win|won)?")
-_RESULT = re.compile(r"(\d*\.?\d+)\s*[-–:]\s*(\d*\.?\d+)")
+_RESULT = re.compile(r"(\d{0,3}(?:\.\d)?)\s*[-–:]\s*(\d{0,3}(?:\.\d)?)")
 _NAME_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
@@ -211,7 +211,9 @@ def _compare_result(value: Any) -> int | None:
     result = _RESULT.fullmatch(value.strip().replace("1/2", ".5").replace("½", ".5"))
     if result is None:
         return None
-    first, second = map(float, result.groups())
+    first, second = (float(score or "nan") for score in result.groups())
+    if first != first or second != second:
+        return None
     return TIE if first == second else FIRST if first > second else SECOND
 
 

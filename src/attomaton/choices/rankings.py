@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from attomaton.base.ragged import offsets_of, rows_of
 from attomaton.base.tables import Bool, Int64, column, make_table, ragged_column
-from attomaton.choices.numbering import BadRows
+from attomaton.choices.numbering import BadRows, is_missing
 from attomaton.graphs.grouping import pack_pairs, sum_by_key, unpack_pairs
 
 RANKING_SCHEMA = pa.schema(
@@ -118,6 +118,9 @@ def _find_fault(ranking: Any) -> str:
     if not places or not all(places):
         return "is empty, or has a place without items; drop it"
     items = [item for place in places for item in place]
+    missing = [item for item in items if is_missing(item)]
+    if missing:
+        return f"has a gap: an item is missing ({missing[0]!r}); drop it, or name it"
     try:
         distinct = set(items)
     except TypeError as error:

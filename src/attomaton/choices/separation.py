@@ -13,7 +13,7 @@ from attomaton.base.frames import Tabular
 from attomaton.base.options import show
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Bool, Float64, table_of
-from attomaton.choices.columns import as_list, columns_of, is_frame, is_missing
+from attomaton.choices.columns import as_list, columns_of, is_frame
 from attomaton.choices.logit.builders import binary_logit, multinomial_logit
 from attomaton.choices.logit.centring import centre_columns
 from attomaton.choices.logit.certificate import LogitState
@@ -22,6 +22,7 @@ from attomaton.choices.logit.fit import LogitFit, fit_logit
 from attomaton.choices.logit.identification import null_vectors, relate, sparse_null_vectors
 from attomaton.choices.logit.spans import span_of_vectors
 from attomaton.choices.logit.summary import LogitSummary
+from attomaton.choices.numbering import is_missing
 from attomaton.corpora.readers.tables import library_of
 
 INTERCEPT = "intercept"

@@ -15,7 +15,6 @@ from attomaton.choices.columns import (
     as_arrow,
     as_list,
     check_items,
-    is_missing,
     library_of,
     list_values,
     number_columns,
@@ -27,6 +26,7 @@ from attomaton.choices.numbering import (
     SetChoices,
     arrange,
     check_counts,
+    is_missing,
     number_choices,
     pair_up,
 )
