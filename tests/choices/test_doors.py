@@ -181,7 +181,7 @@ def test_outcomes_as_arenas_write_them():
 def test_a_winner_of_0_or_1_is_refused_where_it_may_be_an_index_or_a_score(column):
     frame = pd.DataFrame({"model_a": list("xyxyx"), "model_b": list("yxyxy"), "winner": column})
     pair = {"first": "model_a", "second": "model_b"}
-    for name in ("winner", "Winner", "preferred", "choice", "winner_model_b"):
+    for name in ("winner", "Winner", "preferred", "choice", "pick", "vote", "victor"):
         renamed = frame.rename(columns={"winner": name})
         with pytest.raises(
             InvalidSamples, match=r"score of 'model_a' or the index of the winner; write 'model_a'"
@@ -191,7 +191,7 @@ def test_a_winner_of_0_or_1_is_refused_where_it_may_be_an_index_or_a_score(colum
         at.fit_choices(frame)
     fits = [
         at.fit_choices(frame.rename(columns={"winner": name}), **pair, outcome=name)
-        for name in ("score", "winner_model_a")
+        for name in ("score", "winner_model_a", "winner_is_a")
     ]
     names = frame.assign(
         winner=["tie" if one == "tie" else "model_a" if float(one) else "model_b" for one in column]
@@ -199,6 +199,18 @@ def test_a_winner_of_0_or_1_is_refused_where_it_may_be_an_index_or_a_score(colum
     for fit in fits:
         same(fit, at.fit_choices(names))
         assert "was read as the score of 'model_a': 1 is a win, 0 a loss" in fit.to_dict()["remarks"][0]
+
+
+@pytest.mark.parametrize("column", [[1, 0, 1, 0, 0], [True, False, True, False, False], list("10100")])
+@pytest.mark.parametrize("name", ["model_b_wins", "winner_model_b", "bWon"])
+def test_a_column_that_says_when_the_second_wins_is_not_read_upside_down(name, column):
+    frame = {"model_a": list("xyxyx"), "model_b": list("yxyxy"), name: column}
+    with pytest.raises(
+        InvalidSamples, match="when 'model_b' wins, not when 'model_a' does; name 'model_b' as"
+    ):
+        at.fit_choices(frame, first="model_a", second="model_b", outcome=name)
+    swapped = at.fit_choices(frame, first="model_b", second="model_a", outcome=name)
+    assert swapped.scores["y"] > swapped.scores["x"]
 
 
 def test_how_scores_were_read_is_printed_and_saved(tmp_path):

@@ -535,7 +535,7 @@ def test_values_far_from_all_others_are_never_proved_wrong_at_random():
             continue
         try:
             found = at.check_separation(values, outcome)
-        except at.UncertifiedSolution:
+        except UncertifiedSolution:
             continue
         zero, one = values[outcome == 0], values[outcome == 1]
         overlap = zero.max() > one.min() and one.max() > zero.min()

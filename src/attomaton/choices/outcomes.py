@@ -30,7 +30,10 @@ SCORES = {"1": 1.0, "1.0": 1.0, "0": 0.0, "0.0": 0.0, "0.5": 0.5}
 FLAGS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
 """Strings for truth values."""
 
-INDEX_NAMES = ("winner", "chosen", "choice", "prefer", "better", "label")
+INDEX_NAMES = (
+    *("winner", "winning", "victor", "chosen", "choice", "pick", "select", "prefer", "better", "best"),
+    *("vote", "label"),
+)
 """What the name of a column contains that may hold the index of the winner."""
 
 SIDES = (
@@ -218,10 +221,15 @@ def _compare_result(value: Any) -> int | None:
 
 
 def _describe_scores(scores: Collection[Any], names: tuple[Any, Any], column: Any) -> str:
-    """How scores were read; rejects 0 and 1 that may also be the index of the winner."""
+    """How scores were read; rejects 0 and 1 that may be those of the second, or the index of the winner."""
     (first, second), name = map(show, names), str(column).lower()
-    names_first = re.search(rf"(?<![^\W_]){re.escape(str(names[0]).lower())}(?![^\W_])", name)
-    index = any(word in name for word in INDEX_NAMES) and not names_first and bool not in map(type, scores)
+    of_first, of_second = (bool(parts & _parts_of(column)) for parts in parts_apart(names))
+    if of_second and not of_first:
+        raise InvalidSamples(
+            f"the column {show(column)} seems to say when {second} wins, not when {first} does; name "
+            f"{second} as the first and {first} as the second, or write {first} or {second} in the column"
+        )
+    index = any(word in name for word in INDEX_NAMES) and not of_first and bool not in map(type, scores)
     if index and 0.5 not in map(_score, scores):
         raise InvalidSamples(
             f"0 and 1 in the column {show(column)} may be the score of {first} or the index of the winner; "
@@ -259,8 +267,13 @@ def _read_words(words: set[str], names: tuple[Any, Any], column: Any) -> Mapping
 
 def parts_apart(names: tuple[Any, Any]) -> tuple[set[str], set[str]]:
     """The parts of each of two names that the other lacks: home and away of ``HomeTeam``, ``AwayTeam``."""
-    first, second = ({part.casefold() for part in _NAME_PARTS.findall(str(name))} for name in names)
+    first, second = map(_parts_of, names)
     return first - second, second - first
+
+
+def _parts_of(name: Any) -> set[str]:
+    """The words of a name such as ``HomeTeam`` or ``model_a``."""
+    return set(map(str.casefold, _NAME_PARTS.findall(str(name))))
 
 
 def read_score_columns(
@@ -274,7 +287,7 @@ def read_score_columns(
             f"three columns that mark a win of {first}, a win of {second}, and a tie"
         )
     apart = parts_apart(names)
-    parts = [set(map(str.casefold, _NAME_PARTS.findall(str(title)))) for title in titles]
+    parts = [_parts_of(title) for title in titles]
     if apart[SECOND] & parts[0] and apart[FIRST] & parts[1]:
         raise InvalidSamples(
             f"the columns of the outcome are {listed}; name that of {first} before that of {second}"
