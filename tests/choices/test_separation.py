@@ -523,7 +523,7 @@ def test_a_value_far_from_all_others_is_never_proved_wrong(far):
 
 def test_values_far_from_all_others_are_never_proved_wrong_at_random():
     rng, judged = np.random.default_rng(8), 0
-    for _ in range(150):
+    for _ in range(40):
         values = rng.integers(-3, 4, int(rng.integers(3, 9))).astype(float)
         outcome = rng.integers(0, 2, len(values))
         if rng.random() < 0.5:
@@ -541,7 +541,7 @@ def test_values_far_from_all_others_are_never_proved_wrong_at_random():
         overlap = zero.max() > one.min() and one.max() > zero.min()
         judged += found.certified
         assert found.exists == overlap or not found.certified
-    assert judged > 60
+    assert judged > 15
 
 
 @pytest.mark.parametrize("kind", [list, np.array])

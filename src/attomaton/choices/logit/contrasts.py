@@ -27,6 +27,9 @@ SURE = 2e-14
 """Up to here that part is rounding (1.5e-15 at most in what was measured); between the two, a tiny difference
 decides and is treated as none."""
 
+DOUBLINGS = 64
+"""How often a point is doubled until all that happened is probable enough there."""
+
 MOST_STEPS = 200
 """Newton steps, and changes of the price, in the search for a bound."""
 
@@ -337,8 +340,12 @@ def count_once(totals: Float64, clusters: Int64 | None) -> Float64:
 def lowest_height(target: Float64, merged: "Merged", point: Float64, level: float) -> float | None:
     """The least target·w for which Σ N log P ≥ log(1 − level); ``point`` raises every row by 1 or more."""
     limit = float(np.log1p(-level))
-    while merged.measure(point)[0] < limit:
+    for _ in range(DOUBLINGS):
+        if merged.measure(point)[0] >= limit:
+            break
         point = 2.0 * point
+    else:  # up to rounding it raises no row
+        return None
     while merged.measure(0.5 * point)[0] >= limit and np.linalg.norm(point) > 1e-12:
         point = 0.5 * point  # nearer, where few rows have probabilities without digits
     low, high, best = -np.inf, np.inf, -np.inf
