@@ -24,7 +24,7 @@ from attomaton.corpora.readers.files import File
 from attomaton.corpora.readers.sources import reader_of
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.subwords import SCHEMES, Scheme
-from tests.faults import model_targets
+from tests.faults import model_targets, table_targets
 from tests.faults.mutants import mutate_bytes, mutate_json
 
 LINES = ["to be or not to be", "é 漢字 x", "", "that is the question: whether 'tis nobler", "a a a b"] * 3
@@ -303,6 +303,19 @@ ALL = [
     of_bytes("json-gz", "a.json.gz", gzip.compress(json.dumps(LINES).encode(), mtime=0)),
     of_bytes("csv", "a.csv", *TABLED),
     of_bytes("csv-gz", "a.csv.gz", gzip.compress(TABLED[0], mtime=0)),
+    *(
+        Target(
+            f"choices-{file.partition('.')[2]}",
+            file,
+            table_targets.mutate(write, forms),
+            table_targets.read_table(forms),
+        )
+        for file, write, forms in (
+            ("a.csv", table_targets.write_csv, table_targets.FORMS),
+            ("a.jsonl", table_targets.write_lines, table_targets.FORMS + table_targets.NESTED),
+            ("a.parquet", table_targets.write_parquet, table_targets.FORMS + table_targets.NESTED),
+        )
+    ),
     of_bytes("tsv", "a.tsv", TABLED[0].replace(b",", b"\t")),
     of_bytes("log", "a.log", TEXT.encode()),
     of_bytes("fasta", "a.fasta", FASTA),

@@ -99,12 +99,9 @@ def read_outcomes(
     Outcomes that are dropped afterwards need not be readable. The text says how the ``column`` was read; it
     is empty where outcomes are names of items, names of columns, or ties.
     """
-    try:
-        number, distinct = number_values(values)
-    except TypeError:  # lists or dicts
-        number, distinct = np.zeros(0, np.int64), []
-    if len(number) != len(pair[0]) or any(isinstance(value, tuple) for value in distinct):
-        raise InvalidSamples("the outcome is not a column of strings or numbers with one entry per row")
+    number, distinct = number_values(values)
+    if len(number) != len(pair[0]):
+        raise InvalidSamples("the outcome is not a column with one entry per row; give one for each pair")
     special = {*names, *TIES, 0, 0.5, 1, *SCORES}
     both = next((item for item in items if item in special and item in distinct), None)
     if both is not None:
