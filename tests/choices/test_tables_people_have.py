@@ -261,6 +261,8 @@ def test_counts_of_0(tmp_path):
     judged = {**games, "judge": list("xyzw"), "topic": list("ppqr")}
     fewer = {name: column[:3] for name, column in judged.items()}
     same(at.fit_choices(judged, cluster="judge"), at.fit_choices(fewer, cluster="judge"))
+    assert at.fit_choices(judged, by="topic").by.keys() == {"p", "q"}  # nobody chose in r
+    assert at.fit_choices(judged, by="topic", cluster="judge").by.keys() == {"p", "q"}
     for wrong, message in (([0] * 4, "all counts are 0"), ([1, 1, -1, 0], "the count in row 2 is -1")):
         with pytest.raises(at.AttomatonError, match=message):
             at.fit_choices({**games, "count": wrong})

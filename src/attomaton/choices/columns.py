@@ -181,9 +181,9 @@ def number_values(values: Any) -> tuple[Int64, list[Any]]:
     array = as_arrow(values)
     if array is None:
         plain = as_list(values)
-        odd = next((cell for cell in plain if isinstance(cell, list | dict | set)), None)
-        if odd is not None:
-            raise InvalidSamples(f"a column holds {show(odd)}; name a column of text or numbers")
+        odd: list[Any] = [cell for cell in plain if isinstance(cell, list | dict | set)]
+        if odd:
+            raise InvalidSamples(f"a column holds {show(odd[0])}; name a column of text or numbers")
         place = {value: number for number, value in enumerate(dict.fromkeys(plain))}
         return np.fromiter(map(place.__getitem__, plain), np.int64, len(plain)), list(place)
     coded = array.dictionary_encode("encode")

@@ -156,8 +156,8 @@ def fit_choices(
     by = dict[Any, ChoiceFit]()
     if side.by is not None:
         number, categories = side.by
-        parts = {category: number == place for place, category in enumerate(categories)}
-        by = {category: fit(parsed.restrict(rows), {}) for category, rows in parts.items()}
+        parts = {name: parsed.restrict(number == index) for index, name in enumerate(categories)}
+        by = {name: fit(part, {}) for name, part in parts.items() if part.items}
     return fit(parsed, by)
 
 

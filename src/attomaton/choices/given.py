@@ -660,10 +660,10 @@ def _frame_places(take: Take, data: ChoiceData, _columns: Any, _there: Any) -> P
         raise BadRows("the alternative in ", missing, " is missing; fill it in, or drop the row")
     entries = list(_rows_of([number.tolist(), items, ranks]))
     rankings = _rank_entries(entries, range(len(entries)))
-    ranked = [place for place, ranking in enumerate(rankings) if ranking]
+    ranked = [index for index, ranking in enumerate(rankings) if ranking]
     first_row = np.unique(number, return_index=True)[1]
     try:
-        return read_sequences(data._replace(rankings=[rankings[place] for place in ranked]))
+        return read_sequences(data._replace(rankings=[rankings[index] for index in ranked]))
     except BadRows as error:  # of rankings, which are named by their first row
         rows = first_row[np.array(ranked)[error.rows]]
         raise BadRows("the ranking of ", rows, error.after) from error
