@@ -674,6 +674,11 @@ def test_a_table_of_wins(tmp_path):
     (tmp_path / "bad.csv").write_text("team,ant,bee\nant,,x\nbee,2,\n")
     with pytest.raises(at.AttomatonError, match="the number of wins against 'bee' is 'x' in line 2 of"):
         at.fit_choices(tmp_path / "bad.csv", winner="team", loser=["ant", "bee"])
+    totals = pd.crosstab(won, lost, margins=True).reset_index()
+    with pytest.raises(at.AttomatonError, match="row 5 is the sum of the other rows; leave out"):
+        at.fit_choices(totals, winner="team", loser=TEAMS)
+    totals.to_csv(tmp_path / "totals.csv", index=False)
+    prints(f"totals.csv --winner team --loser {','.join(TEAMS)} --skip-bad", tmp_path, beta)
     with pytest.raises(at.AttomatonError, match="by= needs a table with one row for each pair"):
         at.fit_choices(table, winner="team", loser=TEAMS, by="team")
     with pytest.raises(at.AttomatonError, match="count= cannot be combined with"):

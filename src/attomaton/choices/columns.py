@@ -339,7 +339,8 @@ def _refuse_cells(role: str, missing: Any, values: Sequence[Any]) -> None:
     raise BadRows(
         f"the {role} in ",
         np.asarray(missing),
-        f" is {what}; drop such rows first (in pandas: frame.dropna()), or name them",
+        f" is {what}; drop such rows first (in pandas: frame.dropna(); on the command line: --skip-bad), or "
+        "name them",
     )
 
 

@@ -470,6 +470,9 @@ def _frame_crosstab(
             what = f"the number of wins against {show(title)} is {show(cells[bad.index(True)])} in "
             raise BadRows(what, bad, "; give a number, at least 0")
         wins[:, column] = against
+    totals = (2 * wins == wins.sum(axis=0)).all(axis=1) & wins.any(axis=1) & ~np.isin(winner, loser)
+    if totals.any() and len(winner) > 2:
+        raise BadRows("", totals, " is the sum of the other rows; leave out rows and columns of totals")
     row, column = np.nonzero(wins)
     if not len(row):
         raise InvalidSamples("the table has no wins; give at least one")
