@@ -207,6 +207,7 @@ def test_outcomes_named_as_the_columns_are(names, words):
             r"row 1 is '\*'.*leave such rows out with drop",
         ),
         (("one", "two"), ["Kim", "Lee", "tie", "Max", "Max", "Max"], "the outcome in row 0 is 'Kim'"),
+        (("one", "two"), ["W", "L", "abandoned", "D", "W", "L"], "the outcome in row 2 is 'abandoned'"),
         (("one", "two"), ["2020-01", "2021-05", "1-0", "1-0", "1-0", "1-0"], "row 0 is '2020-01'"),
         (("one", "two"), [["A"], "B", "A", "B", "A", "B"], r"a column holds \['A'\]; name a column of text"),
         (("one", "two"), ["kim", None, "max", "max", "max", "max"], "the outcome in row 1 is missing"),
@@ -216,6 +217,12 @@ def test_ambiguous_outcomes_are_refused(names, words, message):
     frame = {names[0]: PAIRS["one"], names[1]: PAIRS["two"], "end": words}
     with pytest.raises(at.AttomatonError, match=message):
         at.fit_choices(frame, first=names[0], second=names[1], outcome="end")
+
+
+def test_an_item_called_as_a_tie_is_refused():
+    frame = {"one": ["Both bad", "kim"], "two": ["kim", "lee"], "end": ["Both bad", "lee"]}
+    with pytest.raises(at.AttomatonError, match="'Both bad' is also the name of an item"):
+        at.fit_choices(frame, **NAMED)
 
 
 def test_outcomes_in_a_column_for_each_side(tmp_path):

@@ -46,6 +46,8 @@ SIDES = (
 )
 """Words for a win of the first, a win of the second, and a tie, as one table may use them together."""
 
+USUAL_WORDS = {word for words in SIDES for meaning in words for word in meaning}
+
 HIGHER = "the higher one wins, equal scores are a tie"
 """How two scores decide."""
 
@@ -103,7 +105,8 @@ def read_outcomes(
     if len(number) != len(pair[0]):
         raise InvalidSamples("the outcome is not a column with one entry per row; give one for each pair")
     special = {*names, *TIES, 0, 0.5, 1, *SCORES}
-    both = next((item for item in items if item in special and item in distinct), None)
+    known = set(items)
+    both = next((value for value in distinct if value in known and (value in special or is_tie(value))), None)
     if both is not None:
         raise InvalidSamples(
             f"the outcome {show(both)} is also the name of an item; give columns of winner and loser"
@@ -237,20 +240,21 @@ def _describe_scores(scores: Collection[Any], names: tuple[Any, Any], column: An
 
 def _read_words(words: set[str], names: tuple[Any, Any], column: Any) -> Mapping[str, int]:
     """The side of each word, by the names of the two columns or by usual words; empty if there is none."""
-    own = parts_apart(names)
+    apart = parts_apart(names)
     sides = {_squash(name): side for side, name in enumerate(names)}
-    sides |= {part: side for side, parts in enumerate(own) for part in parts}
+    sides |= {part: side for side, parts in enumerate(apart) for part in parts}
+    initials = [{part[0] for part in parts} for parts in apart]
+    words = words & {*sides, *initials[FIRST], *initials[SECOND], *USUAL_WORDS}  # others have no meaning
     if words <= sides.keys():
         return sides
     readings: list[Mapping[str, int]] = []
     for first, second, tie in SIDES:
-        if first[0] in own[SECOND] or second[0] in own[FIRST]:
+        if first[0] in apart[SECOND] or second[0] in apart[FIRST]:
             first, second = second, first
         usual = {**dict.fromkeys(first, FIRST), **dict.fromkeys(second, SECOND), **dict.fromkeys(tie, TIE)}
         agree = all(usual[word] == sides[word] for word in words & usual.keys() & sides.keys())
         if words <= usual.keys() and agree and not words <= set(tie):
             readings.append(usual)
-    initials = [{part[0] for part in parts} for parts in own]
     if words <= initials[FIRST] ^ initials[SECOND]:
         readings.append({word: FIRST if word in initials[FIRST] else SECOND for word in words})
     word = next((word for word in sorted(words) if len({usual[word] for usual in readings}) > 1), None)
