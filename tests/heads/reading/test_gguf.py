@@ -91,6 +91,7 @@ def test_the_tokenizer_in_the_file_is_the_model_s(tmp_path):
         ({"add_bos_token": (True, "BOOL")}, ()),
         ({"add_bos_token": (True, "BOOL"), "bos_token_id": ("2", "STRING")}, ()),
         ({"add_bos_token": (True, "BOOL"), "bos_token_id": (300, "UINT32")}, ()),
+        ({"add_bos_token": (True, "BOOL"), "bos_token_id": (-1, "INT32")}, ()),
     ],
 )
 def test_texts_begin_as_the_file_asks(fields, begin, tmp_path):

@@ -149,29 +149,49 @@ class GGUFFile:
         value = self.fields.get(key)
         return cast("Any", value).astype(np.float64) if isinstance(value, np.ndarray) else None
 
-    def read(self, name: str) -> Tensor:
-        """A tensor in float32, whatever its quantisation."""
+    def kind(self, name: str) -> tuple[Any, int, int]:
+        """The type of a tensor, the numbers in one of its blocks, and the bytes of a block."""
         with needing("a GGUF file"):
             import gguf
         library: Any = gguf
         stored = self.tensors[name]
         try:
             kind = library.GGMLQuantizationType(stored.kind)
-            block, block_bytes = library.GGML_QUANT_SIZES[kind]
+            return kind, *library.GGML_QUANT_SIZES[kind]
         except (KeyError, ValueError) as error:
             raise UnreadableModel(
                 f"tensor {shown(name)!r} has the type {stored.kind}, which the installed gguf package does "
                 "not know; update it, or give a file with another quantisation, such as Q8_0"
             ) from error
-        columns = stored.shape[-1] if stored.shape else 1
-        n_bytes = prod(stored.shape) // block * block_bytes
-        if columns % block or stored.start + n_bytes > len(self.content):
+
+    def stop(self, name: str) -> int:
+        """The first byte after a tensor, which must be in the file."""
+        stored, (_, block, block_bytes) = self.tensors[name], self.kind(name)
+        stop = stored.start + prod(stored.shape) // block * block_bytes
+        if stored.shape[-1] % block or stop > len(self.content):
             raise UnreadableModel(f"tensor {shown(name)!r}, {list(stored.shape)}, does not fit in the file")
-        packed = np.frombuffer(self.content, np.uint8, n_bytes, stored.start)
+        return stop
+
+    def check_layout(self) -> None:
+        """Refuse tensors that share bytes: together they would take many times the memory of the file."""
+        last, reached = "", 0
+        for name, stored in sorted(self.tensors.items(), key=lambda item: item[1].start):
+            stop = self.stop(name)
+            if stored.start < min(stop, reached):
+                raise UnreadableModel(f"tensors {shown(last)!r} and {shown(name)!r} overlap")
+            if stop > reached:
+                last, reached = name, stop
+
+    def read(self, name: str) -> Tensor:
+        """A tensor in float32, whatever its quantisation."""
+        stored, (kind, block, block_bytes) = self.tensors[name], self.kind(name)
+        packed = np.frombuffer(self.content, np.uint8, self.stop(name) - stored.start, stored.start)
         try:
+            with needing("a GGUF file"):
+                from gguf import quants
             with np.errstate(all="ignore"):  # numbers that are not finite are refused when they are used
-                rows = packed.reshape(-1, columns // block * block_bytes)
-                numbers = library.quants.dequantize(rows, kind)
+                rows = packed.reshape(-1, stored.shape[-1] // block * block_bytes)
+                numbers = cast("Any", quants).dequantize(rows, kind)
         except (NotImplementedError, ValueError, AssertionError) as error:
             raise UnreadableModel(
                 f"tensor {shown(name)!r} of type {kind.name} cannot be turned into floats; give a file with "
@@ -206,6 +226,7 @@ def read_gguf(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32) 
     """The model of a GGUF file, in float32: four bytes for each of its numbers."""
     file = open_gguf(path)
     with named(file.path, "cannot be read as a model"):
+        file.check_layout()
         return build_model(parse_gguf(file), GGUFWeights(file), str(path), dtype)
 
 

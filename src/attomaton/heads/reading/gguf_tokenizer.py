@@ -84,7 +84,8 @@ def _define(file: GGUFFile) -> str:
                 [library.AddedToken(token, special=special, normalized=False) for token in added]
             )
     begin = file.fields.get("tokenizer.ggml.bos_token_id")
-    if file.fields.get("tokenizer.ggml.add_bos_token") is True and type(begin) is int and begin < len(tokens):
+    known = type(begin) is int and 0 <= begin < len(tokens)  # some converters write -1 for none
+    if file.fields.get("tokenizer.ggml.add_bos_token") is True and known:
         tokenizer.post_processor = library.processors.TemplateProcessing(
             single=["begin", "$A"],
             special_tokens=[{"id": "begin", "ids": [begin], "tokens": [tokens[begin]]}],
