@@ -163,6 +163,31 @@ def test_models_that_are_not_causal_are_refused():
         open_model(mamba)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda t, small: t.ViTModel(t.ViTConfig(**small, image_size=8, patch_size=4)),
+        lambda t, small: t.CLIPModel(t.CLIPConfig(text_config=small, vision_config=small)),
+    ],
+    ids=["ViT", "CLIP"],
+)
+def test_models_of_images_are_refused(make):
+    transformers = pytest.importorskip("transformers")
+    small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    with pytest.raises(UnreadableModel, match="Model .*; give a causal model that takes input_ids"):
+        open_model(make(transformers, small))
+
+
+def test_advice_to_a_model_in_memory_can_be_followed():
+    model, ids = open_model(make_opt()), DOCUMENTS[0][None]
+    with pytest.raises(UnsupportedOption, match="model_type is 'opt'.*of the type .*llama") as refused:
+        model.score_tokens(Head(0, 0), ids[0], ids[0])
+    left_out = audit_heads(model, DOCUMENTS, random=1, how=HOW).left_out
+    assert "model_type is 'opt'); give your own models with random heads" in left_out
+    for words in (str(refused.value), left_out):
+        assert "load it with transformers" not in words
+
+
 def test_a_model_that_cannot_be_switched_says_what_to_do():
     model = make_opt(attn_implementation="sdpa")
     stuck = SimpleNamespace(

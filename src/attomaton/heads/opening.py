@@ -170,10 +170,11 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str = "float3
         if hasattr(source, "config") and hasattr(source, "state_dict"):
             return read_object(source, dtype=DTYPES[dtype])
     except UnreadableModel as error:
+        reason = str(error).split("; ", 1)[0]  # the advice after it was followed: the model is in memory
         if hasattr(source, "run_with_cache"):
-            return PatternModel.from_lens(source, reason=str(error))
+            return PatternModel.from_lens(source, reason=reason)
         if callable(source) and hasattr(source, "get_input_embeddings"):
-            return PatternModel.from_transformers(source, reason=str(error))
+            return PatternModel.from_transformers(source, reason=reason)
         raise
     raise UnreadableModel(
         f"an object of type {type(source).__name__} cannot be read as a model; give a folder, a hub id with "

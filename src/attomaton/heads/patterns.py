@@ -6,7 +6,7 @@ heads, edits and token scores need weights: a pattern model has none of these an
 
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NoReturn, cast
@@ -20,6 +20,7 @@ from attomaton.base.options import whole_number
 from attomaton.base.tables import Float64, Integers
 from attomaton.corpora.budgets import VOCABULARY, shown
 from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched, check_contexts
+from attomaton.heads.reading.configs import FAMILIES
 
 Run = Callable[[Tensor], tuple[Tensor | None, Sequence[Any]]]
 """Contexts of one length, shape (n, length), to logits, if there are any, and the patterns of each layer."""
@@ -95,8 +96,12 @@ class PatternModel:
         if getattr(config, "is_encoder_decoder", False):
             raise UnreadableModel(f"{name} has an encoder and a decoder; give a causal model (decoder only)")
         text = config.get_text_config() if hasattr(config, "get_text_config") else config
-        embedding = getattr(model.get_input_embeddings(), "weight", None)
-        n_tokens = text.vocab_size if embedding is None else len(embedding)
+        n_tokens = getattr(text, "vocab_size", None)
+        with suppress(NotImplementedError):  # in models of images and sound
+            embedding = getattr(model.get_input_embeddings(), "weight", None)
+            n_tokens = n_tokens if embedding is None else len(embedding)
+        if n_tokens is None:
+            raise UnreadableModel(f"{name} has no vocabulary; give a causal model that takes input_ids")
         sizes = (getattr(text, size, None) for size in ("max_position_embeddings", "n_positions"))
         longest = next((size for size in sizes if type(size) is int and size > 0), None)
 
@@ -266,8 +271,8 @@ class PatternModel:
     def _need_weights(self, what: str) -> NoReturn:
         why = f" ({self.reason})" if self.reason else ""
         raise UnsupportedOption(
-            f"{what} need the weights of a model, and {self.name} shows attention patterns only{why}; leave "
-            "that out, or give a model of a supported family"
+            f"{what} need the weights of a model, and attomaton reads only attention patterns from "
+            f"{self.name}{why}; leave that out, or give a model of the type {', '.join(FAMILIES)}"
         )
 
 

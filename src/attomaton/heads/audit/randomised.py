@@ -116,8 +116,8 @@ def draw_random(
     if count and not isinstance(model, Transformer | TheoryLayer):
         why = f" ({model.reason})" if isinstance(model, PatternModel) and model.reason else ""
         return (), (
-            f"No head is compared with random heads: these are made from weights, which {model.name} "
-            f"does not expose{why}; give your own models with random heads."
+            "No head is compared with random heads: these are made from weights, which attomaton does not "
+            f"read from {model.name}{why}; give your own models with random heads as random."
         )
     return [NULLS[null](model, seed=seed + one) for one in range(count)], ""
 
