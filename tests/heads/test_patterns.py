@@ -174,13 +174,13 @@ def test_models_that_are_not_causal_are_refused():
 def test_models_of_images_are_refused(make):
     transformers = pytest.importorskip("transformers")
     small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    with pytest.raises(UnreadableModel, match="Model .*; give a causal model that takes input_ids"):
+    with pytest.raises(UnreadableModel, match=r"Model .*; give a causal model that takes input_ids"):
         open_model(make(transformers, small))
 
 
 def test_advice_to_a_model_in_memory_can_be_followed():
     model, ids = open_model(make_opt()), DOCUMENTS[0][None]
-    with pytest.raises(UnsupportedOption, match="model_type is 'opt'.*of the type .*llama") as refused:
+    with pytest.raises(UnsupportedOption, match=r"model_type is 'opt'.*of the type .*llama") as refused:
         model.score_tokens(Head(0, 0), ids[0], ids[0])
     left_out = audit_heads(model, DOCUMENTS, random=1, how=HOW).left_out
     assert "model_type is 'opt'); give your own models with random heads" in left_out

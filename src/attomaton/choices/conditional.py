@@ -278,14 +278,27 @@ def fit_conditional(parsed: ParsedChoices, side: Side, ties: str) -> LogitScores
     names, aliases = list(side.features), dict[str, str]()
     while True:
         fitted = _fit_named(parsed, side, ties, names)
-        n_items, complement = fitted.n_items, fitted.logit.identified.complement
-        part = complement[n_items : n_items + len(names)]
-        loose = np.flatnonzero(np.abs(part).max(axis=1, initial=0.0) > ALIASED)
-        if not len(loose):
+        found = _find_aliases(fitted, names)
+        if not found:
             return replace(fitted, aliases=aliases)
-        name = names[int(loose[-1])]
-        aliases[name] = _describe_alias(fitted.logit, n_items, n_items + int(loose[-1]))
-        names.remove(name)
+        aliases |= found
+        names = [name for name in names if name not in found]
+
+
+def _find_aliases(fitted: LogitScores, names: Sequence[str]) -> dict[str, str]:
+    """The features that follow from items and features before them, and how; the last comes first."""
+    aliases = dict[str, str]()
+    null = fitted.logit.identified.complement
+    for column in range(fitted.n_items + len(names) - 1, fitted.n_items - 1, -1):
+        size = np.linalg.norm(null[column])
+        if size > ALIASED:
+            along = null[column] / size
+            vector = null @ along
+            aliases[names[column - fitted.n_items]] = _describe_alias(
+                fitted.logit, fitted.n_items, column, vector
+            )
+            null = null - np.outer(vector, along)  # the null vectors without this feature
+    return aliases
 
 
 def _fit_named(parsed: ParsedChoices, side: Side, ties: str, names: Sequence[str]) -> LogitScores:
@@ -504,12 +517,10 @@ def order_by_contrasts(logit: LogitFit, n_items: int, graph: Components | None) 
     return find_components(make_item_edges(arcs // n_items, arcs % n_items, support, n_items))
 
 
-def _describe_alias(logit: LogitFit, n_items: int, column: int) -> str:
-    """What a feature follows from: the null vector with this feature, few items, and no later feature."""
-    null = logit.problem.parameters(logit.identified.complement)
-    target = np.zeros(len(null) - column)
-    target[0] = 1.0
-    vector = null @ np.linalg.lstsq(null[column:], target, rcond=None)[0]
+def _describe_alias(logit: LogitFit, n_items: int, column: int, null: Float64) -> str:
+    """What a feature follows from, by a null vector that has this feature and no later one."""
+    vector = logit.problem.parameters(null)
+    vector /= vector[column]
     values, often = np.unique(np.round(vector[:n_items], 8), return_counts=True)
     vector[:n_items] -= values[np.argmax(often)]  # what all items share makes no difference
     vector = np.where(np.abs(vector) < 1e-7, 0.0, np.round(vector, 6))

@@ -1,6 +1,7 @@
 """Audits that are stopped, saved, loaded and compared."""
 
 import copy
+import shutil
 import threading
 from dataclasses import replace
 from functools import partial
@@ -141,6 +142,34 @@ def test_a_damaged_part_is_measured_again(whole, tmp_path):
     assert audit_heads(MODEL, DOCUMENTS, **asked).table().equals(whole.table())
     remove_finished(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_copies_of_finished_layers_are_files_of_others(whole, tmp_path):
+    """As file managers and synchronising programs write them."""
+    asked = {"causal": "all", "how": HOW, "work": tmp_path}
+    audit_heads(MODEL, DOCUMENTS, **asked)
+    first = tmp_path / "layer-0000.parquet"
+    copies = ["layer-0000 copy.parquet", "layer-0000 (1).parquet", "layer-1.parquet", "layer-x.parquet"]
+    for name in copies:
+        (tmp_path / name).write_bytes(first.read_bytes())
+    (tmp_path / "layer-0002.parquet").write_bytes(first.read_bytes())  # the heads of another layer
+    assert audit_heads(MODEL, DOCUMENTS, **asked).table().equals(whole.table())
+    assert read_finished(tmp_path).table().equals(whole.table())
+    remove_finished(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(copies)
+
+
+def test_copies_of_the_folders_of_steps_are_of_others(tmp_path):
+    first = open_model(made.make("llama", vocab_size=12, num_hidden_layers=1))
+    models = [first, permute_weights(first, seed=0)]
+    asked = {"steps": [1, 2], "how": HOW, "work": tmp_path}
+    course = audit_course(models, DOCUMENTS, **asked)
+    for name in ("step-1 copy", "step-2 (1)", "step-2-1"):
+        shutil.copytree(tmp_path / "step-1", tmp_path / name)
+    assert read_finished_steps(tmp_path).table().equals(course.table())
+    assert audit_course(models, DOCUMENTS, **asked).table().equals(course.table())
+    remove_finished(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["step-1 copy", "step-2 (1)", "step-2-1"]
 
 
 @pytest.mark.parametrize("change", ["model", "documents", "how", "rungs", "random", "causal"])

@@ -29,7 +29,7 @@ from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Stages, as_stages
 from attomaton.base.tables import Float64
 from attomaton.corpora.readers.batches import Reading
-from attomaton.heads.audit.finished import FinishedLayers, alone_in
+from attomaton.heads.audit.finished import FinishedLayers, alone_in, numbered
 from attomaton.heads.audit.heads import Audit, HeadAudit, audit_heads, prepare, read_finished
 from attomaton.heads.audit.ladder import Step
 from attomaton.heads.audit.pictures import draw_course
@@ -401,23 +401,22 @@ def audit_course(
             check_alike(first, (one.name, model.shape))
             stages = _within(tell, stage)
             options: Any = {"random": random, "null": null, "causal": causal, "how": how, "progress": stages}
-            kept = None if work is None else step_folder(work, one.step)
+            kept = None if work is None else Path(work) / STEP.format(one.step)
             audits.append(audit_heads(model, documents, rungs=climbed, work=kept, **options))
             _warn_of_copies(ordered, audits)
     return HeadCourse(tuple(one.step for one in ordered), tuple(audits))
 
 
-def step_folder(work: str | PathLike[str], step: int) -> Path:
-    """Where the finished layers of a step are kept."""
-    return Path(work) / f"step-{step}"
+STEP = "step-{}"
+"""The folder with the finished layers of a step."""
 
 
 def read_finished_steps(work: str | PathLike[str]) -> "HeadAudit | HeadCourse | None":
     """What is finished in a ``work`` folder: layers of one model, or whole steps of a training."""
-    steps = {step_of(place.name): place for place in Path(work).glob("step-*")}
+    steps = numbered(Path(work), STEP)
     if not steps:
         return read_finished(work)
-    audits = {step: read_finished(place) for step, place in sorted(steps.items())}
+    audits = {step: read_finished(place) for step, place in steps.items()}
     whole = {step: audit for step, audit in audits.items() if audit is not None and not audit.is_partial}
     return HeadCourse(tuple(whole), tuple(whole.values())) if whole else None
 
@@ -425,7 +424,7 @@ def read_finished_steps(work: str | PathLike[str]) -> "HeadAudit | HeadCourse | 
 def remove_finished(work: str | PathLike[str]) -> None:
     """Remove a ``work`` folder, after its audit was written, unless another audit uses it."""
     with suppress(UnwritablePlace), alone_in(work):
-        for place in (*Path(work).glob("step-*"), Path(work)):
+        for place in (*numbered(Path(work), STEP).values(), Path(work)):
             FinishedLayers(place).remove()
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
@@ -26,8 +27,20 @@ from attomaton.heads.model import HeadModel
 IDENTITY = "audit.json"
 """The file that says which audit the layers belong to."""
 
-LAYERS = "layer-*.parquet"
-"""The files of the layers."""
+LAYER = "layer-{:04}.parquet"
+"""The file of a layer."""
+
+NUMBER = re.compile(r"\d+")
+
+
+def numbered(folder: Path, name: str) -> dict[int, Path]:
+    """What a folder has under a name with a number, by that number; under other names are files of others."""
+    entries: dict[int, Path] = {}
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        number = NUMBER.search(entry.name)
+        if number is not None and entry.name == name.format(int(number[0])):
+            entries[int(number[0])] = entry
+    return dict(sorted(entries.items()))
 
 
 @contextmanager
@@ -79,7 +92,7 @@ class FinishedLayers:
         try:
             old: Any = json.loads((place / IDENTITY).read_text(encoding="utf-8"))
         except FileNotFoundError as error:
-            if any(place.glob(LAYERS)):
+            if numbered(place, LAYER):
                 raise MismatchedParts(
                     f"{place} holds layers of an audit, but not the file {IDENTITY} that says of which; give "
                     "another folder, or delete that one to begin anew"
@@ -99,21 +112,23 @@ class FinishedLayers:
             )
 
     def read(self) -> dict[int, dict[str, Any]]:
-        """The fields of the audits of finished layers, by layer; a damaged file counts as unfinished."""
+        """The fields of the audits of finished layers, by layer; a damaged or misnamed file is left out."""
         parts: dict[int, dict[str, Any]] = {}
-        for file in sorted(self.folder.glob(LAYERS)):
+        for layer, file in numbered(self.folder, LAYER).items():
             with suppress(UnreadableSource):
-                parts[int(file.stem.removeprefix("layer-"))] = restore(file)
-        return parts
+                parts[layer] = restore(file)
+        return {
+            layer: part for layer, part in parts.items() if {head.layer for head in part["heads"]} == {layer}
+        }
 
     def write(self, layer: int, audit: Any) -> None:
         """Keep the audit of a finished layer."""
         with explained(self.folder, resumable=True):
-            write_file(self.folder / f"layer-{layer:04}.parquet", partial(write_parquet, store(audit)))
+            write_file(self.folder / LAYER.format(layer), partial(write_parquet, store(audit)))
 
     def remove(self) -> None:
         """Remove the folder with all that was written there; files of others stay."""
-        for file in (*self.folder.glob(LAYERS), self.folder / IDENTITY):
+        for file in (*numbered(self.folder, LAYER).values(), self.folder / IDENTITY):
             file.unlink(missing_ok=True)
         with suppress(OSError):  # a file of somebody else is in it
             self.folder.rmdir()
