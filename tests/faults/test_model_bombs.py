@@ -2,11 +2,18 @@
 
 import json
 import re
+import resource
+import signal
 import struct
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
+
+from attomaton.base.errors import UnreadableSource
+from attomaton.corpora.tokenizers import Vocabulary
 
 gguf = pytest.importorskip("gguf", reason="gguf is not installed (listed in tests/SKIPS.md)")
 from tests.faults.processes import cli  # noqa: E402
@@ -87,5 +94,84 @@ def test_a_gguf_file_whose_tensors_overlap_is_refused_before_they_are_read(start
     write_overlapping(path, starts=starts)
     assert path.stat().st_size < 10e6
     megabytes, said = measure_model(path)
-    assert re.search(r"model.gguf cannot be read as a model: tensors '[\w.]+' and '[\w.]+' overlap; ", said), said
+    assert re.search(
+        r"model.gguf cannot be read as a model: tensors '[\w.]+' and '[\w.]+' overlap; ", said
+    ), said
     assert megabytes < 1000
+
+
+BACKTRACKING = "(a+)+$"
+LINE = "a" * 21 + "b"
+
+
+def write_tokenizer(path, **parts):
+    """A tokenizer of single letters, with other parts."""
+    vocab = {"<unk>": 0, "a": 1, "b": 2, LINE * 40: 3}
+    record = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [],
+        "normalizer": None,
+        "pre_tokenizer": None,
+        "post_processor": None,
+        "decoder": None,
+        "model": {"type": "WordLevel", "vocab": vocab, "unk_token": "<unk>"},
+    }
+    path.write_text(json.dumps(record | parts))
+
+
+def split_by(pattern):
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+
+
+@pytest.mark.slow  # it works until it is given up: ten seconds of a processor
+def test_a_regular_expression_without_end_is_given_up(tmp_path):
+    """Each line of the text is below Oniguruma's limit of retries, so all of them take an hour."""
+    write_tokenizer(tmp_path / "tokenizer.json", pre_tokenizer=split_by(BACKTRACKING))
+    (tmp_path / "a.txt").write_text(LINE * 10_000)
+    command = ("learn", "a.txt", "--tokenizer", "tokenizer.json", "--quiet")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = cli(*command, seconds=300, cwd=tmp_path)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 30
+    assert done.returncode == 2, done.stderr
+    assert "backtracks without end; give another tokenizer" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow  # it works until it is given up: ten seconds of a processor
+def test_a_tokenizer_without_end_hears_ctrl_c(tmp_path):
+    write_tokenizer(tmp_path / "tokenizer.json", pre_tokenizer=split_by(BACKTRACKING))
+    (tmp_path / "a.txt").write_text(LINE * 10_000)
+    command = [sys.executable, "-c", "from attomaton.cli import main; main()"]
+    with subprocess.Popen(
+        [*command, "learn", "a.txt", "--tokenizer", "tokenizer.json"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        busy = Path(f"/proc/{running.pid}/stat")
+        while int(busy.read_text().rsplit(")", 1)[1].split()[11]) < 600:  # six seconds of a processor
+            time.sleep(0.05)
+        asked = time.monotonic()
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=60)
+    assert time.monotonic() - asked < 5
+    assert running.returncode == 130, said
+
+
+@pytest.mark.slow  # it works until it is given up: ten seconds of a processor
+def test_a_decoder_without_end_is_given_up(tmp_path):
+    decoder = {"type": "Replace", "pattern": {"Regex": BACKTRACKING}, "content": ""}
+    write_tokenizer(tmp_path / "tokenizer.json", decoder=decoder)
+    vocabulary = Vocabulary.fixed(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(UnreadableSource, match="give another tokenizer"):
+        vocabulary.join([3] * 8)
+
+
+def test_a_decoder_that_doubles_a_text_again_and_again_is_refused(tmp_path):
+    doubling = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
+    write_tokenizer(tmp_path / "tokenizer.json", decoder={"type": "Sequence", "decoders": [doubling] * 20})
+    with pytest.raises(UnreadableSource, match="may lengthen a text more than 64-fold"):
+        Vocabulary.fixed(str(tmp_path / "tokenizer.json"))

@@ -11,13 +11,16 @@ import json
 import math
 import re
 import struct
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any, Protocol, cast
 
 from attomaton.base.errors import AttomatonError, UnreadableSource, UnsupportedOption, needing
@@ -174,7 +177,8 @@ def check_json(definition: str) -> None:
             f"max_input_chars_per_word is {shown(str(longest))}, more than {LONGEST_WORD:,}, and the time "
             "for a word grows with its square"
         )
-    if _growth(whole.get("normalizer")) * _growth(whole.get("pre_tokenizer")) > GROWTH:
+    before = _growth(whole.get("normalizer")) * _growth(whole.get("pre_tokenizer"))
+    if max(before, _growth(whole.get("decoder"))) > GROWTH:
         raise _wrong(f"its replacements may lengthen a text more than {GROWTH}-fold")
 
 
@@ -401,8 +405,16 @@ def subword_encoder(kind: str, definition: str) -> SubwordEncoder:
     return TiktokenEncoder(definition) if kind == TIKTOKEN else HuggingFaceEncoder(definition)
 
 
+START_SECONDS, CHARACTER_SECONDS = 10.0, 1e-5
+"""Processor time that a ``tokenizer.json`` may take for all texts: real ones take 1e-6 s a character."""
+
+
 class HuggingFaceEncoder:
-    """A ``tokenizer.json``, run by the library ``tokenizers``."""
+    """A ``tokenizer.json``, run by the library ``tokenizers``.
+
+    Its regular expressions run in Oniguruma, which backtracks: ``(a+)+$`` can take seconds for a line. The
+    library is therefore called in a thread, which can be left behind.
+    """
 
     def __init__(self, definition: str) -> None:
         with needing("a tokenizer.json"):
@@ -415,10 +427,13 @@ class HuggingFaceEncoder:
             self._tokenizer.no_truncation()
             self._tokenizer.no_padding()
             dropout = getattr(self._tokenizer.model, "dropout", None)
+            decoder = self._tokenizer.decoder
+            self._joins_by_regex = decoder is not None and b'"Regex"' in decoder.__getstate__()
         if dropout:
             raise UnsupportedOption(
                 "the tokenizer drops merges at random, so a text has no fixed ids; set its dropout to null"
             )
+        self._seconds = START_SECONDS  # that are left
         self._n_tokens = max(self._names, default=-1) + 1
         if self._n_tokens > VOCABULARY:
             raise UnreadableSource(
@@ -429,8 +444,8 @@ class HuggingFaceEncoder:
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
         """The texts as ids."""
         with running("the tokenizer has no ids for part of the text"):
-            encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-            lists = [encoding.ids for encoding in encodings]
+            call = partial(self._tokenizer.encode_batch_fast, list(texts), add_special_tokens=False)
+            lists = [encoding.ids for encoding in self._run(call, sum(map(len, texts)))]
         largest = max((max(ids) for ids in lists if ids), default=0)
         if largest >= max(1, self._n_tokens):
             raise UnreadableSource(
@@ -442,7 +457,9 @@ class HuggingFaceEncoder:
     def before(self) -> tuple[int, ...]:
         """The special tokens that the file's post-processor puts before a text."""
         with running("the tokenizer has no ids for a letter"):
-            plain, whole = (self._tokenizer.encode("a", add_special_tokens=one).ids for one in (False, True))
+            batch = self._tokenizer.encode_batch
+            calls = (partial(batch, ["a"], add_special_tokens=special) for special in (False, True))
+            plain, whole = (self._run(call, 1)[0].ids for call in calls)
         starts = range(len(whole) - len(plain) + 1)
         return next((tuple(whole[:one]) for one in starts if whole[one : one + len(plain)] == plain), ())
 
@@ -453,7 +470,37 @@ class HuggingFaceEncoder:
     def decode(self, ids: Sequence[int]) -> str:
         """The text of consecutive ids, from the file's decoder; an id without a token adds nothing."""
         with running("the tokenizer cannot join its tokens"):
-            return self._tokenizer.decode(list(ids), skip_special_tokens=False)
+            call = partial(self._tokenizer.decode_batch, [list(ids)], skip_special_tokens=False)
+            return (self._run(call, len(ids)) if self._joins_by_regex else call())[0]
+
+    def _run(self, call: Callable[[], Any], n_characters: int) -> Any:
+        """What a call of the library returns; raise if all calls together take far too long.
+
+        Only calls that release the interpreter's lock may be given, or Ctrl-C is not heard.
+        """
+        outcomes = SimpleQueue[tuple[Any, BaseException | None]]()
+
+        def run() -> None:
+            try:
+                outcomes.put((call(), None))
+            except BaseException as error:  # a panic, too
+                outcomes.put((None, error))
+
+        self._seconds += CHARACTER_SECONDS * n_characters
+        clock, processor = time.monotonic(), time.process_time()
+        Thread(target=run, daemon=True).start()
+        while True:
+            with suppress(Empty):
+                result, error = outcomes.get(timeout=0.2)
+                self._seconds -= min(time.monotonic() - clock, time.process_time() - processor)
+                if error is not None:
+                    raise error
+                return result
+            if min(time.monotonic() - clock, time.process_time() - processor) > self._seconds:
+                raise UnreadableSource(
+                    "it takes over ten times as long for this text as tokenizers in use, probably because a "
+                    "regular expression in it backtracks without end; give another tokenizer"
+                )
 
 
 class TiktokenEncoder:
