@@ -1,6 +1,7 @@
 # ruff: noqa: E501  the tables of cases are easier to read with one row each
 """Small files that unpacked to gigabytes: each is refused by name, below 1.5 GB."""
 
+import gzip
 import json
 import re
 
@@ -10,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from attomaton.base.errors import UnreadableSource
+from attomaton.choices import fit_choices
 from attomaton.corpora.readers import read_corpus
-from tests.faults.processes import measure
+from tests.faults.processes import cli, measure
 
 
 def test_a_small_parquet_file_stays_small(tmp_path):
@@ -99,3 +101,41 @@ def test_lists_of_a_length_of_nothing(tmp_path):
     for place in [found.start() for found in re.finditer(b"\x03\x00\x00\x00", blob)]:
         (tmp_path / "a.arrow").write_bytes(blob[:place] + b"\0" + blob[place + 1 :])
         measure(tmp_path / "a.arrow")
+
+
+ROWS = 6_000_000
+MERGE = "merge equal rows into one with a count, or decompress the file"
+
+
+def gzipped(path, blob, times):
+    with gzip.open(path, "wb") as file:
+        for _ in range(times):
+            file.write(blob)
+
+
+def write_choices(path):
+    """A few kilobytes that unpack to very many choices."""
+    if path.suffix == ".parquet":
+        same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(ROWS, np.int8)), ["a"])
+        pq.write_table(pa.table({"winner": same, "loser": same}), path)
+    elif ".csv" in path.name:
+        gzipped(path, b"winner,loser\n" * 1000, ROWS // 1000)
+    else:
+        gzipped(path, b'{"winner": "a", "loser": "b"}\n' * 1000, ROWS // 1000)
+
+
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.parquet", "a.jsonl.gz"])
+def test_a_small_table_of_very_many_choices(name, tmp_path):
+    write_choices(tmp_path / name)
+    assert (tmp_path / name).stat().st_size < 1e6
+    with pytest.raises(UnreadableSource, match=MERGE):
+        fit_choices(tmp_path / name, winner="winner", loser="loser")
+    done = cli("choices", tmp_path / name, "--winner", "winner", "--loser", "loser")
+    assert done.returncode == 2
+    assert MERGE in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_a_compressed_table_of_a_million_choices_is_read(tmp_path):
+    gzipped(tmp_path / "a.csv.gz", b"winner,loser\n" + b"a,b\nb,a\n" * 500_000, 1)
+    assert "1,000,000 choices" in str(fit_choices(tmp_path / "a.csv.gz", winner="winner", loser="loser"))

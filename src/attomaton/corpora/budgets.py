@@ -43,6 +43,11 @@ FILE_SLACK = 1 << 26  # bytes that any file may unpack to, however small: 64 MB,
 DOCUMENT_SLACK = 1 << 20
 """Documents that any file may hold, however small; beyond that, ``FILE_RATIO`` per byte."""
 
+TABLE_BYTES, TABLE_ROWS = 1 << 25, 1 << 22
+"""Bytes and rows that a table read as a whole may unpack to, however small its file; a row of choices takes
+about 130 bytes in memory."""
+
+TABLE_RATIO = 32  # bytes to which a byte of a larger file may unpack, where a row takes at least one byte
 FOOTER = 1 << 26  # bytes of one string in a Parquet footer: 64 MB
 CONTAINER = 100_000  # entries of one list in a Parquet footer: columns, row groups, metadata pairs
 JSON_VALUES = 1 << 22

@@ -20,7 +20,7 @@ import pyarrow as pa
 from attomaton.base.artifacts import explained
 from attomaton.base.errors import AttomatonError, UnreadableSource
 from attomaton.base.remote import RangeReader, RemotePath, is_url
-from attomaton.corpora.budgets import open_regular
+from attomaton.corpora.budgets import TABLE_BYTES, TABLE_RATIO, TABLE_ROWS, open_regular
 from attomaton.corpora.readers.batches import Reading
 
 _arrow: Any = pa
@@ -131,9 +131,14 @@ class TableReader(FileReader):
 
     def read_whole(self) -> bytes:
         """The uncompressed bytes of a text file, if they are UTF-8 and not too many."""
+        stored = self.stored()
+        most = LARGEST_TABLE if stored is None else min(LARGEST_TABLE, max(TABLE_BYTES, TABLE_RATIO * stored))
         with self.file.open() as raw:
-            blob = raw.read(LARGEST_TABLE + 1)
+            blob = raw.read(most + 1)
         self.check_size(len(blob))
+        if stored is not None and len(blob) > most:
+            raise self._repetitive(stored, f"unpacks to more than {most:,} bytes")
+        self.check_rows(blob.count(b"\n"))
         decode(blob, self.source)
         return blob.removeprefix(b"\xef\xbb\xbf")
 
@@ -143,6 +148,18 @@ class TableReader(FileReader):
             raise UnreadableSource(
                 f"{self.source} is larger than {LARGEST_TABLE:,} bytes; merge equal rows into counts first"
             )
+
+    def _repetitive(self, stored: int, what: str) -> UnreadableSource:
+        return UnreadableSource(
+            f"{self.source} has {stored:,} bytes but {what}; merge equal rows into "
+            "one with a count, or decompress the file (Parquet: save it as CSV)"
+        )
+
+    def check_rows(self, n_rows: int) -> None:
+        """Refuse a table with more rows than a file of its size has."""
+        stored = self.stored()
+        if stored is not None and n_rows > max(TABLE_ROWS, stored):
+            raise self._repetitive(stored, f"has {n_rows:,} rows")
 
 
 def suffix_of(file: File, reading: Reading) -> str:

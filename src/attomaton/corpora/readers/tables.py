@@ -232,6 +232,7 @@ class ParquetReader(TableReader):
             footer = parquet.metadata
             size = sum(footer.row_group(group).total_byte_size for group in range(footer.num_row_groups))
             self.check_size(max(size, footer.num_rows))
+            self.check_rows(footer.num_rows)
             table = parquet.read(use_threads=False)
             table.validate(full=True)  # text of a damaged file may not be UTF-8
             return table
