@@ -19,7 +19,7 @@ from attomaton.choices.logit.clusters import FEWEST, ClusterErrors, SingleResidu
 from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind
 from attomaton.choices.logit.fit import LogitFit, fit_logit
 from attomaton.choices.logit.identification import relate
-from attomaton.choices.logit.problem import ChoiceProblem
+from attomaton.choices.logit.problem import ChoiceProblem, check_columns
 from attomaton.choices.numbering import SetChoices
 from attomaton.choices.sequences import SECOND, TIE, Alternatives, PairChoices, ParsedChoices
 from attomaton.choices.uncertainty import BoardErrors, ItemTally, describe_half_ties
@@ -276,6 +276,7 @@ class LogitScores:
 def fit_conditional(parsed: ParsedChoices, side: Side, ties: str) -> LogitScores:
     """Fit choices as a conditional logit; features that follow from items and other features are left out."""
     names, aliases = list(side.features), dict[str, str]()
+    check_columns(len(names))
     while True:
         fitted = _fit_named(parsed, side, ties, names)
         found = _find_aliases(fitted, names)

@@ -30,8 +30,9 @@ from attomaton.choices.logit.rows import (
 csr_array: Any = scipy.sparse.csr_array
 issparse: Any = scipy.sparse.issparse
 
-MOST_PARAMETERS = 5_000
-"""Columns of which the information matrix is formed."""
+MOST_PARAMETERS, MOST_FEATURES = 5_000, 2_000
+"""Columns of which the information matrix is formed, and those among them that may have any values: 2,000
+take minutes, and the time grows with their cube."""
 
 LARGEST, SMALLEST = 1e100, 1e-100
 """Sizes of a column between which squares neither overflow nor underflow."""
@@ -358,15 +359,20 @@ class ChoiceProblem:
         return {name: number for number, name in enumerate(self.names)}
 
 
+def check_columns(number: int, most: int = MOST_FEATURES) -> None:
+    """Refuse more columns than are fitted in minutes."""
+    if number > most:
+        raise InvalidSamples(
+            f"there are {number:,} columns, and at most {most:,} are supported; drop columns, or fit parts "
+            "of the data"
+        )
+
+
 def _compare(
     values: Any, situations: Situations, reference: Int64
 ) -> tuple[DenseRows | SparseRows, Centring]:
     """Rows less the reference row of their situation, far columns centred."""
-    if values.shape[1] > MOST_PARAMETERS:
-        raise InvalidSamples(
-            f"there are {values.shape[1]:,} columns, and at most {MOST_PARAMETERS:,} are supported; "
-            "drop columns, or fit parts of the data"
-        )
+    check_columns(values.shape[1], MOST_PARAMETERS if issparse(values) else MOST_FEATURES)
     if not issparse(values):
         if situations.size:
             wide = values.reshape(len(situations), situations.size, -1)
