@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from attomaton import __version__
+from attomaton.base.options import COMMANDED
 from attomaton.cli.output import print_error
 
 GROUPS = {
@@ -122,11 +123,14 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; one that is stopped by Ctrl-C says so, and how it goes on if it can."""
+        before = COMMANDED.set(True)
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:
             print_error(" ".join(["Stopped.", *stop.args]))
             raise typer.Exit(STOPPED) from stop
+        finally:
+            COMMANDED.reset(before)
 
 
 def _show_params(params: list[Any]) -> list[Any]:

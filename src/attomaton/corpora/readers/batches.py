@@ -7,7 +7,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from attomaton.base.errors import AttomatonError, TokenOutOfRange, UnreadableSource, UnsupportedOption
-from attomaton.base.options import settle, show, whole_number
+from attomaton.base.options import by_caller, settle, show, whole_number
 from attomaton.base.printing import show_hidden
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32, Int64, Integers
@@ -221,9 +221,14 @@ def checked_text(text: str, place: str) -> str:
 def too_long(place: str, reading: Reading, *, advice: str) -> UnreadableSource:
     """The error for a document that is longer than the reader may hold."""
     return UnreadableSource(
-        f"{place} is longer than {reading.max_bytes:,} bytes; {advice}, or raise the limit (max_bytes; "
-        "--max-document on the command line)"
+        f"{place} is longer than {reading.max_bytes:,} bytes; {advice}, or {raise_limit()}"
     )
+
+
+def raise_limit() -> str:
+    """How to allow longer documents."""
+    how = by_caller("Reading(max_bytes=…)", "--max-document, in megabytes")
+    return f"raise the limit with {how}"
 
 
 def bad_id(ids: Integers, place: str, n_tokens: int) -> TokenOutOfRange | None:

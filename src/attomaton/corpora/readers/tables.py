@@ -25,6 +25,7 @@ from attomaton.corpora.readers.batches import (
     TokenBatch,
     bad_id,
     checked_text,
+    raise_limit,
     token_batch,
     too_long,
 )
@@ -261,7 +262,7 @@ class ParquetReader(TableReader):
         if size // rows > unpacked_most(file_size, limit):
             raise UnreadableSource(
                 f"{self.source}, row group {group}, has rows that unpack to {size // rows:,} bytes each; "
-                "split the documents, or raise the limit (max_bytes; --max-document on the command line)"
+                f"split the documents, or {raise_limit()}"
             )
         return max(1, min(BATCH_ROWS, max(UNPACKED, 4 * limit) * rows // size))
 

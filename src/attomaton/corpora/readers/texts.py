@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from attomaton.base.errors import UnreadableSource
+from attomaton.base.options import by_caller
 from attomaton.corpora.readers.batches import Reading, Skips, too_long
 from attomaton.corpora.readers.files import File, decode, naming, read_lines
 from attomaton.corpora.readers.records import RecordReader
@@ -64,8 +65,8 @@ def read_plain_text(file: File, reading: Reading, skips: Skips) -> PlainText:
     text = ""
     try:
         if len(content) > reading.max_bytes:
-            advice = "read each line as a document (Reading(documents='line')), split it into files"
-            raise too_long(file.source, reading, advice=advice)
+            lines = by_caller("Reading(documents='line')", "--documents line")
+            raise too_long(file.source, reading, advice=f"read each line as a document with {lines}")
         text = decode(content.removeprefix(b"\xef\xbb\xbf"), file.source)
     except UnreadableSource as error:
         skips.add(error)
