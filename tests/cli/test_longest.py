@@ -19,7 +19,7 @@ def long_text(tmp_path):
 
 @pytest.mark.parametrize("command", ["learn", "tokenize"])
 def test_a_command_names_its_options(command, long_text, tmp_path):
-    done = cli(command, long_text, "--out", tmp_path / "out")
+    done = cli(command, long_text, "--out", tmp_path / "out", seconds=300)
     said = " ".join(done.stderr.split())
     assert done.returncode == 2
     assert "a document with --documents line, or raise the limit with --max-document, in megabytes" in said
@@ -37,9 +37,9 @@ def test_python_names_parameters(long_text):
 def test_the_advice_of_a_command_can_be_followed(tmp_path):
     (tmp_path / "long.txt").write_text("a b a b\n" * 150_000)
     command = ("tokenize", tmp_path / "long.txt", "--out", tmp_path / "out", "--overwrite")
-    assert cli(*command, "--max-document", 1).returncode == 2
+    assert cli(*command, "--max-document", 1, seconds=300).returncode == 2
     for advised in (("--documents", "line"), ("--max-document", 2)):
-        done = cli(*command, *advised)
+        done = cli(*command, *advised, seconds=300)
         assert done.returncode == 0, done.stderr
 
 

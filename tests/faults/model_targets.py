@@ -11,32 +11,40 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.faults.mutants import mutate_bytes, mutate_json
+from tests.faults.mutants import NUMBERS, mutate_bytes, mutate_json
 
 IDS = np.arange(12).reshape(1, -1) % 7
 
 
 @cache
 def gguf_files():
-    """A file of each architecture, plain and quantised, and where its numbers begin."""
+    """A file of each architecture, plain and quantised, its numbers and its starts."""
+    import gguf
+
     from tests.heads.made_gguf import ARCHITECTURE_CHANGES, learn_tokens, make, write
 
+    kinds = gguf.GGUFValueType
+    begin = {"bos_token_id": (2, kinds.INT32), "add_bos_token": (True, kinds.BOOL)}
+    begin = {f"tokenizer__ggml__{name}": value for name, value in begin.items()}
     files = []
     with tempfile.TemporaryDirectory() as folder:
         for kind in ARCHITECTURE_CHANGES:
             for quantised in (False, True):
                 path = Path(folder) / "model.gguf"
-                write(path, kind, make(kind), quantised=quantised, tokenizer=learn_tokens(300))
+                write(path, kind, make(kind), quantised=quantised, tokenizer=learn_tokens(300), **begin)
                 blob = path.read_bytes()
-                numbers = sum(one.nbytes for one in gguf_tensors(path))
-                files.append((blob, len(blob) - numbers))
+                reader = gguf.GGUFReader(path)
+                numbers = sum(one.data.nbytes for one in reader.tensors)
+                starts = [last_number(one.field) for one in reader.tensors]
+                starts += [last_number(reader.fields[name.replace("__", ".")]) for name in begin]
+                files.append((blob, len(blob) - numbers, starts))
     return files
 
 
-def gguf_tensors(path):
-    import gguf
-
-    return [one.data for one in gguf.GGUFReader(path).tensors]
+def last_number(field):
+    """Where the last number of a field is in its file, and its bytes: the start of a tensor, or a value."""
+    last = field.parts[-1]
+    return field.offset + sum(part.nbytes for part in field.parts[:-1]), last.nbytes
 
 
 @cache
@@ -66,7 +74,17 @@ def mutate_head(blob, size, rng):
 
 
 def mutate_gguf(rng):
-    return mutate_head(*rng.choice(gguf_files()), rng)
+    """Half of them with starts of tensors, or the first token, that are others."""
+    blob, size, starts = rng.choice(gguf_files())
+    if rng.random() < 0.5:
+        return mutate_head(blob, size, rng)
+    changed = bytearray(blob)
+    for _ in range(rng.choice((1, 1, 2, 8, len(starts)))):
+        (at, width), (other, _) = rng.choice(starts), rng.choice(starts)
+        moved = blob[other : other + width]
+        number = (rng.choice(NUMBERS) % (1 << 8 * width)).to_bytes(width, "little")
+        changed[at : at + width] = rng.choice((moved, number))
+    return bytes(changed)
 
 
 def mutate_safetensors(rng):

@@ -26,9 +26,9 @@ import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 
-SECONDS, WAITING = 10, 60
+SECONDS, WAITING = 30, 300
 """Of a processor, and of a clock, after which a mutant hangs; other work may hold the processors."""
-MEGABYTES = 1500
+MEGABYTES = 1000
 PER_CHILD = 2000
 NUMBERS = [
     0,

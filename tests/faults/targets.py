@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import tokenizers
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
+from attomaton.choices import fit_choices
 from attomaton.corpora.readers import Reading, TextBatch, read_corpus
 from attomaton.corpora.readers.corpus import checked_batches
 from attomaton.corpora.readers.files import File
@@ -30,7 +31,7 @@ from tests.faults.mutants import mutate_bytes, mutate_json
 LINES = ["to be or not to be", "é 漢字 x", "", "that is the question: whether 'tis nobler", "a a a b"] * 3
 IDS = [[1, 2, 3, 1, 2], [0, 5, 0], [], [7, 7, 7, 7]] * 5
 TEXT = "\n".join(LINES) * 4
-ASKED = [TEXT[:300], "", "\0 \u202e é 漢字 <unk> <s>", "a" * 2000]
+ASKED = [TEXT[:300], "", "\0 \u202e é 漢字 <unk> <s>", "a" * 2000, ("a" * 20 + "b") * 40]
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ def read_tokenizer(path, number):
     offsets, ids = vocabulary.encoder.encode(ASKED)
     assert offsets[-1] == len(ids)
     assert len(ids) == 0 or (ids.min() >= 0 and ids.max() < len(vocabulary))
+    vocabulary.join(ids[:300].tolist())
     json.dumps(vocabulary.to_record()).encode()
 
 
@@ -250,6 +252,47 @@ TABLED = [
 ]
 LINED = "\n".join(json.dumps({"text": line}) for line in LINES).encode()
 
+GAMES = [{"winner": "abcd"[one % 4], "loser": "efgh"[one % 3], "count": one % 5 + 1} for one in range(40)]
+GAMES_CSV = "\n".join(["winner,loser,count", *(",".join(map(str, game.values())) for game in GAMES)]).encode()
+GAMES_PARQUET = [
+    parquet({name: [game[name] for game in GAMES] for name in GAMES[0]}, compression=packing)
+    for packing in ("none", "snappy", "zstd")
+]
+GAMES_JSON = b"\n".join(json.dumps(game).encode() for game in GAMES)
+
+
+def read_choices(path, number):
+    """A board, and every second time what else is asked of it."""
+    board = fit_choices(path, winner="winner", loser="loser", count="count")
+    if number % 2:
+        str(board)
+        board.table()
+
+
+def packed(pack, text):
+    """Compressed tables: damaged, damaged before they are compressed, and some repeated without end."""
+
+    def mutate(rng):
+        kind = rng.random()
+        if kind < 0.5:
+            return mutate_bytes(pack(text), rng)
+        inside = mutate_bytes(text, rng)
+        if kind < 0.99:
+            return pack(inside)
+        return pack(text.partition(b"\n")[0] + b"\n" + text.partition(b"\n")[2] * 10 ** rng.randrange(2, 6))
+
+    return mutate
+
+
+def repeated_games(rng):
+    """Parquet of games: damaged, or of a row that is there very often."""
+    if rng.random() < 0.99:
+        return mutate_bytes(rng.choice(GAMES_PARQUET), rng)
+    n_rows = 10 ** rng.randrange(3, 8)
+    who = [pa.DictionaryArray.from_arrays(pa.array(np.zeros(n_rows, np.int8)), [name]) for name in "ab"]
+    return parquet({"winner": who[0], "loser": who[1], "count": pa.array(np.ones(n_rows, np.int8))})
+
+
 ALL = [
     Target("jsonl", "a.jsonl", json_lines, read_documents),
     of_bytes("jsonl-gz", "a.jsonl.gz", gzip.compress(LINED, mtime=0)),
@@ -325,6 +368,20 @@ ALL = [
     of_bytes("txt-zst", "a.txt.zst", zst(TEXT.encode())),
     *(of_json(f"tokenizer-{kind}", trained(kind)) for kind in ("bpe", "unigram", "wordpiece", "wordlevel")),
     Target("tiktoken", "tiny.tiktoken", tiktoken_file, read_tokenizer),
+    Target(
+        "choices-csv-gz",
+        "a.csv.gz",
+        packed(lambda blob: gzip.compress(blob, mtime=0), GAMES_CSV),
+        read_choices,
+    ),
+    Target("choices-csv-zst", "a.csv.zst", packed(zst, GAMES_CSV), read_choices),
+    Target(
+        "choices-jsonl-gz",
+        "a.jsonl.gz",
+        packed(lambda blob: gzip.compress(blob, mtime=0), GAMES_JSON),
+        read_choices,
+    ),
+    Target("choices-parquet", "a.parquet", repeated_games, read_choices),
     Target("gguf", "model.gguf", model_targets.mutate_gguf, model_targets.read_gguf),
     Target("safetensors", "model", model_targets.mutate_safetensors, model_targets.read_weights),
     Target("config", "config.json", model_targets.mutate_config, model_targets.read_config),

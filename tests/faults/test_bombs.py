@@ -130,7 +130,7 @@ def test_a_small_table_of_very_many_choices(name, tmp_path):
     assert (tmp_path / name).stat().st_size < 1e6
     with pytest.raises(UnreadableSource, match=MERGE):
         fit_choices(tmp_path / name, winner="winner", loser="loser")
-    done = cli("choices", tmp_path / name, "--winner", "winner", "--loser", "loser")
+    done = cli("choices", tmp_path / name, "--winner", "winner", "--loser", "loser", seconds=300)
     assert done.returncode == 2
     assert MERGE in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
