@@ -1,5 +1,7 @@
 """Values that are tables: pandas and Polars hold what Arrow does, and tokens are text where they can be."""
 
+import copy
+import pickle
 from functools import cache
 
 import pyarrow as pa
@@ -59,9 +61,25 @@ TEXTUAL = {"automaton", "finite", "difference", "winners", "beginning", "decoder
 """Values that know what their tokens are called."""
 
 
+CITED = {  # who cited a source always won, and nobody lost to z
+    "model_a": ["a", "b", "c", "a", "b", "c", "a"],
+    "model_b": ["b", "c", "a", "b", "a", "b", "z"],
+    "winner": ["model_a", "model_b", "model_a", "model_b", "model_a", "model_b", "model_a"],
+    "cited": [1, 0, 1, 0, 0, 0, 0],
+}
+PICKLED = VALUES | {
+    "half wins": lambda: at.fit_choices(["a", "b", "a"], losers=["b", "a", "b"], tied=[0, 0, 1], ties="half"),
+    "ties": lambda: at.fit_choices(["a", "b", "a"], losers=["b", "a", "b"], tied=[0, 0, 1]),
+    "clusters": lambda: at.fit_choices(["a", "b", "a"] * 9, losers=["b", "a", "c"] * 9, cluster=[*"xyz"] * 9),
+    "infinite feature": lambda: at.fit_choices(CITED, features=["cited"]),
+    "board": lambda: at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"]).board(),
+    "separation": lambda: at.check_separation([0, 1, 2, 3], [0, 0, 1, 1]),
+}
+
+
 @cache
 def make(name):
-    return VALUES[name]()
+    return PICKLED[name]()
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -85,6 +103,16 @@ def test_every_result_prints_and_shows_itself_in_a_notebook(name):
     html = value._repr_html_()
     assert html.startswith("<div")
     assert len(html) < 100_000
+
+
+@pytest.mark.parametrize("name", PICKLED)
+@pytest.mark.parametrize("copied", [lambda value: pickle.loads(pickle.dumps(value)), copy.deepcopy])  # noqa: S301
+def test_every_result_survives_pickle_and_deepcopy_after_it_was_printed(copied, name):
+    value = make(name)
+    printed, shown = str(value), value._repr_html_()
+    again = copied(value)
+    assert (str(again), again._repr_html_()) == (printed, shown)
+    assert repr(again.table().to_pylist()) == repr(value.table().to_pylist())
 
 
 @pytest.mark.parametrize("name", sorted(VALUES.keys() - {"coverage", "score", "tuning", "trace", "curves"}))

@@ -6,7 +6,7 @@ component if their difference is finite, and one precedes the other if it is inf
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -181,15 +181,16 @@ class LogitScores:
             lost = lost_in_logit(self.logit, component, self.values, number, clusters)
             return Gaps(lost, above, below, number)
         leader = np.unique(component, return_index=True)[1]
+        return OpenGaps(partial(self._least_gap, leader, clusters), above, below, number)
 
-        def bound(above: int, below: int, level: float) -> float | None:
-            names = [self.logit.problem.names[int(leader[side])] for side in (above, below)]
-            least = self.logit.contrast(*names, level=level, clusters=clusters).bound
-            if least is None:
-                return None
-            return least - float(self.values[leader[above]] - self.values[leader[below]])
-
-        return OpenGaps(bound, above, below, number)
+    def _least_gap(
+        self, leader: Int64, clusters: Int64 | None, above: int, below: int, level: float
+    ) -> float | None:
+        """The bound of the gap between the means of two components, given an item of each component."""
+        first, second = int(leader[above]), int(leader[below])
+        names = self.logit.problem.names
+        least = self.logit.contrast(names[first], names[second], level=level, clusters=clusters).bound
+        return None if least is None else least - float(self.values[first] - self.values[second])
 
     @property
     def log_likelihood(self) -> float:

@@ -132,6 +132,12 @@ def _gather(items: Int64, blocks: Float64, size: int) -> csr_array:
     return csr_array(coo_array((blocks.ravel(), (rows, columns)), shape=(size, size)))
 
 
+def _linalg() -> Any:
+    import scipy.linalg  # a tenth of the start-up time
+
+    return scipy.linalg
+
+
 class Information:
     """The observed information of the scores of one component, factored: Σ count (diag p − p pᵀ) + ridge.
 
@@ -150,11 +156,8 @@ class Information:
         np.fill_diagonal(hessian, -hessian.sum(axis=1))
         lift = float(np.trace(hessian)) / size or 1.0
         self._shift = 1.0 / ((lift + ridge) * size)
-        import scipy.linalg  # a tenth of the start-up time
-
-        self._linalg: Any = scipy.linalg
         try:
-            self._factor = self._linalg.cho_factor(hessian + ridge * np.eye(size) + lift / size, lower=True)
+            self._factor = _linalg().cho_factor(hessian + ridge * np.eye(size) + lift / size, lower=True)
         except np.linalg.LinAlgError as error:
             raise UnsupportedOption(
                 "the choices hardly connect some items of a component, so their standard errors are lost "
@@ -163,11 +166,11 @@ class Information:
 
     def solve(self, columns: Float64) -> Float64:
         """The pseudo-inverse times these columns, shape (size, n_columns)."""
-        return self._linalg.cho_solve(self._factor, columns) - self._shift * columns.sum(axis=0)
+        return _linalg().cho_solve(self._factor, columns) - self._shift * columns.sum(axis=0)
 
     def halve(self, columns: Float64) -> Float64:
         """Columns U with UᵀU = CᵀA⁺C for the ``columns`` C, if these sum to 0."""
-        return self._linalg.solve_triangular(self._factor[0], columns, lower=True)
+        return _linalg().solve_triangular(self._factor[0], columns, lower=True)
 
     def covariance(self, places: Int64) -> Float64:
         """The covariance of the scores at these indices about the mean of all, shape (n_places, n_places)."""
