@@ -35,7 +35,6 @@ def test_learn_prints_the_coverage_report(folder):
     ):
         assert line in printed.stdout
     assert max(map(len, printed.stdout.splitlines())) <= 80
-    assert printed.stderr == ""
 
 
 def test_learn_json_is_the_coverage_record(folder):

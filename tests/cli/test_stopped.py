@@ -24,7 +24,7 @@ def stop(*_, **__):
 def advice_of(told):
     """The command that goes on, as a list; None where none is given."""
     assert (told.returncode, told.stdout) == (130, "")
-    line = told.stderr.strip()
+    line = told.stderr.splitlines()[-1]
     if line == "Stopped.":
         return None
     before, _, command = line.partition("To go on where it stopped: ")

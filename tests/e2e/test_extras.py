@@ -148,7 +148,7 @@ def test_commands_say_it_in_one_line(plain, extra, command):
     (plain.folder / "tokenizer.json").write_text("{}", encoding="utf-8")
     result = plain.run("attomaton", *command)
     assert (result.returncode, result.stdout) == (2, ""), result.stderr
-    assert result.stderr.startswith("error: ")
+    assert result.stderr.splitlines()[-1].startswith("error: ")
     assert f"pip install 'attomaton[{extra}]'" in result.stderr
     assert "Traceback" not in result.stderr
 

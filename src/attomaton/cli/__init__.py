@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attomaton import __version__
 from attomaton.base.errors import AttomatonError
+from attomaton.cli.stopping import ending_when_stopped, heeding_termination
 
 if TYPE_CHECKING:
     from attomaton.cli.commands import app as app
@@ -32,9 +33,10 @@ def main() -> None:
             sys.stdout.write(f"attomaton {__version__}\n")
             sys.stdout.flush()
             return
-        from attomaton.cli.commands import app
+        with heeding_termination(), ending_when_stopped():
+            from attomaton.cli.commands import app
 
-        app(prog_name="attomaton")
+            app(prog_name="attomaton")
     except (AttomatonError, OSError) as error:
         from attomaton.base.artifacts.files import unwritable
         from attomaton.cli.output import print_error

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from attomaton.cli import output
 from attomaton.cli.sources import Corpus, How, Master, Memory, Threads, reads
+from attomaton.cli.stopping import resumable
 from attomaton.cli.values import check_folder, place, read_queries, real, whole, words
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def begin(
     check_folder(out, KIND, overwrite=overwrite)
     chosen = read_queries(queries)
     goes_on = engine in ("duckdb", "spark") and work is not None and corpus != "-"
-    with output.resumable(goes_on), output.stages(quiet or as_json) as announce:
+    with resumable(goes_on), output.stages(quiet) as announce:
         beginning = begin_with(
             corpus,
             most_frequent=most_frequent,

@@ -129,7 +129,7 @@ def choices(
         "by": by,
     }
     columns: Any = {role: name for role, name in named.items() if name is not None}
-    with output.stages(quiet or as_json) as announce:
+    with output.stages(quiet) as announce:
         announce(f"reading {table}")
         frame = read_columns(table, Reading(format=format, skip_bad=skip_bad))
         if split is not None:
@@ -139,25 +139,34 @@ def choices(
         listed = ("loser", "choice_set", "outcome", "ranking", "ranks")
         columns |= {role: _list_columns(columns[role], frame) for role in listed if role in columns}
         fit = fit_choices(frame, tied=tied, ties=ties, scale=scale, ridge=ridge, prior=prior, **columns)
+        announce("making the board")
         if out is not None:
             fit.save(out, overwrite=overwrite)
         if figure is not None or page is not None:
             _write_board(fit, figure, page)
-    paths = {"out": out, "figure": figure, "page": page}
+        paths = {"out": out, "figure": figure, "page": page}
+        record, texts = dict[str, Any](), list[str]()
+        if as_json:
+            record = fit.to_dict() | {name: path and str(path) for name, path in paths.items()}
+        elif quiet:
+            texts = [str(len(fit.components))]
+        elif not streamed:
+            texts = [_describe(fit, limit)]
+            texts += [f"\n{category}\n{_describe(part, limit)}" for category, part in fit.by.items()]
     if as_json:
-        output.print_json({**fit.to_dict(), **{name: path and str(path) for name, path in paths.items()}})
-    elif quiet and not streamed:
-        output.print_line(str(len(fit.components)))
+        output.print_json(record)
     elif not streamed:
-        output.print_text(fit.describe(limit, rest=f"--limit {len(fit.items)} shows all"))
-        for category, part in fit.by.items():
-            output.print_text(f"\n{category}")
-            output.print_text(part.describe(limit, rest=f"--limit {len(part.items)} shows all"))
-        for path in (figure, page):
+        for text in texts:
+            output.print_text(text)
+        for path in (figure, page) if not quiet else ():
             if path is not None:
                 output.print_line(f"Written to {path}.")
     if not all(part.certified for part in (fit, *fit.by.values())):
         raise typer.Exit(1)
+
+
+def _describe(fit: "ChoiceFit", limit: int) -> str:
+    return fit.describe(limit, rest=f"--limit {len(fit.items)} shows all")
 
 
 def _check_targets(figure: Path | None, page: Path | None) -> None:

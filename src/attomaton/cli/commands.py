@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from attomaton import __version__
 from attomaton.base.options import COMMANDED
-from attomaton.cli.output import print_error
+from attomaton.cli.stopping import ending_when_stopped
 
 GROUPS = {
     "Text": ("learn", "explain", "generate", "score", "diff", "export", "report"),
@@ -87,9 +87,6 @@ EXAMPLES = {
 """The name of each command → examples of it."""
 
 
-STOPPED = 130
-"""The exit code of what Ctrl-C stopped, by the custom of shells: 128 and the number of the signal."""
-
 HELP = {"help_option_names": ["-h", "--help"]}
 
 
@@ -121,14 +118,17 @@ class Commands(TyperGroup):
         """All parameters before the command, with what is shown beside them."""
         return _show_params(super().get_params(ctx))
 
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Parse the options before the command; stopped, it says so, where typer would say nothing."""
+        with ending_when_stopped():
+            return super().make_context(*arguments, **options)
+
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; one that is stopped by Ctrl-C says so, and how it goes on if it can."""
+        """Run a command; one that is stopped says so, and how to resume it if it can be."""
         before = COMMANDED.set(True)
         try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as stop:
-            print_error(" ".join(["Stopped.", *stop.args]))
-            raise typer.Exit(STOPPED) from stop
+            with ending_when_stopped():
+                return super().invoke(ctx)
         finally:
             COMMANDED.reset(before)
 

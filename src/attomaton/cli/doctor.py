@@ -35,7 +35,7 @@ def doctor(
         from attomaton.cli import warming
 
         begin = monotonic()
-        with stages(quiet or as_json) as progress:
+        with stages(quiet) as progress:
             progress("compiling")
             warming.warm_up()
         seconds = round(monotonic() - begin, 1)

@@ -39,7 +39,7 @@ def export(
         if target is not None:
             check_place(run, target)
     streamed = is_stream(graphml, as_json)
-    with stages(quiet or as_json) as announce:
+    with stages(quiet) as announce:
         announce("reading")
         automaton = Automaton.load(run)
         picked = pick_queries(automaton, read_queries(queries))

@@ -14,11 +14,11 @@ from attomaton.cli.output import (
     print_json,
     print_line,
     print_value,
-    resumable,
     stages,
     told_as_lines,
 )
 from attomaton.cli.sources import Corpus, How, reads_beside_model
+from attomaton.cli.stopping import resumable
 from attomaton.cli.values import place, whole, words, words_argument
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def heads(
     _check_targets(out, figure, page, head)
     keeps = out is not None and chosen is None and str(out) != "-"
     work = out.with_name(f"{out.name}.partial") if out is not None and keeps else None
-    with stages(quiet or as_json) as announce, told_as_lines(SameWeights):
+    with resumable(work is not None), stages(quiet) as announce, told_as_lines(SameWeights):
         announce("reading")
         on_hub = bool(revision)
         models_given = find_models(models, revisions=tuple(revision or ()), steps=steps)
@@ -140,17 +140,16 @@ def _audit(
     anew = work is not None and not work.exists()
     is_whole = anew and out is not None and out.exists()  # an earlier audit that was not stopped
     try:
-        with resumable(work is not None):
-            if len(models) > 1:
-                return audit_course(models, documents, work=work, **options)
-            return audit_heads(last, documents, work=work, **options)
+        if len(models) > 1:
+            return audit_course(models, documents, work=work, **options)
+        return audit_heads(last, documents, work=work, **options)
     except KeyboardInterrupt as stop:
         finished = None if work is None else read_finished_steps(work)
         if is_whole:
-            stop.args = (f"{out} is still the earlier audit.", *stop.args)
+            stop.args = (f"{out} is still the earlier audit.",)
         elif finished is not None:
             _write(finished, out)
-            stop.args = (f"{out} has what is finished: {finished!r}.", *stop.args)
+            stop.args = (f"{out} has what is finished: {finished!r}.",)
         raise
 
 

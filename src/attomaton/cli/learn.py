@@ -10,6 +10,7 @@ import typer
 
 from attomaton.cli import output
 from attomaton.cli.sources import Corpus, How, Master, Memory, Threads, Window, reads
+from attomaton.cli.stopping import resumable
 from attomaton.cli.values import fraction, read_queries, run_option, whole, words
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def learn(
     from attomaton.engines.selection import Selection
 
     kept = engine in ("duckdb", "spark") and isinstance(out, Path) and corpus != "-"
-    with output.resumable(kept), output.stages(quiet or as_json) as announce, warnings.catch_warnings():
+    with resumable(kept), output.stages(quiet) as announce, warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingRealisable)  # the report says it
         keep = Selection(window, max_window, min_support, read_queries(queries), sample_queries)
         read: dict[str, Any] = {"tokenizer": how.tokenizer, "reading": how.reading, "keep": keep}
@@ -91,15 +92,20 @@ def learn(
         else:
             mapping: Any = writes if writes in NAMED else read_map(writes)
             automaton = learn_writing(corpus, mapping, threads=threads, **read, **written)
+        answered, context = dict[str, Any](), None
+        if as_json or not quiet:
+            announce("measuring the coverage")
+            answered = _answered(automaton)
+            if out is not None and isinstance(automaton, Automaton):
+                context = suggest_context(automaton)
     if as_json:
         rest = {"note": automaton.coverage.note or None, "out": None if out is None else str(out)}
-        output.print_json({**automaton.coverage.to_dict(), **_answered(automaton), **rest})
+        output.print_json({**automaton.coverage.to_dict(), **answered, **rest})
     elif not quiet:
         output.print_value(automaton.coverage)
-        _print_answered(automaton)
+        _print_answered(answered)
         if out is not None:
             output.print_line(f"Written to {out}.")
-            context = suggest_context(automaton) if isinstance(automaton, Automaton) else None
             if context is not None:  # on a line of its own, which can be copied
                 output.print_line("Try:")
                 output.print_text(f"attomaton explain {shlex.quote(str(out))} {shlex.quote(context)}")
@@ -120,8 +126,7 @@ def _answered(automaton: "Automaton | WritingAutomaton") -> dict[str, Any]:
     return {"answered": own, "held_out": None if new is None else asdict(new)}
 
 
-def _print_answered(automaton: "Automaton | WritingAutomaton") -> None:
-    shares = _answered(automaton)
+def _print_answered(shares: dict[str, Any]) -> None:
     own, new = shares["answered"], shares["held_out"]
     if own is None:
         return

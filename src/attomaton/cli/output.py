@@ -1,13 +1,14 @@
-"""How commands print: tables on stdout, progress on stderr if that is a terminal."""
+"""How commands print: tables on stdout, progress on stderr."""
 
 import json
-import shlex
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Annotated, Any
+from time import monotonic
+from typing import Annotated, Any, Self
 
 import typer
 from rich.console import Console
@@ -38,6 +39,9 @@ STAND_INS = {
 }
 """Signs of ours → what stands for them where the output cannot hold them; in other text, a "?" does."""
 
+
+INTERVAL = 20.0
+"""Seconds after which a stage is a line again. Users are promised 30: other code may hold the GIL for some."""
 
 SKIPPED: ContextVar[Mapping[str, Any]] = ContextVar("SKIPPED", default={})  # noqa: B039  never changed
 """What JSON says of documents that were skipped, in commands that read a corpus."""
@@ -98,19 +102,6 @@ def told_as_lines(kind: type[Warning], heed: Callable[[Any], object] = silent) -
 
 
 @contextmanager
-def resumable(can: bool, *options: str) -> Generator[None]:
-    """Say, if Ctrl-C stops what is done here, with which command it goes on: the same, with these options."""
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        if can:
-            added = [option for option in options if option not in sys.argv]
-            command = shlex.join(["attomaton", *sys.argv[1:], *added])
-            stop.args = (f"To go on where it stopped: {command}",)
-        raise
-
-
-@contextmanager
 def counting_skipped() -> Generator[None]:
     """Say which documents a command skips as it reads: on stderr, and in the JSON that it prints."""
     from attomaton.base.errors import SkippedDocuments
@@ -159,26 +150,66 @@ def print_text(text: str) -> None:
 
 @contextmanager
 def stages(quiet: bool) -> Generator[Stages]:
-    """What to announce stages with: on a terminal, one line on stderr, else nothing.
+    """What to announce stages with, on stderr.
 
-    The line has the stage and, where its end can be told, a bar and the time left.
+    A terminal shows one line that changes: the stage and, where its end is known, a bar and the time left.
+    Elsewhere a stage is a line, with another one after every :data:`INTERVAL`.
     """
-    from rich.progress import Progress
-
     from attomaton.base.kernels import told_by
 
     console = Console(stderr=True)
-    if quiet or not console.is_terminal:
+    if quiet:
         with told_by(silent):
             yield Stages()
-        return
-    with (
-        told_by(lambda text: console.print(_shown(text, console))),
-        Progress(*Progress.get_default_columns(), console=console, transient=True) as progress,
-    ):
-        task = progress.add_task("starting", total=None)
+    elif console.is_interactive and sys.stderr.isatty():
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-        def begin(stage: str) -> None:
-            progress.reset(task, description=_shown(f"{stage} …", console).plain, total=None)
+        columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn()
+        with (
+            told_by(lambda text: console.print(_shown(text, console))),
+            Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress,
+        ):
+            task = progress.add_task("starting", total=None)
 
-        yield Stages(begin, lambda done, total: progress.update(task, completed=done, total=total))
+            def begin(stage: str) -> None:
+                progress.reset(task, description=_shown(f"{stage} …", console).plain, total=None)
+
+            yield Stages(begin, lambda done, total: progress.update(task, completed=done, total=total))
+    else:
+        with told_by(print_error), _Lines() as lines:
+            yield Stages(lines.begin, lines.advance)
+
+
+class _Lines:
+    """Progress as lines on stderr, where a line cannot change."""
+
+    def __init__(self) -> None:
+        self._stage, self._share, self._began = "starting", "", monotonic()
+        self._begins, self._ended = threading.Event(), False
+        self._thread = threading.Thread(target=self._repeat, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended = True
+        self._begins.set()
+        self._thread.join()
+
+    def begin(self, stage: str) -> None:
+        """Write that a stage begins."""
+        self._stage, self._share, self._began = stage, "", monotonic()
+        print_error(f"{stage} …")
+        self._begins.set()
+
+    def advance(self, done: int, total: int) -> None:
+        """Note how much of the stage is done, for the next line."""
+        self._share = f"{100 * done / total:.0f} %, "
+
+    def _repeat(self) -> None:
+        while not self._ended:
+            if self._begins.wait(INTERVAL):
+                self._begins.clear()
+            else:
+                print_error(f"{self._stage} … {self._share}{monotonic() - self._began:.0f} s")

@@ -43,7 +43,7 @@ def report(
     if out.is_dir():
         raise UnwritablePlace(f"{out} is a folder; give the path of a file, such as {out / 'report.html'}")
     streamed = is_stream(out, as_json)
-    with stages(quiet or as_json) as announce:
+    with stages(quiet) as announce:
         drawn: list[Path] = []
         if figures is not None:
             from attomaton.report.pictures import write_figures

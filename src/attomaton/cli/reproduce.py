@@ -8,6 +8,7 @@ import typer
 
 from attomaton.base.options import MOST_TRIALS
 from attomaton.cli import output
+from attomaton.cli.stopping import resumable
 from attomaton.cli.values import check_folder, place, whole, words_argument
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def reproduce(
     began = time.perf_counter()
     for settings in experiments:
         name = settings["name"]
-        with output.resumable(work is not None), output.stages(quiet or as_json) as announce:
+        with resumable(work is not None), output.stages(quiet) as announce:
             announce(name)
             start = time.perf_counter()
             page = run_experiment(settings, announce)

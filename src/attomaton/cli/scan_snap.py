@@ -47,7 +47,7 @@ def scan_snap(
 
     check_folder(out, KIND)
     rates = Rates.with_momentum(decoder_rate, attention_rate, momentum)
-    with stages(quiet or as_json) as announce:
+    with stages(quiet) as announce:
         announce("reading")
         survey = survey_samples(
             corpus,

@@ -32,7 +32,7 @@ def score(
 
     Only samples whose label is in the context count: attention cannot retrieve other tokens.
     """
-    with stages(quiet or as_json) as announce:
+    with stages(quiet) as announce:
         announce("reading")
         attention = pick_attention(run, how, learned_from, step=step, strength=shrink)
         options: ReadingOptions = {"tokenizer": how.tokenizer, "reading": how.reading}

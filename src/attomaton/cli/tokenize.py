@@ -6,6 +6,7 @@ from typing import Annotated
 from attomaton.base.options import MOST_THREADS
 from attomaton.cli import output
 from attomaton.cli.sources import Corpus, How, reads
+from attomaton.cli.stopping import resumable
 from attomaton.cli.values import place, whole
 
 
@@ -23,7 +24,7 @@ def tokenize(
     from attomaton.corpora.readers.corpus import tell_skipped
     from attomaton.corpora.readers.tokenize import tokenize_corpus
 
-    with output.resumable(corpus != "-"), output.stages(quiet or as_json) as announce:
+    with resumable(corpus != "-"), output.stages(quiet) as announce:
         announce("tokenizing")
         tokens = tokenize_corpus(
             corpus,

@@ -9,6 +9,7 @@ import typer
 from attomaton.base.options import MOST_STEPS
 from attomaton.cli import output
 from attomaton.cli.sources import Corpus, How, Window, reads
+from attomaton.cli.stopping import resumable
 from attomaton.cli.values import place, real, whole, words
 
 if TYPE_CHECKING:
@@ -57,11 +58,12 @@ def train(
         from attomaton.training.models.attention import AttentionModel
         from attomaton.training.models.embeddings import Orthonormal, RandomUnit
 
-    read = read_samples(corpus, window=window, tokenizer=how.tokenizer, reading=how.reading)
-    samples = read.take(find_realisable(read))  # the others teach nothing, and need not be laid out
-    _check_size(samples, samples.n_tokens if dim is None else dim)
-    going_on = output.resumable(corpus != "-", "--resume")
-    with going_on, output.stages(quiet or as_json) as announce, output.told_as_lines(StepBeyondEdge):
+    going_on = resumable(corpus != "-", "--resume")
+    with going_on, output.stages(quiet) as announce, output.told_as_lines(StepBeyondEdge):
+        announce("reading")
+        read = read_samples(corpus, window=window, tokenizer=how.tokenizer, reading=how.reading)
+        samples = read.take(find_realisable(read))  # the others teach nothing, and need not be laid out
+        _check_size(samples, samples.n_tokens if dim is None else dim)
         announce("training")
         trace = loop.train(
             samples,

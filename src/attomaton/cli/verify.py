@@ -28,7 +28,7 @@ def verify(
         from attomaton.claims.verdicts import as_record, digest_trace, write_verdicts
         from attomaton.training.checkpoints import read_trace
 
-    with stages(quiet or as_json) as announce:
+    with stages(quiet) as announce:
         announce("reading")
         digest = digest_trace(run)
         trace = read_trace(run)
