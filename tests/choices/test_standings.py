@@ -147,8 +147,8 @@ def test_differences_that_have_no_number():
     assert fit.difference("a", "x").value == np.inf
     assert fit.difference("x", "a")[2:4] == (-np.inf, None)
     assert fit.difference("a", "a")[2:4] == (0.0, 0.0)
-    with pytest.raises(UnsupportedOption, match="without a standard error; add a choice"):
-        fit.difference("a", "x").interval()
+    low, high = fit.difference("a", "x").interval()
+    assert (low, high) == (pytest.approx(np.log(0.05 / 0.95)), np.inf)  # one win of one
     with pytest.raises(UndeterminedChoice, match="neither is preferred"):
         fit.difference("a", "b")
     with pytest.raises(UnknownToken, match="'z' occurs in no choice"):

@@ -30,6 +30,7 @@ from attomaton.choices.board import (
     item_column,
     list_coefficients,
     make_board,
+    outcome_probabilities,
     rescale,
     rows_without_board,
 )
@@ -244,8 +245,8 @@ class ChoiceFit(Tabular, OrderedItems):
         """The score of ``first`` minus that of ``second``, with its standard error.
 
         It is the log odds that the first is chosen over the second (or Elo points), and where ties are half
-        wins the log odds of its expected score. It is infinite, and has no standard error,
-        where one component precedes the other. Where neither does, this raises ``UndeterminedChoice``.
+        wins the log odds of its expected score. Where one component precedes the other it is infinite, and
+        has a bound instead of a standard error. Where neither does, this raises ``UndeterminedChoice``.
 
         Examples
         --------
@@ -254,14 +255,15 @@ class ChoiceFit(Tabular, OrderedItems):
         >>> print(fit.difference("a", "b"))
         'a' minus 'b': +0.693 (± 1.225)
         >>> print(fit.difference("a", "c"))
-        'a' minus 'c': +inf (no standard error)
+        'a' minus 'c': +inf (at least -2.944 with confidence 95 %)
         """
         a, b = self._lookup([first, second])
         component = self.model.components.component_of_node
         if component[a] != component[b]:
             for above, below, value in ((a, b, np.inf), (b, a, -np.inf)):
                 if self._below(component[above])[component[below]]:
-                    return ScoreDifference(first, second, value, None)
+                    bound = None if self._why_no_board else _Bound(self, above, below, value)
+                    return ScoreDifference(first, second, value, None, bound=bound)
             raise self._undetermined(first, second)
         self.model.expect()
         if a == b:
@@ -272,6 +274,30 @@ class ChoiceFit(Tabular, OrderedItems):
         )
         known = None if np.isnan(error) else self._unit * error
         return ScoreDifference(first, second, self._unit * float(value), known, degrees)
+
+    def _least(self, above: int, below: int, level: float) -> float:
+        """With this confidence, the least that the infinite difference of two items may be."""
+        apart = float(self.model.values[above] - self.model.values[below])
+        component = self._component
+        least = self._gaps.least(int(component[above]), int(component[below]), level)
+        return self._unit * (apart + least)
+
+    def probability_interval(self, first: Any, second: Any, *, level: float = 0.95) -> tuple[float, float]:
+        """The confidence interval of the probability that the first wins against the second.
+
+        It is the interval of their difference, as probabilities; one end is 0 or 1 where the gap is infinite,
+        and the other is the bound. Where ties are outcomes, how frequent they are is taken as estimated.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"], counts=[5, 5, 5, 20])
+        >>> fit.probability("a", "c"), [round(end, 3) for end in fit.probability_interval("a", "c")]
+        (1.0, [0.861, 1.0])
+        """
+        low, high = self.difference(first, second).interval(level)
+        log_odds = np.array([low, high]) / self._unit
+        return tuple(outcome_probabilities(log_odds, self._tie)[0].tolist())
 
     def covariance(self, items: Any = None) -> Float64:
         """The covariance of the scores of these items, shape (n_items, n_items); all items by default.
@@ -382,27 +408,37 @@ class ChoiceFit(Tabular, OrderedItems):
         return self.board()
 
     @cached_property
+    def _gaps(self) -> Gaps:
+        """The infinite gaps between components, with their bounds."""
+        model = self.model
+        if not isinstance(model, LuceScores):
+            return model.gaps(self._component, *self._pairs)
+        number = len(self.components) if self.prior is None else min(len(self.items), 1)
+        nothing = np.zeros(0, np.int64)
+        pairs = self._pairs if self.prior is None else (nothing, nothing)
+        lost = lost_in_sets(model.across, self._component, model.values, model.parts, number)
+        return Gaps(lost, *pairs, number)
+
+    @cached_property
+    def _tie(self) -> float:
+        """The log odds of a tie against a win between equal items; −inf where a tie is no outcome."""
+        tie = self.model.coefficients.get("tie")
+        return tie.value if tie is not None and isfinite(tie.value) else -np.inf
+
+    @cached_property
     def _ratings(self) -> Ratings:
-        size, model, tie = len(self.items), self.model, -np.inf
+        size, model = len(self.items), self.model
         model.expect()
         component = self._component
         check_board(int(component.max(initial=-1)) + 1)
-        if isinstance(model, LuceScores):
-            number = len(self.components) if self.prior is None else min(size, 1)
-            nothing = np.zeros(0, np.int64)
-            pairs = self._pairs if self.prior is None else (nothing, nothing)
-            lost = lost_in_sets(model.across, component, model.values, model.parts, number)
-            gaps = Gaps(lost, *pairs, number)
-        else:
-            gaps = model.gaps(component, *self._pairs)
-            if "tie" in model.coefficients and isfinite(model.coefficients["tie"].value):
-                tie = model.coefficients["tie"].value
-        covariance = None
+        gaps, covariance = self._gaps, None
         if size <= MOST_ITEMS:
             with suppress(UnsupportedOption):  # it is lost in rounding
                 covariance = model.covariance(np.arange(size))
         errors = None if covariance is None else model.board_errors
-        return Ratings(self.items, component, model.values, covariance, *self._counts, gaps, tie, errors)
+        return Ratings(
+            self.items, component, model.values, covariance, *self._counts, gaps, self._tie, errors
+        )
 
     @cached_property
     def _counts(self) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -571,6 +607,20 @@ class ChoiceFit(Tabular, OrderedItems):
         if len(self.missing) > SHOWN:
             lines.append(f"  and {len(self.missing) - SHOWN:,} more")
         return lines
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """The bound of an infinite difference, by the confidence."""
+
+    fit: ChoiceFit = field(repr=False)
+    above: int
+    below: int
+    value: float
+
+    def __call__(self, level: float) -> float:
+        least = self.fit._least(self.above, self.below, level)  # pyright: ignore[reportPrivateUsage]
+        return least if self.value > 0 else -least
 
 
 def _whole_if(number: float) -> float:

@@ -1,6 +1,6 @@
 """Covariances of scores, and differences with their standard errors."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -216,9 +216,19 @@ def student_quantile(probability: float, degrees: Any) -> Any:
 class ScoreDifference(NamedTuple):
     """The difference of two scores: the log odds that the first is chosen over the second.
 
-    ``value`` is infinite where the component of one precedes that of the other; the standard error is then
-    None. It is also None where clusters are too few to tell. ``degrees`` are the degrees of freedom of
-    Student's t for the interval: infinite (the normal distribution) without clusters.
+    Attributes
+    ----------
+    first, second : items
+        The two.
+    value : float
+        The estimate; infinite where the component of one precedes that of the other.
+    standard_error : float or None
+        None where the value is infinite, and where clusters are too few to tell.
+    degrees : float
+        The degrees of freedom of Student's t for the interval: infinite (the normal distribution) without
+        clusters.
+    bound : callable, optional
+        Of an infinite difference: what it is at least (+∞) or at most (−∞), by the confidence.
 
     Examples
     --------
@@ -227,8 +237,9 @@ class ScoreDifference(NamedTuple):
     >>> gap = fit.difference("a", "b")  # ln 2, from two wins and one
     >>> round(gap.value, 4), round(gap.standard_error, 4), [round(end, 2) for end in gap.interval()]
     (0.6931, 1.2247, [-1.71, 3.09])
-    >>> fit.difference("c", "b").value, fit.difference("c", "b").standard_error
-    (-inf, None)
+    >>> gap = fit.difference("c", "b")  # c never won
+    >>> gap.value, gap.standard_error, [round(end, 2) for end in gap.interval()]
+    (-inf, None, [-inf, 3.64])
     """
 
     first: Any
@@ -236,10 +247,18 @@ class ScoreDifference(NamedTuple):
     value: float
     standard_error: float | None
     degrees: float = np.inf
+    bound: Callable[[float], float] | None = None
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """The confidence interval of the difference, if the estimate is approximately normal."""
+        """The confidence interval of the difference, if the estimate is approximately normal.
+
+        Where the difference is infinite, one end is, too. The other is the bound: at any gap beyond it, what
+        happened has a probability of less than 1 − level.
+        """
         level = real_number(level, "level", above=0, below=1)
+        if self.bound is not None:
+            end = self.bound(level)
+            return (end, np.inf) if self.value > 0 else (-np.inf, end)
         if self.standard_error is None:
             remedy = "add choices from more clusters, or fit without cluster="
             if np.isinf(self.value):
@@ -253,6 +272,9 @@ class ScoreDifference(NamedTuple):
 
     def __str__(self) -> str:
         error = "no standard error" if self.standard_error is None else f"± {self.standard_error:.3f}"
+        end = np.inf if self.bound is None else self.bound(0.95)
+        if np.isfinite(end):
+            error = f"{'at least' if self.value > 0 else 'at most'} {end:+.3f} with confidence 95 %"
         return f"{self.first!r} minus {self.second!r}: {self.value:+.3f} ({error})"
 
 

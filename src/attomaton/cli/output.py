@@ -41,7 +41,7 @@ STAND_INS = {
 
 
 INTERVAL = 20.0
-"""Seconds after which a stage is a line again. Users are promised 30: other code may hold the GIL for some."""
+"""Seconds after which a stage is a line again; 30 are promised, since other code may hold the GIL a while."""
 
 SKIPPED: ContextVar[Mapping[str, Any]] = ContextVar("SKIPPED", default={})  # noqa: B039  never changed
 """What JSON says of documents that were skipped, in commands that read a corpus."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from attomaton.base.errors import MismatchedParts
 from attomaton.base.ragged import group_borders, ranges_of
 from attomaton.base.tables import Bool, Int32, Int64, Integers, column
 from attomaton.graphs.components import Components
+from attomaton.graphs.edges import EdgeTable
 
 
 class Edge(NamedTuple):
@@ -86,8 +87,12 @@ def graph_of(components: Components, query: int) -> QueryGraph:
         components.component_of_node[nodes],
         column(components.order, "above")[pairs],
         below[pairs],
-        lambda: [(table["winner"][edges], table["loser"][edges], table["support"][edges])],
+        partial(_edges_in, table, edges),
     )
+
+
+def _edges_in(table: EdgeTable, rows: slice) -> list[Edges]:
+    return [(table["winner"][rows], table["loser"][rows], table["support"][rows])]
 
 
 class QueryOrder:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -110,7 +110,7 @@ class StoredRun:
             check_rising(ends[0] * max(stop - first, 1) + ends[1], "the order, by above and below,")
             check_acyclic(ends[0], ends[1], stop - first)
         above, below = (numbers + first for numbers in ends)
-        return QueryGraph(first, nodes.token, nodes.component, above, below, lambda: self._edges_of(query))
+        return QueryGraph(first, nodes.token, nodes.component, above, below, partial(self._edges_of, query))
 
     def outline(self, queries: Integers) -> Outline:
         """Nodes, order and scores of some queries only; edges and choices are not read."""
