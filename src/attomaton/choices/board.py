@@ -34,7 +34,8 @@ from attomaton.base.options import real_number, show, whole_number
 from attomaton.base.printing import BLUE, Block, Listing, shorten
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.gaps import MOST_BETWEEN, Gaps
-from attomaton.choices.uncertainty import BoardErrors, Spread
+from attomaton.choices.spread import Spread
+from attomaton.choices.uncertainty import BoardErrors
 from attomaton.solvers.soft.certify import SCORES_WITHIN
 
 if TYPE_CHECKING:

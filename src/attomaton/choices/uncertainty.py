@@ -14,6 +14,7 @@ from attomaton.base.ragged import group_borders, offsets_of, rows_of, sum_at
 from attomaton.base.solutions import Status
 from attomaton.base.tables import Float64, Int64, column, ragged_column
 from attomaton.choices.rankings import count_ties, parts_of, steps_of
+from attomaton.choices.spread import Spread, student_quantile
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.solvers.soft.certify import SCORES_WITHIN
@@ -182,17 +183,6 @@ class Information:
         return float((self.halve(contrast[:, None]) ** 2).sum())
 
 
-class Spread(NamedTuple):
-    """Standard errors with their degrees of freedom, NaN where there are none."""
-
-    error: Float64
-    degrees: Float64
-
-    def reach(self, tail: float) -> Float64:
-        """How far the estimate is off at most but for this probability on each side, by Student's t."""
-        return student_quantile(1.0 - tail, self.degrees) * self.error
-
-
 class BoardErrors(NamedTuple):
     """The errors of a board with clusters.
 
@@ -203,14 +193,6 @@ class BoardErrors(NamedTuple):
     independent: Float64
     rating: Spread
     difference: Spread
-
-
-def student_quantile(probability: float, degrees: Any) -> Any:
-    """The quantile of Student's t; of the normal distribution where the degrees of freedom are infinite."""
-    from scipy.special import ndtri, stdtrit  # a tenth of the start-up time
-
-    finite = np.isfinite(degrees)
-    return np.where(finite, stdtrit(np.where(finite, degrees, 1.0), probability), ndtri(probability))
 
 
 class ScoreDifference(NamedTuple):

@@ -26,7 +26,7 @@ import scipy.linalg
 
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.logit.problem import ChoiceProblem
-from attomaton.choices.uncertainty import Spread
+from attomaton.choices.spread import Spread
 
 linalg: Any = scipy.linalg
 

@@ -18,7 +18,7 @@ from attomaton.choices.logit.face import CHUNK, distinct_directions, solve_cone,
 from attomaton.choices.logit.newton import solve_information
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import Span, span_of_vectors
-from attomaton.choices.uncertainty import student_quantile
+from attomaton.choices.spread import student_quantile
 
 CLOSE = 1e-8
 """The part of a contrast of length 1 that may be outside a span or cone it is said to be in."""
