@@ -521,8 +521,8 @@ def order_by_contrasts(logit: LogitFit, n_items: int, graph: Components | None) 
 
 def _describe_alias(logit: LogitFit, n_items: int, column: int, null: Float64) -> str:
     """What a feature follows from, by a null vector that has this feature and no later one."""
-    vector = logit.problem.parameters(null)
-    vector /= vector[column]
+    given = logit.problem.parameters(null)
+    vector: Float64 = given / given[column]
     values, often = np.unique(np.round(vector[:n_items], 8), return_counts=True)
     vector[:n_items] -= values[np.argmax(often)]  # what all items share makes no difference
     vector = np.where(np.abs(vector) < 1e-7, 0.0, np.round(vector, 6))

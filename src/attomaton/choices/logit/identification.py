@@ -1,7 +1,6 @@
 """What no comparison can tell apart: the null vectors of all differences, by the names of columns."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -38,9 +37,9 @@ def sparse_null_vectors(basis: Float64, scale: Float64) -> Float64:
 def _shorten(values: Float64) -> Float64:
     """Numbers rounded to eight significant digits."""
     mantissa, exponent = np.frexp(values)
-    power = 10.0 ** np.floor(exponent * np.log10(2.0))
-    rounded: Any = np.round(mantissa * (2.0**exponent / power), 8) * power
-    return rounded
+    power: Float64 = 10.0 ** np.floor(exponent * np.log10(2.0))
+    digits: Float64 = np.round(mantissa * (2.0**exponent / power), 8)
+    return digits * power
 
 
 def null_vectors(problem: ChoiceProblem, identified: Span) -> Float64:

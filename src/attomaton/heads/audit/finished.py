@@ -143,7 +143,8 @@ def fingerprint(value: Any) -> str:
     digest, seen = hashlib.sha256(), set[int]()
 
     def add(part: Any) -> None:
-        digest.update(f"\n{type(part).__qualname__} ".encode())
+        kind = cast("type", type(part))
+        digest.update(f"\n{kind.__qualname__} ".encode())
         if isinstance(part, torch.Tensor):
             whole = part.detach().cpu()
             order = sorted(range(whole.ndim), key=lambda axis: -whole.stride(axis))  # as stored: no copy
@@ -160,9 +161,9 @@ def fingerprint(value: Any) -> str:
         elif isinstance(part, dict):
             add([*cast("dict[Any, Any]", part).items()])
         elif isinstance(part, set | frozenset):
-            add(sorted(map(repr, cast("set[Any]", part))))
+            add(sorted(map(repr, cast("Any", part))))
         elif isinstance(part, str | bytes | int | float | complex | np.generic | torch.dtype | None):
-            digest.update(repr(part).encode())
+            digest.update(repr(cast("Any", part)).encode())
         elif id(part) in seen:
             return
         elif isinstance(part, FunctionType):
@@ -176,11 +177,11 @@ def fingerprint(value: Any) -> str:
             elif is_dataclass(part):
                 add([getattr(part, item.name) for item in fields(part)])
             else:
-                attributes = sorted(getattr(part, "__dict__", {}).items())
-                cached = {name for name, _ in attributes if _is_cached(type(part), name)}
+                attributes: list[Any] = sorted(getattr(part, "__dict__", {}).items())
+                cached = {name for name, _ in attributes if _is_cached(kind, name)}
                 add([(name, entry) for name, entry in attributes if name not in cached])
-            if not type(part).__module__.startswith(("attomaton.", "torch.")):
-                add([entry for entry in vars(type(part)).values() if isinstance(entry, FunctionType)])
+            if not kind.__module__.startswith(("attomaton.", "torch.")):
+                add([entry for entry in vars(kind).values() if isinstance(entry, FunctionType)])
 
     add(value)
     return digest.hexdigest()

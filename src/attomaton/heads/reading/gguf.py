@@ -282,7 +282,9 @@ def parse_gguf(file: GGUFFile) -> Settings:
 
 def _check_keys(file: GGUFFile) -> None:
     """Raise if a key of the architecture was not read and may change what the model computes."""
-    known = {*CONFIG, *READ, *HARMLESS} | ({"rope.freq_base_swa"} if file.architecture == "gemma3" else set())
+    known = {*CONFIG, *READ, *HARMLESS}
+    if file.architecture == "gemma3":
+        known.add("rope.freq_base_swa")
     for key, value in file.fields.items():
         name = key.removeprefix(f"{file.architecture}.")
         if name == key or name in known or (name in NEUTRAL and value == NEUTRAL[name]):

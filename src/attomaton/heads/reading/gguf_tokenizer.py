@@ -84,8 +84,9 @@ def _define(file: GGUFFile) -> str:
                 [library.AddedToken(token, special=special, normalized=False) for token in added]
             )
     begin = file.fields.get("tokenizer.ggml.bos_token_id")
-    known = type(begin) is int and 0 <= begin < len(tokens)  # some converters write -1 for none
-    if file.fields.get("tokenizer.ggml.add_bos_token") is True and known:
+    if type(begin) is not int or not 0 <= begin < len(tokens):
+        begin = None  # some converters write -1 for none
+    if file.fields.get("tokenizer.ggml.add_bos_token") is True and begin is not None:
         tokenizer.post_processor = library.processors.TemplateProcessing(
             single=["begin", "$A"],
             special_tokens=[{"id": "begin", "ids": [begin], "tokens": [tokens[begin]]}],
