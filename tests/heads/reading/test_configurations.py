@@ -80,6 +80,7 @@ def test_settings_are_read_as_transformers_reads_them(name, tmp_path):
 
 
 REFUSED = {
+    "null that makes a model attend to later tokens": ("mistral", {"is_causal": None}, "is_causal"),
     "yarn beside rope_parameters, qwen2": (
         "qwen2",
         {"rope_scaling": YARN, "rope_parameters": DEFAULT},

@@ -57,6 +57,8 @@ HARMLESS_ENDINGS = ("_token_id", "dropout", "dropout_prob", "_pdrop")
 NEUTRAL: dict[str, Any] = {
     "add_cross_attention": False,
     "attention_bias": False,
+    "clip_qkv": None,
+    "cross_attention_hidden_size": None,
     "is_causal": True,
     "is_encoder_decoder": False,
     "lm_head_bias": False,
@@ -65,11 +67,12 @@ NEUTRAL: dict[str, Any] = {
     "partial_rotary_factor": 1.0,
     "pruned_heads": {},
     "rope_interleaved": False,
+    "sliding_window": None,
     "tie_encoder_decoder": False,
     "use_mrope": False,
     "use_sliding_window": False,
 }
-"""Key → the value, besides null, with which a family that does not read the key may have it."""
+"""Key → the value with which a family that does not read the key may have it."""
 
 
 @dataclass(frozen=True)
@@ -339,8 +342,7 @@ class _ConfigObject:
         """Raise if a key was not read and may change what the model computes."""
         for name, value in self.entries.items():
             is_known = name in self._read or name in HARMLESS or name.endswith(HARMLESS_ENDINGS)
-            is_neutral = value is None or (name in NEUTRAL and value == NEUTRAL[name])
-            if not is_known and not is_neutral:
+            if not is_known and not (name in NEUTRAL and value == NEUTRAL[name]):
                 raise UnreadableModel(
                     f"{self.path}{shown(name)} is {shown(repr(value))}, which is not supported for {family} "
                     f"and may change what the model computes; {PATTERNS_ONLY}"
