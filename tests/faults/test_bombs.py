@@ -139,3 +139,10 @@ def test_a_small_table_of_very_many_choices(name, tmp_path):
 def test_a_compressed_table_of_a_million_choices_is_read(tmp_path):
     gzipped(tmp_path / "a.csv.gz", b"winner,loser\n" + b"a,b\nb,a\n" * 500_000, 1)
     assert "1,000,000 choices" in str(fit_choices(tmp_path / "a.csv.gz", winner="winner", loser="loser"))
+
+
+def test_a_parquet_table_of_choices_that_is_not_utf_8_is_named(tmp_path):
+    names = pa.array([b"a", b"\xe6", b"b"]).view(pa.string())
+    pq.write_table(pa.table({"winner": names, "loser": ["c"] * 3}), tmp_path / "a.parquet")
+    with pytest.raises(UnreadableSource, match=r"a\.parquet is damaged.*Invalid UTF8"):
+        fit_choices(tmp_path / "a.parquet", winner="winner", loser="loser")
