@@ -156,7 +156,10 @@ def test_a_tokenizer_without_end_hears_ctrl_c(tmp_path):
             time.sleep(0.05)
         asked = time.monotonic()
         running.send_signal(signal.SIGINT)
-        _, said = running.communicate(timeout=60)
+        try:
+            _, said = running.communicate(timeout=60)
+        finally:
+            running.kill()
     assert time.monotonic() - asked < 5
     assert running.returncode == 130, said
 
