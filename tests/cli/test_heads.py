@@ -180,7 +180,7 @@ def test_models_that_are_no_training(folder, models, said):
 
 
 def test_a_run_of_attomaton_is_read_with_its_own_words(own):
-    asked = ["story.txt", "--documents", "line", "--window", "6", "--random", "1", "--json"]
+    asked = ["story.txt", "--documents", "line", "--window", "6", "--random", "2", "--json"]
     alone = json.loads(run_inside("heads", "run", *asked, cwd=own).stdout)
     assert alone["model"] == "AttentionModel, trial 0 at step 40"
     course = json.loads(run_inside("heads", "run", *asked, "--steps", "3", cwd=own).stdout)

@@ -161,7 +161,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(folder):
         stderr=subprocess.PIPE,
     )
     process.stdout.close()
-    assert process.stderr.read() == b""
+    assert b"rror" not in process.stderr.read()  # stages of the work are there
     process.stderr.close()
     process.wait()
 

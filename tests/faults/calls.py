@@ -150,6 +150,10 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
         "Beginning.to_dict": (begun.to_dict, ("shown",)),
         "Automaton": (partial(at.Automaton, graph, auto.hard, auto.soft), ("window",)),
         "ChoiceFit.board": (fit().board, ("centre", "level")),
+        "ChoiceFit.probability_interval": (
+            partial(fit().probability_interval, *fit().items[:2]),
+            ("level",),
+        ),
         "ChoiceFit.describe": (fit().describe, ("limit",)),
         "ChoiceFit.plot": (partial(fit().plot, ax=Figure().subplots()), ("limit",)),
         "Automaton.at": (partial(auto.at, 3.0), ("step_size",)),

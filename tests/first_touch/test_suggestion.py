@@ -77,5 +77,5 @@ def test_ids_are_suggested_as_ids(corpus, tmp_path):
 
 def test_a_run_of_shards_suggests_tokens_that_compete(corpus, tmp_path):
     printed = call("learn", corpus, "--window", 24, "--engine", "duckdb", "--out", tmp_path / "run")
-    words = shlex.split(printed.output.partition("Try:\n")[2])
+    words = shlex.split(printed.stdout.partition("Try:\n")[2])
     assert call(*words[1:]).exit_code == 0

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         multinomial_logit as multinomial_logit,
         ranked_choices as ranked_choices,
     )
+    from attomaton.choices.logit.centring import Centring as Centring
     from attomaton.choices.logit.certificate import (
         LogitCertificate as LogitCertificate,
         LogitEvidence as LogitEvidence,
@@ -38,6 +39,6 @@ if TYPE_CHECKING:
         SeparationCheck as SeparationCheck,
         check_separation as check_separation,
     )
-    from attomaton.choices.uncertainty import ScoreDifference as ScoreDifference
+    from attomaton.choices.uncertainty import BoardErrors as BoardErrors, ScoreDifference as ScoreDifference
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

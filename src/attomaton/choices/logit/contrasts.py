@@ -96,8 +96,8 @@ class Contrast:
     level: float = 0.95
     comparisons: float = 0.0
     settle: str = ""
-    certified: bool = True
     degrees: float = np.inf
+    certified: bool = True
 
     def interval(self, *, robust: bool = False) -> tuple[float, float]:
         """Where the contrast lies with confidence ``level``; one end is infinite where the estimate is."""

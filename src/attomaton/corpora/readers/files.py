@@ -178,7 +178,7 @@ def naming(source: str, place: Callable[[], str] = str) -> Generator[None]:
         raise UnreadableSource(f"{source}{place()} is damaged: {error}; obtain it again") from error
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
-        advice = "give a path that can be read" if error.strerror else "obtain it again"
+        advice = "check the path" if error.strerror else "obtain it again"
         advice += text_cure(source) if error.errno in (ENOENT, ENAMETOOLONG) else ""
         raise UnreadableSource(f"{shorten(source)}{place()} cannot be read: {reason}; {advice}") from error
     except (_arrow.ArrowException, OverflowError, ValueError) as error:
