@@ -143,7 +143,7 @@ def fingerprint(value: Any) -> str:
     digest, seen = hashlib.sha256(), set[int]()
 
     def add(part: Any) -> None:
-        kind: Any = type(part)
+        kind: type[Any] = part.__class__
         digest.update(f"\n{kind.__qualname__} ".encode())
         if isinstance(part, torch.Tensor):
             whole = part.detach().cpu()
