@@ -106,8 +106,8 @@ class UnreadableSource(AttomatonError, OSError):
     >>> at.read_corpus("nowhere.txt")
     Traceback (most recent call last):
         ...
-    attomaton.base.errors.UnreadableSource: nowhere.txt cannot be read: No such file or directory; give a
-    path that can be read
+    attomaton.base.errors.UnreadableSource: nowhere.txt cannot be read: No such file or directory; check the
+    path
     """
 
 
