@@ -22,6 +22,7 @@ from attomaton.choices.logit.identification import relate
 from attomaton.choices.logit.problem import ChoiceProblem, check_columns
 from attomaton.choices.numbering import SetChoices
 from attomaton.choices.sequences import SECOND, TIE, Alternatives, PairChoices, ParsedChoices
+from attomaton.choices.spread import Spread
 from attomaton.choices.uncertainty import BoardErrors, ItemTally, describe_half_ties
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
@@ -150,14 +151,20 @@ class LogitScores:
         return centred
 
     @cached_property
-    def board_errors(self) -> BoardErrors | None:
-        """The errors of ratings and of their differences with clusters; None without."""
+    def _spread(self) -> Spread | None:
+        """The errors of the scores of all items with clusters; None without."""
         if self._clusters is None:
             return None
+        return self._clusters.of(self._contrasts(np.arange(self.n_items)))
+
+    @cached_property
+    def board_errors(self) -> BoardErrors | None:
+        """The errors of ratings and of their differences with clusters; None without."""
+        if self._clusters is None or self._spread is None:
+            return None
         numbers = np.arange(self.n_items)
-        contrasts = self._contrasts(numbers)
         independent = self._centre(self.logit.covariance, numbers)
-        return BoardErrors(independent, self._clusters.of(contrasts), self._clusters.between(contrasts))
+        return BoardErrors(independent, self._spread, self._clusters.between(self._contrasts(numbers)))
 
     def difference_error(self, first: int, second: int) -> tuple[float, float]:
         """The standard error of the difference of two scores of one component, and its degrees of freedom."""
@@ -170,8 +177,8 @@ class LogitScores:
 
     def errors(self) -> Float64:
         """The standard error of the score of each item; NaN for one alone in its component."""
-        if self._clusters is not None:
-            return self._clusters.of(self._contrasts(np.arange(self.n_items))).error
+        if self._spread is not None:
+            return self._spread.error
         return np.sqrt(np.diag(self.covariance(np.arange(self.n_items))))
 
     def gaps(self, component: Int64, above: Int64, below: Int64) -> Gaps:
@@ -238,15 +245,15 @@ class LogitScores:
             )
         elif self.ties:
             notes.append(describe_half_ties(self.tally.n_ties))
-        if self._clusters is not None:
-            notes.append(self._describe_clusters(self._clusters))
+        if self._clusters is not None and self._spread is not None:
+            notes.append(self._describe_clusters(self._clusters.n_clusters, self._spread))
         elif self.units.word == "robust":
             notes.append("standard errors: robust (sandwich), since parts of choices were counted")
         return notes
 
-    def _describe_clusters(self, clusters: ClusterErrors) -> str:
+    def _describe_clusters(self, number: int, spread: Spread) -> str:
         """How errors follow from clusters or weighted choices, or why there are none."""
-        number, unit = clusters.n_clusters, "cluster" if self.units.word == "clustered" else "row"
+        unit = "cluster" if self.units.word == "clustered" else "row"
         units = f"{number:,} {unit}{'s' * (number != 1)}"
         weights = "counts with fractions are weights of rows, each of which is one choice; " * (unit == "row")
         component = self.components.component_of_node[: self.n_items]
@@ -260,7 +267,6 @@ class LogitScores:
                 "give whole numbers as counts" if weights else "leave cluster out if choices are independent"
             )
             return f"no standard errors: {weights}{units}, but at least {FEWEST} are needed; {remedy}{bounds}"
-        spread = clusters.of(self._contrasts(np.arange(self.n_items)))
         known = spread.degrees[~np.isnan(spread.degrees)]
         sentence = f"standard errors: {weights or 'clustered, '}{units}"
         if len(known):

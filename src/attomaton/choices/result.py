@@ -268,10 +268,8 @@ class ChoiceFit(Tabular, OrderedItems):
         self.model.expect()
         if a == b:
             return ScoreDifference(first, second, 0.0, 0.0)
-        value, (error, degrees) = (
-            self.model.values[a] - self.model.values[b],
-            self.model.difference_error(a, b),
-        )
+        value = self.model.values[a] - self.model.values[b]
+        error, degrees = self.model.difference_error(a, b)
         known = None if np.isnan(error) else self._unit * error
         return ScoreDifference(first, second, self._unit * float(value), known, degrees)
 

@@ -497,10 +497,11 @@ def _numbers(column: Any, name: str) -> Float64:
         raise InvalidSamples(f"there are two columns {name!r}; rename one of them")
     plain: Any = np.asarray(column)
     if plain.dtype.kind in "biuf" and plain.ndim == 1 and np.isfinite(plain).all():
-        _check_integers(plain.tolist() if plain.dtype.itemsize > 4 and plain.dtype.kind in "iu" else [], name)
+        if plain.dtype.kind in "iu" and plain.dtype.itemsize > 4:
+            for row in np.flatnonzero((plain > EXACT) | (plain < -EXACT)).tolist():
+                _check_integer(int(plain[row]), row, name)
         return plain.astype(np.float64)
     values = as_list(column)
-    _check_integers(values, name)
     for row, value in enumerate(values):
         if isinstance(value, str):
             raise InvalidSamples(
@@ -512,6 +513,8 @@ def _numbers(column: Any, name: str) -> Float64:
                 f"column {show(name)} is missing ({value!r}) in row {row}; drop such rows (in pandas: "
                 "frame.dropna()) or fill them in"
             )
+        if isinstance(value, int):
+            _check_integer(value, row, name)
     try:
         numbers = np.asarray(values, np.float64)
     except (TypeError, ValueError):
@@ -524,14 +527,13 @@ def _numbers(column: Any, name: str) -> Float64:
     return numbers
 
 
-def _check_integers(values: Sequence[Any], name: str) -> None:
-    """Refuse integers that float64 would round to others."""
-    for row, value in enumerate(values):
-        if isinstance(value, int) and abs(value) > EXACT and int(float(value)) != value:
-            raise InvalidSamples(
-                f"column {show(name)} is {value} in row {row}, more digits than float64 has; subtract the "
-                "column's smallest value from all rows"
-            )
+def _check_integer(value: int, row: int, name: str) -> None:
+    """Refuse an integer that float64 would round to another."""
+    if abs(value) > EXACT and int(float(value)) != value:
+        raise InvalidSamples(
+            f"column {show(name)} is {value} in row {row}, more digits than float64 has; subtract the "
+            "column's smallest value from all rows"
+        )
 
 
 def _read_labels(given: Any, size: int) -> _Labels:

@@ -194,11 +194,11 @@ def _write_board(fit: "ChoiceFit", figure: Path | None, page: Path | None) -> No
         write_board(fit.board(), page)
 
 
-def _list_names(text: str | None) -> list[str] | None:
-    return None if text is None else [name.strip() for name in text.split(",")]
+def _list_names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
 
 
-def _list_columns(text: str, frame: Mapping[Any, Any]) -> str | list[str] | None:
+def _list_columns(text: str, frame: Mapping[Any, Any]) -> str | list[str]:
     """One column, or several separated by commas."""
     return text if text in frame or "," not in text else _list_names(text)
 
@@ -206,7 +206,7 @@ def _list_columns(text: str, frame: Mapping[Any, Any]) -> str | list[str] | None
 def _read_features(text: str) -> dict[str, Any]:
     """The column, or the two columns of a pair, of each feature."""
     features = dict[str, Any]()
-    for entry in _list_names(text) or ():
+    for entry in _list_names(text):
         name, _, sides = entry.partition("=")
         pair = tuple(sides.split(":"))
         features |= {name: pair} if len(pair) == 2 else {entry: entry}

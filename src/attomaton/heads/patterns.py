@@ -27,7 +27,7 @@ Run = Callable[[Tensor], tuple[Tensor | None, Sequence[Any]]]
 
 EAGER = "load it again with attn_implementation='eager'"
 
-WHEREABOUTS = ("_attn_implementation", "_name_or_path", "transformers_version")
+PROVENANCE = ("_attn_implementation", "_name_or_path", "transformers_version")
 """Keys of a configuration that say where a model comes from and how it is run, not what it computes."""
 
 PROBE = 8
@@ -113,7 +113,7 @@ class PatternModel:
             return getattr(out, "logits", None), getattr(out, "attentions", None) or ()
 
         probed = cls._probe(name, run, n_tokens, longest, reason)
-        settings = {key: config.to_dict()[key] for key in sorted(config.to_dict()) if key not in WHEREABOUTS}
+        settings = sorted((key, value) for key, value in config.to_dict().items() if key not in PROVENANCE)
         return replace(probed, weights=tuple(model.state_dict().values()), settings=repr(settings))
 
     @classmethod

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
+from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.spread import Spread
@@ -125,7 +126,7 @@ class ClusterErrors:
         variance = np.maximum(_quadratic(white, self._meat, product), least)
         diagonal, upper, squares, bound, alone = (np.zeros_like(independent) for _ in range(5))
         rows_of_b = list[Float64]()
-        few = len(self._heavy) ** 2 * len(white) * white.size <= MOST_PRODUCTS
+        is_exact = len(self._heavy) ** 2 * len(white) * white.size <= MOST_PRODUCTS
         for eigenvalues, directions, _ in self._heavy:
             along, rest = white @ directions, 1.0 - eigenvalues
             known = rest > ALONE
@@ -134,9 +135,9 @@ class ClusterErrors:
             diagonal, upper = diagonal + omega, upper + d
             squares, bound = squares + omega**2, bound + omega * d
             alone += product(along * ~known, along)
-            if few:
+            if is_exact:
                 rows_of_b.append(along * eigenvalues * np.sqrt(inverse) @ directions.T)
-        if few:
+        if is_exact:
             bound = squares + 2.0 * sum(product(a, b) ** 2 for a, b in combinations(rows_of_b, 2))
         light = LIGHT / (1.0 - LIGHT) * np.maximum(independent - diagonal, 0.0)
         bound += light * (independent + 2.0 * (upper - diagonal))
@@ -190,8 +191,7 @@ class ClusterErrors:
         """√(N p) (x − x̄) of the rows of some situations, and their score, where H is the identity."""
         problem = self._problem
         starts, sizes = problem.situations.starts[situations], np.diff(problem.situations.starts)[situations]
-        first = np.cumsum(sizes) - sizes
-        rows = np.arange(int(sizes.sum())) + np.repeat(starts - first, sizes)
+        rows, first = ranges_of(starts, sizes), offsets_of(sizes)[:-1]
         values = (problem.rows.take(rows) / problem.scale) @ self._root
         probability = self._probability[rows, None]
         means = np.add.reduceat(values * probability, first, axis=0)

@@ -51,8 +51,7 @@ def prove_in_fractions(
     raw = problem.differences(rows) * problem.scale  # exact: the scale is a power of two
     if not _is_half(raw):
         return False
-    level, both = _distinct(raw[~dying[rows]], problem.also_chosen[rows][~dying[rows]])
-    rising, _ = _distinct(raw[dying[rows]], np.zeros(int(dying[rows].sum()), bool))
+    level, both, rising = _divide(raw, dying[rows], problem.also_chosen[rows])
     if (len(level) + len(rising)) * problem.rows.n_parameters > MOST_ENTRIES:
         return False
     reduced, pivots = reduce_rows(level)
@@ -68,8 +67,7 @@ def classify_in_fractions(problem: ChoiceProblem, dying: Bool, weights: Float64)
     """
     rows = np.flatnonzero(problem.is_pair & (problem.norms > 0))
     raw = problem.differences(rows) * problem.scale  # exact: the scale is a power of two
-    level, both = _distinct(raw[~dying[rows]], problem.also_chosen[rows][~dying[rows]])
-    rising, _ = _distinct(raw[dying[rows]], np.zeros(int(dying[rows].sum()), bool))
+    level, both, rising = _divide(raw, dying[rows], problem.also_chosen[rows])
     if (len(level) + len(rising)) * len(weights) > MOST_GENERATORS:
         return None
     target = [Fraction(float(weight)) for weight in weights]
@@ -223,6 +221,12 @@ def _independent(rows: list[Row]) -> list[int]:
 
 def _is_half(values: Float64) -> bool:
     return bool((2 * values % 1 == 0).all()) and float(np.abs(values).max(initial=0.0)) <= LARGEST_ENTRY
+
+
+def _divide(raw: Float64, dying: Bool, also_chosen: Bool) -> tuple[list[Row], list[bool], list[Row]]:
+    """The distinct differences that survive, which of them are pairs both ways, and those that die."""
+    level, both = _distinct(raw[~dying], also_chosen[~dying])
+    return level, both, _distinct(raw[dying], np.zeros(int(dying.sum()), bool))[0]
 
 
 def _distinct(rows: Float64, both: Bool) -> tuple[list[Row], list[bool]]:
