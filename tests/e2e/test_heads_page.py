@@ -168,7 +168,7 @@ def test_everything_is_reached_by_keyboard(opened):
     page.focus("#legend button")
     page.keyboard.press("Space")
     assert page.locator("#legend button").first.get_attribute("aria-pressed") == "true"
-    page.wait_for_function("document.activeElement.closest('#legend')")
+    page.wait_for_selector("#legend :focus")
     page.focus("#list tbody button")
     page.keyboard.press("Enter")
     assert page.locator("#list tr.chosen").count() == 1

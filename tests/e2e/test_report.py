@@ -36,6 +36,11 @@ HOSTILE = (
 )
 
 
+FIRST_PAINT = """() => new Promise(resolve => new PerformanceObserver(
+    list => list.getEntriesByName("first-contentful-paint").forEach(paint => resolve(paint.startTime))
+).observe({ type: "paint", buffered: true }))"""
+"""In milliseconds; a function that Playwright polls is refused by the page's own security policy."""
+
 WORDS = "ant bee cat dog elk fox gnu hen ibis jay kite lark mole newt"
 
 ANSWER = """rows => rows.map(row => {
@@ -486,9 +491,7 @@ def test_wikitext_paints_within_a_second(browser, folder, wikitext):
         opened = Opened(browser.new_page(), folder / "wikitext.html")
         opened.page.wait_for_selector("#answer")
         times.append(time.perf_counter() - begun)
-        paint = "performance.getEntriesByName('first-contentful-paint')"
-        opened.page.wait_for_function(f"{paint}.length")
-        assert opened.page.evaluate(f"{paint}[0].startTime") < 1_000
+        assert opened.page.evaluate(FIRST_PAINT) < 1_000
         assert opened.wrong == []
         opened.page.close()
     assert np.median(times) < 2

@@ -381,7 +381,7 @@ ALL = [
         packed(lambda blob: gzip.compress(blob, mtime=0), GAMES_JSON),
         read_choices,
     ),
-    Target("choices-parquet", "a.parquet", repeated_games, read_choices),
+    Target("choices-parquet-repeated", "a.parquet", repeated_games, read_choices),
     Target("gguf", "model.gguf", model_targets.mutate_gguf, model_targets.read_gguf),
     Target("safetensors", "model", model_targets.mutate_safetensors, model_targets.read_weights),
     Target("config", "config.json", model_targets.mutate_config, model_targets.read_config),
