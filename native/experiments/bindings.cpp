@@ -1,0 +1,8 @@
+// The kernels of experiments, as functions of Python.
+#include "base/bindings.hpp"
+
+namespace attomaton {
+
+void bind_experiments(nb::module_ &) {}
+
+} // namespace attomaton
