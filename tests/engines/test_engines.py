@@ -1,14 +1,17 @@
 """Every engine gives, byte for byte, what the in-memory path gives."""
 
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import attomaton as at
+from attomaton.base.errors import MissingExtra
 from attomaton.corpora.readers import read_text
 from attomaton.corpora.shards import Shards
-from attomaton.engines import work
+from attomaton.engines import choose, work
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.selection import Selection
 from tests.engines.conftest import draw_documents, samples_of, write_shards
@@ -153,3 +156,14 @@ def test_wikitext(make_engine, tmp_path, wikitext):
     assert same_tables(edges.queries, expected.queries)
     components = at.find_components(edges)
     assert same_tables(engine.choices(components).rows, at.extract_choices(samples, components).rows)
+
+
+def test_without_duckdb_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    write_shards(tmp_path / "shards", [[0, 1, 0, 2] * 50], 3)
+    with pytest.raises(MissingExtra, match=r"the engine duckdb needs DuckDB: pip install 'attomaton\[duckdb\]'"):
+        at.learn(tmp_path / "shards", window=4, engine="duckdb")
+    assert at.learn(tmp_path / "shards", window=4).n_tokens == 3
+    monkeypatch.setattr(choose, "BYTES_PER_TOKEN", 10**12)
+    with pytest.raises(MissingExtra, match="a corpus too large for memory needs DuckDB"):
+        at.learn(tmp_path / "shards", window=4)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 PACKAGES = {
     "clarabel": ("Clarabel", "bench"),
+    "duckdb": ("DuckDB", "duckdb"),
     "fsspec": ("the library fsspec", "hf"),
     "gguf": ("the library gguf", "gguf"),
     "huggingface_hub": ("the library huggingface_hub", "hf"),

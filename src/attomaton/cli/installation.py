@@ -63,7 +63,6 @@ class Machine:
 
     processors: int
     usable: int
-    numba_threads: int
     torch_threads: int | None
     memory: int | None
     limit: int | None
@@ -81,7 +80,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Installation:
-    """All of it; ``data`` is the folder of ``ATTOMATON_DATA``, ``cache`` the one of compiled code."""
+    """All of it; ``data`` is the folder of ``ATTOMATON_DATA``."""
 
     attomaton: str
     python: str
@@ -92,7 +91,6 @@ class Installation:
     browser: Program
     machine: Machine
     data: Place
-    cache: Place
 
 
 def find_installation(*, probe: bool = False) -> Installation:
@@ -112,7 +110,6 @@ def find_installation(*, probe: bool = False) -> Installation:
         browser=_find_browser(),
         machine=_describe_machine(),
         data=_find_data(),
-        cache=_find_cache(),
     )
 
 
@@ -190,7 +187,6 @@ def _find_browser() -> Program:
 
 def _describe_machine() -> Machine:
     usable = count_processors()
-    threads = os.environ.get("NUMBA_NUM_THREADS", "")
     torch: Any = sys.modules.get("torch")
     memory, limit = total_memory(), read_cgroup_limit()
     if memory is not None and limit is not None and limit >= memory:  # some write no limit as a huge one
@@ -198,7 +194,6 @@ def _describe_machine() -> Machine:
     return Machine(
         processors=os.cpu_count() or 1,
         usable=usable,
-        numba_threads=int(threads) if threads.isdecimal() else usable,
         torch_threads=None if torch is None else torch.get_num_threads(),
         memory=memory,
         limit=limit,
@@ -214,23 +209,3 @@ def _find_data() -> Place:
         return Place(None, False, advice)
     exists = Path(folder).is_dir()
     return Place(folder, exists, None if exists else "there is no such folder; correct ATTOMATON_DATA")
-
-
-def _find_cache() -> Place:
-    """Where numba keeps compiled code: the first of its places that can be written, in its order."""
-    beside = Path(__file__).parents[1] / "graphs" / "__pycache__"
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    caches = Path.home() / "Library" / "Caches" if sys.platform == "darwin" else Path(caches)
-    places = [*([Path(chosen)] if chosen else []), beside, caches / "numba"]
-    for place in places:
-        if _is_writable(place):
-            return Place(str(place), True, None)
-    remedy = "compiled code is not kept, and each start takes seconds more: export NUMBA_CACHE_DIR=FOLDER"
-    return Place(str(places[0]), False, remedy)
-
-
-def _is_writable(folder: Path) -> bool:
-    """Whether files can be made in the folder, or the folder itself where it is not there yet."""
-    nearest = next((place for place in [folder, *folder.parents] if place.exists()), None)
-    return nearest is not None and nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)

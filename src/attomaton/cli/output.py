@@ -155,20 +155,14 @@ def stages(quiet: bool) -> Generator[Stages]:
     A terminal shows one line that changes: the stage and, where its end is known, a bar and the time left.
     Elsewhere a stage is a line, with another one after every :data:`INTERVAL`.
     """
-    from attomaton.base.kernels import told_by
-
     console = Console(stderr=True)
     if quiet:
-        with told_by(silent):
-            yield Stages()
+        yield Stages()
     elif console.is_interactive and sys.stderr.isatty():
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
         columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn()
-        with (
-            told_by(lambda text: console.print(_shown(text, console))),
-            Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress,
-        ):
+        with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
             task = progress.add_task("starting", total=None)
 
             def begin(stage: str) -> None:
@@ -176,7 +170,7 @@ def stages(quiet: bool) -> Generator[Stages]:
 
             yield Stages(begin, lambda done, total: progress.update(task, completed=done, total=total))
     else:
-        with told_by(print_error), _Lines() as lines:
+        with _Lines() as lines:
             yield Stages(lines.begin, lines.advance)
 
 

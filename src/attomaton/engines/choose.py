@@ -91,6 +91,10 @@ def as_engine(engine: object, corpus: object = None) -> Engine:
         raise UnsupportedOption(f"the engine {chosen.name} reads text and shards, not Samples; choose memory")
     if chosen.name == "spark":
         check_spark()
+    if chosen.name == "duckdb":
+        from attomaton.engines.merging import import_duckdb
+
+        import_duckdb("the engine duckdb")
     return chosen
 
 
@@ -144,7 +148,9 @@ def make_engine(
 
         return SparkEngine(corpus, work / "engine", selection, how.master, how.memory, how.threads, progress)
     from attomaton.engines.duckdb import DuckDBEngine
+    from attomaton.engines.merging import import_duckdb
 
+    import_duckdb("a corpus too large for memory")
     return DuckDBEngine(corpus, work / "engine", selection, how.memory, how.threads, progress)
 
 

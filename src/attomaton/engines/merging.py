@@ -22,7 +22,7 @@ import pyarrow as pa
 from attomaton.base.artifacts import explained, write_file
 from attomaton.base.artifacts.files import unwritable
 from attomaton.base.artifacts.parted import part_name, write_part
-from attomaton.base.errors import UnsupportedOption
+from attomaton.base.errors import UnsupportedOption, needing
 from attomaton.base.progress import Progress
 from attomaton.base.tables import (
     Int64,
@@ -60,6 +60,13 @@ class MergeStopped(Exception):
     """Another range failed, or the user interrupted; never shown to users."""
 
 
+def import_duckdb(what: str) -> Any:
+    """The module; an error that names ``what`` and the extra if it is not installed."""
+    with needing(what):
+        import duckdb
+    return duckdb
+
+
 class Merger:
     """A DuckDB connection with a memory limit and a spill folder, which is removed at the end."""
 
@@ -79,9 +86,7 @@ class Merger:
 
     @cached_property
     def _duckdb(self) -> Any:
-        import duckdb
-
-        return duckdb
+        return import_duckdb("the engine duckdb")
 
     @cached_property
     def _connection(self) -> Any:

@@ -30,7 +30,7 @@ from attomaton.base.tables import read_parquet, write_parquet
 Stored = TypeVar("Stored")
 
 ARRAYS = "arrays.safetensors"
-PACKAGES = ("attomaton", "numpy", "scipy", "pyarrow", "numba")
+PACKAGES = ("attomaton", "numpy", "scipy", "pyarrow")
 TRIES = 5  # attempts to read a run that is replaced while it is read
 
 

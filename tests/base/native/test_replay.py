@@ -1,0 +1,115 @@
+"""The kernels repeat recorded calls bit for bit, also from several threads, and refuse arrays they would convert."""
+
+import platform
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attomaton.base import native
+from tests.base.native.recorded import copied, read_calls
+
+CALLS = read_calls()
+KERNELS = sorted(name for name in dir(native) if not name.startswith("_"))
+SAME_LIBRARY = sys.platform == "linux" and platform.machine() == "x86_64"
+"""Elsewhere exp and log of the system's library may differ in the last bit."""
+
+
+def assert_equal(found, expected):
+    if isinstance(expected, tuple):
+        assert len(found) == len(expected)
+        for part, other in zip(found, expected, strict=True):
+            assert_equal(part, other)
+    elif isinstance(expected, np.ndarray):
+        assert found.dtype == expected.dtype
+        if SAME_LIBRARY or expected.dtype.kind != "f":
+            np.testing.assert_array_equal(found, expected, strict=True)
+        else:
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    elif isinstance(expected, float) and not SAME_LIBRARY:
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-12, nan_ok=True)
+    else:
+        assert found == expected or (found != found and expected != expected)
+
+
+def replay(kernel):
+    for call in CALLS[kernel]:
+        arguments = copied(call.arguments)
+        assert_equal(getattr(native, kernel)(*arguments), call.result)
+        assert_equal(arguments, call.after)
+
+
+def test_every_kernel_was_recorded():
+    assert set(KERNELS) == set(CALLS)
+    assert sum(map(len, CALLS.values())) >= 500
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_recorded_calls_are_repeated_bit_for_bit(kernel):
+    replay(kernel)
+
+
+def test_sixteen_threads_repeat_them_at_once():
+    rng = np.random.default_rng(0)
+    with ThreadPoolExecutor(16) as pool:
+        for done in [pool.submit(replay, kernel) for _ in range(4) for kernel in rng.permutation(KERNELS)]:
+            done.result()
+
+
+def arrays_in(value, path=()):
+    """The position of every array among nested arguments."""
+    if isinstance(value, tuple):
+        for position, part in enumerate(value):
+            yield from arrays_in(part, (*path, position))
+    elif isinstance(value, np.ndarray):
+        yield path
+
+
+def entry(value, path):
+    for position in path:
+        value = value[position]
+    return value
+
+
+def replaced(value, path, new):
+    if not path:
+        return new
+    return tuple(replaced(part, path[1:], new) if at == path[0] else part for at, part in enumerate(value))
+
+
+def spoilt(array):
+    """The same entries in an array that a kernel cannot take as it is."""
+    other = {"f": np.float32, "i": np.int16, "b": np.int8}[array.dtype.kind]
+    yield "type", array.astype(other)
+    yield "axes", array[np.newaxis]
+    yield "byte order", array.astype(array.dtype.newbyteorder()) if array.itemsize > 1 else array.astype(other)
+    apart = np.repeat(array, 2, axis=-1)[..., ::2]
+    if not apart.flags.c_contiguous:
+        yield "stride", apart
+    if array.ndim > 1 and not np.asfortranarray(array).flags.c_contiguous:
+        yield "order", np.asfortranarray(array)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_no_array_is_converted(kernel):
+    """What a kernel writes into a converted copy would be lost."""
+    call = max(CALLS[kernel], key=lambda call: sum(entry(call.arguments, p).size for p in arrays_in(call.arguments)))
+    for path in arrays_in(call.arguments):
+        array = entry(call.arguments, path)
+        for what, other in spoilt(array):
+            with pytest.raises(TypeError):
+                getattr(native, kernel)(*replaced(copied(call.arguments), path, other))
+                pytest.fail(f"argument {path} of another {what} was taken")
+        if not np.array_equal(array, entry(call.after, path), equal_nan=array.dtype.kind == "f"):
+            fixed = array.copy()
+            fixed.flags.writeable = False
+            with pytest.raises(TypeError):
+                getattr(native, kernel)(*replaced(copied(call.arguments), path, fixed))
+
+
+def test_the_stub_is_what_the_extension_says():
+    root = Path(__file__).parents[3]
+    subprocess.run([sys.executable, root / ".ci/stub.py", "--check"], check=True)
