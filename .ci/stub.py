@@ -21,5 +21,7 @@ def make_stub() -> str:
 if __name__ == "__main__":
     stub = make_stub()
     if "--check" in sys.argv:
-        sys.exit(f"{STUB.name} is not what `python .ci/stub.py` writes" if STUB.read_text("utf-8") != stub else 0)
+        sys.exit(
+            f"{STUB.name} is not what `python .ci/stub.py` writes" if STUB.read_text("utf-8") != stub else 0
+        )
     STUB.write_text(stub, "utf-8")

@@ -1,8 +1,7 @@
 """Run tutorials anew, write them back: ``python docs/tutorials/execute.py [NAME …]``.
 
 What is written is the same on every machine: no times of execution, no random ids of
-cells, no paths, and not the line by which a first call on a new machine says that it
-compiles.
+cells, and no paths.
 """
 
 import os
@@ -25,9 +24,6 @@ SOURCE = HERE.parents[1] / "src"
 
 VOLATILE = "volatile"
 """The tag of cells whose output differs from run to run, such as seconds."""
-
-FIRST = "compiling once for this machine"
-"""What the library tells on standard error while it compiles, once on a machine."""
 
 KERNEL = {
     "kernelspec": {
@@ -97,8 +93,6 @@ def clean(
         cell.id = f"{name}-{number:02d}"
         tags = cell.metadata.get("tags", [])
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
-        if "outputs" in cell:
-            cell.outputs = [one for one in cell.outputs if not _is_first_call(one)]
         for output in cell.get("outputs", []):
             output.pop("metadata", None)
             if output.output_type == "stream":
@@ -121,11 +115,6 @@ def texts_of(notebook: NotebookNode) -> list[list[str]]:
 def write_tutorial(notebook: NotebookNode, path: Path) -> None:
     """Write it, the same bytes for the same notebook."""
     path.write_text(nbformat.writes(notebook).rstrip("\n") + "\n", encoding="utf-8")
-
-
-def _is_first_call(output: NotebookNode) -> bool:
-    lines = output.get("text", "").splitlines()
-    return output.get("name") == "stderr" and all(FIRST in line for line in lines)
 
 
 def _is_volatile(cell: NotebookNode) -> bool:

@@ -74,9 +74,8 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def small_work(monkeypatch):
-    """An experiment on text that is done already, and kernels that are compiled already."""
+    """An experiment on text that is done already."""
     from attomaton.base.tables import make_table
-    from attomaton.cli import warming
     from attomaton_experiments import text
     from attomaton_experiments.text_outcome import CURVE_SCHEMA, RULES, TextOutcome
 
@@ -84,7 +83,6 @@ def small_work(monkeypatch):
     curves = make_table(CURVE_SCHEMA, {name: [strings.get(name, 1)] for name in CURVE_SCHEMA.names})
     counts = dict.fromkeys(("n_tokens", "trained_on", "held_out", "pairs", "components"), 1)
     shares = {rule.name.lower(): 1.0 for rule in RULES}
-    monkeypatch.setattr(warming, "warm_up", lambda: None)
     monkeypatch.setattr(
         text, "compare_text", lambda settings, _: TextOutcome(settings, counts, shares, curves)
     )

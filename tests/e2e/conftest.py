@@ -6,12 +6,12 @@ import tarfile
 
 import pytest
 
-from tests.e2e.environments import Environment, build
+from tests.e2e.environments import Environment, released
 
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory):
-    return build(tmp_path_factory.mktemp("wheel"), kinds=("--wheel",))[0]
+    return next(file for file in released(tmp_path_factory.mktemp("dist")) if file.suffix == ".whl")
 
 
 @pytest.fixture(scope="session")

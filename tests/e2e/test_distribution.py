@@ -13,7 +13,7 @@ import zipfile
 import pytest
 
 import attomaton
-from tests.e2e.environments import ROOT, build
+from tests.e2e.environments import ROOT, Environment, build, released
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 NAME = f"attomaton-{attomaton.__version__}"
@@ -41,7 +41,7 @@ def copy_tree(place):
         copy.write_bytes(source.read_bytes())
         copy.chmod(0o700 if os.access(source, os.X_OK) else 0o600)
         os.utime(copy, (1_000_000_000, 1_000_000_000))
-    for rubbish in ("graphs/__pycache__/walks.cpython-311.nbi", "__pycache__/errors.cpython-311.pyc"):
+    for rubbish in ("base/native.cpython-311-x86_64-linux-gnu.so", "__pycache__/errors.cpython-311.pyc"):
         file = place / "src/attomaton" / rubbish
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"not to be shipped")
@@ -49,25 +49,25 @@ def copy_tree(place):
 
 
 @pytest.fixture(scope="module")
-def released(tmp_path_factory):
-    return build(tmp_path_factory.mktemp("first"))
+def files(tmp_path_factory):
+    return released(tmp_path_factory.mktemp("first"))
 
 
 @pytest.mark.slow  # builds the wheel several times
 @in_a_clone
-def test_two_builds_are_the_same_bytes(released, tmp_path):
+def test_two_builds_are_the_same_bytes(files, tmp_path):
     copy = copy_tree(tmp_path / "elsewhere" / "attomaton")
     before = os.umask(0o077)
     try:
         again = build(tmp_path / "second", copy, TZ="Pacific/Kiritimati", LC_ALL="C", PYTHONHASHSEED="7")
     finally:
         os.umask(before)
-    assert digests(again) == digests(released)
+    assert digests(again) == digests(files)
 
 
 @pytest.mark.slow  # builds the wheel again
-def test_the_wheel_of_the_unpacked_sdist_is_that_of_the_tree(released, tmp_path):
-    sdist, from_sdist = split(released)
+def test_the_wheel_of_the_unpacked_sdist_is_that_of_the_tree(files, tmp_path):
+    sdist, from_sdist = split(files)
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
     unpacked = build(tmp_path / "unpacked", tmp_path / NAME, kinds=("--wheel",))
@@ -76,29 +76,41 @@ def test_the_wheel_of_the_unpacked_sdist_is_that_of_the_tree(released, tmp_path)
 
 
 @pytest.mark.slow  # builds the wheel again
-def test_the_date_of_the_files_can_be_set(released, tmp_path):
+def test_the_date_of_the_files_can_be_set(files, tmp_path):
     dated = build(tmp_path, SOURCE_DATE_EPOCH="1700000000")
-    assert digests(dated) != digests(released)
+    assert digests(dated) != digests(files)
     with zipfile.ZipFile(split(dated)[1]) as archive:
         assert {info.date_time[:3] for info in archive.infolist()} == {(2023, 11, 14)}
+
+
+@pytest.mark.slow  # compiles the kernels
+def test_a_compiler_alone_builds_from_the_sdist(files, tmp_path):
+    """pip brings all else; without a compiler it says what is missing."""
+    environment = Environment(tmp_path)
+    without = environment.run("pip", "install", split(files)[0], CXX="/nowhere/c++", CMAKE_GENERATOR="Ninja")
+    assert without.returncode != 0
+    assert "a C++17 compiler" in without.stdout + without.stderr
+    environment.install(split(files)[0])
+    assert environment.python("from attomaton.base import native; print(native.__doc__[:7])") == "Kernels\n"
 
 
 def split(files):
     """The sdist and the wheel."""
     sdist, wheel = sorted(files, key=lambda file: file.suffix)
-    assert (sdist.name, wheel.name) == (f"{NAME}.tar.gz", f"{NAME}-py3-none-any.whl")
+    assert sdist.name == f"{NAME}.tar.gz"
+    assert re.fullmatch(rf"{re.escape(NAME)}-cp\d+-(cp\d+t?|abi3)-\w+\.whl", wheel.name)
     return sdist, wheel
 
 
 @in_a_clone
-def test_the_sdist_holds_all_that_git_does(released):
-    with tarfile.open(split(released)[0]) as archive:
+def test_the_sdist_holds_all_that_git_does(files):
+    with tarfile.open(split(files)[0]) as archive:
         names = {name.removeprefix(f"{NAME}/") for name in archive.getnames()}
     assert names - {"PKG-INFO"} == list_tree()
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(released):
-    with zipfile.ZipFile(split(released)[1]) as archive:
+def test_the_wheel_holds_the_package_and_nothing_else(files):
+    with zipfile.ZipFile(split(files)[1]) as archive:
         names = archive.namelist()
     assert {name.partition("/")[0] for name in names} == {
         "attomaton",
@@ -107,18 +119,19 @@ def test_the_wheel_holds_the_package_and_nothing_else(released):
     }
     assert "attomaton/py.typed" in names
     assert f"{NAME}.dist-info/licenses/LICENSE" in names
-    assert not [name for name in names if re.search(r"__pycache__|\.py[co]$|\.nb[ic]$|/tests?/", name)]
+    assert not [name for name in names if re.search(r"__pycache__|\.py[co]$|\.[ch]pp$|/tests?/", name)]
+    assert len([name for name in names if re.fullmatch(r"attomaton/base/native\..*(so|pyd)", name)]) == 1
 
 
-def test_twine_accepts_both(released):
-    command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, released)]
+def test_twine_accepts_both(files):
+    command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, files)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.count("PASSED") == 2
 
 
-def test_metadata_is_whole(released):
-    with zipfile.ZipFile(split(released)[1]) as archive:
+def test_metadata_is_whole(files):
+    with zipfile.ZipFile(split(files)[1]) as archive:
         told = email.message_from_bytes(archive.read(f"{NAME}.dist-info/METADATA"))
     assert told["License-Expression"] == "Apache-2.0"
     assert told["License-File"] == "LICENSE"

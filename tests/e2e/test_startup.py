@@ -4,7 +4,7 @@ import resource
 import subprocess
 import sys
 
-EXTRAS = {"torch", "duckdb", "pyspark", "numba", "matplotlib", "sklearn", "fsspec", "pandas", "tokenizers"}
+EXTRAS = {"torch", "duckdb", "pyspark", "matplotlib", "sklearn", "fsspec", "pandas", "tokenizers"}
 ARRAYS = {"numpy", "pyarrow", "scipy"}
 COMMAND = "import sys; sys.argv[0] = 'attomaton'; from attomaton.cli import main; main()"
 LOADED = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "

@@ -188,25 +188,3 @@ def test_a_hosted_notebook_is_offered(monkeypatch):
     assert leads("%pip install attomaton")[1:] == [
         "https://colab.research.google.com/github/somebody/attomaton/blob/main/docs/tutorials/made.ipynb"
     ]
-
-
-def test_a_new_machine_that_compiles_writes_the_same(tutorials):
-    """A notebook whose kernel told that it compiles, with other words on standard error beside."""
-    told = {"output_type": "stream", "name": "stderr", "text": f"attomaton: {tutorials.FIRST}, about 5 s\n"}
-    other = {"output_type": "stream", "name": "stderr", "text": "UserWarning: this stays\n"}
-    cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": "", "execution_count": 1}
-    given = tutorials.nbformat.from_dict(
-        {"cells": [cell | {"outputs": [told, other]}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    )
-    cleaned = tutorials.clean(given, "name")
-    assert tutorials.texts_of(cleaned) == [["UserWarning: this stays"]]
-
-
-def test_what_execute_leaves_out_is_what_the_library_tells(tutorials, monkeypatch):
-    from attomaton.base import kernels
-
-    monkeypatch.setattr(kernels, "_state", kernels._CompileState())
-    told = []
-    with kernels.told_by(told.append):
-        kernels.announce_compiling(20.0)
-    assert tutorials.FIRST in told[0]

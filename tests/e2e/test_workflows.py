@@ -75,24 +75,33 @@ def test_the_smoke_test_is_the_quick_start_of_the_readme():
         for block in blocks(README, "console")
     )
     assert install[-1].startswith("pip install attomaton")
-    wheel = "python -m pip install --quiet dist/*.whl"
-    wanted = [wheel, "attomaton --version", "attomaton doctor", *first]
+    sdist = "python -m pip install --quiet dist/*.tar.gz"
+    wanted = [sdist, "attomaton --version", "attomaton doctor", *first]
     assert commands("smoke", "first-commands") == wanted
     systems = JOBS["smoke", "first-commands"]["strategy"]["matrix"]["system"]
     assert [name.split("-")[0] for name in systems] == ["macos", "windows"]
 
 
+def test_a_wheel_is_tried_as_the_smoke_test_and_with_laws_and_replay():
+    wheels = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["cibuildwheel"]
+    *first, tests = wheels["test-command"]
+    assert first == commands("smoke", "first-commands")[1:]
+    assert {"tests/laws", "tests/base/native"} <= set(tests.split())
+    pythons = [line.rsplit(" ", 1)[1].replace(".", "") for line in PROJECT["classifiers"] if ":: 3." in line]
+    assert wheels["build"] == [*(f"cp{python}-*" for python in pythons), "cp314t-*"]
+
+
 def test_a_release_is_built_as_contributing_says():
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Release")[2]
+    assert "python -m build --sdist" in commands("release", "build")
+    assert "python -m twine check --strict dist/*" in commands("release", "build")
     for command in ("python -m build", "python -m twine check --strict dist/*"):
-        assert command in commands("release", "build")
         assert re.search(rf"^\$ .*{re.escape(command)}", page, flags=re.MULTILINE)
     assert WORKFLOWS["release"][True]["push"] == {"tags": ["v*"]}
     assert JOBS["release", "build"]["needs"] == ["gate", "smoke"]
-    assert {job for (name, job), what in JOBS.items() if what.get("needs") == "build"} == {
-        "attach",
-        "publish",
-    }
+    needs = {job: what.get("needs") for (name, job), what in JOBS.items() if name == "release"}
+    assert needs["wheels"] == "build"
+    assert needs["attach"] == needs["publish"] == "wheels"
     version = 'grep -qxF "__version__ = \\"${GITHUB_REF_NAME#v}\\"" src/attomaton/__init__.py'
     assert version in commands("release", "build")
 

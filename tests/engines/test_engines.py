@@ -161,7 +161,9 @@ def test_wikitext(make_engine, tmp_path, wikitext):
 def test_without_duckdb_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
     write_shards(tmp_path / "shards", [[0, 1, 0, 2] * 50], 3)
-    with pytest.raises(MissingExtra, match=r"the engine duckdb needs DuckDB: pip install 'attomaton\[duckdb\]'"):
+    with pytest.raises(
+        MissingExtra, match=r"the engine duckdb needs DuckDB: pip install 'attomaton\[duckdb\]'"
+    ):
         at.learn(tmp_path / "shards", window=4, engine="duckdb")
     assert at.learn(tmp_path / "shards", window=4).n_tokens == 3
     monkeypatch.setattr(choose, "BYTES_PER_TOKEN", 10**12)

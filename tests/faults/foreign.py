@@ -21,7 +21,7 @@ MODULES = [
         "platform",
         "copyreg",
     ),
-    *("numpy", "scipy", "pyarrow", "duckdb", "numba", "typer", "rich", "torch", "matplotlib", "pandas"),
+    *("numpy", "scipy", "pyarrow", "duckdb", "typer", "rich", "torch", "matplotlib", "pandas"),
     *("yaml", "pyspark", "py4j", "fsspec", "tokenizers", "hostile", "sitecustomize", "usercustomize"),
     "attomaton",
 ]

@@ -27,7 +27,7 @@ NOT_ON_WINDOWS = (
 )
 OTHERS = (
     *("subprocess", "multiprocessing.context", "concurrent.futures.process", "importlib.metadata"),
-    *("numpy.testing", "scipy.sparse.csgraph", "scipy.sparse.linalg", "scipy.optimize", "numba"),
+    *("numpy.testing", "scipy.sparse.csgraph", "scipy.sparse.linalg", "scipy.optimize"),
     *("pyarrow.parquet", "pyarrow.compute", "pyarrow.csv", "duckdb", "safetensors.numpy"),
     *("typer", "rich.console", "rich.table", "rich.progress"),
 )

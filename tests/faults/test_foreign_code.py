@@ -186,15 +186,6 @@ def test_other_programs_keep_their_path(tmp_path):
     assert result.stdout == "found\n", result.stderr
 
 
-def test_the_cache_of_compiled_code(tmp_path, texts):
-    """A .numba_config.yaml cannot say where compiled code, which is loaded and run, is taken from."""
-    pytest.importorskip("yaml")
-    place = plain_place(tmp_path)
-    (place.folder / ".numba_config.yaml").write_text("cache_dir: evil\n")
-    place.assert_clean(place.attomaton("learn", texts / "0.txt", "--window", "8"))
-    assert not (place.folder / "evil").exists()
-
-
 SPARK = ["learn", "TEXT", "--window", "8", "--engine", "spark", "--quiet"]
 
 

@@ -85,7 +85,10 @@ def spoilt(array):
     other = {"f": np.float32, "i": np.int16, "b": np.int8}[array.dtype.kind]
     yield "type", array.astype(other)
     yield "axes", array[np.newaxis]
-    yield "byte order", array.astype(array.dtype.newbyteorder()) if array.itemsize > 1 else array.astype(other)
+    yield (
+        "byte order",
+        array.astype(array.dtype.newbyteorder()) if array.itemsize > 1 else array.astype(other),
+    )
     apart = np.repeat(array, 2, axis=-1)[..., ::2]
     if not apart.flags.c_contiguous:
         yield "stride", apart
@@ -96,7 +99,9 @@ def spoilt(array):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_no_array_is_converted(kernel):
     """What a kernel writes into a converted copy would be lost."""
-    call = max(CALLS[kernel], key=lambda call: sum(entry(call.arguments, p).size for p in arrays_in(call.arguments)))
+    call = max(
+        CALLS[kernel], key=lambda call: sum(entry(call.arguments, p).size for p in arrays_in(call.arguments))
+    )
     for path in arrays_in(call.arguments):
         array = entry(call.arguments, path)
         for what, other in spoilt(array):
