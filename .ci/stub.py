@@ -4,8 +4,9 @@ import re
 import sys
 from pathlib import Path
 
-import attomaton.base.native as native
 from nanobind.stubgen import StubGen
+
+import attomaton.base.native as native
 
 STUB = Path(__file__).parents[1] / "src/attomaton/base/native.pyi"
 

@@ -22,7 +22,7 @@ from attomaton.automaton.runs.staged import Finished, learn_by_part
 from attomaton.base.artifacts import RUN, Building, build_folder, digest_arrays
 from attomaton.base.artifacts.uploads import build_at
 from attomaton.base.errors import NothingRealisable, UnsupportedOption
-from attomaton.base.machine import count_processors, share_out
+from attomaton.base.machine import share_out
 from attomaton.base.options import given_path, show
 from attomaton.base.progress import Progress, Stages, as_stages, silent
 from attomaton.base.remote import as_place
@@ -289,8 +289,7 @@ def _describe(automaton: Automaton, about: dict[str, Any], threads: int | None) 
     if samples is None:
         return about
     tasks: list[Callable[[], Any]] = [lambda: describe_origin(samples), lambda: automaton.coverage]
-    small = len(samples) < LARGE_CORPUS
-    return {**about, "samples": share_out(lambda task: task(), tasks, 1 if small else threads)[0]}
+    return {**about, "samples": share_out(lambda task: task(), tasks, threads)[0]}
 
 
 def _warn(automaton: Learned) -> Learned:
