@@ -1,6 +1,8 @@
 """Settings and fixtures for all tests."""
 
+import importlib.util
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,13 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
         many = collector.path.is_relative_to(LAWS) or "not slow" not in collector.config.option.markexpr
         settings.load_profile("laws" if many else "gate")
 
+
+if "ATTOMATON_NATIVE" in os.environ:  # another build of the kernels, such as one that checks every index
+    checked = importlib.util.spec_from_file_location("attomaton.base.native", os.environ["ATTOMATON_NATIVE"])
+    assert checked is not None
+    assert checked.loader is not None
+    sys.modules[checked.name] = importlib.util.module_from_spec(checked)
+    checked.loader.exec_module(sys.modules[checked.name])
 
 ROOT = Path(__file__).parents[1]
 LAWS = ROOT / "tests" / "laws"

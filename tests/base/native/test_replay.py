@@ -1,4 +1,4 @@
-"""The kernels repeat recorded calls bit for bit, also from several threads, and refuse arrays they would convert."""
+"""The kernels repeat recorded calls bit for bit, also from several threads, and convert no array."""
 
 import platform
 import subprocess
@@ -74,6 +74,10 @@ def entry(value, path):
     return value
 
 
+def count_entries(call):
+    return sum(entry(call.arguments, path).size for path in arrays_in(call.arguments))
+
+
 def replaced(value, path, new):
     if not path:
         return new
@@ -83,31 +87,24 @@ def replaced(value, path, new):
 def spoilt(array):
     """The same entries in an array that a kernel cannot take as it is."""
     other = {"f": np.float32, "i": np.int16, "b": np.int8}[array.dtype.kind]
-    yield "type", array.astype(other)
-    yield "axes", array[np.newaxis]
-    yield (
-        "byte order",
-        array.astype(array.dtype.newbyteorder()) if array.itemsize > 1 else array.astype(other),
-    )
-    apart = np.repeat(array, 2, axis=-1)[..., ::2]
-    if not apart.flags.c_contiguous:
-        yield "stride", apart
-    if array.ndim > 1 and not np.asfortranarray(array).flags.c_contiguous:
-        yield "order", np.asfortranarray(array)
+    yield array.astype(other)
+    yield array[np.newaxis]
+    if array.itemsize > 1:
+        yield array.astype(array.dtype.newbyteorder())
+    for apart in (np.repeat(array, 2, axis=-1)[..., ::2], np.asfortranarray(array)):
+        if not apart.flags.c_contiguous:
+            yield apart
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_no_array_is_converted(kernel):
     """What a kernel writes into a converted copy would be lost."""
-    call = max(
-        CALLS[kernel], key=lambda call: sum(entry(call.arguments, p).size for p in arrays_in(call.arguments))
-    )
+    call = max(CALLS[kernel], key=count_entries)
     for path in arrays_in(call.arguments):
         array = entry(call.arguments, path)
-        for what, other in spoilt(array):
+        for other in spoilt(array):
             with pytest.raises(TypeError):
                 getattr(native, kernel)(*replaced(copied(call.arguments), path, other))
-                pytest.fail(f"argument {path} of another {what} was taken")
         if not np.array_equal(array, entry(call.after, path), equal_nan=array.dtype.kind == "f"):
             fixed = array.copy()
             fixed.flags.writeable = False
