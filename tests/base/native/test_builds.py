@@ -1,4 +1,4 @@
-"""Other builds of the kernels: with every index checked under sanitizers, and for other processors and systems."""
+"""Other builds of the kernels: every index checked, under sanitizers; other processors and systems."""
 
 import os
 import shutil
