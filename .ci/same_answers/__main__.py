@@ -24,7 +24,7 @@ from pathlib import Path
 from parts import Part, describe, find_broken, judge, read_parts
 from plan import SIZES, Command, make_inputs, plan
 
-THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA", "NUMEXPR", "RAYON", "ARROW_IO")
+THREADS = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "RAYON", "ARROW_IO")
 """Whose number of threads is set to one: sums are then added up in one order."""
 
 SIZE_HELP = {
@@ -81,7 +81,7 @@ class Tree:
         """Nothing is written into the checkout: bytecode and compiled code have a place of their own."""
         cache = str(self.place.with_name(f"{self.place.name}-cache"))
         set_here = {f"{name}_NUM_THREADS": "1" for name in THREADS}
-        caches = {"PYTHONPYCACHEPREFIX": cache, "NUMBA_CACHE_DIR": cache}
+        caches = {"PYTHONPYCACHEPREFIX": cache}
         fixed = {"PYTHONHASHSEED": "0", "COLUMNS": "120", "SOURCE_DATE_EPOCH": "0"}
         return {**os.environ, **set_here, **caches, **fixed, "PYTHONPATH": str(self.checkout / "src")}
 
