@@ -1,6 +1,6 @@
-"""The first answer: processor seconds of natural first calls, each in a process of its own; size of a plain install.
+"""The first answer: processor seconds of first calls, each in its own process; the size of a plain install.
 
-``--parent FOLDER`` is a checkout of an earlier commit, with its kernels built, whose times must not be better.
+``--parent FOLDER`` is a checkout of an earlier commit with its kernels built, whose times must not be better.
 """
 
 import argparse
