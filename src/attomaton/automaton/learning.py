@@ -22,8 +22,7 @@ from attomaton.automaton.runs.staged import Finished, learn_by_part
 from attomaton.base.artifacts import RUN, Building, build_folder, digest_arrays
 from attomaton.base.artifacts.uploads import build_at
 from attomaton.base.errors import NothingRealisable, UnsupportedOption
-from attomaton.base.kernels import is_kept, start_helpers
-from attomaton.base.machine import count_processors, share_out
+from attomaton.base.machine import share_out
 from attomaton.base.options import given_path, show
 from attomaton.base.progress import Progress, Stages, as_stages, silent
 from attomaton.base.remote import as_place
@@ -52,7 +51,7 @@ LEARNING = (("pivots", "orders", "choices"), ("planting", "sets", "luce"))
 """Exercises of :mod:`attomaton.cli.warming` that compile what is needed here, in chains of equal length."""
 
 LARGE_CORPUS = 50_000
-"""From this many samples on, Python alone would take longer than compiling does."""
+"""From this many samples on, they are described in threads."""
 
 
 def learn(
@@ -281,8 +280,6 @@ def _prepare(
         corpus = read_source(
             source, window=selection.longest, tokenizer=tokenizer, tokens=tokens, reading=how
         )
-        if isinstance(corpus.tokens, Samples) and len(corpus.tokens) >= LARGE_CORPUS:
-            _start_compiling()
         selection = selection.with_ids(corpus.vocabulary)
         longest = None if isinstance(source, Samples) else selection.reach
         yield _Prepared(corpus, selection, how, longest, work, building)
@@ -300,20 +297,6 @@ def _describe(automaton: Automaton, about: dict[str, Any], threads: int | None) 
     tasks: list[Callable[[], Any]] = [lambda: describe_origin(samples), lambda: automaton.coverage]
     small = len(samples) < LARGE_CORPUS
     return {**about, "samples": share_out(lambda task: task(), tasks, 1 if small else threads)[0]}
-
-
-def _start_compiling() -> None:
-    """Begin to compile the solvers in other programs, if no earlier program did.
-
-    They compile while this program reads the corpus, and it waits for them when it needs a solver. Where no
-    code is kept on disk they would be of no use.
-    """
-    if count_processors() == 1:
-        return
-    from attomaton.solvers.hard.placement import solve_parts
-
-    if is_kept(solve_parts) is False:
-        start_helpers(LEARNING)
 
 
 def _warn(automaton: Learned) -> Learned:
