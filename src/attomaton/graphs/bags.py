@@ -89,8 +89,9 @@ def find_realisable(samples: Samples) -> Bool:
     >>> find_realisable(Samples.from_lists([[1, 0, 1], [2, 0]], [0, 1])).tolist()
     [True, False]
     """
-    arrays = samples.values, samples.starts, samples.stops, samples.labels
-    return find_labels(*map(np.ascontiguousarray, arrays))
+    values, labels = np.ascontiguousarray(samples.values), np.ascontiguousarray(samples.labels)
+    starts, stops = np.ascontiguousarray(samples.starts), np.ascontiguousarray(samples.stops)
+    return find_labels(values, starts, stops, labels)
 
 
 SMALLEST = 1 << 18
