@@ -9,7 +9,6 @@ from hypothesis import given, strategies as st
 import attomaton as at
 from attomaton.base import kernels
 from attomaton.base.kernels import Kernel
-from attomaton.graphs import choices
 
 ROUNDED = {"_descend_all", "_minimise", "_damp", "_descend", "_bend"}
 """Kernels with matrix products, or with a form of their own for numpy: equal to rounding."""
@@ -70,23 +69,6 @@ def test_solvers_are_the_same_both_ways(both_ways):
     auto = at.learn([ids], window=8, engine=at.engines.Engine(threads=1))
     auto.explain(ids[:8])
     assert {"solve_parts", "_solve_groups", "_sum_groups", "_measure_groups"} <= set(both_ways)
-    assert {"find_labels", "link_ahead", "pack_contexts", "collect_sets", "count_sets"} <= set(both_ways)
-
-
-@pytest.mark.parametrize("n_tokens", [5, 100])
-def test_choices_are_the_same_both_ways(both_ways, n_tokens):
-    """With sets of more tokens than are sorted by counting, and labels that tie under another query only."""
-    rng = np.random.default_rng(n_tokens)
-    queries = np.repeat([0, 1, 2, 3], 300)
-    contexts = [[*rng.integers(0, n_tokens, 4 * n_tokens).tolist(), int(query)] for query in queries]
-    samples = at.Samples.from_lists(contexts, [int(rng.choice(one)) for one in contexts], n_tokens=n_tokens)
-    components = at.find_components(at.extract_edges(samples.take(queries % 2 == 0)))  # none of 1 and 3
-    both_ways.pop("collect_sets", None)
-    found = at.extract_choices(samples, components)
-    at.extract_choices(samples)
-    assert both_ways["collect_sets"] >= 2
-    assert set(found["query"].tolist()) == {0, 2}
-    assert max(map(len, found.rows["tokens"].to_pylist())) > min(n_tokens - 1, choices.RANKED)
 
 
 @pytest.mark.slow  # compiles everything twice
