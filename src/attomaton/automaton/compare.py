@@ -17,6 +17,7 @@ import pyarrow as pa
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
 from attomaton.base.frames import Tabular
+from attomaton.base.native import find_paths
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Int32, Int64, Integers, column, keep_rows, make_table, number_strings
@@ -251,8 +252,6 @@ class _Side:
 
 def _relate(components: Components, one: Int64, other: Int64) -> Int64:
     """The relation of components, as an index of ``RELATIONS``, shape (n_pairs,)."""
-    from attomaton.graphs.topology import find_paths  # compiles, so only when needed
-
     relation = np.where(one == other, TIES, UNORDERED)
     heights = components.heights
     apart = np.flatnonzero(heights[one] != heights[other])

@@ -11,6 +11,7 @@ import numpy as np
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.explanation import Rule
 from attomaton.automaton.prediction import BatchPrediction
+from attomaton.base.native import precede_all
 from attomaton.base.ragged import group_borders, occurs, offsets_of, ranges_of
 from attomaton.base.tables import Bool, Int32, Int64
 from attomaton.corpora.samples import Samples
@@ -60,8 +61,6 @@ def _precede(automaton: Automaton, queries: Int32, present: tuple[Int64, Int64],
     ``present`` is where the components of each sample begin, and these components. A run that is read on
     demand is read in blocks of queries.
     """
-    from attomaton.graphs.topology import precede_all  # compiles, so only when needed
-
     first, component = present
     ordered = np.zeros(len(top), bool)
     known = np.unique(queries[np.diff(first) > 0])

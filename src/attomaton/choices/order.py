@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from attomaton.base.native import find_irredundant
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Bool, Float64, Int64, column, keep_rows
 from attomaton.graphs.components import Components, find_components, merge_components
@@ -105,8 +106,6 @@ class OrderedItems:
         In the limit an item of the first is always chosen over one of the second. Pairs that follow from two
         other pairs are left out.
         """
-        from attomaton.graphs.topology import find_irredundant  # compiles, so only when needed
-
         above, below = self._pairs
         needed = find_irredundant(group_borders(above, len(self.components)), below)
         return tuple(zip(above[needed].tolist(), below[needed].tolist(), strict=True))

@@ -90,7 +90,8 @@ class Piece:
         check_ids(ids, size, "a token of the piece", error=TokenOutOfRange)
         check_offsets(documents, len(ids), "offsets of documents", error=InvalidSamples)
         head = check_size(self.head, len(ids), "the head of a piece", error=InvalidSamples)
-        settle(self, ids=ids, documents=documents, head=head, n_tokens=size)
+        arrays = {"ids": np.ascontiguousarray(ids), "documents": np.ascontiguousarray(documents)}
+        settle(self, head=head, n_tokens=size, **arrays)
 
     def cut(self, size: int, window: int) -> Iterator["Piece"]:
         """Pieces of ``size`` labels, each with the preceding text that its contexts need."""

@@ -6,10 +6,11 @@ Every engine runs these functions and adds up their results; engines contain no 
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.native import find_tied
 from attomaton.base.tables import Bool, Int64, make_table
 from attomaton.corpora.documents import Piece
 from attomaton.engines.selection import Selection
-from attomaton.graphs.choices import ChoiceTable, extract_choices, find_tied, members_inside
+from attomaton.graphs.choices import ChoiceTable, extract_choices, members_inside
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, unpack_edges
 from attomaton.graphs.windows import Links, link_repeats

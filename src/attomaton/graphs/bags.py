@@ -6,93 +6,21 @@ prediction, with all samples. Loops that need a stream of tokens are in :mod:`at
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from attomaton.base.kernels import compiled, count_entries
 from attomaton.base.machine import count_processors
-from attomaton.base.ragged import occurs, ranges_of, run_starts
+from attomaton.base.native import find_labels
+from attomaton.base.ragged import ranges_of, run_starts
 from attomaton.base.tables import Bool, Int32, Int64
-from attomaton.corpora.samples import TOKEN_BITS, Samples
-from attomaton.graphs.grouping import count_keys, order_pairs, pack_pairs, stable_order, unpack_pairs
-from attomaton.graphs.windows import pack_context
-
-NUMPY = 50
-"""Entries that numpy processes in the time Python takes for one."""
-
-
-def _scan_work(_: Any, starts: Int64, stops: Int64, *__: Any) -> float:
-    return float((stops - starts).sum()) / NUMPY
-
-
-def numpy_work(*arrays: Any) -> float:
-    """The work of a kernel whose plain form is one numpy pass over its arrays."""
-    return count_entries(*arrays) / NUMPY
+from attomaton.corpora.samples import Samples
+from attomaton.graphs.grouping import count_keys, order_pairs, pack_pairs, unpack_pairs
 
 
 def flatten(starts: Int64, stops: Int64) -> tuple[Int64, Int64]:
     """The sample number and the position of every token of every context."""
     lengths = stops - starts
     return np.repeat(np.arange(len(starts)), lengths), ranges_of(starts, lengths)
-
-
-def _find_plain(values: Int32, starts: Int64, stops: Int64, labels: Int32) -> Bool:
-    sample, position = flatten(starts, stops)
-    return occurs(sample[values[position] == labels[sample]], len(starts))
-
-
-@compiled(work=_scan_work, instead=_find_plain)
-def find_labels(values: Int32, starts: Int64, stops: Int64, labels: Int32) -> Bool:
-    """Which samples have their label in the context, shape (n_samples,)."""
-    hits = np.zeros(len(starts), np.bool_)
-    for sample in range(len(starts)):
-        label = labels[sample]
-        for position in range(stops[sample] - 1, starts[sample] - 1, -1):
-            if values[position] == label:
-                hits[sample] = True
-                break
-    return hits
-
-
-def _link_plain(values: Int32, n_tokens: int) -> Int64:
-    order = stable_order(values, n_tokens)
-    after = np.full(len(values), len(values), np.int64)
-    same = values[order[1:]] == values[order[:-1]]
-    after[order[:-1][same]] = order[1:][same]
-    return after
-
-
-@compiled(work=numpy_work, instead=_link_plain)
-def link_ahead(values: Int32, n_tokens: int) -> Int64:
-    """The next position of each token, shape (n_values,); ``n_values`` if it does not recur."""
-    after = np.empty(len(values), np.int64)
-    following = np.full(n_tokens, len(values), np.int64)
-    for position in range(len(values) - 1, -1, -1):
-        token = values[position]
-        after[position] = following[token]
-        following[token] = position
-    return after
-
-
-def _pack_plain(values: Int32, starts: Int64, stops: Int64, labels: Int32, after: Int64) -> Int64:
-    sample, position = flatten(starts, stops)
-    loses = (after[position] >= stops[sample]) & (values[position] != labels[sample])
-    sample, position = sample[loses], position[loses]
-    pairs = pack_pairs(values[stops - 1], labels)
-    return pack_pairs(pairs[sample], values[position])
-
-
-@compiled(work=_scan_work, instead=_pack_plain)
-def pack_contexts(values: Int32, starts: Int64, stops: Int64, labels: Int32, after: Int64) -> Int64:
-    """The packed edges of realisable samples; ``after`` has the next position of each token."""
-    keys = np.empty((stops - starts).sum() + 1, np.int64)
-    n_keys = 0
-    for sample in range(len(starts)):
-        borders = starts[sample], stops[sample]
-        pair = (np.int64(values[stops[sample] - 1]) << TOKEN_BITS) | np.int64(labels[sample])
-        n_keys = pack_context(values, after, borders, pair, keys, n_keys)
-    return keys[:n_keys]
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +89,9 @@ def find_realisable(samples: Samples) -> Bool:
     >>> find_realisable(Samples.from_lists([[1, 0, 1], [2, 0]], [0, 1])).tolist()
     [True, False]
     """
-    return find_labels(np.ascontiguousarray(samples.values), samples.starts, samples.stops, samples.labels)
+    values, labels = np.ascontiguousarray(samples.values), np.ascontiguousarray(samples.labels)
+    starts, stops = np.ascontiguousarray(samples.starts), np.ascontiguousarray(samples.stops)
+    return find_labels(values, starts, stops, labels)
 
 
 SMALLEST = 1 << 18

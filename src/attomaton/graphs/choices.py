@@ -15,29 +15,19 @@ import pyarrow as pa
 
 from attomaton.base.borders import check_counts, check_ids, check_ids_of, check_rising, check_table, trusted
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.kernels import compiled, compiled_within
 from attomaton.base.machine import share_out
+from attomaton.base.native import collect_sets, count_sets, take_sets
 from attomaton.base.options import check_threads
-from attomaton.base.ragged import offsets_of, ranges_of, rows_of
-from attomaton.base.tables import Bool, Int32, Int64, bytes_to_rows, make_table, ragged_column
+from attomaton.base.ragged import offsets_of
+from attomaton.base.tables import Int32, Int64, bytes_to_rows, make_table, ragged_column
 from attomaton.corpora.samples import MAX_TOKENS, Samples
-from attomaton.graphs.bags import cut_shares, flatten, order_samples
+from attomaton.graphs.bags import cut_shares, order_samples
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import CHUNK_VALUES, RowTable
-from attomaton.graphs.grouping import count_keys, find_rows, order_pairs, pack_pairs, unpack_pairs
-from attomaton.graphs.strong import sort_between
-
-SEARCHED = 10
-"""Entries that numpy searches in the time Python takes for one."""
+from attomaton.graphs.grouping import order_pairs, pack_pairs, unpack_pairs
 
 HALF = 32
-"""Bits of a multiplicity."""
-
-RANKED = 64
-"""Sets up to this size are sorted by counting, which is quadratic but has no branches."""
-
-Sets = tuple[Int64, Int64]
-"""``(offsets, entries)``: set i is ``entries[offsets[i]:offsets[i + 1]]``."""
+"""Bits of a multiplicity in an entry of a choice set, below those of the token."""
 
 
 class SortedContexts(NamedTuple):
@@ -58,219 +48,6 @@ class Members(NamedTuple):
     borders: Int64
     token: Int32
     component: Int64
-
-
-def _collect_work(contexts: SortedContexts, members: Members, _: bool) -> float:
-    return (float((contexts.stops - contexts.starts).sum()) + len(members.token)) / SEARCHED
-
-
-def _collect_plain(contexts: SortedContexts, members: Members, whole: bool) -> tuple[Int64, Int64, Int64]:
-    values, starts, stops, labels = contexts
-    sample, position = flatten(starts, stops)
-    queries = values[stops - 1]
-    if not whole:
-        own = _components_of(members, queries, labels)
-        tied = own[sample] >= 0
-        sample, position = sample[tied], position[tied]
-        inside = _components_of(members, queries[sample], values[position]) == own[sample]
-        sample, position = sample[inside], position[inside]
-    keys, times = count_keys(pack_pairs(sample, values[position]))
-    sample, token = unpack_pairs(keys)
-    distinct = np.bincount(sample, minlength=len(starts))
-    several = distinct[sample] > 1
-    rows = np.flatnonzero(distinct > 1)
-    entries = (token[several].astype(np.int64) << HALF) | times[several]
-    return rows, offsets_of(distinct[rows]), entries
-
-
-def _components_of(members: Members, queries: Int32, tokens: Int32) -> Int64:
-    keys = pack_pairs(rows_of(members.borders), members.token)
-    rows, is_node = find_rows(keys, pack_pairs(queries, tokens))
-    return np.where(is_node, members.component[rows] if len(keys) else -1, -1)
-
-
-def _tied_work(_: Members, queries: Int32, __: Int32) -> float:
-    return len(queries) / SEARCHED
-
-
-def _tied_plain(members: Members, queries: Int32, labels: Int32) -> Bool:
-    return _components_of(members, queries, labels) >= 0
-
-
-@compiled(work=_tied_work, instead=_tied_plain)
-def find_tied(members: Members, queries: Int32, labels: Int32) -> Bool:
-    """Whether each label ties with another token under its query, shape (n_samples,)."""
-    borders, token, _ = members
-    tied = np.zeros(len(queries), np.bool_)
-    for sample in range(len(queries)):
-        label = labels[sample]
-        low, high = borders[queries[sample]], borders[queries[sample] + 1]
-        while low < high:
-            middle = (low + high) // 2
-            if token[middle] < label:
-                low = middle + 1
-            else:
-                high = middle
-        tied[sample] = low < borders[queries[sample] + 1] and token[low] == label
-    return tied
-
-
-@compiled(work=_collect_work, instead=_collect_plain)
-def collect_sets(contexts: SortedContexts, members: Members, whole: bool) -> tuple[Int64, Int64, Int64]:
-    """The choice set of each label: the samples that choose among at least two tokens, and their sets.
-
-    Returns the numbers of these samples and their :data:`Sets` of the tokens of the label's component; with
-    ``whole``, of all tokens of the context.
-    """
-    values, starts, stops, labels = contexts
-    borders, token, component = members
-    inside = np.full(len(borders) - 1, -1, np.int64)  # components, numbered by query: older ones are smaller
-    times = np.zeros(len(borders) - 1, np.int64)
-    rows, offsets = np.empty(len(starts), np.int64), np.zeros(len(starts) + 1, np.int64)
-    entries, room = np.empty((stops - starts).sum(), np.int64), np.empty(RANKED, np.int64)
-    n_rows = end = 0
-    query = np.int64(-1)
-    for sample in range(len(starts)):
-        following = np.int64(values[stops[sample] - 1])
-        if following != query and not whole:
-            for row in range(np.uint64(borders[following]), np.uint64(borders[following + 1])):
-                inside[np.uint64(token[row])] = component[row]
-        query, own = following, inside[labels[sample]]
-        alone = borders[query] == borders[query + 1] or own < component[borders[query]]
-        if alone and not whole:
-            continue
-        first = end
-        end = _count_inside(values[starts[sample] : stops[sample]], inside, own, times, entries, first)
-        if end - first < 2:
-            end = first
-            continue
-        _sort_set(entries, first, end, room)
-        rows[n_rows] = sample
-        n_rows += 1
-        offsets[n_rows] = end
-    return rows[:n_rows], offsets[: n_rows + 1], entries[:end]
-
-
-@compiled_within
-def _count_inside(context: Int32, inside: Int64, own: Any, times: Int64, entries: Int64, end: int) -> int:
-    """Append the distinct tokens of a context in component ``own``, with counts; return where they end."""
-    first = np.uint64(end)
-    for position in range(np.uint64(len(context))):
-        token = np.uint64(context[position])
-        if inside[token] == own:
-            entries[np.uint64(end)] = token  # kept if it is new
-            end += times[token] == 0
-            times[token] += 1
-    for entry in range(first, np.uint64(end)):
-        token = np.uint64(entries[entry])
-        entries[entry] = (np.int64(token) << HALF) | times[token]
-        times[token] = 0
-    return end
-
-
-@compiled_within
-def _sort_set(entries: Int64, first: int, end: int, room: Int64) -> None:
-    """Sort the distinct ``entries[first:end]``; if they are few, by counting the smaller ones of each."""
-    if end - first > len(room):
-        sort_between(entries, first, end)
-        return
-    size = np.uint64(end - first)
-    for place in range(size):
-        room[place] = entries[np.uint64(first) + place]
-    for place in range(size):
-        rank = first
-        for other in range(size):
-            rank += room[other] < room[place]
-        entries[np.uint64(rank)] = room[place]
-
-
-def _count_work(order: Int64, _: Int64, __: Int64, entries: Int64, ___: Int64) -> float:
-    return (2.0 * len(order) + len(entries)) / 10  # Python's own sort
-
-
-def _count_plain(
-    order: Int64, pairs: Int64, offsets: Int64, entries: Int64, counts: Int64
-) -> tuple[Int64, Int64]:
-    first: dict[tuple[int, ...], int] = {}
-    summed = np.zeros(len(pairs), np.int64)
-    listed, borders = entries.tolist(), offsets.tolist()
-    for row in order.tolist():
-        key = (int(pairs[row]), *listed[borders[row] : borders[row + 1]])
-        summed[first.setdefault(key, row)] += counts[row]
-    rows = np.array([first[key] for key in sorted(first)], np.int64)
-    return rows, summed[rows]
-
-
-@compiled(work=_count_work, instead=_count_plain)
-def count_sets(
-    order: Int64, pairs: Int64, offsets: Int64, entries: Int64, counts: Int64
-) -> tuple[Int64, Int64]:
-    """The first of each group of equal choices, sorted, and the sums of their counts.
-
-    ``pairs`` are the packed query and winner of each choice; ``order`` sorts the choices by these.
-    """
-    order, room = order.copy(), np.empty(len(order), np.int64)
-    first = 0
-    while first < len(order):
-        end = first + 1
-        while end < len(order) and pairs[order[end]] == pairs[order[first]]:
-            end += 1
-        _sort_sets(offsets, entries, order[first:end], room)
-        first = end
-    rows, summed = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
-    n_rows = 0
-    for rank in range(len(order)):
-        row = order[rank]
-        if n_rows > 0:
-            last = rows[n_rows - 1]
-            if pairs[last] == pairs[row] and compare_sets(offsets, entries, last, row) == 0:
-                summed[n_rows - 1] += counts[row]
-                continue
-        rows[n_rows], summed[n_rows] = row, counts[row]
-        n_rows += 1
-    return rows[:n_rows], summed[:n_rows]
-
-
-@compiled_within
-def _sort_sets(offsets: Int64, entries: Int64, order: Int64, room: Int64) -> None:
-    """Stably sort the numbers of sets by the sets: a bottom-up merge sort."""
-    width = 1
-    while width < len(order):
-        for start in range(0, len(order) - width, 2 * width):
-            _merge_runs(offsets, entries, order[start : start + 2 * width], width, room)
-        width *= 2
-
-
-@compiled_within
-def _merge_runs(offsets: Int64, entries: Int64, order: Int64, width: int, room: Int64) -> None:
-    """Merge the sorted runs ``order[:width]`` and ``order[width:]``."""
-    for rank in range(width):
-        room[rank] = order[rank]
-    left_run, right_run, rank = 0, width, 0
-    while left_run < width and right_run < len(order):
-        if compare_sets(offsets, entries, order[right_run], room[left_run]) < 0:
-            order[rank] = order[right_run]
-            right_run += 1
-        else:
-            order[rank] = room[left_run]
-            left_run += 1
-        rank += 1
-    for rest in range(left_run, width):
-        order[rank] = room[rest]
-        rank += 1
-
-
-@compiled_within
-def compare_sets(offsets: Int64, entries: Int64, first: int, second: int) -> int:
-    """Below 0 if the first set comes first, 0 if both are equal, above 0 otherwise."""
-    start, length = offsets[first], offsets[first + 1] - offsets[first]
-    begin, size = offsets[second], offsets[second + 1] - offsets[second]
-    for entry in range(min(length, size)):
-        if entries[start + entry] < entries[begin + entry]:
-            return -1
-        if entries[start + entry] > entries[begin + entry]:
-            return 1
-    return int(length - size)
 
 
 CHOICE_SCHEMA = pa.schema(
@@ -421,31 +198,6 @@ def _count_pairs(order: Int64, pairs: Int64, offsets: Int64, entries: Int64, cou
     query, winner = unpack_pairs(pairs[rows])
     sets = take_sets(rows, offsets, entries)
     return make_choices(query.astype(np.int32), winner, *sets, summed)
-
-
-def _take_plain(rows: Int64, offsets: Int64, entries: Int64) -> tuple[Int64, Int32, Int32]:
-    lengths = np.diff(offsets)[rows]
-    taken = entries[ranges_of(offsets[rows], lengths)]
-    return offsets_of(lengths), (taken >> HALF).astype(np.int32), (taken & ((1 << HALF) - 1)).astype(np.int32)
-
-
-def _take_work(rows: Int64, _: Int64, entries: Int64) -> float:
-    return (len(rows) + len(entries)) / SEARCHED
-
-
-@compiled(work=_take_work, instead=_take_plain)
-def take_sets(rows: Int64, offsets: Int64, entries: Int64) -> tuple[Int64, Int32, Int32]:
-    """Offsets, tokens and multiplicities of some sets, in this order."""
-    ends = np.zeros(len(rows) + 1, np.int64)
-    for rank in range(len(rows)):
-        ends[rank + 1] = ends[rank] + offsets[rows[rank] + 1] - offsets[rows[rank]]
-    tokens, times = np.empty(ends[-1], np.int32), np.empty(ends[-1], np.int32)
-    for rank in range(len(rows)):
-        shift = offsets[rows[rank]] - ends[rank]
-        for place in range(ends[rank], ends[rank + 1]):
-            entry = entries[place + shift]
-            tokens[place], times[place] = entry >> HALF, entry & ((1 << HALF) - 1)
-    return ends, tokens, times
 
 
 def make_choices(

@@ -23,6 +23,7 @@ from attomaton.base.borders import (
 from attomaton.base.errors import MismatchedParts, UnknownToken
 from attomaton.base.frames import Tabular
 from attomaton.base.machine import count_processors, share_out
+from attomaton.base.native import condense, find_heights, find_irredundant, find_nodes, label_components
 from attomaton.base.options import check_threads, whole_number
 from attomaton.base.ragged import group_borders, occurs, offsets_of, run_starts, sorted_borders
 from attomaton.base.tables import Bool, Int32, Int64, Integers, column, keep_rows, make_table
@@ -30,15 +31,7 @@ from attomaton.graphs.bags import SHARES, SMALLEST
 from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.grouping import distinct_keys, find_rows, pack_pairs, unpack_pairs
 from attomaton.graphs.robustness import measure_robustness
-from attomaton.graphs.strong import (
-    Found,
-    condense,
-    find_nodes,
-    in_order_of_appearance,
-    label_components,
-    label_strong_components,
-    search_queries,
-)
+from attomaton.graphs.strong import Found, in_order_of_appearance, search_queries
 
 NODE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("component", pa.int64())])
 ORDER_SCHEMA = pa.schema(
@@ -178,8 +171,6 @@ class Components(Tabular):
     @cached_property
     def heights(self) -> Int64:
         """Length of the longest chain of components below each component, shape (n_components,)."""
-        from attomaton.graphs.topology import find_heights
-
         return find_heights(*self.below)
 
     @cached_property
@@ -333,7 +324,7 @@ def check_acyclic(above: Int64, below: Int64, size: int) -> None:
         remaining = len(above)
         inner = occurs(above, size)[below] & occurs(below, size)[above]
         above, below = above[inner], below[inner]
-    if len(above) and int(label_strong_components(above, below, size).max()) + 1 < size:
+    if len(above) and int(label_components(above, below, size).max()) + 1 < size:
         raise MismatchedParts("the order has a cycle, but must be acyclic; use find_components")
 
 
@@ -374,8 +365,6 @@ def find_needed(components: Components) -> Bool:
 
     An edge A → C parallel to A → B → C requires a margin of 1 where the path already gives 2.
     """
-    from attomaton.graphs.topology import find_irredundant  # compiles, so only when needed
-
     return find_irredundant(*components.below)
 
 

@@ -17,10 +17,11 @@ from attomaton.base.borders import check_counts, check_ids_of, check_rising, che
 from attomaton.base.errors import MismatchedParts, TokenOutOfRange
 from attomaton.base.frames import Tabular
 from attomaton.base.machine import share_out
+from attomaton.base.native import link_ahead, pack_contexts
 from attomaton.base.options import check_threads, settle, whole_number
 from attomaton.base.tables import Int32, Int64, Integers, column, keep_rows, make_table
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS, Samples
-from attomaton.graphs.bags import cut_shares, link_ahead, order_samples, pack_contexts
+from attomaton.graphs.bags import cut_shares, order_samples
 from attomaton.graphs.grouping import count_keys, join_counted, sum_by_key
 
 EDGE_SCHEMA = pa.schema(

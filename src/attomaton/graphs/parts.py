@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.borders import trusted
+from attomaton.base.native import condense, find_nodes, label_components
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int64, column, empty_table, make_table
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.grouping import distinct_keys, pack_pairs, unpack_pairs
-from attomaton.graphs.strong import Order, condense, find_nodes, in_order_of_appearance, label_components
+from attomaton.graphs.strong import Order, in_order_of_appearance
 
 PART_SAMPLES = 1 << 17
 """Approximate number of realisable samples of a part with more than one query: some million edges."""

@@ -16,12 +16,11 @@ import pyarrow as pa
 from attomaton.base.borders import check_kind
 from attomaton.base.errors import MismatchedParts, UnknownToken
 from attomaton.base.frames import Tabular
-from attomaton.base.kernels import compiled
+from attomaton.base.native import find_flow_bridges, label_components
 from attomaton.base.options import LARGEST, whole_number
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Bool, Int32, Int64, Integers, make_table
 from attomaton.graphs.edges import EdgeTable
-from attomaton.graphs.strong import label_strong_components
 
 _LINKS = [("component", pa.int64()), ("query", pa.int32()), ("winner", pa.int32()), ("loser", pa.int32())]
 LINK_SCHEMA = pa.schema([*_LINKS, ("support", pa.int64())])
@@ -201,7 +200,7 @@ def _find_links(components: Grouped, chosen: Bool) -> _Links:
 
 def _connected(links: _Links, selected: Bool) -> Bool:
     """Whether the kept edges strongly connect each component, shape (n_groups,)."""
-    label = label_strong_components(links.winner[selected], links.loser[selected], links.n_nodes)
+    label = label_components(links.winner[selected], links.loser[selected], links.n_nodes)
     lowest, highest = np.full(links.n_groups, links.n_nodes), np.full(links.n_groups, 0)
     np.minimum.at(lowest, links.group_of_node, label)
     np.maximum.at(highest, links.group_of_node, label)
@@ -229,141 +228,3 @@ def _find_support(links: _Links) -> Int64:
         holds = _connected(links, links.support >= middle[links.group])
         low, high = np.where(holds, middle, low), np.where(holds, high, middle - 1)
     return low
-
-
-@compiled
-def find_flow_bridges(start: Int64, target: Int64, enter: Int64, source: Int64, roots: Int64) -> Bool:
-    """Which edges are on every path from the root to their head, shape (n_edges,), ordered like ``source``.
-
-    An edge that enters a node from below it in the dominator tree is on no first path to it; an edge is a
-    bridge exactly if it is the only remaining one that enters its head. Roots must reach every node.
-    """
-    order, parent = sort_depth_first(start, target, roots)
-    n_nodes = len(order)
-    rank = np.empty(n_nodes, np.int64)
-    rank[order] = np.arange(n_nodes)
-    dominator = find_dominators(enter, source, order, rank, parent)
-    first, last = _number_tree(dominator)
-    bridge = np.zeros(len(source), np.bool_)
-    for position in range(n_nodes):
-        if parent[position] == position:
-            continue
-        node, useful, last_edge = order[position], 0, 0
-        for edge in range(enter[node], enter[node + 1]):
-            tail = first[rank[source[edge]]]
-            if not first[position] <= tail < last[position]:
-                useful += 1
-                last_edge = edge
-        if useful == 1:
-            bridge[last_edge] = True
-    return bridge
-
-
-@compiled
-def sort_depth_first(start: Int64, target: Int64, roots: Int64) -> tuple[Int64, Int64]:
-    """The nodes in preorder, root by root, and the position of each node's parent.
-
-    Both have shape (n_nodes,); a root is its own parent.
-    """
-    n_nodes = len(start) - 1
-    order, parent = np.empty(n_nodes, np.int64), np.empty(n_nodes, np.int64)
-    visited = np.zeros(n_nodes, np.bool_)
-    stack = np.empty(n_nodes, np.int64)  # positions
-    next_edge = start[:-1].copy()
-    position = 0
-    for root in roots:
-        order[position], parent[position], stack[0], size = root, position, position, 1
-        visited[root] = True
-        position += 1
-        while size > 0:
-            node = order[stack[size - 1]]
-            if next_edge[node] == start[node + 1]:
-                size -= 1
-                continue
-            reached = target[next_edge[node]]
-            next_edge[node] += 1
-            if not visited[reached]:
-                visited[reached] = True
-                order[position], parent[position] = reached, stack[size - 1]
-                stack[size] = position
-                size += 1
-                position += 1
-    assert position == n_nodes  # noqa: S101  every node is in the component of a root
-    return order, parent
-
-
-@compiled
-def find_dominators(enter: Int64, source: Int64, order: Int64, rank: Int64, parent: Int64) -> Int64:
-    """The immediate dominator of each node: the last node on every path from the root; a root's is itself.
-
-    Lengauer and Tarjan's algorithm with path compression, O(edges · log nodes); nodes are identified by their
-    position in ``order``. ``semi`` is the lowest position from which a path leads to the node through later
-    positions only; linked lists, the buckets, hold the nodes by their ``semi``.
-    """
-    n_nodes = len(order)
-    semi, label = np.arange(n_nodes), np.arange(n_nodes)
-    linked = np.arange(n_nodes)  # the forest of processed nodes; a single node is linked to itself
-    bucket, following = np.full(n_nodes, n_nodes), np.empty(n_nodes, np.int64)
-    dominator, stack = parent.copy(), np.empty(n_nodes, np.int64)
-    for node in range(n_nodes - 1, -1, -1):
-        above = parent[node]
-        if above == node:
-            continue
-        for edge in range(enter[order[node]], enter[order[node] + 1]):
-            tail = int(rank[source[edge]])
-            semi[node] = min(semi[node], semi[_find_least(tail, linked, semi, label, stack)])
-        following[node], bucket[semi[node]] = bucket[semi[node]], node
-        linked[node] = above
-        waiting = int(bucket[above])
-        bucket[above] = n_nodes
-        while waiting < n_nodes:
-            least = _find_least(waiting, linked, semi, label, stack)
-            dominator[waiting] = least if semi[least] < semi[waiting] else above
-            waiting = int(following[waiting])
-    for node in range(n_nodes):
-        if dominator[node] != semi[node]:
-            dominator[node] = dominator[dominator[node]]
-    return dominator
-
-
-@compiled
-def _find_least(node: int, linked: Int64, semi: Int64, label: Int64, stack: Int64) -> int:
-    """The node of least ``semi`` on the path up from ``node``, without the tree's root; compresses the path.
-
-    ``label`` stores it for each node, over the part of the path already linked.
-    """
-    size, here = 0, node
-    while linked[linked[here]] != linked[here]:
-        stack[size] = here
-        size += 1
-        here = linked[here]
-    while size > 0:
-        size -= 1
-        here = stack[size]
-        above = linked[here]
-        if semi[label[above]] < semi[label[here]]:
-            label[here] = label[above]
-        linked[here] = linked[above]
-    return label[node]
-
-
-@compiled
-def _number_tree(dominator: Int64) -> tuple[Int64, Int64]:
-    """Number the nodes of the dominator trees: those below a node are ``first[node] … last[node] − 1``."""
-    n_nodes = len(dominator)
-    size = np.ones(n_nodes, np.int64)
-    for position in range(n_nodes - 1, -1, -1):
-        if dominator[position] != position:
-            size[dominator[position]] += size[position]
-    first, free = np.empty(n_nodes, np.int64), np.empty(n_nodes, np.int64)
-    unused = 0
-    for position in range(n_nodes):
-        above = dominator[position]
-        if above == position:
-            first[position] = unused
-            unused += size[position]
-        else:
-            first[position] = free[above]
-            free[above] += size[position]
-        free[position] = first[position] + 1
-    return first, first + size

@@ -11,13 +11,13 @@ import numpy as np
 
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.kernels import compiled
+from attomaton.base.native import count_components, find_nodes
 from attomaton.base.ragged import centre, group_borders, offsets_of
 from attomaton.base.tables import Float64, Int32, Int64, ragged_column
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.graphs.grouping import pack_pairs
-from attomaton.graphs.strong import count_components, find_nodes
 from attomaton.solvers.soft.certify import SoftCertificate, certify_slopes
 from attomaton.solvers.soft.curvature import measure_groups
 from attomaton.solvers.soft.likelihood import NOT_ONE_CORPUS
