@@ -1,8 +1,99 @@
 // The kernels of solvers/soft, as functions of Python.
-#include "base/bindings.hpp"
+#include "solvers/soft/arguments.hpp"
+#include "solvers/soft/curvature.hpp"
+#include "solvers/soft/tied.hpp"
 
 namespace attomaton {
 
-void bind_soft(nb::module_ &) {}
+using soft::BordersArgument;
+using soft::ChoicesArgument;
+
+void bind_soft(nb::module_ &module) {
+    define(
+        module, "solve_groups",
+        "Move the scores of the groups `some` from the anchor to their minimum.\n\n"
+        "`borders` are those of each group's alternatives and of its choices, `pull` is the anchor and its stiffness, "
+        "`answer` the scores and for each group whether it ended far from the tolerance; `limits` are the tolerance on "
+        "gradient entries and the most steps.",
+        [](ChoicesArgument choices, BordersArgument borders, Read<Int> some, std::tuple<Read<double>, double> pull,
+           std::tuple<Write<double>, Write<bool>> answer, std::tuple<double, Int> limits) {
+            const auto &[anchor, stiffness] = pull;
+            const auto &[scores, stalled] = answer;
+            const soft::Groups groups = soft::groups_of(choices, borders, scores.size());
+            demand(anchor.size() == scores.size(), "each score needs an anchor");
+            demand(Int(stalled.size()) == groups.borders.size - 1, "stalled has an entry for each group");
+            const auto [atol, max_steps] = limits;
+            nb::gil_scoped_release released;
+            soft::solve_groups(groups, view(some), view(anchor), stiffness, view(scores), view(stalled), atol,
+                               max_steps);
+        },
+        "choices", "borders", "some", "pull", "answer", "limits");
+    define(
+        module, "bound_slopes",
+        "Bounds on the gradient and curvature of the groups `some` at these scores, with this ridge, into `slopes`.",
+        [](ChoicesArgument choices, BordersArgument borders, Read<Int> some, std::tuple<Read<double>, double> at,
+           std::tuple<Write<double>, Write<double>, Write<double>, Write<double>> slopes) {
+            const auto &[scores, ridge] = at;
+            const auto &[largest, gradient, curvature, loss] = slopes;
+            const soft::Groups groups = soft::groups_of(choices, borders, scores.size());
+            const std::size_t n_groups = groups.borders.size - 1;
+            demand(largest.size() == n_groups && gradient.size() == n_groups && curvature.size() == n_groups &&
+                       loss.size() == n_groups,
+                   "slopes have an entry for each group");
+            nb::gil_scoped_release released;
+            soft::bound_slopes(groups, view(some), view(scores), ridge,
+                               {view(largest), view(gradient), view(curvature), view(loss)});
+        },
+        "choices", "borders", "some", "at", "slopes");
+    define(
+        module, "fill_hessians",
+        "Add the Hessians of the groups `some`, which have the same size, at these scores to `hessians`.",
+        [](ChoicesArgument choices, BordersArgument borders, Read<Int> some, Read<double> scores,
+           Write<double, 3> hessians) {
+            const soft::Groups groups = soft::groups_of(choices, borders, scores.size());
+            const Int size = hessians.shape(1);
+            demand(hessians.shape(0) == some.size() && hessians.shape(2) == hessians.shape(1),
+                   "each group needs a square matrix");
+            for (const Int number : view(some))
+                demand(groups[number].size == size, "the groups have the size of their matrices");
+            const View<double> entries{hessians.data(), Int(hessians.size())};
+            nb::gil_scoped_release released;
+            const soft::Room room(groups, view(some));
+            for (Int rank = 0; rank < Int(some.size()); ++rank) {
+                const soft::Group group = groups[view(some)[rank]];
+                const Rows<double> hessian{entries.slice(rank * size * size, (rank + 1) * size * size), size};
+                soft::fill_hessian(group, view(scores).slice(group.first, group.first + size), room.of(group),
+                                   hessian);
+            }
+        },
+        "choices", "borders", "some", "scores", "hessians");
+    define(
+        module, "sort_members",
+        "Members and multiplicities of choice sets in a new order, and whether every set stays in its component.\n\n"
+        "`choices` are the offsets, tokens, multiplicities and queries of the choices, `nodes` the keys of all nodes "
+        "with their numbers, and `within` the numbers of the winners, in the new order, with the first and one past "
+        "the last number of each node's component. Tokens are less than `n_tokens`, and queries stay sorted.",
+        [](Read<Int> order, std::tuple<Read<Int>, Read<Int32>, Read<Int32>, Read<Int32>> choices,
+           std::tuple<Read<Int>, Read<Int32>> nodes, std::tuple<Read<Int32>, Read<Int>, Read<Int>> within,
+           Int n_tokens) {
+            const auto &[offsets, tokens, times, queries] = choices;
+            const auto &[keys, number] = nodes;
+            const auto &[winner, lowest, behind] = within;
+            demand(tokens.size() == times.size(), "each member of a choice set needs a multiplicity");
+            demand(offsets.size() == queries.size() + 1 && order.size() == queries.size() &&
+                       winner.size() == queries.size(),
+                   "each choice needs members, a query, a rank and a winner");
+            demand(keys.size() == number.size() && keys.size() == lowest.size() && keys.size() == behind.size(),
+                   "each node needs a key, a number and a component");
+            soft::Members sorted = unlocked([&] {
+                return soft::sort_members(view(order), {view(offsets), view(tokens), view(times), view(queries)},
+                                          view(keys), view(number), view(winner), view(lowest), view(behind),
+                                          n_tokens);
+            });
+            return std::make_tuple(give(std::move(sorted.alternative)), give(std::move(sorted.multiplicity)),
+                                   sorted.inside);
+        },
+        "order", "choices", "nodes", "within", "n_tokens");
+}
 
 } // namespace attomaton

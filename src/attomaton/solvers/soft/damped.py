@@ -4,8 +4,7 @@ Along a step that changes logits by amounts differing by at most d, the curvatur
 changes at most by the factor e^d (generalised self-concordance). So the fraction ln(1 + d)/d of Newton's step
 lowers the function; it tends to 1.
 
-Compiled solvers (``soft/newton``, ``trajectory/flow``) repeat the loop, each around its own step: numba would
-recompile it for every function passed in, and cache none of that on disk.
+The kernels of ``soft/newton`` and ``trajectory/flow`` repeat the loop, each around a step of its own.
 """
 
 from collections.abc import Callable

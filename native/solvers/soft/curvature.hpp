@@ -1,0 +1,181 @@
+// Proven bounds on gradient and curvature of the Luce loss in each group of alternatives, and its Hessian.
+#pragma once
+#include "solvers/soft/newton.hpp"
+
+namespace attomaton::soft {
+
+constexpr double LEAST_PROBABILITY = 1e-290; // smaller probabilities are inaccurate or zero
+constexpr double CLOSE = 0.25;               // how far L_r v may be from 1: closer costs more iterations than it gains
+
+// −Σ count · ln p(winner), from the probabilities, or from the scores if a probability is too small.
+inline double sum_losses(const Group &group, In<double> scores, const Space &space) {
+    double total = 0.0;
+    for (Int choice = group.first_choice; choice < group.last_choice; ++choice) {
+        const In<Int32> members = group.members(choice), times = group.times(choice);
+        Int chosen = 0; // the entry of the winner
+        while (group.node(members[chosen]) != group.winner(choice)) ++chosen;
+        const double won = group.shares(choice, space.probability)[chosen];
+        double logit_of_winner = 0.0, rest = -INFINITE;
+        if (won < LEAST_PROBABILITY) {
+            for (Int entry = 0; entry < members.size; ++entry) {
+                const double logit = scores[group.node(members[entry])] + std::log(double(times[entry]));
+                if (entry == chosen) logit_of_winner = logit;
+                rest = std::max(rest, logit) + std::log1p(std::exp(-std::abs(rest - logit)));
+            }
+        }
+        total += group.count(choice) * (won >= LEAST_PROBABILITY ? -std::log(won) : rest - logit_of_winner);
+    }
+    return total;
+}
+
+// Relative rounding error of a probability, from the magnitude of logits and the length of sums.
+inline double find_looseness(const Group &group, In<double> scores) {
+    double largest = 0.0;
+    Int longest = 0;
+    Int32 most = 1;
+    for (const double score : scores) largest = std::max(largest, std::abs(score));
+    for (Int choice = group.first_choice; choice < group.last_choice; ++choice) {
+        const In<Int32> times = group.times(choice);
+        longest = std::max(longest, times.size);
+        for (const Int32 multiplicity : times) most = std::max(most, multiplicity);
+    }
+    return EPSILON * (4.0 * (largest + std::log(double(most))) + longest + 8.0);
+}
+
+struct Steepness {
+    double largest, norm; // the largest entry of a gradient, and an upper bound on its norm
+};
+
+// The size of the gradient with a ridge, if probabilities have this relative error.
+//
+// `moved` becomes Σ count · (1 − p if it won, p if another won) for each node: the sum of the absolute terms of the
+// gradient.
+inline Steepness measure_gradient(const Group &group, In<double> scores, const Space &space, double looseness,
+                                  double ridge, Out<double> moved) {
+    for (Int choice = group.first_choice; choice < group.last_choice; ++choice) {
+        const In<Int32> members = group.members(choice);
+        const Out<double> shares = group.shares(choice, space.probability);
+        const Int winner = group.winner(choice);
+        const double count = group.count(choice);
+        double lost = 0.0;
+        for (Int entry = 0; entry < members.size; ++entry) {
+            const Int node = group.node(members[entry]);
+            if (node == winner) continue;
+            moved[node] += count * shares[entry];
+            lost += shares[entry];
+        }
+        moved[winner] += count * lost;
+    }
+    double square = 0.0, largest = 0.0;
+    for (Int node = 0; node < group.size; ++node) {
+        const double pull = ridge * scores[node], entry = std::abs(space.gradient[node] + pull);
+        largest = std::max(largest, entry);
+        const double length = entry + looseness * (moved[node] + std::abs(pull));
+        square += length * length;
+    }
+    return {largest, std::sqrt(square) * (1.0 + EPSILON * group.size)};
+}
+
+// Solve L_r v ≈ 1 by conjugate gradients, v = 0 at the root, into `space.step`; whether that succeeded.
+inline bool solve_grounded(const Group &group, const Space &space, Int root) {
+    const Out<double> residual = space.residual, scaled = space.scaled, direction = space.direction,
+                      bent = space.bent;
+    double energy = 0.0;
+    for (Int node = 0; node < group.size; ++node) {
+        space.step[node] = 0.0;
+        residual[node] = node == root ? 0.0 : 1.0;
+        direction[node] = scaled[node] = residual[node] / space.diagonal[node];
+        energy += residual[node] * scaled[node];
+    }
+    for (Int turn = 0; turn < 2 * group.size + 100; ++turn) {
+        bend(group, space);
+        bent[root] = 0.0;
+        double along = 0.0;
+        for (Int node = 0; node < group.size; ++node) along += bent[node] * direction[node];
+        if (!(0.0 < along && along < INFINITE)) return false;
+        const double length = energy / along;
+        double fresh = 0.0, farthest = 0.0;
+        for (Int node = 0; node < group.size; ++node) {
+            space.step[node] += length * direction[node];
+            residual[node] -= length * bent[node];
+            scaled[node] = residual[node] / space.diagonal[node];
+            fresh += residual[node] * scaled[node];
+            farthest = std::max(farthest, std::abs(residual[node]));
+        }
+        if (farthest <= CLOSE) return true;
+        const double share = fresh / energy;
+        energy = fresh;
+        for (Int node = 0; node < group.size; ++node) direction[node] = scaled[node] + share * direction[node];
+    }
+    return false;
+}
+
+// A proven lower bound on the smallest eigenvalue over scores with mean zero; 0 if none is found.
+inline double find_least_curvature(const Group &group, const Space &space, double looseness, In<double> moved) {
+    find_diagonal(group, space);
+    Int root = 0;
+    double lowest = INFINITE;
+    for (Int node = 0; node < group.size; ++node) {
+        lowest = std::min(lowest, space.diagonal[node]);
+        if (space.diagonal[node] > space.diagonal[root]) root = node;
+    }
+    if (lowest <= 0.0 || !solve_grounded(group, space, root)) return 0.0;
+    double least = INFINITE, largest = 0.0;
+    for (const double value : space.step) largest = std::max(largest, value);
+    std::copy(space.step.begin(), space.step.end(), space.direction.begin());
+    bend(group, space);
+    for (Int node = 0; node < group.size; ++node) {
+        if (node == root) continue;
+        if (!(space.step[node] > 0.0)) return 0.0;
+        least = std::min(least, space.bent[node] - 4.0 * looseness * moved[node] * largest);
+    }
+    return std::max(least, 0.0) / largest * (1.0 - 4.0 * looseness);
+}
+
+// Of each group: the largest entry of the gradient, a bound on its norm, a lower bound on the curvature, the loss.
+struct Slopes {
+    Out<double> largest, gradient, curvature, loss;
+};
+
+// Bounds for the groups `some` at these scores, with this ridge; groups of one alternative are left out.
+inline void bound_slopes(const Groups &groups, In<Int> some, In<double> all_scores, double ridge,
+                         const Slopes &slopes) {
+    const Room room(groups, some);
+    for (const Int number : some) {
+        const Group group = groups[number];
+        if (group.size < 2) continue;
+        const Space space = room.of(group);
+        const In<double> scores = all_scores.slice(group.first, group.first + group.size);
+        weigh(group, scores, space);
+        slopes.loss[number] = sum_losses(group, scores, space);
+        const double looseness = find_looseness(group, scores);
+        Array<double> moved(group.size);
+        const Steepness steepness = measure_gradient(group, scores, space, looseness, ridge, moved);
+        slopes.largest[number] = steepness.largest;
+        slopes.gradient[number] = steepness.norm;
+        slopes.curvature[number] = ridge + find_least_curvature(group, space, looseness, moved);
+    }
+}
+
+// Add Σ count (diag p − p pᵀ) over the choices of one group to its Hessian.
+inline void fill_hessian(const Group &group, In<double> scores, const Space &space, Rows<double> hessian) {
+    weigh(group, scores, space);
+    for (Int choice = group.first_choice; choice < group.last_choice; ++choice) {
+        const In<Int32> members = group.members(choice);
+        const Out<double> shares = group.shares(choice, space.probability);
+        for (Int entry = 0; entry < members.size; ++entry) {
+            const Int node = group.node(members[entry]);
+            const double share = group.count(choice) * shares[entry];
+            for (Int before = 0; before < entry; ++before) {
+                const Int other = group.node(members[before]);
+                const double weight = share * shares[before];
+                hessian[node][other] -= weight;
+                hessian[other][node] -= weight;
+                hessian[node][node] += weight;
+                hessian[other][other] += weight;
+            }
+        }
+    }
+}
+
+} // namespace attomaton::soft
