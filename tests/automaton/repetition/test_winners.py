@@ -188,6 +188,18 @@ def test_a_layer_with_ties_ends_in_seconds_and_says_what_is_not_proved() -> None
     assert "not proved" in str(found)
 
 
+@given(seed=st.integers(0, 10**9), size=st.integers(1, 30))
+def test_the_stationary_law_is_that_of_the_definition(seed: int, size: int) -> None:
+    """q = qP, of which some entries are 0, but none in the first column."""
+    rng = np.random.default_rng(seed)
+    odds = rng.random((size, size)) * (rng.random((size, size)) < 0.5)
+    odds[:, 0] = 1.0
+    probabilities = odds / odds.sum(axis=1, keepdims=True)
+    steady = find_steady(probabilities)
+    assert steady.sum() == pytest.approx(1.0, rel=1e-12)
+    assert steady @ probabilities == pytest.approx(steady, rel=1e-12)
+
+
 def test_the_stationary_law_keeps_the_digits_of_its_smallest_entries() -> None:
     """0 → 1 → 2 → 3 with 1e-90, 1e-60 and 1e-30, and back: each is the product of those before."""
     probabilities = np.array([[1, 1e-90, 0, 0], [1, 0, 1e-60, 0], [1, 0, 0, 1e-30], [1.0, 0, 0, 0]])
