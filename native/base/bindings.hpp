@@ -25,18 +25,26 @@ template <class T> View<T> view(const Argument<T> &array) { return {array.data()
 template <class T> Rows<T> rows(const Argument<T, 2> &array) {
     return {{array.data(), Int(array.size())}, Int(array.shape(1))};
 }
+template <class T> Rows<T> rows(const Argument<T, 3> &array) { // the last two axes as one
+    return {{array.data(), Int(array.size())}, Int(array.shape(1) * array.shape(2))};
+}
 
 // A ValueError unless the condition holds.
 inline void demand(bool holds, const char *message) {
     if (!holds) throw nb::value_error(message);
 }
 
-// An array of numpy that takes over the entries.
-template <class T> Result<T> give(Array<T> &&values) {
-    const std::size_t size = values.size;
+// An array of numpy that takes over the entries; it has the given lengths.
+template <class T, class... Lengths> Result<T, sizeof...(Lengths)> give(Array<T> &&values, Lengths... lengths) {
     T *entries = values.release();
     nb::capsule owner(entries, [](void *memory) noexcept { delete[] static_cast<T *>(memory); });
-    return Result<T>(entries, {size}, owner);
+    return Result<T, sizeof...(Lengths)>(entries, {std::size_t(lengths)...}, owner);
+}
+
+// The same with one axis.
+template <class T> Result<T> give(Array<T> &&values) {
+    const Int size = values.size;
+    return give(std::move(values), size);
 }
 
 // The result of a kernel that runs without the GIL.

@@ -43,19 +43,19 @@ def check_size(size: object, most: int, what: str, *, error: Refusal = Mismatche
 
 
 def check_int32(values: object, what: str, *, error: Refusal = MismatchedParts) -> Int32:
-    """A one-dimensional array of whole numbers as int32; copied only if it has another type."""
+    """A one-dimensional array of whole numbers as int32; copied only if it has another type or stride."""
     return _check_integers(values, np.dtype(np.int32), what, error)
 
 
 def check_int64(values: object, what: str, *, error: Refusal = MismatchedParts) -> Int64:
-    """A one-dimensional array of whole numbers as int64; copied only if it has another type."""
+    """A one-dimensional array of whole numbers as int64; copied only if it has another type or stride."""
     return _check_integers(values, np.dtype(np.int64), what, error)
 
 
 def check_floats(values: object, shape: tuple[int | None, ...], what: str, *, finite: bool = True) -> Float64:
-    """An array of this shape (None means any length) as float64, all finite unless ``finite`` is false."""
+    """A C array of this shape (None means any length) as float64, all finite unless ``finite`` is false."""
     try:
-        numbers = np.asarray(values, np.float64)
+        numbers = np.asarray(values, np.float64, order="C")
     except (TypeError, ValueError) as problem:
         raise MismatchedParts(f"{what} does not hold numbers ({problem}); {MEND}") from problem
     sizes = zip(shape, numbers.shape, strict=False)
@@ -147,7 +147,7 @@ def check_ids_of(table: pa.Table, sizes: Mapping[str, int], what: str) -> None:
 
 def _check_integers(values: object, kind: np.dtype[Any], what: str, error: Refusal) -> NDArray[Any]:
     try:
-        numbers = np.asarray(values)
+        numbers = np.asarray(values, order="C")
     except ValueError as problem:  # ragged
         raise error(f"{what} is not a list of whole numbers ({problem}); {MEND}") from problem
     if numbers.ndim != 1 or (len(numbers) and numbers.dtype.kind not in "iu"):

@@ -24,45 +24,57 @@ def condense(above: NDArray[numpy.int64], below: NDArray[numpy.int64], counts: N
     The distinct edges between different components: above, below, edges and support.
     """
 
-def solve_groups(choices: tuple[NDArray[numpy.int32], NDArray[numpy.int64], NDArray[numpy.int32], NDArray[numpy.int32], NDArray[numpy.float64]], borders: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], some: NDArray[numpy.int64], pull: tuple[NDArray[numpy.float64], float], answer: tuple[NDArray[numpy.float64], NDArray[numpy.bool_]], limits: tuple[float, int]) -> None:
+def solve_parts(graph: tuple[NDArray[numpy.float64], NDArray[numpy.int64], NDArray[numpy.int64]], borders: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], some: tuple[int, int], limits: tuple[float, float], answer: tuple[NDArray[numpy.float64], NDArray[numpy.float64]]) -> None:
     """
-    Move the scores of the groups `some` from the anchor to their minimum.
-
-    `borders` are those of each group's alternatives and of its choices, `pull` is the anchor and its stiffness, `answer` the scores and for each group whether it ended far from the tolerance; `limits` are the tolerance on gradient entries and the most steps.
+    Write positions and multipliers (answer) of the parts some[0] … some[1] - 1 of an order.
     """
 
-def bound_slopes(choices: tuple[NDArray[numpy.int32], NDArray[numpy.int64], NDArray[numpy.int32], NDArray[numpy.int32], NDArray[numpy.float64]], borders: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], some: NDArray[numpy.int64], at: tuple[NDArray[numpy.float64], float], slopes: tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64]]) -> None:
+def rank_edges(n_nodes: int, above: NDArray[numpy.int64], below: NDArray[numpy.int64]) -> tuple[NDArray[numpy.int32], int]:
     """
-    Bounds on the gradient and curvature of the groups `some` at these scores, with this ridge, into `slopes`.
-    """
-
-def fill_hessians(choices: tuple[NDArray[numpy.int32], NDArray[numpy.int64], NDArray[numpy.int32], NDArray[numpy.int32], NDArray[numpy.float64]], borders: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], some: NDArray[numpy.int64], scores: NDArray[numpy.float64], hessians: NDArray[numpy.float64]) -> None:
-    """
-    Add the Hessians of the groups `some`, which have the same size, at these scores to `hessians`.
+    The edges of an order by their slack on longest paths, least first, and the number of its levels less one.
     """
 
-def sort_members(order: NDArray[numpy.int64], choices: tuple[NDArray[numpy.int64], NDArray[numpy.int32], NDArray[numpy.int32], NDArray[numpy.int32]], nodes: tuple[NDArray[numpy.int64], NDArray[numpy.int32]], within: tuple[NDArray[numpy.int32], NDArray[numpy.int64], NDArray[numpy.int64]], n_tokens: int) -> tuple[NDArray[numpy.int32], NDArray[numpy.int32], bool]:
+def project_order(graph: tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.int64], NDArray[numpy.int64]], first: NDArray[numpy.int32], limits: tuple[float, float]) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.bool_], NDArray[numpy.int32], NDArray[numpy.int32]]:
     """
-    Members and multiplicities of choice sets in a new order, and whether every set stays in its component.
-
-    `choices` are the offsets, tokens, multiplicities and queries of the choices, `nodes` the keys of all nodes with their numbers, and `within` the numbers of the winners, in the new order, with the first and one past the last number of each node's component. Tokens are less than `n_tokens`, and queries stay sorted.
+    The positions with the least Σ weight p²/2 + moment p under an order, starting from the edges first: positions, multipliers, which edges are tight, and for each node its block and its offset in it.
     """
 
-def descend_queries(queries: tuple[tuple[NDArray[numpy.int32], NDArray[numpy.int64], NDArray[numpy.int32], NDArray[numpy.int32], NDArray[numpy.float64]], tuple[NDArray[numpy.int64], NDArray[numpy.int64]], tuple[NDArray[numpy.int64], NDArray[numpy.int64]]], scores: NDArray[numpy.float64], step_size: float, n_steps: int) -> None:
-    """Move the scores of each query by plain gradient descent."""
-
-def minimise_queries(queries: tuple[tuple[NDArray[numpy.int32], NDArray[numpy.int64], NDArray[numpy.int32], NDArray[numpy.int32], NDArray[numpy.float64]], tuple[NDArray[numpy.int64], NDArray[numpy.int64]], tuple[NDArray[numpy.int64], NDArray[numpy.int64]]], anchor: NDArray[numpy.float64], stiffness: float, scores: NDArray[numpy.float64], atol: float) -> bool:
+def sum_groups(sizes: NDArray[numpy.int64], ends: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], borders: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], answer: tuple[NDArray[numpy.float64], NDArray[numpy.float64]], sums: NDArray[numpy.float64]) -> float:
     """
-    Move the scores of each query to the minimum of L + ½ stiffness ‖s − anchor‖²; return whether all are there.
+    Write Σ|C|p², Σf and Σ(div f)²/|C| of each group into sums; by how much the smallest gap misses 1.
     """
 
-def damp_queries(queries: tuple[tuple[NDArray[numpy.int32], NDArray[numpy.int64], NDArray[numpy.int32], NDArray[numpy.int32], NDArray[numpy.float64]], tuple[NDArray[numpy.int64], NDArray[numpy.int64]], tuple[NDArray[numpy.int64], NDArray[numpy.int64]]], scores: NDArray[numpy.float64], stiffness: float, moves: NDArray[numpy.float64]) -> None:
-    """(1 + H / stiffness)⁻¹ moves at these scores, in place."""
-
-def descend_embedded(losers: tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.int64], NDArray[numpy.float64]], point: NDArray[numpy.float64], step_size: float, n_steps: int) -> None:
-    """Move the point by plain gradient descent."""
-
-def expand_embedded(losers: tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.int64], NDArray[numpy.float64]], point: NDArray[numpy.float64], slope: NDArray[numpy.float64], rooted: NDArray[numpy.float64], means: NDArray[numpy.float64]) -> None:
+def press_ropes(tables: tuple[NDArray[numpy.float64], NDArray[numpy.float64]], ropes: tuple[NDArray[numpy.int64], NDArray[numpy.int64], NDArray[numpy.int64]], weights: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
     """
-    The slope of the loss at a point, and the factors of its curvature rootedᵀ rooted − meansᵀ means.
+    Σ weight (e_one - e_other) e_queryᵀ in pairs of float64, from weights in pairs.
+    """
+
+def stretch_ropes(tables: tuple[NDArray[numpy.float64], NDArray[numpy.float64]], ropes: tuple[NDArray[numpy.int64], NDArray[numpy.int64], NDArray[numpy.int64]], weights: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
+    """
+    (e_one - e_other)ᵀ W e_query of each rope in pairs of float64, from W in pairs.
+    """
+
+def assemble_equations(primal: tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64]], dual: tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64]], nodes: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], asked: NDArray[numpy.int64]) -> NDArray[numpy.float64]:
+    """
+    The lower half of the matrix of Newton's equations for the nuclear norm.
+    """
+
+def find_steady(probabilities: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
+    """
+    The stationary law of a chain that returns to its first state from everywhere.
+    """
+
+def append_tokens(odds: NDArray[numpy.float64], counts: NDArray[numpy.float64], last: int, draws: NDArray[numpy.float64]) -> int:
+    """
+    Draw a token for each entry of draws (in [0, 1)), add it to counts, and return the last one.
+    """
+
+def score_pairs(asked: NDArray[numpy.float32], offered: NDArray[numpy.float32], query: NDArray[numpy.int32], token: NDArray[numpy.int32], scores: NDArray[numpy.float32]) -> None:
+    """
+    Add the products of queries and keys of each pair to scores, shape (n_pairs, n_heads).
+    """
+
+def count_obeyed(scores: NDArray[numpy.float32], winner: NDArray[numpy.int64], loser: NDArray[numpy.int64], support: NDArray[numpy.int64]) -> NDArray[numpy.int64]:
+    """
+    Twice the support of the edges that each head obeys, once of those that tie.
     """

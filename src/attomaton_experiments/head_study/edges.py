@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +22,10 @@ from attomaton.base import (
     Int64,
     MismatchedParts,
     Tabular,
-    compiled,
-    expect_work,
     share_out,
     table_of,
 )
+from attomaton.base.native import count_obeyed, score_pairs
 from attomaton.corpora import Samples
 from attomaton.graphs import Components, EdgeTable, count_keys, find_components, find_rows, pack_pairs
 from attomaton.heads import Head, HeadModel, Layer, Linear, Transformer
@@ -228,9 +227,6 @@ def _measure(model: ProjectsTokens, blocks: _Blocks, lag: int, threads: int | No
         same = queries.shape[1] // keys.shape[1]
         shared = keys if same == 1 else keys.repeat_interleave(same, 1)
         asked, offered = (_heads_last(one) for one in (queries, shared))
-        work = asked.shape[1] * asked.shape[2] * len(blocks.query)
-        expect_work(_score_pairs, work)
-        expect_work(_count_obeyed, len(blocks.support) * asked.shape[2])
         parts = share_out(partial(_measure_block, blocks, asked, offered), blocks.cuts, threads)
         shares.append(np.sum(parts, axis=0) / total)
     return np.concatenate(shares)
@@ -244,53 +240,10 @@ def _heads_last(projected: Tensor) -> Float32:
 def _measure_block(blocks: _Blocks, asked: Float32, offered: Float32, cut: Sequence[int]) -> Int64:
     first, stop, first_edge, stop_edge = cut
     scores = np.zeros((stop - first, asked.shape[2]), np.float32)
-    _score_pairs(asked, offered, blocks.query[first:stop], blocks.token[first:stop], scores)
+    score_pairs(asked, offered, blocks.query[first:stop], blocks.token[first:stop], scores)
     edges = slice(first_edge, stop_edge)
     winner, loser = blocks.winner[edges] - first, blocks.loser[edges] - first
-    return _count_obeyed(scores, winner, loser, blocks.support[edges])
-
-
-def _score_plain(asked: Float32, offered: Float32, query: Int32, token: Int32, scores: Float32) -> None:
-    for first in range(0, len(query), 256):
-        rows = slice(first, first + 256)
-        scores[rows] = (asked[query[rows]] * offered[token[rows]]).sum(1)
-
-
-def _score_work(asked: Float32, _: Any, query: Int32, *__: Any) -> float:
-    return asked.shape[1] * asked.shape[2] * len(query) / 100
-
-
-@compiled(work=_score_work, instead=_score_plain)
-def _score_pairs(asked: Float32, offered: Float32, query: Int32, token: Int32, scores: Float32) -> None:
-    """Products of queries and keys of each pair, into ``scores``, shape (n_pairs, n_heads)."""
-    for pair in range(len(query)):
-        asks, offers, into = asked[query[pair]], offered[token[pair]], scores[pair]
-        for number in range(asks.shape[0]):
-            for head in range(asks.shape[1]):
-                into[head] += asks[number, head] * offers[number, head]
-
-
-def _count_plain(scores: Float32, winner: Int64, loser: Int64, support: Int64) -> Int64:
-    won = np.sign(scores[winner] - scores[loser]).astype(np.int64) + 1
-    return support @ won
-
-
-def _count_work(scores: Float32, winner: Int64, *_: Any) -> float:
-    return scores.shape[1] * len(winner) / 100
-
-
-@compiled(work=_count_work, instead=_count_plain)
-def _count_obeyed(scores: Float32, winner: Int64, loser: Int64, support: Int64) -> Int64:
-    """Twice the support of the edges that each head obeys, once of those that tie, shape (n_heads,)."""
-    won = np.zeros(scores.shape[1], np.int64)
-    for edge in range(len(winner)):
-        high, low, weight = scores[winner[edge]], scores[loser[edge]], support[edge]
-        for head in range(scores.shape[1]):
-            if high[head] > low[head]:
-                won[head] += 2 * weight
-            elif high[head] == low[head]:
-                won[head] += weight
-    return won
+    return count_obeyed(scores, winner, loser, blocks.support[edges])
 
 
 def randomise_heads(model: Transformer, rng: np.random.Generator) -> Transformer:

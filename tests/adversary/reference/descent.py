@@ -1,13 +1,12 @@
-"""Plain gradient descent of our own, compiled, and the curvature of the loss.
+"""Plain gradient descent of our own, and the curvature of the loss.
 
-W = Eᵀ A E_Q is followed through A, a number for each token and query, and the scores S = G A G_QQ, G = E Eᵀ:
-one step takes η/n of the slopes g from A, and G g G_QQ times that from S.
+W is followed through the scores of the entries of bags: each step adds multiples of the entries' directions
+e_token e_queryᵀ to W, and the products of these directions to the scores.
 """
 
 from collections import Counter
 
 import numpy as np
-from numba import njit
 
 from tests.adversary.reference.automaton import soft_scores
 from tests.adversary.reference.graphs import graphs_of
@@ -26,21 +25,34 @@ class Layer:
         self.first = np.cumsum([0] + [len(bag) for _, bag in bags]).astype(np.int64)
         self.table = np.asarray(table, float)
         self.gram = self.table @ self.table.T
-        self.plain = bool((self.gram == np.eye(len(self.table))).all())
 
     def descend(self, step_size, steps, start=None):
-        """W after each of the rising numbers of steps from ``start``, shape (len(steps), dim, dim)."""
-        dim = self.table.shape[1]
+        """W after each of the rising numbers of steps from ``start``, shape (len(steps), dim, dim).
+
+        The slope at an entry is p, at a label p − 1; 1 − p is the sum of the losers, never a difference.
+        """
+        dim, starts = self.table.shape[1], self.first[:-1]
         start = np.zeros((dim, dim)) if start is None else start
-        asked = self.table[self.queries]
-        kernel = np.ascontiguousarray(self.gram[np.ix_(self.queries, self.queries)])
-        held = _descend(
-            (self.query, self.token, self.times, self.first),
-            (np.ascontiguousarray(self.gram), kernel, self.plain),
-            (step_size, np.asarray(steps, np.int64)),
-            np.ascontiguousarray(self.table @ start @ asked.T),
-        )
-        return np.stack([start + self.table.T @ one @ asked for one in held])
+        sample = np.repeat(np.arange(len(starts)), np.diff(self.first))
+        asked = np.array(self.queries)[self.query[sample]]
+        products = self.gram[np.ix_(self.token, self.token)] * self.gram[np.ix_(asked, asked)]
+        scores = np.sum(self.table[self.token] @ start * self.table[asked], axis=1)
+        pace, sums, found, done = step_size / len(starts), np.zeros(len(self.token)), [], 0
+        pull = pace * products
+        for mark in steps:
+            for _ in range(int(mark) - done):
+                slopes = self.times * np.exp(scores - np.maximum.reduceat(scores, starts)[sample])
+                winner, slopes[starts] = slopes[starts], 0.0
+                losers = np.add.reduceat(slopes, starts)
+                slopes[starts] = -losers
+                slopes /= (winner + losers)[sample]
+                sums += slopes
+                scores -= pull @ slopes
+            done = int(mark)
+            combined = np.zeros((len(self.table), len(self.table)))
+            np.add.at(combined, (self.token, asked), sums)
+            found.append(start - pace * (self.table.T @ combined @ self.table))
+        return np.stack(found)
 
     def probabilities(self, scores):
         """Attention of each entry for scores of shape (n_tokens, n_queries)."""
@@ -101,45 +113,3 @@ def _label_first(context, label):
     """Tokens with their multiplicities, the label before all others."""
     held = Counter(context)
     return [(label, held.pop(label)), *held.items()]
-
-
-@njit(cache=True)
-def _descend(bags, kernels, pace, scores):
-    (gram, asked, plain), (step_size, steps), n = kernels, pace, len(bags[0])
-    held = np.zeros(scores.shape)
-    kept = np.zeros((len(steps), len(gram), len(asked)))
-    slopes, odds = np.zeros(scores.shape), np.zeros(len(gram))
-    done = 0
-    for mark in range(len(steps)):
-        while done < steps[mark]:
-            slopes[:] = 0.0
-            for sample in range(n):
-                _add_slopes(bags, sample, scores, odds, slopes)
-            slopes *= step_size / n
-            held -= slopes
-            if plain:
-                scores -= slopes
-            else:
-                scores -= gram @ slopes @ asked
-            done += 1
-        kept[mark] = held
-    return kept
-
-
-@njit(cache=True)
-def _add_slopes(bags, sample, scores, odds, slopes):
-    """Σ (p − [label]) of one context; 1 − p is the sum of the losers, never a difference."""
-    query, token, times, first = bags
-    start, stop, at = first[sample], first[sample + 1], query[sample]
-    highest = -np.inf
-    for entry in range(start, stop):
-        highest = max(highest, scores[token[entry], at])
-    losers = 0.0
-    for entry in range(start, stop):
-        odds[entry - start] = times[entry] * np.exp(scores[token[entry], at] - highest)
-        if entry > start:
-            losers += odds[entry - start]
-    total = losers + odds[0]
-    slopes[token[start], at] -= losers / total
-    for entry in range(start + 1, stop):
-        slopes[token[entry], at] += odds[entry - start] / total

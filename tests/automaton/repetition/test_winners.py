@@ -8,10 +8,11 @@ from hypothesis import given, settings, strategies as st
 
 import attomaton as at
 from attomaton.automaton.generation import generate_by_definition
-from attomaton.automaton.repetition.limits import find_exponents, find_slopes, find_steady, judge_limit
+from attomaton.automaton.repetition.limits import find_exponents, find_slopes, judge_limit
 from attomaton.automaton.repetition.odds import draw_counts, read_odds
 from attomaton.automaton.repetition.winners import Winners
 from attomaton.base.errors import AttomatonError, CorruptRun
+from attomaton.base.native import find_steady
 
 
 def draw_layer(seed: int, size: int) -> np.ndarray:
@@ -185,6 +186,18 @@ def test_a_layer_with_ties_ends_in_seconds_and_says_what_is_not_proved() -> None
     assert found.tokens == [4]
     assert not found.first.certified
     assert "not proved" in str(found)
+
+
+@given(seed=st.integers(0, 10**9), size=st.integers(1, 30))
+def test_the_stationary_law_is_that_of_the_definition(seed: int, size: int) -> None:
+    """q = qP, of which some entries are 0, but none in the first column."""
+    rng = np.random.default_rng(seed)
+    odds = rng.random((size, size)) * (rng.random((size, size)) < 0.5)
+    odds[:, 0] = 1.0
+    probabilities = odds / odds.sum(axis=1, keepdims=True)
+    steady = find_steady(probabilities)
+    assert steady.sum() == pytest.approx(1.0, rel=1e-12)
+    assert steady @ probabilities == pytest.approx(steady, rel=1e-12)
 
 
 def test_the_stationary_law_keeps_the_digits_of_its_smallest_entries() -> None:

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.base.errors import MismatchedParts
+from attomaton.base.native import count_obeyed, score_pairs
 from attomaton.heads.opening import open_model
 from attomaton.heads.own import watch_layer
 from attomaton_experiments.head_study import edges as counting
@@ -31,14 +33,19 @@ def test_blocks_count_what_the_definition_counts(family, block, samples, tmp_pat
         assert abs(share - obeyed_by_definition(model, components, head)) < 1e-4  # singles may turn near ties
 
 
-def test_compiled_code_counts_alike(samples, tmp_path, monkeypatch):
-    made.write(tmp_path, "gpt2")
-    model = open_model(tmp_path)
-    edges = at.extract_edges(samples)
-    plain = measure_edges(model, edges, samples).obeyed
-    for kernel in (counting._score_pairs, counting._count_obeyed):
-        kernel.expect(1e12)
-    np.testing.assert_allclose(measure_edges(model, edges, samples).obeyed, plain, atol=1e-4)
+@given(seed=st.integers(0, 10**9))
+def test_scores_and_counts_are_those_of_the_definition(seed):
+    """Whole numbers, so that sums are exact and scores tie."""
+    rng = np.random.default_rng(seed)
+    n_tokens, width, n_heads, n_pairs = rng.integers(1, 7, 4)
+    asked, offered = rng.integers(-3, 4, (2, n_tokens, width, n_heads)).astype(np.float32)
+    query, token = rng.integers(0, n_tokens, (2, n_pairs)).astype(np.int32)
+    scores = np.zeros((n_pairs, n_heads), np.float32)
+    score_pairs(asked, offered, query, token, scores)
+    np.testing.assert_array_equal(scores, (asked[query] * offered[token]).sum(1))
+    winner, loser, support = rng.integers(0, n_pairs, (3, 9))
+    won = np.sign(scores[winner] - scores[loser]).astype(np.int64) + 1
+    np.testing.assert_array_equal(count_obeyed(scores, winner, loser, support), support @ won)
 
 
 def test_counts_and_the_solution_obey_as_they_should(samples):

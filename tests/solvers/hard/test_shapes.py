@@ -7,10 +7,9 @@ import pytest
 from benchmarks.orders import deep_order
 
 import attomaton as at
+from attomaton.base.native import project_order, rank_edges
 from attomaton.solvers.hard.certify import certify_positions
-from attomaton.solvers.hard.forest import Graph, empty_forest, empty_walk, pivot
 from attomaton.solvers.hard.placement import Placement
-from attomaton.solvers.hard.planting import longest_paths, plant, rank_edges
 from attomaton.solvers.hard.problem import OrderProblem
 from tests.drawn import edge_table, one_group, random_order
 from tests.sizes import some
@@ -258,14 +257,7 @@ def test_contraction_agrees_with_plain_pivots(seed):
     """The slow definition of the deep path: pivots over the whole order."""
     problem = deep_order(5_000, 40_000, np.random.default_rng(seed))
     contracted = solve(problem)
-    graph = Graph(
-        weight=problem.sizes.astype(np.float64),
-        moment=np.zeros(5_000),
-        above=problem.above.astype(np.int32),
-        below=problem.below.astype(np.int32),
-        gap=np.ones(len(problem.above), np.int32),
-    )
-    forest, walk = empty_forest(graph), empty_walk(graph)
-    plant(graph, forest, rank_edges(graph, *longest_paths(graph)))
-    pivot(graph, forest, walk, (0.5, 1e-12))
-    np.testing.assert_allclose(contracted, forest.position, atol=1e-9)
+    graph = problem.sizes.astype(np.float64), np.zeros(5_000), problem.above, problem.below
+    first, _ = rank_edges(5_000, problem.above, problem.below)
+    positions, *_ = project_order(graph, first, (0.5, 1e-12))
+    np.testing.assert_allclose(contracted, positions, atol=1e-9)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.base.errors import UncertifiedSolution
-from attomaton.base.kernels import compiled
+from attomaton.base.native import find_steady
 from attomaton.base.tables import Bool, Float64, Int64
 
 RTOL = 1e-9
@@ -39,10 +39,6 @@ LOWEST = -300.0
 """ln x below which a token counts as this rare when rates are found: products stay within float64."""
 
 
-LEAST = 1e-300
-"""Added to the probability of leaving a state, which float64 may round to 0."""
-
-
 def find_exponents(odds: Float64, shares: Float64) -> Float64:
     """ρ, shape (K,), at these shares; rows whose tokens have all faded do not count."""
     taken = np.divide(shares, odds @ shares, out=np.zeros(len(shares)), where=shares > 0)
@@ -55,42 +51,10 @@ def find_rates(logs: Float64, heights: Float64) -> Float64:
     near = np.maximum(heights[order] - heights[order[0]], LOWEST)
     reached = logs[np.ix_(order, order)] + near
     probabilities = np.exp(reached - reached.max(axis=1, keepdims=True))
+    steady = find_steady(np.ascontiguousarray(probabilities / probabilities.sum(axis=1, keepdims=True)))
     shares, rates = np.exp(near), np.empty(len(heights))
-    rates[order] = (
-        find_steady(probabilities / probabilities.sum(axis=1, keepdims=True)) * shares.sum() / shares - 1.0
-    )
+    rates[order] = steady * shares.sum() / shares - 1.0
     return rates
-
-
-def _count_work(probabilities: Float64) -> float:
-    return len(probabilities) ** 3 / 3
-
-
-@compiled(work=_count_work)
-def find_steady(probabilities: Float64) -> Float64:
-    """The stationary law q = qP of a chain that returns to its first state from everywhere, shape (K,).
-
-    States are eliminated from the last to the second (Grassmann, Taksar and Heyman), with only sums and
-    products, so that the smallest entries are as exact as the largest.
-    """
-    size = len(probabilities)
-    left = probabilities.copy()
-    for out in range(size - 1, 0, -1):
-        leaving = LEAST
-        for to in range(out):
-            leaving += left[out, to]
-        for state in range(out):
-            share = left[state, out] / leaving
-            left[state, out] = share
-            for to in range(out):
-                left[state, to] += share * left[out, to]
-    steady = np.ones(size)
-    for state in range(1, size):
-        total = 0.0
-        for before in range(state):
-            total += steady[before] * left[before, state]
-        steady[state] = total
-    return steady / steady.sum()
 
 
 def allow_evaluations(n_tokens: int) -> Iterator[int]:
@@ -136,7 +100,7 @@ def follow_flow(
 def find_slopes(odds: Float64, shares: Float64) -> Float64:
     """The derivative of q(x) − x on the winners, shape (K, K): row j, column k is ∂(q_j − x_j)/∂x_k."""
     sums = odds @ shares
-    probabilities = odds * shares / sums[:, None]
+    probabilities = np.ascontiguousarray(odds * shares / sums[:, None])
     steady = find_steady(probabilities)
     around = np.linalg.inv(np.eye(len(odds)) - probabilities + steady)
     pulled = (steady / sums)[:, None] * odds

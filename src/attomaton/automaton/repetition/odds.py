@@ -21,7 +21,7 @@ from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.prediction import TIE
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
 from attomaton.base.frames import Tabular
-from attomaton.base.kernels import compiled
+from attomaton.base.native import append_tokens
 from attomaton.base.options import make_rng, whole_number
 from attomaton.base.tables import Bool, Float64, Int32, Int64, table_of
 from attomaton.corpora.prompts import Context, Names, read_context
@@ -264,7 +264,7 @@ def check_lengths(lengths: Sequence[int], least: int) -> Int64:
 
 
 def _draw(odds: Odds, places: Int64, marks: Int64, rng: np.random.Generator) -> Float64:
-    table, counts = odds.among(), count_places(places, len(odds.tokens))
+    table, counts = np.ascontiguousarray(odds.among()), count_places(places, len(odds.tokens))
     last, length = int(places[-1]), len(places)
     found: list[Float64] = []
     for mark in marks.tolist():
@@ -274,27 +274,3 @@ def _draw(odds: Odds, places: Int64, marks: Int64, rng: np.random.Generator) -> 
             length += n
         found.append(counts.copy())
     return np.array(found)
-
-
-def _count_work(_: Float64, counts: Float64, __: int, draws: Float64) -> float:
-    return 2.0 * len(draws) * len(counts)
-
-
-@compiled(work=_count_work)
-def append_tokens(odds: Float64, counts: Float64, last: int, draws: Float64) -> int:
-    """Draw a token for each entry of ``draws`` (in [0, 1)), add it to ``counts``, and return the last one."""
-    for at in range(len(draws)):
-        total = 0.0
-        for token in range(len(counts)):
-            total += counts[token] * odds[last, token]
-        left = draws[at] * total
-        below, taken, going = 0.0, last, True
-        for token in range(len(counts)):
-            part = counts[token] * odds[last, token]
-            if going and part > 0.0:
-                taken = token
-                below += part
-                going = below <= left
-        counts[taken] += 1.0
-        last = taken
-    return last

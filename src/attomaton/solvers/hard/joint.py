@@ -14,22 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attomaton.base.kernels import compiled
-from attomaton.base.ragged import centre
-from attomaton.base.tables import Bool, Float64, Int32
+from attomaton.base.native import project_order, rank_edges
+from attomaton.base.ragged import centre, sum_at
+from attomaton.base.tables import Float64, Int32
 from attomaton.solvers.hard.certify import certify_forces
-from attomaton.solvers.hard.forest import (
-    NONE,
-    Graph,
-    active_edges,
-    collect,
-    empty_forest,
-    empty_walk,
-    pivot,
-    survey,
-    unit_graph,
-)
-from attomaton.solvers.hard.planting import longest_paths, plant, rank_edges
 from attomaton.solvers.hard.problem import EmbeddedProblem
 
 
@@ -52,45 +40,18 @@ class Projector:
     def __init__(self, problem: EmbeddedProblem) -> None:
         order = problem.order
         self._component = problem.component
-        self._graph = unit_graph(order.sizes.astype(np.float64), order.above, order.below, 0)
-        height, depth = longest_paths(self._graph)
-        self._first, self._levels = rank_edges(self._graph, height, depth), int(height.max(initial=0))
+        self._weight, self._ends = order.sizes.astype(np.float64), (order.above, order.below)
+        self._first, self._levels = rank_edges(len(order.sizes), *self._ends)
 
     def nearest(self, scores: Float64) -> Nearest:
         """The nearest point, exact to rounding: min Σ (x − scores)² under all ties and priorities."""
         component = self._component
-        moment = -np.bincount(component, scores, len(self._graph.weight))
-        graph = self._graph._replace(moment=moment)
+        moment = -sum_at(component, scores, len(self._weight))
         tolerance = 4e-15 * (1.0 + 2 * float(np.abs(scores).max(initial=0.0)) + self._levels)
-        positions, flow, active, (block, offset) = _project(graph, self._first, (0.5, tolerance))
+        graph = self._weight, moment, *self._ends
+        positions, flow, active, block, offset = project_order(graph, self._first, (0.5, tolerance))
         self._first = np.flatnonzero(active).astype(np.int32)
         return Nearest(positions[component], flow, block[component], offset[component].astype(np.float64))
-
-
-def _sweep_work(graph: Graph, *_: object) -> float:
-    """The solver visits every node and edge about ten times."""
-    return 10.0 * (len(graph.weight) + len(graph.above))
-
-
-@compiled(work=_sweep_work)
-def _project(
-    graph: Graph, first: Int32, limits: tuple[float, float]
-) -> tuple[Float64, Float64, Bool, tuple[Int32, Int32]]:
-    """Positions, multipliers, active edges, blocks and offsets, starting from the edges ``first``."""
-    forest, walk = empty_forest(graph), empty_walk(graph)
-    plant(graph, forest, first)
-    pivot(graph, forest, walk, limits)
-    flow = collect(graph, forest, walk)
-    block, offset = np.full(len(graph.weight), NONE, np.int32), np.zeros(len(graph.weight), np.int32)
-    n_blocks = 0
-    for root in range(len(block)):
-        if block[root] == NONE:
-            end, _, _ = survey(graph, forest, walk, root, 0)
-            for at in range(end):
-                block[walk.order[at]] = n_blocks
-                offset[walk.order[at]] = walk.offset[walk.order[at]]
-            n_blocks += 1
-    return forest.position, flow, active_edges(graph, forest), (block, offset)
 
 
 MAX_NEWTON, MAX_PROXIMAL = 12, 30

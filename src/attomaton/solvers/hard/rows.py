@@ -8,12 +8,11 @@ float64).
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from attomaton.base.borders import check_floats, check_ids, check_int64, check_lengths
-from attomaton.base.kernels import compiled, compiled_within
+from attomaton.base.native import press_ropes, stretch_ropes
 from attomaton.base.options import settle
 from attomaton.base.tables import Bool, Float64, Int64, column
 from attomaton.graphs.components import Components
@@ -94,7 +93,8 @@ class Ropes:
 
     def press(self, weights: Float64) -> Float64:
         """Σ weight (e_one − e_other) e_queryᵀ, shape (dim, dim, 2), from weights of shape (n_ropes, 2)."""
-        return press(self.tables, self.ends, check_floats(weights, (len(self.one), 2), "weights of ropes"))
+        weights = check_floats(weights, (len(self.one), 2), "weights of ropes")
+        return press_ropes(self.tables, self.ends, weights)
 
     def read(self, weights: Float64, token: Int64, query: Int64) -> Float64:
         """e_tokenᵀ W e_query for rows of ``keys`` and ``asked``, sorted by query; W as pairs of float64."""
@@ -106,7 +106,7 @@ class Ropes:
     def stretch(self, weights: Float64) -> Float64:
         """(e_one − e_other)ᵀ W e_query in pairs, shape (n_ropes, 2); W in pairs, shape (dim, dim, 2)."""
         dim = self.keys.shape[1]
-        return stretch(self.tables, self.ends, check_floats(weights, (dim, dim, 2), "weights in pairs"))
+        return stretch_ropes(self.tables, self.ends, check_floats(weights, (dim, dim, 2), "weights in pairs"))
 
     @cached_property
     def _taut(self) -> tuple[Float64, Int64]:
@@ -316,109 +316,3 @@ def _bound_above(sums: _Plain | _Paired, weights: Float64, stiffness: float) -> 
     if not (least > 0 and missed <= FEASIBLE):
         return np.inf, missed
     return ((norm + moved) / min(least, 1.0)) ** 2 * (1.0 + ROUNDING), missed
-
-
-Array = Any
-SPLIT = 134217729.0
-"""2²⁷ + 1: splits a float64 into halves whose products are exact."""
-
-
-def _pair_work(tables: tuple[Array, Array], ropes: tuple[Array, Array, Array], _: Array) -> float:
-    """Ropes times dimensions, and queries times dimensions squared, about twenty operations each."""
-    dim = tables[0].shape[1]
-    return 20.0 * dim * (len(ropes[0]) + len(tables[1]) * dim)
-
-
-@compiled_within
-def add_exactly(one: float, other: float) -> tuple[float, float]:
-    """one + other, as high and low part, without any error."""
-    high = one + other
-    part = high - one
-    return high, (one - (high - part)) + (other - part)
-
-
-@compiled_within
-def multiply_exactly(one: float, other: float) -> tuple[float, float]:
-    """one · other, as high and low part, without any error."""
-    high = one * other
-    big = SPLIT * one
-    one_high = big - (big - one)
-    big = SPLIT * other
-    other_high = big - (big - other)
-    one_low, other_low = one - one_high, other - other_high
-    low = ((one_high * other_high - high) + one_high * other_low + one_low * other_high) + one_low * other_low
-    return high, low
-
-
-@compiled_within
-def add_pairs(high: float, low: float, more: float, less: float) -> tuple[float, float]:
-    """(high + low) + (more + less)."""
-    total, lost = add_exactly(high, more)
-    rest, gone = add_exactly(low, less)
-    total, lost = add_exactly(total, lost + rest)
-    return add_exactly(total, lost + gone)
-
-
-@compiled_within
-def scale_pair(high: float, low: float, factor: float) -> tuple[float, float]:
-    """(high + low) · factor."""
-    product, lost = multiply_exactly(high, factor)
-    return add_exactly(product, lost + low * factor)
-
-
-@compiled_within
-def multiply_pairs(high: float, low: float, more: float, less: float) -> tuple[float, float]:
-    """(high + low) · (more + less)."""
-    product, lost = multiply_exactly(high, more)
-    return add_exactly(product, lost + (high * less + low * more))
-
-
-@compiled(work=_pair_work)
-def press(tables: tuple[Array, Array], ropes: tuple[Array, Array, Array], weights: Array) -> Array:
-    """Σ weight (e_one − e_other) e_queryᵀ, pairs in the last axis, shape (dim, dim, 2).
-
-    ``tables`` are the rows of tokens and of queries, ``ropes`` the numbers one, other and query of each term,
-    sorted by query; ``weights`` are pairs too, shape (n_ropes, 2).
-    """
-    keys, asked = tables
-    one, other, query = ropes
-    dim = keys.shape[1]
-    total, pulled = np.zeros((dim, dim, 2)), np.zeros((dim, 2))
-    for rope in range(len(one)):
-        for at in range(dim):
-            high, low = add_exactly(keys[one[rope], at], -keys[other[rope], at])
-            high, low = multiply_pairs(high, low, weights[rope, 0], weights[rope, 1])
-            pulled[at, 0], pulled[at, 1] = add_pairs(pulled[at, 0], pulled[at, 1], high, low)
-        if rope + 1 < len(one) and query[rope + 1] == query[rope]:
-            continue
-        for at in range(dim):
-            for beside in range(dim):
-                high, low = scale_pair(pulled[at, 0], pulled[at, 1], asked[query[rope], beside])
-                total[at, beside, 0], total[at, beside, 1] = add_pairs(
-                    total[at, beside, 0], total[at, beside, 1], high, low
-                )
-        pulled[:] = 0.0
-    return total
-
-
-@compiled(work=_pair_work)
-def stretch(tables: tuple[Array, Array], ropes: tuple[Array, Array, Array], weights: Array) -> Array:
-    """(e_one − e_other)ᵀ W e_query of each rope, shape (n_ropes, 2), with W in pairs, shape (dim, dim, 2)."""
-    keys, asked = tables
-    one, other, query = ropes
-    dim = keys.shape[1]
-    pulls, image = np.zeros((len(one), 2)), np.zeros((dim, 2))
-    for rope in range(len(one)):
-        if rope == 0 or query[rope] != query[rope - 1]:
-            image[:] = 0.0
-            for at in range(dim):
-                for beside in range(dim):
-                    high, low = scale_pair(
-                        weights[at, beside, 0], weights[at, beside, 1], asked[query[rope], beside]
-                    )
-                    image[at, 0], image[at, 1] = add_pairs(image[at, 0], image[at, 1], high, low)
-        for at in range(dim):
-            high, low = add_exactly(keys[one[rope], at], -keys[other[rope], at])
-            high, low = multiply_pairs(high, low, image[at, 0], image[at, 1])
-            pulls[rope, 0], pulls[rope, 1] = add_pairs(pulls[rope, 0], pulls[rope, 1], high, low)
-    return pulls

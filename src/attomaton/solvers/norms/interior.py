@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, qr, solve_triangular
 
-from attomaton.base.kernels import compiled
-from attomaton.base.tables import Float64, Int64
+from attomaton.base.native import assemble_equations
+from attomaton.base.tables import Float64
 from attomaton.solvers.norms.certify import Norm, lower_bound, relative_gap, upper_bound
 from attomaton.solvers.norms.problem import FactoredProblem
 
@@ -201,7 +201,7 @@ class NuclearMethod:
         missed[:n_priorities] += 1.0 + point.slack
         primal, dual = _see(problem, point.primal), _see(problem, inverse)
         token = problem.nodes.token
-        matrix = _assemble(primal, dual, (token[problem.above], token[problem.below]), problem.asked)
+        matrix = assemble_equations(primal, dual, (token[problem.above], token[problem.below]), problem.asked)
         diagonal = np.einsum("ii->i", matrix)
         diagonal[:n_priorities] += point.slack / point.flow
         diagonal *= 1 + RAISED
@@ -264,28 +264,6 @@ def _see(problem: FactoredProblem, matrix: Float64) -> Seen:
     tokens = problem.left @ matrix[:n_rows, :n_rows] @ problem.tokens.T
     cross = problem.left @ matrix[:n_rows, n_rows:] @ problem.queries.T
     return Seen(tokens, cross, problem.queries @ matrix[n_rows:, n_rows:] @ problem.queries.T)
-
-
-def _pair_work(_: Seen, __: Seen, ___: tuple[Int64, Int64], asked: Int64) -> float:
-    """Every pair of constraints, one half of the matrix, with ten entries each."""
-    return 5.0 * len(asked) ** 2
-
-
-@compiled(work=_pair_work)
-def _assemble(primal: Seen, dual: Seen, nodes: tuple[Int64, Int64], asked: Int64) -> Float64:
-    """The lower half of H, shape (n_constraints, n_constraints)."""
-    above, below = nodes
-    matrix = np.zeros((len(asked), len(asked)))
-    for one in range(len(asked)):
-        query = asked[one]
-        for other in range(one + 1):
-            i, j, k = above[other], below[other], asked[other]
-            value = (primal.tokens[one, i] - primal.tokens[one, j]) * dual.queries[query, k]
-            value += (dual.tokens[one, i] - dual.tokens[one, j]) * primal.queries[query, k]
-            value += primal.cross[one, k] * dual.cross[other, query]
-            value += dual.cross[one, k] * primal.cross[other, query]
-            matrix[one, other] = 0.5 * value
-    return matrix
 
 
 SPECTRAL_REFINEMENTS = 2
