@@ -56,7 +56,6 @@ if TYPE_CHECKING:
         needing as needing,
     )
     from attomaton.base.frames import Tabular as Tabular, Worded as Worded
-    from attomaton.base.kernels import compiled as compiled, expect_work as expect_work
     from attomaton.base.machine import share_out as share_out
     from attomaton.base.options import (
         MOST_THREADS as MOST_THREADS,
