@@ -108,7 +108,8 @@ static void bind_topology(nb::module_ &module) {
 static void bind_windows(nb::module_ &module) {
     define(
         module, "link_tokens",
-        "The previous and next position of each token in its document, and by query the samples with and without label.",
+        "The previous and next position of each token in its document, and by query the samples with and without "
+        "label.",
         [](Read<Int32> ids, Read<Int> documents, Int head, Int window, Read<bool> kept) {
             Links made = unlocked([&] { return link_tokens(view(ids), view(documents), head, window, view(kept)); });
             return std::make_tuple(give(std::move(made.before)), give(std::move(made.after)),
@@ -174,7 +175,8 @@ static void bind_choices(nb::module_ &module) {
         "members", "queries", "labels");
     define(
         module, "collect_sets",
-        "The samples whose label is chosen from several tokens of its component, or with whole of its context; their sets.",
+        "The samples whose label is chosen from several tokens of its component, or with whole of its context; "
+        "their sets.",
         [](ContextArrays contexts, MemberArrays members, bool whole) {
             const auto &[values, starts, stops, labels] = contexts;
             const auto &[borders, token, component] = members;

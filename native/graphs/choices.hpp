@@ -53,7 +53,7 @@ inline void sort_set(Out<Int> set) {
     }
 }
 
-// The choice set of each label that is chosen from several tokens: those of its component, or if `whole` of its context.
+// The choice set of each label that is chosen from several tokens: of its component, or if `whole` of its context.
 inline Sets collect_sets(const Contexts &contexts, const Members &members, bool whole) {
     const auto &[values, starts, stops, labels] = contexts;
     const auto &[borders, token, component] = members;

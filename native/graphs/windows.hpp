@@ -5,8 +5,8 @@
 
 namespace attomaton {
 
-constexpr Int32 NOT_YET = -1;                                 // the previous position of a token's first occurrence
-constexpr Int32 NEVER = std::numeric_limits<Int32>::max();    // the next position of its last occurrence
+constexpr Int32 NOT_YET = -1; // the previous position of a token's first occurrence
+constexpr Int32 NEVER = std::numeric_limits<Int32>::max(); // the next position of its last occurrence
 
 struct Links {
     Array<Int32> before, after;           // of each position: where its token occurs before and after, in the document
