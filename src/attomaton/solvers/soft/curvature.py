@@ -75,7 +75,7 @@ def score_errors(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -
             for begin in range(0, len(alike), step):
                 part = alike[begin : begin + step]
                 starts: Int64 = groups.borders[part]
-                members = starts[:, np.newaxis] + np.arange(size)
+                members: Int64 = starts[:, np.newaxis] + np.arange(size)
                 variance[members] = _find_variance(groups, part, size, scores, ridge)
 
     share_out(spread, groups.shares(None))
