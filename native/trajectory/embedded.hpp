@@ -35,15 +35,6 @@ inline void weigh_choice(const Losers &losers, Int choice, In<double> point, Out
     for (double &odds : probability) odds /= total;
 }
 
-// Add weight · probability · direction of each loser of a choice to the slope.
-inline void add_slope(const Losers &losers, Int choice, In<double> probability, Out<double> slope) {
-    for (Int rank = 0; rank < probability.size; ++rank) {
-        const In<double> direction = losers.directions[losers.offsets[choice] + rank];
-        const double press = losers.weight[choice] * probability[rank];
-        for (Int at = 0; at < slope.size; ++at) slope[at] += press * direction[at];
-    }
-}
-
 // Plain gradient descent from `point`, in place.
 inline void descend_embedded(const Losers &losers, Out<double> point, double step_size, Int n_steps) {
     Array<double> slope(point.size), room(losers.log_odds.size);
@@ -52,7 +43,11 @@ inline void descend_embedded(const Losers &losers, Out<double> point, double ste
         for (Int choice = 0; choice < losers.weight.size; ++choice) {
             const Out<double> probability = room.slice(losers.offsets[choice], losers.offsets[choice + 1]);
             weigh_choice(losers, choice, point, probability);
-            add_slope(losers, choice, probability, slope);
+            for (Int rank = 0; rank < probability.size; ++rank) {
+                const In<double> direction = losers.directions[losers.offsets[choice] + rank];
+                const double press = losers.weight[choice] * probability[rank];
+                for (Int at = 0; at < slope.size; ++at) slope[at] += press * direction[at];
+            }
         }
         for (Int at = 0; at < point.size; ++at) point[at] -= step_size * slope[at];
     }
@@ -67,7 +62,6 @@ inline void expand_embedded(const Losers &losers, In<double> point, Out<double> 
     for (Int choice = 0; choice < losers.weight.size; ++choice) {
         const Out<double> probability = room.slice(losers.offsets[choice], losers.offsets[choice + 1]);
         weigh_choice(losers, choice, point, probability);
-        add_slope(losers, choice, probability, slope);
         const Out<double> mean = means[choice];
         const double root = std::sqrt(losers.weight[choice]);
         std::fill(mean.begin(), mean.end(), 0.0);
@@ -81,6 +75,7 @@ inline void expand_embedded(const Losers &losers, In<double> point, Out<double> 
                 mean[at] += share * along[at];
             }
         }
+        for (Int at = 0; at < slope.size; ++at) slope[at] += root * mean[at];
     }
 }
 

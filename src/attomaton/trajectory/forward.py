@@ -22,6 +22,8 @@ from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import extract_edges
 from attomaton.graphs.separation import separate
 from attomaton.trajectory.curves import WeightPath
+from attomaton.trajectory.flow.embedded import embedded_flow
+from attomaton.trajectory.flow.orthonormal import orthonormal_flow
 from attomaton.trajectory.loss import TrainingLoss, training_loss
 from attomaton.trajectory.sharpness import EDGE, StabilityEdge, bound_sharpness, find_edge
 
@@ -225,7 +227,7 @@ def follow(
         return piece.rows, track
 
     with ThreadPoolExecutor(min(len(pieces), count_processors()) or 1) as threads:
-        for done in threads.map(run, pieces):  # compiled code holds no lock
+        for done in threads.map(run, pieces):  # kernels hold no lock
             tracks.append(done)
             progress(f"followed {len(tracks)} of {len(pieces)} batches of queries to step {to:.3g}")
     return trajectory
@@ -284,8 +286,6 @@ def _follow_orthonormal(
     loss: TrainingLoss, start: Float64 | csc_array | None
 ) -> tuple[_OrthonormalFrame, list[_Piece]]:
     """Every query separately, in batches of similar size."""
-    from attomaton.trajectory.flow.orthonormal import orthonormal_flow  # compiles, so only when needed
-
     component = loss.component
     n_tokens, place, outside = loss.components.edges.n_tokens, np.zeros(len(component)), None
     if start is not None:
@@ -333,7 +333,6 @@ def _follow_embedded(
 ) -> tuple[_EmbeddedFrame, list[_Piece]]:
     """All queries together, in the coordinates that training can move."""
     from attomaton.trajectory.basis import find_basis
-    from attomaton.trajectory.flow.embedded import embedded_flow  # compiles, so only when needed
 
     basis = find_basis(loss.components, table)
     if len(basis.axes) > MOST_AXES:

@@ -16,6 +16,7 @@ from attomaton.base.borders import trusted
 from attomaton.base.ragged import largest_of, rows_of, sum_at
 from attomaton.base.tables import Float64, Int64
 from attomaton.solvers.soft.likelihood import LuceProblem, select_choices
+from attomaton.solvers.soft.newton import Newton
 from attomaton.trajectory.loss import TrainingLoss
 
 if TYPE_CHECKING:
@@ -105,8 +106,6 @@ def find_edge(
     problem = reduce_choices(loss)
     if not len(problem.winner):
         return StabilityEdge(0.0, step_size)
-    from attomaton.solvers.soft.newton import Newton  # compiles, so only when needed
-
     scores = Newton().solve(problem) if finite is None else finite[loss.nodes]
     steepest = _find_steepest(problem, problem.probabilities(scores), problem.component)
     return StabilityEdge(steepest / loss.n_samples, step_size)

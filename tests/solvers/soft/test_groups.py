@@ -1,4 +1,4 @@
-"""The compiled Newton solver against its definitions: equal to the reference, and minimal where anchored."""
+"""The Newton solver of groups against its definitions: equal to the reference, and minimal where anchored."""
 
 import numpy as np
 from hypothesis import given, strategies as st

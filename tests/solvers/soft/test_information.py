@@ -27,6 +27,21 @@ def test_equal_to_the_pseudo_inverse(samples, ridge):
         np.testing.assert_allclose(errors[kept], exact, rtol=1e-6)
 
 
+def test_components_of_one_size_may_be_inverted_in_several_stacks(monkeypatch):
+    entries = np.arange(40).reshape(-1, 2).repeat(2, axis=0).ravel()
+    problem = LuceProblem(
+        alternative=entries,
+        offsets=2 * np.arange(41),
+        log_multiplicity=np.zeros(80),
+        winner=np.arange(40),
+        count=np.arange(1.0, 41.0),
+        component=np.arange(40) // 2,
+    )
+    whole = score_errors(problem, np.zeros(40))
+    monkeypatch.setattr("attomaton.solvers.soft.curvature.TOGETHER", 13)
+    np.testing.assert_array_equal(score_errors(problem, np.zeros(40)), whole)
+
+
 @pytest.mark.slow  # simulation
 def test_estimates_spread_as_the_errors_say():
     """300 draws of 2,000 choices from known scores: estimates differ from them by one standard error."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attomaton.base.tables import Float64
+from attomaton.solvers.soft.curvature import measure_slopes
 from attomaton.solvers.soft.likelihood import LuceProblem, Slopes
 
 SCORES_WITHIN = 1e-6
@@ -96,8 +97,6 @@ def certify_scores(
     problem: LuceProblem, scores: Float64, *, atol: float, ridge: float = 0.0, threads: int | None = None
 ) -> SoftCertificate:
     """The certificate of ``scores``, shape (n_alternatives,), for the summed loss + ½ ridge Σ s²."""
-    from attomaton.solvers.soft.curvature import measure_slopes  # compiles, so only when needed
-
     if not np.isfinite(scores).all():  # a solver gave up: nothing can be proven
         return SoftCertificate(np.inf, np.inf, atol, None, None)
     slopes = measure_slopes(problem, scores, ridge=ridge, threads=threads)

@@ -69,13 +69,12 @@ def score_errors(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -
     scores, variance = scores[groups.place], np.zeros(problem.n_alternatives)
 
     def spread(some: Int64) -> None:
-        sizes = np.diff(groups.borders)[some]
-        for size in np.unique(sizes[sizes > 1]).tolist():
+        sizes: Int64 = np.diff(groups.borders)[some]
+        for size in map(int, np.unique(sizes[sizes > 1])):
             alike, step = some[sizes == size], max(1, TOGETHER // size**2)
             for begin in range(0, len(alike), step):
                 part = alike[begin : begin + step]
-                starts: Int64 = groups.borders[part]
-                members: Int64 = starts[:, np.newaxis] + np.arange(size)
+                members = groups.borders[part, np.newaxis] + np.arange(size)
                 variance[members] = _find_variance(groups, part, size, scores, ridge)
 
     share_out(spread, groups.shares(None))

@@ -24,8 +24,10 @@ from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_ties
 from attomaton.graphs.separation import NEGLIGIBLE, node_features, separate
 from attomaton.solvers.soft.certify import SoftCertificate, certify_coordinates, certify_scores
+from attomaton.solvers.soft.curvature import score_errors
 from attomaton.solvers.soft.damped import Subspace
 from attomaton.solvers.soft.likelihood import LuceProblem, luce_problem
+from attomaton.solvers.soft.newton import Newton
 
 
 @runtime_checkable
@@ -112,8 +114,6 @@ class SoftSolution(Solution):
         over scores with mean zero in each component (the Hessian includes the ridge, if any). A token alone
         in its component has score 0 by definition, and standard error 0.
         """
-        from attomaton.solvers.soft.curvature import score_errors  # compiles, so only when needed
-
         if not self.free:
             raise UnsupportedOption(
                 "dependent embeddings couple these scores; standard errors exist only for free scores"
@@ -165,8 +165,6 @@ def solve_luce(
     >>> round(float(odds[0] / odds[1]), 6)
     3.0
     """
-    from attomaton.solvers.soft.newton import Newton  # compiles, so only when needed
-
     ridge, atol = real_number(ridge, "ridge", least=0), real_number(atol, "atol", least=0)
     threads = check_threads(threads)
     table = None if embeddings is None else check_embeddings(embeddings, components.edges.n_tokens)
