@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, strategies as st
 
 from attomaton.base.ragged import offsets_of
-from attomaton.trajectory.flow.embedded import EmbeddedFlow, Expansion, Losers
+from attomaton.trajectory.flow.embedded import EmbeddedFlow, LossExpansion, Losers
 
 
 def expand_by_definition(losers, point):
@@ -28,7 +28,7 @@ def test_slope_and_curvature_are_those_of_the_definition(lengths, size, seed):
     losers = Losers(rng.normal(size=(offsets[-1], size)), log_odds, offsets, rng.random(len(lengths)))
     point = rng.normal(size=size)
     slope, curvature = expand_by_definition(losers, point)
-    found = Expansion(losers).at(point)
+    found = LossExpansion(losers).at(point)
     np.testing.assert_allclose(found[0], slope, atol=1e-12)
     np.testing.assert_allclose(found[1], curvature, atol=1e-12)
     moved = EmbeddedFlow(losers).descend(point, 0.5, 2)

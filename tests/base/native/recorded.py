@@ -1,4 +1,8 @@
-"""Calls of every kernel with their answers, recorded with numba before the kernels were written in C++."""
+"""Calls of every kernel with their answers, recorded with numba before the kernels were written in C++.
+
+``descend_embedded``, ``expand_embedded`` and ``fill_hessians`` are parts of numba kernels that called BLAS; their
+calls were recorded in C++, and tests tie them to definitions.
+"""
 
 import json
 from dataclasses import dataclass

@@ -86,8 +86,7 @@ def replaced(value, path, new):
 
 def spoilt(array):
     """The same entries in an array that a kernel cannot take as it is."""
-    other = {"f": np.float32, "i": np.int16, "b": np.int8}[array.dtype.kind]
-    yield array.astype(other)
+    yield np.zeros(array.shape, {"f": np.float16, "i": np.int16, "b": np.int8}[array.dtype.kind])
     yield array[np.newaxis]
     if array.itemsize > 1:
         yield array.astype(array.dtype.newbyteorder())

@@ -37,7 +37,7 @@ class Losers(NamedTuple):
     weight: Float64  # (n_choices,): count / n
 
 
-class Expansion:
+class LossExpansion:
     """Slope and curvature of the loss at one point after another, with work arrays."""
 
     def __init__(self, losers: Losers) -> None:
@@ -72,7 +72,7 @@ class EmbeddedFlow:
         anchor, start = self._check(anchor), self._check(start)
         if not (np.isfinite(anchor).all() and np.isfinite(start).all()):
             return np.full_like(start, np.nan)
-        expansion, point = Expansion(self.losers), start.copy()
+        expansion, point = LossExpansion(self.losers), start.copy()
         for _ in range(MAX_STEPS):
             slope, curvature = expansion.at(point)
             curvature.flat[:: len(point) + 1] += stiffness
@@ -89,7 +89,7 @@ class EmbeddedFlow:
         place, move = self._check(place), self._check(move)
         if not (np.isfinite(place).all() and np.isfinite(move).all()):
             return np.full_like(move, np.nan)
-        return solve(np.eye(len(place)) + Expansion(self.losers).at(place)[1] / stiffness, move)
+        return solve(np.eye(len(place)) + LossExpansion(self.losers).at(place)[1] / stiffness, move)
 
     def bound_sharpness(self) -> float:
         """A bound on the curvature at any point, from the longest direction of a loser."""
@@ -105,7 +105,7 @@ class EmbeddedFlow:
     @np.errstate(all="ignore")
     def sharpness(self, place: Float64, enough: float = 0.0) -> Float64:
         """A bound on the largest eigenvalue of the curvature, shape (1,); a rough bound if that is enough."""
-        curvature = Expansion(self.losers).at(self._check(place))[1]
+        curvature = LossExpansion(self.losers).at(self._check(place))[1]
         if not np.isfinite(curvature).all():
             return np.array([np.inf])
         bound = float(np.abs(curvature).sum(axis=1).max(initial=0.0))
