@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, strategies as st
 
 from attomaton.base.ragged import offsets_of
-from attomaton.trajectory.flow.embedded import EmbeddedFlow, LossExpansion, Losers
+from attomaton.trajectory.flow.embedded import EmbeddedFlow, Losers, LossExpansion
 
 
 def expand_by_definition(losers, point):
