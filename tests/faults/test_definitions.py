@@ -37,7 +37,7 @@ DEFINITIONS = {
     "nested": (small(normalizer=json.loads('{"type": "Sequence", "normalizers": [' * 200 + "]}" * 200)), "not a tokenizer.json"),
     "no object": ("[]", "the file is list, not an object"),
     "long words": (small(model={"type": "WordPiece", "continuing_subword_prefix": "##", "max_input_chars_per_word": 10**12}), "max_input_chars_per_word is 1000000000000"),
-    "replacing": (small(normalizer={"type": "Sequence", "normalizers": [{"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 20}] * 9}), "may lengthen a text more than 64-fold"),
+    "replacing": (small(normalizer={"type": "Sequence", "normalizers": [{"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 20}] * 9}), "may lengthen a text more than 128-fold"),
     "a broken map": (small(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}), "not a tokenizer.json"),
 }  # fmt: skip
 

@@ -1,6 +1,8 @@
 """Models and tokenizers of a few megabytes that took gigabytes, or days: each is refused by name, soon."""
 
+import base64
 import json
+import random
 import re
 import resource
 import signal
@@ -12,12 +14,27 @@ from pathlib import Path
 
 import pytest
 
-from attomaton.base.errors import UnreadableSource
+from attomaton.base.errors import UnreadableModel, UnreadableSource
 from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.heads import open_model
 
 gguf = pytest.importorskip("gguf", reason="gguf is not installed (listed in tests/SKIPS.md)")
 from tests.faults.processes import cli  # noqa: E402
 
+TOKENIZED = """
+import re, resource, sys
+from pathlib import Path
+from attomaton.base.errors import AttomatonError
+resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.heads.reading.gguf_tokenizer import read_tokenizer
+try:
+    gguf = sys.argv[1].endswith(".gguf")
+    told = (read_tokenizer if gguf else Vocabulary.fixed)(sys.argv[1]).encode("a ")
+except AttomatonError as error:
+    told = error
+print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024, told)
+"""
 MEASURED = """
 import re, resource, sys
 from pathlib import Path
@@ -44,10 +61,10 @@ SHAPES = {
 }
 
 
-def measure_model(path):
+def measure_model(path, code=MEASURED):
     """The peak of opening a model in a process of its own, in MB, and what it said."""
     done = subprocess.run(
-        [sys.executable, "-c", MEASURED, path], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", code, path], capture_output=True, text=True, check=False, timeout=120
     )
     assert done.returncode == 0, done.stderr[-2000:]
     megabytes, said = done.stdout.split(" ", 1)
@@ -173,8 +190,135 @@ def test_a_decoder_without_end_is_given_up(tmp_path):
         vocabulary.join([3] * 8)
 
 
-def test_a_decoder_that_doubles_a_text_again_and_again_is_refused(tmp_path):
-    doubling = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
-    write_tokenizer(tmp_path / "tokenizer.json", decoder={"type": "Sequence", "decoders": [doubling] * 20})
-    with pytest.raises(UnreadableSource, match="may lengthen a text more than 64-fold"):
+@pytest.mark.slow  # it works until it is given up: 25 seconds of a processor
+def test_a_long_text_takes_a_tokenizer_30_seconds_at_most(tmp_path):
+    """Of a text of ten megabytes it was given up after 110 s."""
+    write_tokenizer(tmp_path / "tokenizer.json", pre_tokenizer=split_by(BACKTRACKING))
+    vocabulary = Vocabulary.fixed(str(tmp_path / "tokenizer.json"))
+    text, before = LINE * 450_000, time.process_time()
+    with pytest.raises(UnreadableSource, match="backtracks without end; give another tokenizer"):
+        vocabulary.encode(text)
+    assert time.process_time() - before < 30
+
+
+BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+WHOLE = {"Sequence": {"id": "A", "type_id": 0}}
+CHARSMAP = base64.b64encode(struct.pack("<II", 4, 0) + b"a" * 60_000 + b"\0").decode()
+
+
+def replace_by(content, **pattern):
+    return {"type": "Replace", "pattern": pattern, "content": content}
+
+
+def in_sequence(name, parts):
+    return {"type": "Sequence", name: parts}
+
+
+GROWING = {
+    "a decoder that doubles": {"decoder": in_sequence("decoders", [replace_by("aa", String="a")] * 20)},
+    "replacing nothing": {"normalizer": in_sequence("normalizers", [replace_by("x", String="")] * 30)},
+    "replacing what is ahead": {
+        "normalizer": in_sequence("normalizers", [replace_by("x", Regex="(?=.)")] * 30)
+    },
+    "without types": {
+        "normalizer": {"normalizers": [{"pattern": {"String": "a"}, "content": "aa"}] * 30},
+    },
+    "bytes of bytes": {"pre_tokenizer": in_sequence("pretokenizers", [BYTES] * 30)},
+    "a long beginning": {"normalizer": {"type": "Prepend", "prepend": "x" * 60_000}},
+    "a template": {
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [WHOLE] * 10_000,
+            "pair": [WHOLE, {"Sequence": {"id": "B", "type_id": 0}}],
+            "special_tokens": {},
+        }
+    },
+    "delimiters of nothing": {
+        "decoder": in_sequence(
+            "decoders",
+            [{"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "", "cleanup": True}] * 30,
+        )
+    },
+    "suffixes of nothing": {"decoder": in_sequence("decoders", [{"type": "BPEDecoder", "suffix": ""}] * 30)},
+    "normal forms": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": CHARSMAP}},
+}
+
+
+@pytest.mark.parametrize("parts", GROWING.values(), ids=GROWING)
+def test_a_tokenizer_that_lengthens_a_text_without_bound_is_refused(parts, tmp_path):
+    write_tokenizer(tmp_path / "tokenizer.json", **parts)
+    with pytest.raises(UnreadableSource, match="may lengthen a text more than 128-fold"):
         Vocabulary.fixed(str(tmp_path / "tokenizer.json"))
+
+
+def test_a_tokenizer_that_lengthens_a_text_a_little_is_read(tmp_path):
+    """Many replacements of spaces, whose matches are never empty, lengthen nothing."""
+    spaces = [replace_by(" ", Regex=pattern) for pattern in (" {2,}", r"\s+", r"[\t\n]+", r"\u00a0") * 5]
+    first = in_sequence("normalizers", [{"type": "Prepend", "prepend": "▁"}, *spaces])
+    write_tokenizer(tmp_path / "tokenizer.json", normalizer=first, pre_tokenizer=BYTES)
+    assert Vocabulary.fixed(str(tmp_path / "tokenizer.json")).encode("a  b").tolist() == [0]
+
+
+def test_a_unigram_vocabulary_of_long_tokens_is_refused(tmp_path):
+    """Its trie took 3.3 GB."""
+    path = tmp_path / "tokenizer.json"
+    vocab = [["<unk>", 0.0], *([chr(0x100 + number) + "a" * 59_000, -1.0] for number in range(160))]
+    write_tokenizer(path, model={"type": "Unigram", "unk_id": 0, "vocab": vocab})
+    assert path.stat().st_size < 10e6
+    megabytes, said = measure_model(path, TOKENIZED)
+    assert "its tokens have more than 2,097,152 distinct beginnings" in said
+    assert megabytes < 1000
+
+
+def write_sentence_pieces(path, tokens, kind):
+    """The header of a GGUF file, with a SentencePiece vocabulary of these tokens."""
+    texts = b"".join(map(text_of, tokens))
+    scores = struct.pack(f"<{len(tokens)}f", *[0.0] * len(tokens))
+    kinds = struct.pack(f"<{len(tokens)}i", *[kind] * len(tokens))
+    head = b"GGUF" + struct.pack("<IQQ", 3, 0, 4) + field("tokenizer.ggml.model", "llama")
+    for name, code, content in (("tokens", 8, texts), ("scores", 6, scores), ("token_type", 5, kinds)):
+        head += text_of(f"tokenizer.ggml.{name}") + struct.pack("<IIQ", 9, code, len(tokens)) + content
+    path.write_bytes(head)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [(1, "make more than 1,048,576 merges"), (3, "65,536 of its tokens are control or user")],
+)
+def test_a_sentence_piece_vocabulary_of_too_many_merges_or_added_tokens_is_refused(kind, words, tmp_path):
+    """Its tokenizer took 2.6 GB, or 46 s, and was then refused as too long."""
+    path, rng = tmp_path / "model.gguf", random.Random(1)  # noqa: S311  no secret
+    text = "".join(map(chr, rng.choices(range(97, 123), k=2800)))
+    write_sentence_pieces(path, sorted({text[at : at + n] for at in range(2800) for n in range(1, 64)}), kind)
+    assert path.stat().st_size < 10e6
+    megabytes, said = measure_model(path, TOKENIZED)
+    assert words in said
+    assert megabytes < 1000
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"llama.attention.head_count": 2048}, "2,048 heads in a layer, more than 1,024"),
+        ({"llama.feed_forward_length": 600_000}, "more than 256 times as wide as its residual stream, 2"),
+    ],
+)
+def test_a_model_far_wider_than_its_stream_is_refused(changes, words, tmp_path):
+    """A hidden layer of 800,000 took 6.5 GB for a file of 9.6 MB."""
+    fields = {
+        "general.architecture": "llama",
+        "llama.block_count": 1,
+        "llama.context_length": 64,
+        "llama.embedding_length": 2,
+        "llama.feed_forward_length": 2,
+        "llama.attention.head_count": 1,
+        "llama.attention.head_count_kv": 1,
+        "llama.attention.key_length": 2,
+        "llama.attention.layer_norm_rms_epsilon": 1e-5,
+    } | changes
+    head = b"GGUF" + struct.pack("<IQQ", 3, 1, len(fields))
+    head += b"".join(field(name, value) for name, value in fields.items())
+    head += text_of("token_embd.weight") + struct.pack("<IQQIQ", 2, 2, 9, 0, 0)
+    (tmp_path / "model.gguf").write_bytes(head + bytes(200))
+    with pytest.raises(UnreadableModel, match=words):
+        open_model(tmp_path / "model.gguf")

@@ -159,6 +159,31 @@ def test_copies_of_finished_layers_are_files_of_others(whole, tmp_path):
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted(copies)
 
 
+def test_a_layer_of_another_audit_is_measured_again(whole, tmp_path):
+    """Layers of another model on the same documents were taken for those of this one."""
+    audit_heads(permute_weights(MODEL, seed=0), DOCUMENTS, causal="all", how=HOW, work=tmp_path / "other")
+    asked = {"causal": "all", "how": HOW, "work": tmp_path / "mine"}
+    audit_heads(MODEL, DOCUMENTS, **asked)
+    shutil.copy(tmp_path / "other/layer-0001.parquet", tmp_path / "mine/layer-0001.parquet")
+    assert read_finished(tmp_path / "mine").layers == [0, 2]
+    assert audit_heads(MODEL, DOCUMENTS, **asked).table().equals(whole.table())
+
+
+def test_a_folder_named_as_a_layer_is_of_others(tmp_path):
+    asked = {"how": HOW, "work": tmp_path}
+    audit_heads(MODEL, DOCUMENTS, **asked)
+    (tmp_path / "layer-0007.parquet").mkdir()
+    audit_heads(MODEL, DOCUMENTS, **asked)
+    remove_finished(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["layer-0007.parquet"]
+
+
+def test_a_nested_identity_is_refused(tmp_path):
+    (tmp_path / "audit.json").write_text("[" * 100_000)
+    with pytest.raises(UnreadableSource, match=r"audit\.json cannot be read; delete"):
+        audit_heads(MODEL, DOCUMENTS, how=HOW, work=tmp_path)
+
+
 def test_copies_of_the_folders_of_steps_are_of_others(tmp_path):
     first = open_model(made.make("llama", vocab_size=12, num_hidden_layers=1))
     models = [first, permute_weights(first, seed=0)]

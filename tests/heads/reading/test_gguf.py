@@ -56,6 +56,59 @@ def test_angles_of_llama_3_are_divided_as_the_file_says(tmp_path):
     torch.testing.assert_close(model.watch(ids).logits, logits, atol=1e-4, rtol=0)
 
 
+def scaling(kind, factor):
+    return {
+        "llama__rope__scaling__type": (kind, gguf.GGUFValueType.STRING),
+        "llama__rope__scaling__factor": (factor, gguf.GGUFValueType.FLOAT32),
+    }
+
+
+@pytest.mark.parametrize("width", [2, 4])
+def test_angles_are_divided_by_the_file_s_numbers_and_linearly(width, tmp_path):
+    """Heads of width 4, of which two coordinates are rotated, had six after a linear scaling."""
+    divisors, ids = np.arange(2, 2 + width // 2, dtype=np.float32), np.arange(40).reshape(1, -1) % 7
+    count = {"llama__rope__dimension_count": (width, gguf.GGUFValueType.UINT32)}
+    logits = []
+    for number, (extra, more) in enumerate([(scaling("linear", 3.0), 1), ({}, 3)]):
+        plain, path = tmp_path / f"plain {number}.gguf", tmp_path / f"{number}.gguf"
+        write(plain, "llama", make("llama"), **count, **extra)
+        add_tensor(plain, path, "rope_freqs.weight", divisors * more)
+        logits.append(open_model(path).watch(ids).logits)
+    torch.testing.assert_close(*logits, atol=1e-5, rtol=0)
+    for number, kind in enumerate(("linear", "none")):
+        write(tmp_path / f"{number}.gguf", "llama", make("llama"), **count, **scaling(kind, 1.0))
+        logits[number] = open_model(tmp_path / f"{number}.gguf").watch(ids).logits
+    assert torch.equal(*logits)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "blk.0.post_attention_norm.weight",
+            r"'blk\.0\.(ffn|post_attention)_norm\.weight' and .* the same part",
+        ),
+        ("model.norm.weight", "'model.norm.weight' does not belong to a model of this architecture"),
+    ],
+)
+def test_a_tensor_too_many_is_refused(name, words, tmp_path):
+    """It took the place of another, and the model was read with it."""
+    write(tmp_path / "model.gguf", "llama", make("llama"))
+    add_tensor(tmp_path / "model.gguf", tmp_path / "other.gguf", name, np.full(32, 9, np.float32))
+    with pytest.raises(UnreadableModel, match=words):
+        open_model(tmp_path / "other.gguf")
+
+
+def test_phi_4_has_no_sliding_window(tmp_path):
+    """Its converter writes 0 for none."""
+    path, original = tmp_path / "model.gguf", made.make("phi3", sliding_window=None)
+    write(path, "phi3", original, changes={"sliding_window": 0})
+    ids = np.arange(40).reshape(1, -1) % 61
+    with torch.no_grad():
+        logits = original.eval()(torch.as_tensor(ids)).logits
+    torch.testing.assert_close(open_model(path).watch(ids).logits, logits, atol=1e-4, rtol=0)
+
+
 def add_tensor(source, target, name, values):
     """The file with one more tensor."""
     reader = gguf.GGUFReader(source)
@@ -148,6 +201,19 @@ def test_other_tokenizers_are_refused_with_the_way_round(tmp_path):
     assert "smollm" in SPLITS
 
 
+def test_a_list_in_place_of_a_name_is_refused(tmp_path):
+    path = tmp_path / "model.gguf"
+    pre = {"tokenizer__ggml__pre": (["gpt-2"], gguf.GGUFValueType.ARRAY)}
+    tokens = {
+        "tokenizer__ggml__model": ("gpt2", gguf.GGUFValueType.STRING),
+        "tokenizer__ggml__tokens": (["a", "b", "ab"], gguf.GGUFValueType.ARRAY),
+        "tokenizer__ggml__merges": (["a b"], gguf.GGUFValueType.ARRAY),
+    }
+    write(path, "llama", make("llama"), **tokens, **pre)
+    with pytest.raises(UnreadableModel, match=r"pre is \['gpt-2'\]; read are default"):
+        read_tokenizer(path)
+
+
 @pytest.fixture(scope="module")
 def valid(tmp_path_factory):
     path = tmp_path_factory.mktemp("gguf") / "model.gguf"
@@ -164,7 +230,10 @@ BROKEN = {
     "cut weights": (lambda whole: whole[:-4000], "does not fit in the file"),
     "another kind of model": (lambda whole: whole.replace(b"llama", b"bloom"), "is 'bloom'.*gguf_file="),
     "no such key": (lambda whole: whole.replace(b"block_count", b"flock_count"), "num_hidden_layers is None"),
-    "no such tensor": (lambda whole: whole.replace(b"blk.1.attn_q", b"blk.1.attn_z"), "there is no tensor"),
+    "no such tensor": (
+        lambda whole: whole.replace(b"blk.1.attn_q", b"blk.1.attn_z"),
+        "attn_z.weight' does not belong",
+    ),
     "the same tensor": (lambda whole: whole.replace(b"blk.1.", b"blk.0."), "is there twice"),
 }
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
+from os.path import commonprefix
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -152,7 +153,14 @@ def encode_by_definition(encoder: Llama2cEncoder, text: str) -> list[int]:
 LONGEST_WORD = 1000
 """Longest word for WordPiece, in characters: its time grows with their square; the default is 100."""
 
-GROWTH = 64  # largest factor by which a tokenizer's replacements may lengthen a text
+GROWTH = 128  # largest factor by which the parts of a tokenizer may lengthen a text
+DOUBLING = ("BPEDecoder", "ByteLevel", "CTC", "Metaspace", "WordPiece")
+"""Parts that may write two characters, or bytes, for one; a sequence of them doubles a text many times."""
+
+BEGINNINGS = 1 << 21
+"""Distinct beginnings of the tokens of a Unigram model, each of which takes the library about 350 bytes; in
+large files, as many as an eighth of their characters. Those of 250 k tokens have about a million."""
+
 MEND = "restore the file, or give another"
 
 
@@ -177,9 +185,8 @@ def check_json(definition: str) -> None:
             f"max_input_chars_per_word is {shown(str(longest))}, more than {LONGEST_WORD:,}, and the time "
             "for a word grows with its square"
         )
-    before = _growth(whole.get("normalizer")) * _growth(whole.get("pre_tokenizer"))
-    if max(before, _growth(whole.get("decoder"))) > GROWTH:
-        raise _wrong(f"its replacements may lengthen a text more than {GROWTH}-fold")
+    if isinstance(vocab, list):
+        _check_beginnings(cast("list[Any]", vocab), max(BEGINNINGS, len(definition) // 8))
 
 
 def parse_ranks(content: str, most: int) -> dict[bytes, int]:
@@ -259,8 +266,18 @@ def _check_tokens(vocab: Any, added: Any, most: int) -> None:
             raise _wrong(f"a token has {len(token):,} characters, more than {TOKEN_TEXT:,}")
 
 
+def _check_beginnings(vocab: list[Any], most: int) -> None:
+    """Refuse a Unigram vocabulary whose trie would take too much memory."""
+    tokens = sorted(str(cast("list[Any]", pair)[0]) for pair in vocab if isinstance(pair, list) and pair)
+    written = [token.encode("utf-8", "replace") for token in tokens]
+    if sum(map(len, written)) > most:
+        shared = sum(len(commonprefix(pair)) for pair in pairwise(written))  # noqa: RUF071  no paths
+        if sum(map(len, written)) - shared > most:
+            raise _wrong(f"its tokens have more than {most:,} distinct beginnings")
+
+
 def _growth(part: Any) -> float:
-    """The factor by which replacing, prepending or stripping may lengthen a text."""
+    """The factor by which a part of a tokenizer may lengthen a text."""
     if isinstance(part, list):
         product = 1.0
         for inner_part in cast("list[Any]", part):
@@ -270,12 +287,35 @@ def _growth(part: Any) -> float:
         return 1.0
     entry = cast("dict[str, Any]", part)
     inner = _growth([value for value in entry.values() if isinstance(value, list | dict)])
-    content = entry.get("content")
-    if entry.get("type") != "Replace" or not isinstance(content, str):
-        return inner
-    pattern = entry.get("pattern")
-    plain = cast("dict[str, Any]", pattern).get("String") if isinstance(pattern, dict) else None
-    return inner * max(1.0, len(content) / max(1, len(plain) if isinstance(plain, str) else 1))
+    match entry:
+        case {"type": "Replace", "pattern": {"String": str(plain)}, "content": str(content)} if plain:
+            return inner * max(1.0, len(content) / len(plain))
+        case {"type": "Replace", "pattern": {"Regex": str(regex)}, "content": str(content)} if _eats(regex):
+            return inner * max(1, len(content))
+        case {"type": "Replace", "content": str(added)} | {"type": "Prepend", "prepend": str(added)}:
+            return inner * (1 + len(added))  # a match may be empty, between two characters
+        case {"type": "Precompiled", "precompiled_charsmap": str(charsmap)}:
+            return inner * _longest_replacement(charsmap)
+        case {"type": "TemplateProcessing", "single": pieces}:
+            return inner * max(1, sum("Sequence" in piece for piece in pieces))
+        case _:
+            return inner * (2 if entry.get("type") in DOUBLING else 1)
+
+
+def _eats(pattern: str) -> bool:
+    """Whether a regular expression is so simple that each of its matches surely has a character."""
+    rest = re.sub(r"\\[dDhHnprsStPwW\W]", "x", pattern)
+    return rest != "" and re.search(r"[*?|^$()\\]|\{[0,]", rest) is None
+
+
+def _longest_replacement(charsmap: str) -> int:
+    """The most characters that SentencePiece's table of normal forms has for one: its texts end with NUL."""
+    try:
+        table = base64.b64decode(charsmap)
+        size = int.from_bytes(table[:4], "little")
+    except (ValueError, binascii.Error):
+        return 1  # the library refuses it
+    return max(1, *(len(text.decode("utf-8", "replace")) for text in table[4 + size :].split(b"\0")))
 
 
 def _object(value: Any, what: str) -> Mapping[str, Any]:
@@ -405,8 +445,9 @@ def subword_encoder(kind: str, definition: str) -> SubwordEncoder:
     return TiktokenEncoder(definition) if kind == TIKTOKEN else HuggingFaceEncoder(definition)
 
 
-START_SECONDS, CHARACTER_SECONDS = 10.0, 1e-5
-"""Processor time that a ``tokenizer.json`` may take for all texts: real ones take 1e-6 s a character."""
+START_SECONDS, BYTE_SECONDS, FURTHER_SECONDS, FEW_BYTES = 10.0, 1.5e-6, 1e-5, 10_000_000
+"""Processor time that a ``tokenizer.json`` may take for all texts: to begin with, for each of the first ten
+million bytes, and for each one after these. Real ones take 4e-7 to 8e-7 s a byte."""
 
 
 class HuggingFaceEncoder:
@@ -427,13 +468,18 @@ class HuggingFaceEncoder:
             self._tokenizer.no_truncation()
             self._tokenizer.no_padding()
             dropout = getattr(self._tokenizer.model, "dropout", None)
-            decoder = self._tokenizer.decoder
-            self._joins_by_regex = decoder is not None and b'"Regex"' in decoder.__getstate__()
+            whole = self._tokenizer
+            parts = (whole.normalizer, whole.pre_tokenizer, whole.post_processor, whole.decoder)
+            states = [b"null" if part is None else part.__getstate__() for part in parts]
+            self._joins_by_regex = b'"Regex"' in states[3]
+        *before, after = map(json.loads, states)  # as the library read them: a file may leave types out
+        if max(_growth(before), _growth(after)) > GROWTH:
+            raise _wrong(f"it may lengthen a text more than {GROWTH}-fold")
         if dropout:
             raise UnsupportedOption(
                 "the tokenizer drops merges at random, so a text has no fixed ids; set its dropout to null"
             )
-        self._seconds = START_SECONDS  # that are left
+        self._spent, self._n_bytes = 0.0, 0
         self._n_tokens = max(self._names, default=-1) + 1
         if self._n_tokens > VOCABULARY:
             raise UnreadableSource(
@@ -445,7 +491,8 @@ class HuggingFaceEncoder:
         """The texts as ids."""
         with running("the tokenizer has no ids for part of the text"):
             call = partial(self._tokenizer.encode_batch_fast, list(texts), add_special_tokens=False)
-            lists = [encoding.ids for encoding in self._run(call, sum(map(len, texts)))]
+            n_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+            lists = [encoding.ids for encoding in self._run(call, n_bytes)]
         largest = max((max(ids) for ids in lists if ids), default=0)
         if largest >= max(1, self._n_tokens):
             raise UnreadableSource(
@@ -471,9 +518,9 @@ class HuggingFaceEncoder:
         """The text of consecutive ids, from the file's decoder; an id without a token adds nothing."""
         with running("the tokenizer cannot join its tokens"):
             call = partial(self._tokenizer.decode_batch, [list(ids)], skip_special_tokens=False)
-            return (self._run(call, len(ids)) if self._joins_by_regex else call())[0]
+            return (self._run(call, 4 * len(ids)) if self._joins_by_regex else call())[0]
 
-    def _run(self, call: Callable[[], Any], n_characters: int) -> Any:
+    def _run(self, call: Callable[[], Any], n_bytes: int) -> Any:
         """What a call of the library returns; raise if all calls together take far too long.
 
         Only calls that release the interpreter's lock may be given, or Ctrl-C is not heard.
@@ -486,19 +533,21 @@ class HuggingFaceEncoder:
             except BaseException as error:  # a panic, too
                 outcomes.put((None, error))
 
-        self._seconds += CHARACTER_SECONDS * n_characters
+        self._n_bytes += n_bytes
+        few = min(self._n_bytes, FEW_BYTES)
+        most = START_SECONDS + BYTE_SECONDS * few + FURTHER_SECONDS * (self._n_bytes - few) - self._spent
         clock, processor = time.monotonic(), time.process_time()
         Thread(target=run, daemon=True).start()
         while True:
             with suppress(Empty):
                 result, error = outcomes.get(timeout=0.2)
-                self._seconds -= min(time.monotonic() - clock, time.process_time() - processor)
+                self._spent += min(time.monotonic() - clock, time.process_time() - processor)
                 if error is not None:
                     raise error
                 return result
-            if min(time.monotonic() - clock, time.process_time() - processor) > self._seconds:
+            if min(time.monotonic() - clock, time.process_time() - processor) > most:
                 raise UnreadableSource(
-                    "it takes over ten times as long for this text as tokenizers in use, probably because a "
+                    "it takes several times as long for this text as tokenizers in use, probably because a "
                     "regular expression in it backtracks without end; give another tokenizer"
                 )
 

@@ -21,7 +21,7 @@ from attomaton.base.artifacts import digest_arrays, explained, write_file
 from attomaton.base.artifacts.ownership import locked
 from attomaton.base.errors import MismatchedParts, UnreadableSource
 from attomaton.base.tables import write_parquet
-from attomaton.heads.audit.saved import restore, store
+from attomaton.heads.audit.saved import read_saved, restore, store
 from attomaton.heads.model import HeadModel
 
 IDENTITY = "audit.json"
@@ -29,6 +29,9 @@ IDENTITY = "audit.json"
 
 LAYER = "layer-{:04}.parquet"
 """The file of a layer."""
+
+AUDIT = b"attomaton audit"
+"""The metadata key in the file of a layer: the SHA-256 of ``IDENTITY``."""
 
 NUMBER = re.compile(r"\d+")
 
@@ -101,7 +104,7 @@ class FinishedLayers:
                 place.mkdir(exist_ok=True)
                 write_file(place / IDENTITY, lambda draft: draft.write_text(text, encoding="utf-8"))
             return
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise UnreadableSource(f"{place / IDENTITY} cannot be read; delete {place}") from error
         if old != new:
             known = cast("dict[str, Any]", old) if isinstance(old, dict) else {}
@@ -112,11 +115,15 @@ class FinishedLayers:
             )
 
     def read(self) -> dict[int, dict[str, Any]]:
-        """The fields of the audits of finished layers, by layer; a damaged or misnamed file is left out."""
+        """The fields of the audits of finished layers, by layer.
+
+        A file that is damaged, misnamed or copied from another audit is left out.
+        """
         parts: dict[int, dict[str, Any]] = {}
         for layer, file in numbered(self.folder, LAYER).items():
-            with suppress(UnreadableSource):
-                parts[layer] = restore(file)
+            with suppress(UnreadableSource, OSError):
+                if (read_saved(file)[0].schema.metadata or {}).get(AUDIT) == self._identify():
+                    parts[layer] = restore(file)
         return {
             layer: part for layer, part in parts.items() if {head.layer for head in part["heads"]} == {layer}
         }
@@ -124,12 +131,19 @@ class FinishedLayers:
     def write(self, layer: int, audit: Any) -> None:
         """Keep the audit of a finished layer."""
         with explained(self.folder, resumable=True):
-            write_file(self.folder / LAYER.format(layer), partial(write_parquet, store(audit)))
+            table: Any = store(audit)
+            table = table.replace_schema_metadata({**table.schema.metadata, AUDIT: self._identify()})
+            write_file(self.folder / LAYER.format(layer), partial(write_parquet, table))
+
+    def _identify(self) -> bytes:
+        """Which audit this is."""
+        return hashlib.sha256((self.folder / IDENTITY).read_bytes()).hexdigest().encode()
 
     def remove(self) -> None:
         """Remove the folder with all that was written there; files of others stay."""
         for file in (*numbered(self.folder, LAYER).values(), self.folder / IDENTITY):
-            file.unlink(missing_ok=True)
+            if file.is_file():
+                file.unlink(missing_ok=True)
         with suppress(OSError):  # a file of somebody else is in it
             self.folder.rmdir()
 

@@ -32,6 +32,10 @@ PATTERNS_ONLY = (
 LARGEST = 1 << 20
 """Limit of layers, heads and widths: above any real model, and small enough to multiply."""
 
+MOST_HEADS, WIDEST = 1 << 10, 256
+"""Limits of heads in a layer, and of how many times as wide as the residual stream its parts are: the largest
+models have 232 and 8. Attention patterns and hidden layers take memory that a file does not show."""
+
 HARMLESS = frozenset(
     """
     _attn_implementation _attn_implementation_autoset _commit_hash _name_or_path _num_labels
@@ -145,6 +149,13 @@ def parse_settings(config: Mapping[str, Any]) -> Settings:
     parsers = {"gpt2": _parse_gpt2, "gpt_neo": _parse_gpt_neo, "gpt_neox": _parse_neox}
     settings = parsers[family](values) if family in parsers else _parse_llama(values, family)
     values.finish(family)
+    if settings.n_heads > MOST_HEADS:
+        raise UnreadableModel(f"it has {settings.n_heads:,} heads in a layer, more than {MOST_HEADS:,}")
+    if max(settings.inner, settings.n_heads * settings.width) > WIDEST * settings.dim:
+        raise UnreadableModel(
+            f"its heads or feed-forward layers are more than {WIDEST} times as wide as its residual stream, "
+            f"{settings.dim}"
+        )
     return settings
 
 

@@ -250,6 +250,8 @@ def parse_gguf(file: GGUFFile) -> Settings:
     config["vocab_size"] = table.shape[0] if table is not None and table.shape else None
     config["tie_word_embeddings"] = "output.weight" not in file.tensors
     config["attention_bias"] = "blk.0.attn_output.bias" in file.tensors
+    if kind == "phi3" and config["sliding_window"] == 0:  # as llama.cpp's converter writes null, for Phi-4
+        config["sliding_window"] = None
     scaling = file.get("rope.scaling.type")
     if scaling not in (None, "none"):
         config["rope_scaling"] = {"rope_type": scaling, "factor": file.get("rope.scaling.factor")}
@@ -269,7 +271,7 @@ def parse_gguf(file: GGUFFile) -> Settings:
             raise UnreadableModel(
                 f"rope.dimension_count is {shown(repr(turned))}; it must be even and at most {settings.width}"
             )
-        rotary = replace(rotary, width=turned)
+        rotary = replace(rotary, width=turned, divisors=rotary.divisors[: turned // 2])
     if rotary is not None and "rope_freqs.weight" in file.tensors:  # of Llama 3.1 and later
         divisors = file.read("rope_freqs.weight").flatten()
         if len(divisors) != rotary.width // 2 or not bool((divisors.isfinite() & (divisors > 0)).all()):
@@ -300,8 +302,16 @@ class GGUFWeights(Mapping[str, Tensor]):
 
     def __init__(self, file: GGUFFile) -> None:
         self._file = file
-        stored = (name for name in file.tensors if name != "rope_freqs.weight")
-        self._names = {_rename(file.architecture, name): name for name in stored}
+        self._names: dict[str, str] = {}
+        for stored in file.tensors:
+            if stored == "rope_freqs.weight":
+                continue
+            name = _rename(file.architecture, stored)
+            if name in self._names:
+                raise UnreadableModel(
+                    f"tensors {shown(self._names[name])!r} and {shown(stored)!r} are the same part of it"
+                )
+            self._names[name] = stored
 
     def __getitem__(self, name: str) -> Tensor:
         stored = self._names[name]
@@ -314,6 +324,9 @@ class GGUFWeights(Mapping[str, Tensor]):
             return weight - 1  # it is stored as the gain
         return weight
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._names  # without reading the tensor
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
@@ -322,14 +335,16 @@ class GGUFWeights(Mapping[str, Tensor]):
 
 
 def _rename(architecture: str, name: str) -> str:
-    """The name of a tensor in ``transformers``; one that has none is left as it is, and refused later."""
+    """The name of a tensor in ``transformers``."""
     stem, _, ending = name.rpartition(".")
     if stem in MODEL_NAMES:
         return f"{MODEL_NAMES[stem]}.{ending}"
     block, _, rest = stem.partition(".")
     layer, _, part = rest.partition(".")
     own = OWN_NAMES.get(architecture, {}).get(part) or LAYER_NAMES.get(part)
-    return f"model.layers.{layer}.{own}.{ending}" if block == "blk" and own else name
+    if block != "blk" or own is None:
+        raise UnreadableModel(f"tensor {shown(name)!r} does not belong to a model of this architecture")
+    return f"model.layers.{layer}.{own}.{ending}"
 
 
 def _unpermute(weight: Tensor, heads: Any, name: str) -> Tensor:

@@ -46,6 +46,9 @@ SPLITS = {
 NORMAL, CONTROL, USER = 1, 3, 4
 """Types of tokens."""
 
+MOST_MERGES, MOST_ADDED = 1 << 20, 1 << 16
+"""Merges, and control and user tokens, of a vocabulary: Gemma 3 has 515 thousand and 6 thousand."""
+
 OTHERWISE = "give the model's tokenizer.json with --tokenizer, or token ids"
 
 
@@ -71,6 +74,8 @@ def _define(file: GGUFFile) -> str:
     kinds = file.numbers("tokenizer.ggml.token_type")
     if kinds is None or len(kinds) != len(tokens):
         kinds = np.full(len(tokens), NORMAL, np.float64)
+    if np.isin(kinds, (CONTROL, USER)).sum() > MOST_ADDED:
+        raise UnreadableModel(f"more than {MOST_ADDED:,} of its tokens are control or user tokens")
     if kind == "gpt2":
         tokenizer = _byte_level(library, file, tokens)
     elif kind == "llama":
@@ -98,7 +103,7 @@ def _byte_level(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
     merges, pre = file.texts("tokenizer.ggml.merges"), file.fields.get("tokenizer.ggml.pre", "default")
     if merges is None:
         raise UnreadableModel("tokenizer.ggml.merges is no list")
-    if pre not in SPLITS:
+    if not isinstance(pre, str) or pre not in SPLITS:
         raise UnreadableModel(f"tokenizer.ggml.pre is {shown(repr(pre))}; read are {', '.join(SPLITS)}")
     split, ids = SPLITS[pre], {token: index for index, token in enumerate(tokens)}
     pairs = [tuple(merge.split(" ")) for merge in merges]
@@ -133,6 +138,8 @@ def _sentence_piece(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
         pairs = [(token[:cut], token[cut:]) for cut in range(1, min(len(token), 64))]
         known = [(left, right) for left, right in pairs if left in ids and right in ids]
         merges += sorted(known, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
+        if len(merges) > MOST_MERGES:
+            raise UnreadableModel(f"its tokens make more than {MOST_MERGES:,} merges")
     named_unknown = tokens[unknown] if type(unknown) is int and 0 <= unknown < len(tokens) else None
     with running("its tokens do not fit together"):
         model = library.models.BPE(
