@@ -1,7 +1,7 @@
 """Calls of every kernel with their answers, recorded with numba before the kernels were written in C++.
 
-Three have none: ``descend_embedded``, ``expand_embedded`` and ``fill_hessians`` are parts of numba kernels that
-called BLAS. Their calls were recorded in C++, and tests tie them to definitions.
+Three have none: ``descend_embedded``, ``expand_embedded`` and ``fill_hessians`` are parts of numba kernels
+that called BLAS. Their calls were recorded in C++, and tests tie them to definitions.
 """
 
 import json
