@@ -10,8 +10,19 @@ from tests.e2e.environments import Environment, released
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory):
-    return next(file for file in released(tmp_path_factory.mktemp("dist")) if file.suffix == ".whl")
+def dist(tmp_path_factory):
+    """The sdist and the wheel."""
+    return released(tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="session")
+def wheel(dist):
+    return next(file for file in dist if file.suffix == ".whl")
+
+
+@pytest.fixture(scope="session")
+def sdist(dist):
+    return next(file for file in dist if file.suffix == ".gz")
 
 
 @pytest.fixture(scope="session")

@@ -14,10 +14,12 @@ def build(place, root=ROOT, *, kinds=(), **environment):
     """Build the sdist, and the wheel from it, or what ``kinds`` asks for; return the files, by name.
 
     What builds is taken from this environment (``dev`` has it), so that two builds differ by nothing else.
+    All files have one date, unless the environment gives another.
     """
+    dated = {"SOURCE_DATE_EPOCH": "1640995200"}
     command = [sys.executable, "-m", "build", "--no-isolation", *kinds, "--outdir", place, root]
     subprocess.run(
-        list(map(str, command)), check=True, capture_output=True, env={**os.environ, **environment}
+        list(map(str, command)), check=True, capture_output=True, env={**os.environ, **dated, **environment}
     )
     return sorted(Path(place).iterdir())
 

@@ -13,7 +13,7 @@ import zipfile
 import pytest
 
 import attomaton
-from tests.e2e.environments import ROOT, Environment, build, released
+from tests.e2e.environments import ROOT, Environment, build
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 NAME = f"attomaton-{attomaton.__version__}"
@@ -48,26 +48,21 @@ def copy_tree(place):
     return place
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    return released(tmp_path_factory.mktemp("first"))
-
-
 @pytest.mark.slow  # builds the wheel several times
 @in_a_clone
-def test_two_builds_are_the_same_bytes(files, tmp_path):
+def test_two_builds_are_the_same_bytes(dist, tmp_path):
     copy = copy_tree(tmp_path / "elsewhere" / "attomaton")
     before = os.umask(0o077)
     try:
         again = build(tmp_path / "second", copy, TZ="Pacific/Kiritimati", LC_ALL="C", PYTHONHASHSEED="7")
     finally:
         os.umask(before)
-    assert digests(again) == digests(files)
+    assert digests(again) == digests(dist)
 
 
 @pytest.mark.slow  # builds the wheel again
-def test_the_wheel_of_the_unpacked_sdist_is_that_of_the_tree(files, tmp_path):
-    sdist, from_sdist = split(files)
+def test_the_wheel_of_the_unpacked_sdist_is_that_of_the_tree(dist, tmp_path):
+    sdist, from_sdist = split(dist)
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
     unpacked = build(tmp_path / "unpacked", tmp_path / NAME, kinds=("--wheel",))
@@ -76,21 +71,21 @@ def test_the_wheel_of_the_unpacked_sdist_is_that_of_the_tree(files, tmp_path):
 
 
 @pytest.mark.slow  # builds the wheel again
-def test_the_date_of_the_files_can_be_set(files, tmp_path):
+def test_the_date_of_the_files_can_be_set(dist, tmp_path):
     dated = build(tmp_path, SOURCE_DATE_EPOCH="1700000000")
-    assert digests(dated) != digests(files)
+    assert digests(dated) != digests(dist)
     with zipfile.ZipFile(split(dated)[1]) as archive:
         assert {info.date_time[:3] for info in archive.infolist()} == {(2023, 11, 14)}
 
 
 @pytest.mark.slow  # compiles the kernels
-def test_a_compiler_alone_builds_from_the_sdist(files, tmp_path):
+def test_a_compiler_alone_builds_from_the_sdist(dist, tmp_path):
     """pip brings all else; without a compiler it says what is missing."""
     environment = Environment(tmp_path)
-    without = environment.run("pip", "install", split(files)[0], CXX="/nowhere/c++", CMAKE_GENERATOR="Ninja")
+    without = environment.run("pip", "install", split(dist)[0], CXX="/nowhere/c++", CMAKE_GENERATOR="Ninja")
     assert without.returncode != 0
     assert "a C++17 compiler" in without.stdout + without.stderr
-    environment.install(split(files)[0])
+    environment.install(split(dist)[0])
     assert environment.python("from attomaton.base import native; print(native.__doc__[:7])") == "Kernels\n"
 
 
@@ -103,14 +98,14 @@ def split(files):
 
 
 @in_a_clone
-def test_the_sdist_holds_all_that_git_does(files):
-    with tarfile.open(split(files)[0]) as archive:
+def test_the_sdist_holds_all_that_git_does(dist):
+    with tarfile.open(split(dist)[0]) as archive:
         names = {name.removeprefix(f"{NAME}/") for name in archive.getnames()}
     assert names - {"PKG-INFO"} == list_tree()
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(files):
-    with zipfile.ZipFile(split(files)[1]) as archive:
+def test_the_wheel_holds_the_package_and_nothing_else(dist):
+    with zipfile.ZipFile(split(dist)[1]) as archive:
         names = archive.namelist()
     assert {name.partition("/")[0] for name in names} == {
         "attomaton",
@@ -123,15 +118,15 @@ def test_the_wheel_holds_the_package_and_nothing_else(files):
     assert len([name for name in names if re.fullmatch(r"attomaton/base/native\..*(so|pyd)", name)]) == 1
 
 
-def test_twine_accepts_both(files):
-    command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, files)]
+def test_twine_accepts_both(dist):
+    command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, dist)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.count("PASSED") == 2
 
 
-def test_metadata_is_whole(files):
-    with zipfile.ZipFile(split(files)[1]) as archive:
+def test_metadata_is_whole(dist):
+    with zipfile.ZipFile(split(dist)[1]) as archive:
         told = email.message_from_bytes(archive.read(f"{NAME}.dist-info/METADATA"))
     assert told["License-Expression"] == "Apache-2.0"
     assert told["License-File"] == "LICENSE"

