@@ -28,6 +28,7 @@ LAYERS = [
 """Rooms from top to bottom, with the place of each in its row."""
 PICTURE = ROOT / "docs" / "assets" / "rooms.svg"
 PAGE = ROOT / "docs" / "architecture.md"
+NATIVE = ROOT / "native"
 BEGIN, END = "<!-- files: begin -->", "<!-- files: end -->"
 WIDTH, ROW, BOX, TALL = 720, 76, 118, 34
 
@@ -107,6 +108,10 @@ def list_files() -> str:
             if inside.as_posix() != "__init__.py":
                 name = f"{inside.parent.as_posix()}/" if inside.name == "__init__.py" else inside.as_posix()
                 lines.append(f"| `{name}` | {sentence(path)} |")
+    lines += ["", "### native/", "", "The kernels in C++, one folder for each room.", "", "| file | |", "|---|---|"]
+    for path in sorted(NATIVE.rglob("*.[ch]pp")):
+        comment = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("//").strip().rstrip(".")
+        lines.append(f"| `{path.relative_to(NATIVE).as_posix()}` | {comment} |")
     return "\n".join([*lines, ""])
 
 

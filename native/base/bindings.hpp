@@ -1,5 +1,6 @@
-// What the bindings of all rooms share. Every argument is checked for its type, its number of axes and contiguity,
-// and is never converted: a kernel would write into the converted copy, and what it wrote would be lost.
+// What the bindings of all rooms share.
+// Every array is checked for its type, its number of axes and contiguity, and is never converted: a kernel would
+// write into the converted copy, and what it wrote would be lost.
 #pragma once
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>

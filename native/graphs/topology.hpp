@@ -1,5 +1,6 @@
-// Walks over many small acyclic graphs at once. They are in compressed rows: the nodes below node i are
-// below[start[i]] … below[start[i + 1] - 1]. No recursion: a chain may be a million nodes long.
+// Walks over many small acyclic graphs at once.
+// They are in compressed rows: the nodes below node i are below[start[i]] … below[start[i + 1] - 1].
+// No recursion: a chain may be a million nodes long.
 #pragma once
 #include "base/arrays.hpp"
 

@@ -1,5 +1,5 @@
-// Edges of sliding windows, directly from the token stream: a token is the last of its kind in the context before
-// position i exactly if it does not recur before i.
+// Edges of sliding windows, directly from the token stream.
+// A token is the last of its kind in the context before position i exactly if it does not recur before i.
 #pragma once
 #include "graphs/strong.hpp"
 

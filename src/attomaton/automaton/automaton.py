@@ -181,7 +181,7 @@ class Automaton(Tabular, Solved, Attention):
             )
         cache = self._stopped
         if cache.get("training") != (id(corpus), step_size):
-            from attomaton.trajectory.forward import fast_forward  # compiles, so only when needed
+            from attomaton.trajectory.forward import fast_forward  # loads scipy
 
             path = fast_forward(corpus, components=self.components, step_size=step_size, to=1.0, rtol=RTOL)
             cache.clear()

@@ -22,6 +22,7 @@ from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.solvers.soft.likelihood import LuceProblem, context_problem, pooled_problem
+from attomaton.solvers.soft.newton import Newton
 
 STRENGTHS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5, 5.0, 50.0)
 """The strengths tried by default."""
@@ -43,8 +44,6 @@ class Shrinkage:
     def solve(self, strength: float, *, vocabulary: Vocabulary | None = None) -> FiniteAttention:
         """The attention whose scores are shrunk towards the pooled ones with strength r > 0."""
         _check_positive(strength, "strength")
-        from attomaton.solvers.soft.newton import Newton  # compiles, so only when needed
-
         anchor = self.background[column(self.pairs, "token")]
         scores = Newton(atol=ATOL).solve(self.problem, anchor=anchor, stiffness=strength)
         return FiniteAttention(score_table(self.pairs, scores), self.background, vocabulary)
@@ -169,8 +168,6 @@ def pool_scores(choices: ChoiceTable, n_tokens: int, *, ridge: float = 1.0) -> F
     They minimise Σ −ln p + ½ ridge Σ u². A token in no choice set scores 0.
     """
     _check_positive(ridge, "ridge")
-    from attomaton.solvers.soft.newton import Newton  # compiles, so only when needed
-
     return Newton(atol=ATOL).solve(pooled_problem(choices, n_tokens), stiffness=ridge)
 
 

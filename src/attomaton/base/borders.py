@@ -1,4 +1,4 @@
-"""Bounds checks between user input and compiled code.
+"""Bounds checks between user input and kernels.
 
 Compiled loops do not check bounds. So every array that indexes another is checked once, here, when a public
 value is made from a file or from user input: its type, its length and its range, in a few passes of numpy.

@@ -35,7 +35,7 @@ def share_out(
 ) -> list[Answer]:
     """Do ``work`` on every share, with this many threads or one per processor; results keep the order.
 
-    This pays where compiled code does the work, since it releases the GIL. A single share or a single thread
+    This pays where kernels do the work, since they release the GIL. A single share or a single thread
     runs in the calling thread.
 
     Examples

@@ -28,7 +28,7 @@ def by_caller(parameter: str, option: str) -> str:
     return option if COMMANDED.get() else parameter
 
 
-LARGEST = 2**63 - 1  # the largest whole number accepted: compiled code and files hold 64 bits
+LARGEST = 2**63 - 1  # the largest whole number accepted: kernels and files hold 64 bits
 MOST_THREADS = 1024
 """Most threads or processes: more than any machine has processors, and few enough to start."""
 

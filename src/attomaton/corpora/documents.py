@@ -83,7 +83,7 @@ class Piece:
     n_tokens: int
 
     def __post_init__(self) -> None:
-        """Check the arrays, so that compiled code can trust them."""
+        """Check the arrays, so that kernels can trust them."""
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens", error=InvalidSamples)
         ids = check_int32(self.ids, "ids", error=InvalidSamples)
         documents = check_int64(self.documents, "documents", error=InvalidSamples)

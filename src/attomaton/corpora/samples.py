@@ -81,7 +81,7 @@ class Samples(Tabular):
     """Contexts and labels, ragged: context ``i`` is ``values[starts[i]:stops[i]]``.
 
     Build one with :meth:`from_lists`, :meth:`from_arrays` or :meth:`from_windows`. They and the constructor
-    check their input, so that compiled code need not.
+    check their input, so that kernels need not.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Samples(Tabular):
     skipped: Skipped = NOTHING_SKIPPED
 
     def __post_init__(self) -> None:
-        """Check the arrays, so that compiled code can trust them."""
+        """Check the arrays, so that kernels can trust them."""
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens", error=InvalidSamples)
         values, labels = _integers(self.values, "values"), _integers(self.labels, "labels")
         starts = check_int64(self.starts, "starts", error=InvalidSamples)

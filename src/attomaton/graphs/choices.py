@@ -94,7 +94,7 @@ class ChoiceTable(RowTable):
     rows: pa.Table
 
     def __post_init__(self) -> None:
-        """Check the arrays, so that compiled code can trust them."""
+        """Check the arrays, so that kernels can trust them."""
         check_table(self.rows, CHOICE_SCHEMA, "the choice table")
         check_ids_of(self.rows, {"query": MAX_TOKENS, "winner": MAX_TOKENS}, "the choice table")
         check_rising(self["query"], "the choice table, by query,", strictly=False)

@@ -77,7 +77,7 @@ class Components(Tabular):
     order: pa.Table
 
     def __post_init__(self) -> None:
-        """Check the arrays, so that compiled code can trust them."""
+        """Check the arrays, so that kernels can trust them."""
         check_kind(self.edges, EdgeTable, "edges")
         size = self.edges.n_tokens
         check_table(self.nodes, NODE_SCHEMA, "the table of components")

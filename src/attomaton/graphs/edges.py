@@ -83,7 +83,7 @@ class EdgeTable(RowTable):
     n_tokens: int
 
     def __post_init__(self) -> None:
-        """Check the arrays, so that compiled code can trust them."""
+        """Check the arrays, so that kernels can trust them."""
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens")
         check_table(self.rows, EDGE_SCHEMA, "the edge table")
         check_ids_of(self.rows, dict.fromkeys(("query", "winner", "loser"), size), "the edge table")

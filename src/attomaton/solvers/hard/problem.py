@@ -48,7 +48,7 @@ class OrderProblem:
     group: Int64
 
     def __post_init__(self) -> None:
-        """Refuse input that solvers would misinterpret or compiled code cannot trust."""
+        """Refuse input that solvers would misinterpret or kernels cannot trust."""
         sizes, group = check_int64(self.sizes, "sizes"), check_int64(self.group, "group")
         above, below = check_int64(self.above, "above"), check_int64(self.below, "below")
         check_lengths("sizes and groups of components", sizes=sizes, group=group)
@@ -134,7 +134,7 @@ class EmbeddedProblem:
     order: OrderProblem
 
     def __post_init__(self) -> None:
-        """Check the arrays, so that compiled code can trust them."""
+        """Check the arrays, so that kernels can trust them."""
         n_tokens, n_queries = len(self.token_gram), len(self.query_gram)
         check_floats(self.token_gram, (n_tokens, n_tokens), "token_gram")
         check_floats(self.query_gram, (n_queries, n_queries), "query_gram")

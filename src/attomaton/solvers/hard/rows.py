@@ -57,7 +57,7 @@ class Ropes:
     tokens: Int64  # (n_tokens_used,): the token of each row
 
     def __post_init__(self) -> None:
-        """Check the arrays, so that compiled code can trust them."""
+        """Check the arrays, so that kernels can trust them."""
         keys, asked = (check_floats(part, (None, None), "rows of embeddings") for part in self.tables)
         check_floats(asked, (None, keys.shape[1]), "rows of queries")
         ends = dict(zip(("one", "other", "query"), self.ends, strict=True))
@@ -77,12 +77,12 @@ class Ropes:
 
     @property
     def ends(self) -> tuple[Int64, Int64, Int64]:
-        """Arguments for compiled code."""
+        """Arguments for kernels."""
         return self.one, self.other, self.query
 
     @property
     def tables(self) -> tuple[Float64, Float64]:
-        """Arguments for compiled code."""
+        """Arguments for kernels."""
         return self.keys, self.asked
 
     @cached_property

@@ -63,7 +63,7 @@ class FactoredProblem:
     below: Int64
 
     def __post_init__(self) -> None:
-        """Check the arrays, so that compiled code can trust them."""
+        """Check the arrays, so that kernels can trust them."""
         check_floats(self.tokens, (len(self.nodes.token_gram), None), "tokens")
         check_floats(self.queries, (len(self.nodes.query_gram), None), "queries")
         check_lengths("both nodes of constraints", above=self.above, below=self.below)

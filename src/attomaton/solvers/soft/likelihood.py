@@ -82,7 +82,7 @@ class LuceProblem:
     component: Int64
 
     def __post_init__(self) -> None:
-        """Check the arrays, so that compiled code can trust them."""
+        """Check the arrays, so that kernels can trust them."""
         names = ("alternative", "offsets", "winner", "component")
         numbers = {name: check_int64(getattr(self, name), name) for name in names}
         entries, choices = len(numbers["alternative"]), len(numbers["winner"])
