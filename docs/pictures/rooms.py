@@ -108,7 +108,8 @@ def list_files() -> str:
             if inside.as_posix() != "__init__.py":
                 name = f"{inside.parent.as_posix()}/" if inside.name == "__init__.py" else inside.as_posix()
                 lines.append(f"| `{name}` | {sentence(path)} |")
-    lines += ["", "### native/", "", "The kernels in C++, one folder for each room.", "", "| file | |", "|---|---|"]
+    lines += ["", "### native/", "", "The kernels in C++, one folder for each room."]
+    lines += ["", "| file | |", "|---|---|"]
     for path in sorted(NATIVE.rglob("*.[ch]pp")):
         comment = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("//").strip().rstrip(".")
         lines.append(f"| `{path.relative_to(NATIVE).as_posix()}` | {comment} |")
