@@ -29,7 +29,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "docs" / "campaigns.md"
-CODE = ("src", "tests", "benchmarks", "pyproject.toml")
+CODE = ("src", "native", "tests", "benchmarks", "pyproject.toml")
 FAULTS = os.environ.get("ATTOMATON_FAULTS", "30")
 TARGET_MINUTES = 3
 """Of each target of the adversary."""

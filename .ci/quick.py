@@ -31,6 +31,8 @@ def changed_files(base: str | None) -> list[Path]:
 
 def tests_of(file: Path) -> set[Path]:
     """What is run for a file: itself if it is a test, else the doctests and the tests of its room."""
+    if file.parts[0] == "native":
+        return {TESTS / "base" / "native"}
     if file.suffix != ".py" or file.parts[0] not in ("src", "tests"):
         return set()
     if file.parts[0] == "tests":
