@@ -24,7 +24,14 @@ from attomaton.choices.columns import (
     number_values,
     read_numbers,
 )
-from attomaton.choices.numbering import BadRows, SetChoices, check_counts, is_missing, number_choices
+from attomaton.choices.numbering import (
+    BadRows,
+    SetChoices,
+    check_counts,
+    check_unrolled,
+    is_missing,
+    number_choices,
+)
 from attomaton.choices.outcomes import FIRST, TIES, read_amounts, read_outcomes, read_score_columns
 from attomaton.choices.sequences import (
     NO_ROWS,
@@ -122,8 +129,14 @@ class Columns(TypedDict, total=False):
     by: Any
 
 
+MOST_CATEGORIES = 1000
+"""Maximum number of categories, each of which is fitted in about 15 ms or more."""
+
 SIDE = ("moved_first", "features", "cluster", "by")
 """What describes choices further, in any form."""
+
+MOST_PAIRED = 1 << 16
+"""Number of pairs of best and worst beyond which sets may not be large."""
 
 CONTESTANTS = (("first", "second"), ("winner", "loser"))
 """The columns of the two items of a pair."""
@@ -309,6 +322,11 @@ def read_side(
         for name in ("cluster", "by")
         if name in side
     }
+    if "by" in labels and len(labels["by"][1]) > MOST_CATEGORIES:
+        raise UnsupportedOption(
+            f"{show(side['by'])} (by) has {len(labels['by'][1]):,} categories, each of which "
+            f"would be fitted; give a column with at most {MOST_CATEGORIES:,}"
+        )
     if isinstance(choices, Alternatives) and choices.against is None:
         for name, (number, _) in labels.items():
             apart = number[choices.entry] != np.repeat(number[choices.row], choices.lengths)
@@ -521,6 +539,7 @@ def _frame_best_worst(
     items, sets = number_choices(best, shown, data.counts)
     check_items(items)
     last = number_choices(worst, shown)[1].winner
+    check_unrolled(int((sets.lengths * (sets.lengths - 1)).sum()), len(sets.members), MOST_PAIRED)
     starts = offsets_of(sets.lengths)
     entries = np.repeat(starts[:-1], sets.lengths * (sets.lengths - 1))
     row = np.repeat(np.arange(len(best)), sets.lengths * (sets.lengths - 1))
