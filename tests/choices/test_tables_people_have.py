@@ -201,6 +201,8 @@ def test_outcomes_named_as_the_columns_are(names, words):
         (("one", "two"), ["L"] * 6, "'l' in the column 'end' may be a win of 'one' or of 'two'"),
         (("white", "black"), ["L", "R", "W", "L", "R", "L"], "the outcome in row 0 is 'L'"),
         (("one", "two"), [0, 2, 1, 0, 2, 1], "the outcome in row 1 is 2"),
+        (("one", "two"), [1, -1, 0, 1, 1, -1], "the outcome in row 1 is -1"),
+        (("one", "two"), ["1", "-1", "tie", "1", "1", "-1"], "the outcome in row 1 is '-1'"),
         (
             ("one", "two"),
             ["1-0", "*", "0-1", "1-0", "0-1", "1-0"],
@@ -217,6 +219,13 @@ def test_ambiguous_outcomes_are_refused(names, words, message):
     frame = {names[0]: PAIRS["one"], names[1]: PAIRS["two"], "end": words}
     with pytest.raises(at.AttomatonError, match=message):
         at.fit_choices(frame, first=names[0], second=names[1], outcome="end")
+
+
+def test_an_outcome_that_is_dropped_but_not_there_is_remarked():
+    frame = {**PAIRS, "end": ["A", "B", "tie", "A", "A", "B"]}
+    fit = at.fit_choices(frame, **NAMED, drop=["Tie", "skipped"])
+    same(fit, plain_outcomes())
+    assert "nothing was dropped for 'Tie', 'skipped': no outcome is that" in fit.to_dict()["remarks"][0]
 
 
 def test_an_item_called_as_a_tie_is_refused():
@@ -744,3 +753,58 @@ def test_a_dataset(tmp_path):
         has_ratings(at.fit_choices(shape, **named), TEAMS, beta)
     dataset.to_parquet(tmp_path / "votes.parquet")
     prints("votes.parquet --winner chosen_model --loser rejected_model", tmp_path, beta)
+
+
+def test_roles_that_are_names_of_columns_need_not_be_given(tmp_path):
+    tasks = pd.DataFrame(
+        {
+            "i": ["ann", "bob"],
+            "j": ["bob", "cat"],
+            "k": ["cat", "ann"],
+            "best": ["ann"] * 2,
+            "worst": ["cat"] * 2,
+        }
+    )
+    shown, best_worst = ["i", "j", "k"], {"best": "best", "worst": "worst"}
+    same(at.fit_choices(tasks, choice_set=shown), at.fit_choices(tasks, **best_worst, choice_set=shown))
+    tasks.to_csv(tmp_path / "tasks.csv", index=False)
+    same_board(
+        "tasks.csv --choice-set i,j,k", tmp_path, at.fit_choices(tasks, **best_worst, choice_set=shown)
+    )
+    sets = pd.DataFrame({"won": ["a", "b"], "choice_set": [["a", "b"], ["a", "b"]]})
+    same(at.fit_choices(sets, winner="won"), at.fit_choices(["a", "b"], losers=["b", "a"]))
+    races = {"race": [1, 1, 2, 2], "car": list("abab"), "ranks": [1, 2, 2, 1]}
+    same(
+        at.fit_choices(races, situation="race", alternative="car"),
+        at.fit_choices(["a", "b"], losers=["b", "a"]),
+    )
+
+
+def test_situations_without_a_choice_are_refused():
+    frame = {"situation": [1, 1, 2, 2], "alternative": list("abab"), "chosen": [0] * 4}
+    with pytest.raises(at.AttomatonError, match="chosen is 0 in every row; mark"):
+        at.fit_choices(frame)
+
+
+@pytest.mark.parametrize("total", [1, 100])
+def test_shares_of_games_are_refused(total):
+    shares = pd.DataFrame({"team": TEAMS[:3], TEAMS[0]: [np.nan, 0.3, 0.444], TEAMS[1]: [0.7, np.nan, 0.8]})
+    shares[TEAMS[2]] = [0.556, 0.2, np.nan]
+    shares[TEAMS[:3]] *= total
+    with pytest.raises(
+        at.AttomatonError, match=f"add up to {total}, so they are shares of games; give numbers"
+    ):
+        at.fit_choices(shares, winner="team", loser=TEAMS[:3])
+    halves = pd.DataFrame({"team": ["a", "b", "c"], "a": [0, 0.5, 0], "b": [0.5, 0, 1], "c": [1, 0, 0]})
+    assert len(at.fit_choices(halves, winner="team", loser=["a", "b", "c"]).items) == 3  # of a tournament
+
+
+def test_a_rank_that_is_a_word_is_refused_with_a_cure(tmp_path):
+    (tmp_path / "season.csv").write_text("race,driver,rank\n1,ann,1\n1,bob,2\n1,cat,DNF\n2,bob,1\n2,ann,2\n")
+    named = {"situation": "race", "alternative": "driver", "ranks": "rank"}
+    message = r"line 4 of .* 'cat' the rank 'DNF'; .* leave the cell empty .*, or number it behind the others"
+    with pytest.raises(at.AttomatonError, match=message):
+        at.fit_choices(tmp_path / "season.csv", **named)
+    plain = at.fit_choices(rankings=[["ann", "bob"], ["bob", "ann"]])
+    options = "season.csv --situation race --alternative driver --ranks rank --skip-bad"
+    same_board(options, tmp_path, plain)

@@ -4,6 +4,7 @@
 import gzip
 import json
 import re
+import resource
 
 import numpy as np
 import pyarrow as pa
@@ -134,6 +135,63 @@ def test_a_small_table_of_very_many_choices(name, tmp_path):
     assert done.returncode == 2
     assert MERGE in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
+
+
+def ranked(n_items):
+    return "|".join(map(str, range(n_items)))
+
+
+LARGE = {
+    "names.jsonl": (
+        b"\n".join(b'{"k%d": 0}' % row for row in range(20_000)),
+        [],
+        "give all records the same names",
+    ),
+    "lists.json.gz": (b'[{"ranking": [' + b"[]," * 3_000_000 + b"[]]}]", [], "values; merge"),
+    "lines.jsonl.gz": (b'{"a": 0}\n' * 3_000_000, [], "has 3,000,000 values"),
+    "ranking.csv": (
+        f"ranking\n{ranked(20_000)}".encode(),
+        ["--split", "|"],
+        "the first items of each ranking",
+    ),
+    "twice.csv": (
+        f"ranking\n{ranked(100_000)}|99999".encode(),
+        ["--split", "|"],
+        "names '99999' more than once",
+    ),
+    "ranks.csv": (
+        b",".join(b"i%d" % item for item in range(500))
+        + (b"\n" + b",".join(b"%d" % (1 + item) for item in range(500))) * 100,
+        ["--ranks", ",".join(f"i{item}" for item in range(500))],
+        "the first items of each ranking",
+    ),
+    "sets.csv": (f"best,worst,choice_set\n0,1,{ranked(2_000)}".encode(), ["--split", "|"], "smaller sets"),
+    "by.csv": (
+        b"winner,loser,id\n" + b"".join(b"a,b,%d\n" % row for row in range(50_000)),
+        ["--by", "id"],
+        "at most 1,000",
+    ),
+}
+"""Content, options, and what the error says."""
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_small_table_of_very_much_work(name, tmp_path):
+    content, options, message = LARGE[name]
+    if name.endswith(".gz"):
+        gzipped(tmp_path / name, content, 1)
+    else:
+        (tmp_path / name).write_bytes(content)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    done = cli("choices", tmp_path / name, *options, seconds=300)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+    assert message in " ".join(done.stderr.split())
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 30
+
+
+def test_rankings_of_usual_lengths_are_not_limited():
+    rankings = [[f"i{(start + 7 * step) % 61}" for step in range(60)] for start in range(2_400)]
+    assert fit_choices(rankings=rankings).certified  # 4.4 million alternatives
 
 
 def test_a_compressed_table_of_a_million_choices_is_read(tmp_path):

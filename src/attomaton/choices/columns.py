@@ -59,6 +59,11 @@ def columns_of(frame: Any) -> dict[Any, Any]:
     if isinstance(frame, list):
         records = cast("list[Mapping[Any, Any]]", frame)
         names = dict.fromkeys(chain.from_iterable(records))
+        if len(names) * len(records) > (1 << 24) + 32 * sum(map(len, records)):
+            raise InvalidSamples(
+                f"{len(records):,} records have {len(names):,} different names, most of which each "
+                "lacks; give all records the same names"
+            )
         return {name: [record.get(name) for record in records] for name in names}
     if hasattr(frame, "collect") and not hasattr(frame, "to_arrow"):
         raise InvalidSamples("the frame is lazy; give frame.collect()")

@@ -24,7 +24,14 @@ from attomaton.choices.columns import (
     number_values,
     read_numbers,
 )
-from attomaton.choices.numbering import BadRows, SetChoices, check_counts, is_missing, number_choices
+from attomaton.choices.numbering import (
+    BadRows,
+    SetChoices,
+    check_counts,
+    check_unrolled,
+    is_missing,
+    number_choices,
+)
 from attomaton.choices.outcomes import FIRST, TIES, read_amounts, read_outcomes, read_score_columns
 from attomaton.choices.sequences import (
     NO_ROWS,
@@ -41,6 +48,7 @@ from attomaton.corpora.budgets import STANDARD_INPUT
 from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.readers.files import File, keep_standard_input, naming, suffix_of
 from attomaton.corpora.readers.sources import TABLES
+from attomaton.graphs.grouping import pack_pairs
 
 
 class FileColumns(dict[Any, Any]):
@@ -121,8 +129,14 @@ class Columns(TypedDict, total=False):
     by: Any
 
 
+MOST_CATEGORIES = 1000
+"""Maximum number of categories, each of which is fitted in about 15 ms or more."""
+
 SIDE = ("moved_first", "features", "cluster", "by")
 """What describes choices further, in any form."""
+
+MOST_PAIRED = 1 << 16
+"""Number of pairs of best and worst beyond which sets may not be large."""
 
 CONTESTANTS = (("first", "second"), ("winner", "loser"))
 """The columns of the two items of a pair."""
@@ -308,6 +322,11 @@ def read_side(
         for name in ("cluster", "by")
         if name in side
     }
+    if "by" in labels and len(labels["by"][1]) > MOST_CATEGORIES:
+        raise UnsupportedOption(
+            f"{show(side['by'])} (by) has {len(labels['by'][1]):,} categories, each of which "
+            f"would be fitted; give a column with at most {MOST_CATEGORIES:,}"
+        )
     if isinstance(choices, Alternatives) and choices.against is None:
         for name, (number, _) in labels.items():
             apart = number[choices.entry] != np.repeat(number[choices.row], choices.lengths)
@@ -476,8 +495,15 @@ def _frame_crosstab(
     row, column = np.nonzero(wins)
     if not len(row):
         raise InvalidSamples("the table has no wins; give at least one")
-    pairs = PairChoices(winner[row], loser[column], np.full(len(row), FIRST))
-    return pair_rows(items, pairs, wins[row, column]).restrict(np.ones(len(row), bool))
+    pairs, made = PairChoices(winner[row], loser[column], np.full(len(row), FIRST)), wins[row, column]
+    low, high = np.minimum(pairs.first, pairs.second), np.maximum(pairs.first, pairs.second)
+    games = np.bincount(np.unique(pack_pairs(low, high), return_inverse=True)[1], made)
+    total = next((total for total in (1, 100) if np.allclose(games, total, rtol=0.01)), None)
+    if total and (2 * made % 1).any():
+        raise InvalidSamples(
+            f"the wins of any two items add up to {total}, so they are shares of games; give numbers of wins"
+        )
+    return pair_rows(items, pairs, made).restrict(np.ones(len(row), bool))
 
 
 def _rows_of(columns: Sequence[list[Any]]) -> Iterator[tuple[Any, ...]]:
@@ -513,6 +539,7 @@ def _frame_best_worst(
     items, sets = number_choices(best, shown, data.counts)
     check_items(items)
     last = number_choices(worst, shown)[1].winner
+    check_unrolled(int((sets.lengths * (sets.lengths - 1)).sum()), len(sets.members), MOST_PAIRED)
     starts = offsets_of(sets.lengths)
     entries = np.repeat(starts[:-1], sets.lengths * (sets.lengths - 1))
     row = np.repeat(np.arange(len(best)), sets.lengths * (sets.lengths - 1))
@@ -544,6 +571,8 @@ def _frame_long(take: Take, data: ChoiceData, _columns: Any, _there: Any) -> Par
     if not len(number):
         raise InvalidSamples(NO_ROWS)
     chosen = _read_chosen(take("chosen"), len(number))
+    if not chosen.any():
+        raise InvalidSamples("chosen is 0 in every row; mark the alternative that was chosen with 1")
     items, (members,) = number_columns({"alternative": take("alternative")})
     if len(members) != len(number):
         raise InvalidSamples(f"{len(members)} alternatives for {len(number)} rows; give one per row")
@@ -688,8 +717,9 @@ def _rank_entries(entries: Sequence[tuple[int, Any, Any]], rows: Sequence[int]) 
         raise BadRows(
             "",
             list(faults),
-            f" gives {next(iter(faults.values()))}; a rank is a number, at least 1 (1 is best), or empty for "
-            "an item that was not ranked",
+            f" gives {next(iter(faults.values()))}; a rank is a number, at least 1 (1 is best): "
+            "leave the cell empty for an item that was not ranked, which compares it with none, or number it "
+            "behind the others",
         )
     return [[places[rank] for rank in sorted(places)] for places in ranks]
 
@@ -731,7 +761,10 @@ OPTIONAL: dict[Any, set[str]] = {
 
 def _find_form(columns: Mapping[str, Any], there: Mapping[Any, Any]) -> Callable[..., ParsedChoices]:
     """The form that fits most of the named columns, otherwise the form of the usual names."""
-    form = max(FORMS, key=lambda form: len(FORMS[form] & columns.keys()))
+    form = max(
+        FORMS,
+        key=lambda form: (len(FORMS[form] & columns.keys()), FORMS[form] <= columns.keys() | there.keys()),
+    )
     if form is _frame_pairs and isinstance(columns.get("loser"), list | tuple):
         form = _frame_crosstab
     if FORMS[form] & columns.keys():

@@ -149,6 +149,16 @@ def check_size(n_items: int) -> None:
         raise InvalidSamples(f"{n_items:,} items; at most {MAX_TOKENS - 1:,} are supported")
 
 
+def check_unrolled(n_entries: int, n_items: int, usual: int) -> None:
+    """Reject large sets, whose choices have the square of their size as entries: more than is usual."""
+    most = max(usual, 32 * n_items)
+    if n_entries > most:
+        raise InvalidSamples(
+            f"the choices have {n_entries:,} alternatives in all, as every item is compared with every "
+            f"other; {most:,} are supported: give the first items of each ranking, or smaller sets"
+        )
+
+
 def check_counts(counts: object, n_choices: int) -> NDArray[Any]:
     """The count of each choice, shape (n_choices,): int64 if all are whole, else float64; None means 1.
 

@@ -84,8 +84,8 @@ def is_tie(value: Any) -> bool:
 
 
 def _squash(value: Any) -> str:
-    """A word without case, spaces, hyphens and underscores: "Both-bad" and "both_bad" are one word."""
-    return re.sub(r"[\s_-]+", "", str(value).casefold())
+    """A word without case, spaces, underscores and inner hyphens: Both-bad is bothbad, -1 is not 1."""
+    return re.sub(r"[\s_]+|(?<!^)-", "", str(value).strip().casefold())
 
 
 def read_outcomes(
@@ -125,6 +125,9 @@ def read_outcomes(
             f"({show(names[0])} or {show(names[1])}), 'tie', or the score of {show(names[0])} (1, 0.5 or 0), "
             "or leave such rows out with drop",
         )
+    absent = [show(value) for value in dropped if value not in distinct]
+    if absent:
+        reading += "; " * bool(reading) + f"nothing was dropped for {', '.join(absent)}: no outcome is that"
     return end, reading
 
 

@@ -1,7 +1,8 @@
 """Rankings as choices: the first from all, the second from the rest, and so on; ties as averages."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import accumulate, combinations
 from math import comb, lcm
 from typing import Any, NamedTuple, cast
 
@@ -10,13 +11,16 @@ import pyarrow as pa
 
 from attomaton.base.ragged import offsets_of, rows_of
 from attomaton.base.tables import Bool, Int64, column, make_table, ragged_column
-from attomaton.choices.numbering import BadRows, is_missing
+from attomaton.choices.numbering import BadRows, check_unrolled, is_missing
 from attomaton.graphs.grouping import pack_pairs, sum_by_key, unpack_pairs
 
 RANKING_SCHEMA = pa.schema(
     [("items", pa.large_list(pa.int32())), ("places", pa.large_list(pa.int32())), ("count", pa.int64())]
 )
 """Counted rankings: the numbers of the items, best first, and the place of each; tied items share a place."""
+
+MOST_ENTRIES = 3_000_000
+"""Number of entries of choice sets beyond which rankings may not be long; they take 0.8 GB."""
 
 LARGEST_TIE = 6
 """Maximum number of items that can tie for one place: every subset of them becomes a choice set."""
@@ -66,6 +70,13 @@ def unroll(rankings: Sequence[Any]) -> Unrolled:
             placed.append(_places(ranking))
     if faults:
         raise BadRows("", list(faults), f" {next(iter(faults.values()))}", noun="ranking")
+    sizes = [list(map(len, places)) for places in placed]
+    n_entries = sum(
+        tied * 2 ** (tied - 1) * after
+        for row in sizes
+        for tied, after in zip(reversed(row), accumulate(reversed(row)), strict=True)
+    )
+    check_unrolled(n_entries, sum(map(sum, sizes)), MOST_ENTRIES)
     choices = Unrolled([], [], [], [], parts_of(len(place) for places in placed for place in places), placed)
     for number, places in enumerate(placed):
         for winner, members, weight in steps_of(places, choices.parts):
@@ -126,7 +137,7 @@ def _find_fault(ranking: Any) -> str:
     except TypeError as error:
         return f"holds an item that cannot be hashed ({error}); give tuples instead of lists"
     if len(distinct) < len(items):
-        twice = next(item for item in items if items.count(item) > 1)
+        twice = next(item for item, times in Counter(items).items() if times > 1)
         return f"names {twice!r} more than once; each item has one place"
     return ""
 

@@ -138,7 +138,7 @@ class TableReader(FileReader):
         self.check_size(len(blob))
         if stored is not None and len(blob) > most:
             raise self._repetitive(stored, f"unpacks to more than {most:,} bytes")
-        self.check_rows(blob.count(b"\n"))
+        self.check_number(blob.count(b"\n"), "rows", TABLE_ROWS)
         decode(blob, self.source)
         return blob.removeprefix(b"\xef\xbb\xbf")
 
@@ -155,11 +155,11 @@ class TableReader(FileReader):
             "one with a count, or decompress the file (Parquet: save it as CSV)"
         )
 
-    def check_rows(self, n_rows: int) -> None:
-        """Refuse a table with more rows than a file of its size has."""
+    def check_number(self, number: int, noun: str, usual: int) -> None:
+        """Refuse a table with more rows, or values, than a file of its size has."""
         stored = self.stored()
-        if stored is not None and n_rows > max(TABLE_ROWS, stored):
-            raise self._repetitive(stored, f"has {n_rows:,} rows")
+        if stored is not None and number > max(usual, stored // 2):
+            raise self._repetitive(stored, f"has {number:,} {noun}")
 
 
 def suffix_of(file: File, reading: Reading) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from attomaton.base.artifacts import digest_arrays, digest_record
 from attomaton.base.errors import AttomatonError, InvalidSamples, UnreadableSource, UnsupportedOption
 from attomaton.base.tables import Integers
-from attomaton.corpora.budgets import JSON_VALUES, shown
+from attomaton.corpora.budgets import JSON_VALUES, TABLE_VALUES, shown
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers.batches import (
     BATCH_BYTES,
@@ -96,6 +96,17 @@ class RecordReader(FileReader):
     def _documents(self, skips: Skips) -> Iterator[tuple[int, Document]]:
         """Each document with its row."""
         raise NotImplementedError
+
+
+class JsonTableReader(RecordReader, TableReader):
+    """A file of JSON, which can be read as a table."""
+
+    def read_values(self) -> str:
+        """The text of the file, if its values, each of which becomes an object, are not too many."""
+        text = self.read_whole().decode()
+        if _values_of(text) > TABLE_VALUES:
+            self.check_number(_values_of(_STRING.sub("", text)), "values", TABLE_VALUES)
+        return text
 
 
 def check_records(read: Callable[[], Any], source: str) -> list[Any]:
@@ -191,7 +202,7 @@ _DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True)
-class JsonReader(RecordReader, TableReader):
+class JsonReader(JsonTableReader):
     """A ``.json`` file, plain or compressed (``.gz``, ``.zst``).
 
     It holds a list whose elements are texts, lists of tokens or of ids, or objects with the selected field;
@@ -200,7 +211,7 @@ class JsonReader(RecordReader, TableReader):
 
     def table(self) -> list[Any]:
         """One object for each row, all in one list."""
-        text = self.read_whole().decode()
+        text = self.read_values()
         return check_records(lambda: json.loads(text), self.source)
 
     def _documents(self, skips: Skips) -> Iterator[tuple[int, Document]]:
@@ -343,7 +354,7 @@ class _Values:
 
 
 @dataclass(frozen=True)
-class JsonLinesReader(RecordReader, TableReader):
+class JsonLinesReader(JsonTableReader):
     """A ``.jsonl`` file, plain or compressed (``.gz``, ``.zst``). Blank lines are ignored.
 
     The field holds the text of a document, or a list of its tokens or ids.
@@ -351,7 +362,7 @@ class JsonLinesReader(RecordReader, TableReader):
 
     def table(self) -> list[Any]:
         """One object for each row, one per line."""
-        lines = self.read_whole().decode().split("\n")
+        lines = self.read_values().split("\n")
         return check_records(lambda: [json.loads(line) for line in lines if line.strip()], self.source)
 
     def locate(self, row: int) -> str:

@@ -13,7 +13,15 @@ import pyarrow as pa
 from attomaton.base.errors import AttomatonError, UnreadableSource, UnsupportedOption
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int64, Integers, arrow_compute, arrow_parquet
-from attomaton.corpora.budgets import CONTAINER, FOOTER, PIECE_ROWS, UNPACKED, shown, unpacked_most
+from attomaton.corpora.budgets import (
+    CONTAINER,
+    FOOTER,
+    PIECE_ROWS,
+    TABLE_ROWS,
+    UNPACKED,
+    shown,
+    unpacked_most,
+)
 from attomaton.corpora.readers.batches import (
     BATCH_BYTES,
     Batch,
@@ -233,7 +241,7 @@ class ParquetReader(TableReader):
             footer = parquet.metadata
             size = sum(footer.row_group(group).total_byte_size for group in range(footer.num_row_groups))
             self.check_size(max(size, footer.num_rows))
-            self.check_rows(footer.num_rows)
+            self.check_number(footer.num_rows, "rows", TABLE_ROWS)
             table = parquet.read(use_threads=False)
             table.validate(full=True)  # text of a damaged file may not be UTF-8
             return table
