@@ -12,11 +12,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from attomaton.automaton import compare
 from attomaton.automaton.automaton import Automaton, fill_run
-from attomaton.automaton.ov_maps.automaton import WritingAutomaton, fill_writing
-from attomaton.automaton.ov_maps.maps import Writes, Writing, check_named, find_writing
-from attomaton.automaton.ov_maps.settle import WritingProblem, count_writers, find_writers, settle
+from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 from attomaton.automaton.runs.layout import OWNED
 from attomaton.automaton.runs.staged import Finished, learn_by_part
 from attomaton.base.artifacts import RUN, Building, build_folder, digest_arrays
@@ -24,23 +21,18 @@ from attomaton.base.artifacts.uploads import build_at
 from attomaton.base.errors import NothingRealisable, UnsupportedOption
 from attomaton.base.machine import share_out
 from attomaton.base.options import given_path, show
-from attomaton.base.progress import Progress, Stages, as_stages, silent
+from attomaton.base.progress import Stages, as_stages
 from attomaton.base.remote import as_place
 from attomaton.corpora.documents import Documents
-from attomaton.corpora.readers import read_corpus
 from attomaton.corpora.readers.batches import Reading, as_reading
-from attomaton.corpora.readers.corpus import path_of
-from attomaton.corpora.readers.sources import is_run
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import TokenizedCorpus
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.choose import Engine, as_engine, make_engine
-from attomaton.engines.memory import MemoryEngine, trim
+from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.source import Corpus, check_tokenizer, read_source, refuse_input_in
-from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.origin import check_training, describe_origin
-from attomaton.graphs.writing import Reach
 from attomaton.solvers.solved import solve_edges
 
 Learned = TypeVar("Learned", Automaton, WritingAutomaton)
@@ -116,7 +108,7 @@ def learn(
     how = as_engine(engine, source)
     begin = as_stages(progress)
     options = (source, window, tokenizer, keep, reading, out, overwrite)
-    with _prepare(*options, on_disk=how.on_disk, begin=begin) as prepared:
+    with prepare(*options, on_disk=how.on_disk, begin=begin) as prepared:
         corpus, selection, work = prepared.corpus, prepared.selection, prepared.work
         passes = make_engine(how, corpus.tokens, selection, work=work / "passes", progress=begin)
         begin("extracting edges")
@@ -135,85 +127,11 @@ def learn(
             if prepared.building is not None:
                 begin("writing the run")
                 fill_run(prepared.building, automaton, _describe(automaton, about, how.threads))
-    return _warn(Automaton.load(as_place(str(out))) if automaton is None else automaton)
-
-
-def learn_writing(
-    source: Source,
-    writes: Writes,
-    *,
-    window: int | None = None,
-    tokenizer: str = "word",
-    embeddings: object = None,
-    keep: Selection | None = None,
-    reading: Reading | None = None,
-    threads: int | None = None,
-    out: str | PathLike[str] | None = None,
-    overwrite: bool = False,
-    progress: bool | Callable[[str], object] = False,
-) -> WritingAutomaton:
-    """Learn a head that writes tokens other than those it reads; everything is in memory.
-
-    Where several tokens of a context write its label, the choice among them is a local optimum.
-
-    Parameters
-    ----------
-    source : path, glob, URL, Samples, Documents, sequence of token ids or documents, frame, or dataset
-        As in :func:`learn`, except shards.
-    writes : str, integers of shape (n_tokens,) or (n_ways, n_tokens), or mapping
-        The token that the head writes where it reads a token. ``"successor"``: the token that most often
-        follows it in this corpus. ``"identity+successor"``: that, or the token itself. ``"identity"``: the
-        token itself. Otherwise an array of the tokens that each token writes, or a mapping of tokens to
-        tokens; tokens missing from a mapping write themselves.
-    window, tokenizer, embeddings, keep, reading
-        As in :func:`learn`.
-    threads : int, optional
-        Number of threads for the solvers; by default all processors.
-    out, overwrite, progress
-        As in :func:`learn`.
-
-    Returns
-    -------
-    WritingAutomaton
-        It predicts the written tokens. :func:`~attomaton.automaton.load_attention` opens its run.
-
-    Warns
-    -----
-    NothingRealisable
-        If no label can be written.
-
-    Examples
-    --------
-    >>> learn_writing([0, 1, 0, 2, 0, 1, 0, 1], "successor", window=3).predict([1, 2])
-    {0: 1.0}
-    """
-    checked, begin = check_named(writes), as_stages(progress)
-    options = (source, window, tokenizer, keep, reading, out, overwrite)
-    with _prepare(*options, on_disk=False, begin=begin) as prepared:
-        corpus = prepared.corpus
-        if not isinstance(corpus.tokens, Samples):
-            raise UnsupportedOption(
-                "writes= needs a corpus in memory, and this corpus is a folder of token shards; give the "
-                "text, documents, token ids or samples"
-            )
-        automaton = solve_writing(
-            corpus.tokens,
-            find_writing(checked, corpus.tokens, corpus.vocabulary),
-            prepared.selection,
-            vocabulary=corpus.vocabulary,
-            window=prepared.window,
-            embeddings=embeddings,
-            threads=threads,
-            progress=begin,
-        )
-        if prepared.building is not None:
-            about = prepared.describe(embeddings, writes=automaton.writing.name)
-            fill_writing(prepared.building, automaton, about)
-    return _warn(automaton)
+    return warn(Automaton.load(as_place(str(out))) if automaton is None else automaton)
 
 
 @dataclass(frozen=True, eq=False)
-class _Prepared:
+class Prepared:
     """A corpus, the part of it to keep, and the folder of its run."""
 
     corpus: Corpus
@@ -233,7 +151,7 @@ class _Prepared:
 
 
 @contextmanager
-def _prepare(
+def prepare(
     source: Source,
     window: int | None,
     tokenizer: str,
@@ -244,7 +162,7 @@ def _prepare(
     *,
     on_disk: bool,
     begin: Stages,
-) -> Generator[_Prepared]:
+) -> Generator[Prepared]:
     """Check the arguments and read the corpus, inside the run folder being built, if any.
 
     An engine may work there, and a later run resumes its unfinished work.
@@ -276,7 +194,7 @@ def _prepare(
         )
         selection = selection.with_ids(corpus.vocabulary)
         longest = None if isinstance(source, Samples) else selection.reach
-        yield _Prepared(corpus, selection, how, longest, work, building)
+        yield Prepared(corpus, selection, how, longest, work, building)
         if building is not None:
             shutil.rmtree(work, ignore_errors=True)
             if not overwrite:
@@ -292,7 +210,7 @@ def _describe(automaton: Automaton, about: dict[str, Any], threads: int | None) 
     return {**about, "samples": share_out(lambda task: task(), tasks, threads)[0]}
 
 
-def _warn(automaton: Learned) -> Learned:
+def warn(automaton: Learned) -> Learned:
     """The automaton itself; warns if the theory does not apply to the corpus."""
     if automaton.coverage.note:
         warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=3)
@@ -313,103 +231,3 @@ def _put_together(
     with build_folder(work / "run", RUN, OWNED, overwrite=False) as temporary:
         finished.fill(temporary, vocabulary, about)
     return Automaton.load(work / "run", whole=True)
-
-
-def diff(a: Source, b: Source, **options: Any) -> compare.Difference:
-    """Compare the relations in two corpora of every pair of tokens that either compares.
-
-    Parameters
-    ----------
-    a, b : Automaton, run folder, or any source of :func:`learn`
-        A corpus is learned from first, with the window and tokenizer of the other side if that is an
-        automaton or a run. Tokens are matched by their text if both have a vocabulary, by their ids if
-        neither has.
-    **options
-        For corpora, those of :func:`learn`.
-
-    Returns
-    -------
-    Difference
-        The compared pairs have an edge in either corpus; pairs related only by paths are left out.
-
-    Examples
-    --------
-    >>> difference = diff(["a b a", "b a b"], ["a b b", "b b a b"])
-    >>> difference
-    Difference(1 of 2 pairs)
-    """
-    if "out" in options or "overwrite" in options:
-        raise UnsupportedOption("diff does not write a run; learn each corpus into a folder, then diff these")
-    if isinstance(a, WritingAutomaton) or isinstance(b, WritingAutomaton):
-        raise UnsupportedOption("diff compares the tokens that heads read; with writes=, give the .reads")
-    runs = [source if isinstance(source, Automaton) else _load_run(source) for source in (a, b)]
-    automata = [
-        _learn_beside(source, other, options) if run is None else run
-        for source, run, other in zip((a, b), runs, reversed(runs), strict=True)
-    ]
-    return compare.diff(*automata)
-
-
-def _load_run(source: Source) -> Automaton | None:
-    """The automaton, if the source is the folder of a run."""
-    folder = path_of(source) if isinstance(source, str | PathLike) else None
-    return Automaton.load(folder) if folder is not None and is_run(folder) else None
-
-
-def _learn_beside(source: Source, other: Automaton | None, options: dict[str, Any]) -> Automaton:
-    """Learn from a corpus with the settings of the other, except where the options set them."""
-    options = {name: value for name, value in options.items() if value is not None}
-    if other is None:
-        return learn(source, **options)
-    keep = options.get("keep")
-    if other.window is not None and (keep is None or keep.window is None):
-        options.setdefault("window", other.window)
-    if (
-        other.vocabulary is not None
-        and "tokenizer" not in options
-        and not isinstance(source, Samples | Documents)
-    ):
-        source = read_corpus(source, tokenizer=other.vocabulary, reading=options.pop("reading", None))
-    return learn(source, **options)
-
-
-def solve_writing(
-    samples: Samples,
-    writing: Writing,
-    selection: Selection,
-    *,
-    vocabulary: Vocabulary | None = None,
-    window: int | None = None,
-    embeddings: object = None,
-    threads: int | None = None,
-    progress: Progress = silent,
-) -> WritingAutomaton:
-    """Learn the tokens read by a head that writes other tokens.
-
-    Where one key of a context writes the label, learning treats that key as the label. Where several do, one
-    of them is chosen (:func:`~attomaton.automaton.ov_maps.settle.settle`).
-    """
-    progress("finding the tokens that write each label", 0, 0)
-    whole = trim(samples, selection)
-    keys = writing.read(whole)
-    n_writers = count_writers(keys, writing)
-    reached = np.bincount(keys.queries[n_writers > 0], minlength=writing.n_tokens)
-    kept = selection.largest(selection.kept(writing.n_tokens), reached)[whole.queries]
-    whole, keys, n_writers = whole.take(kept), keys.take(kept), n_writers[kept]
-    alone = find_writers(keys.take(n_writers == 1), writing)
-    problem = WritingProblem(
-        alone.label(alone.bags.token[alone.mine]),
-        find_writers(keys.take(n_writers > 1), writing),
-        keys.queries[n_writers == 0],
-        selection.min_support,
-        embeddings,
-        threads,
-    )
-    chosen, settling = settle(problem, lambda stage: progress(stage, 0, 0))
-    solved = problem.solve(chosen, progress)
-    names = writing.name_keys(vocabulary)
-    reads = Automaton(solved.components, solved.hard, solved.soft, names, None, window)
-    inside, written = find_realisable(whole), n_writers > 0
-    shares = (float(mask.sum()) / max(len(whole), 1) for mask in (inside, written, inside | written))
-    reach = Reach(len(whole), *shares)
-    return WritingAutomaton(reads, writing, reach, settling, vocabulary, window)
