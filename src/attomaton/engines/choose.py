@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ENGINES = ("auto", "memory", "duckdb", "spark")
 
 Passes = Union[MemoryEngine, "DuckDBEngine", "SparkEngine"]
-"""Any object with ``edges()``, ``choices(components)``, ``map_queries(function, …)`` and ``kept`` queries."""
+"""Any object with ``edges()``, ``choices(components)`` and ``kept`` queries."""
 
 
 @dataclass(frozen=True)
