@@ -15,6 +15,7 @@ from attomaton.engines import choose, work
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.selection import Selection
 from tests.engines.conftest import draw_documents, samples_of, write_shards
+from tests.engines.edges import digest, load
 from tests.sizes import some
 
 N_CORPORA = 200
@@ -29,7 +30,7 @@ def same_tables(one, other):
 def assert_same_passes(engine, samples, min_support=1, *, whole=True):
     """Both passes of an engine against the definition over samples; ``whole``: also whole contexts."""
     expected = at.extract_edges(samples).filter(min_support=min_support)
-    edges = engine.edges().load()
+    edges = load(engine.edges())
     assert same_tables(edges.rows, expected.rows)
     assert same_tables(edges.queries, expected.queries)
     assert edges.n_tokens == expected.n_tokens
@@ -108,7 +109,7 @@ def small_pieces(engine):
 def test_digest_does_not_know_the_engine(make_engine, tmp_path):
     documents = [np.random.default_rng(4).integers(0, 9, 300).tolist()]
     engine = make_engine(write_shards(tmp_path, documents, 9), tmp_path / "work", Selection(5))
-    assert engine.edges().digest() == DIGEST
+    assert digest(engine.edges()) == DIGEST
 
 
 @pytest.mark.slow
@@ -122,7 +123,7 @@ def test_wikitext(make_engine, tmp_path, wikitext):
     samples = at.Samples.from_windows(read.ids, window=32, documents=borders, n_tokens=len(read.vocabulary))
     engine = make_engine(shards, tmp_path / "work", Selection(32))
     expected = at.extract_edges(samples)
-    edges = engine.edges().load()
+    edges = load(engine.edges())
     assert same_tables(edges.rows, expected.rows)
     assert same_tables(edges.queries, expected.queries)
     components = at.find_components(edges)

@@ -18,6 +18,7 @@ from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.spark import SparkEngine
 from tests.engines.conftest import SPARKS, write_shards
+from tests.engines.edges import digest
 from tests.engines.sparks import cluster_in, session_on
 
 
@@ -49,12 +50,12 @@ def test_the_driver_takes_at_most_1_mb(make_engine, tmp_path):
 @on_spark
 def test_finished_edges_are_taken_up(make_engine, tmp_path):
     shards = write_shards(tmp_path, draw_text(4, 200), 60)
-    first = make_engine(shards, tmp_path / "work", Selection(8)).edges().digest()
+    first = digest(make_engine(shards, tmp_path / "work", Selection(8)).edges())
     stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "work" / "edges").iterdir()}
     again = make_engine(shards, tmp_path / "work", Selection(8)).edges()
-    assert again.digest() == first
+    assert digest(again) == first
     assert stamps == {path: path.stat().st_mtime_ns for path in (tmp_path / "work" / "edges").iterdir()}
-    assert make_engine(shards, tmp_path / "work", Selection(4)).edges().digest() != first
+    assert digest(make_engine(shards, tmp_path / "work", Selection(4)).edges()) != first
 
 
 @on_spark
@@ -75,7 +76,7 @@ def test_all_limits_at_once(make_engine, tmp_path):
     shards = write_shards(tmp_path, draw_text(10, 200), 60, 3)
     selection = Selection(8, max_window=5, min_support=2, queries=9, sample_queries=0.7)
     found = make_engine(shards, tmp_path / "work", selection).edges()
-    assert found.digest() == MemoryEngine(shards, selection).edges().digest()
+    assert digest(found) == digest(MemoryEngine(shards, selection).edges())
     assert 0 < found.queries.num_rows <= 9
 
 
@@ -111,7 +112,7 @@ def test_a_worker_killed_in_mid_job(tmp_path, monkeypatch):
     """Kill −9 of one of two workers while tasks run, five times: the digest is always the same."""
     monkeypatch.setattr(spark, "PIECE_TOKENS", 1 << 14)
     shards = write_shards(tmp_path / "shards", draw_text(60, 10_000, 2_000), 2_000, 12)
-    expected = MemoryEngine(shards, Selection(32)).edges().digest()
+    expected = digest(MemoryEngine(shards, Selection(32)).edges())
     monkeypatch.setattr(spark, "LARGE_TASK", 1 << 15)
     with cluster_in(tmp_path / "cluster") as cluster, session_on(cluster.master) as session:
         for number, (stage, n_tasks) in enumerate([(1, 3), (2, 2), (2, 7), (3, 1), (3, 5)]):
@@ -121,7 +122,7 @@ def test_a_worker_killed_in_mid_job(tmp_path, monkeypatch):
                 wait_for_tasks(session, job, stage=stage, n_tasks=n_tasks)
                 assert not job.done()
                 cluster.kill_worker()
-                assert job.result().digest() == expected
+                assert digest(job.result()) == expected
             cluster.add_worker()
 
 

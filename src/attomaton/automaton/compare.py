@@ -193,16 +193,16 @@ def diff(a: Source, b: Source, **options: Any) -> Difference:
     if isinstance(a, WritingAutomaton) or isinstance(b, WritingAutomaton):
         raise UnsupportedOption("diff compares the tokens that heads read; with writes=, give the .reads")
     runs = [source if isinstance(source, Automaton) else _load_run(source) for source in (a, b)]
-    automata = [
-        _learn_beside(source, other, options) if run is None else run
-        for source, run, other in zip((a, b), runs, reversed(runs), strict=True)
-    ]
-    tokens, maps = _match_tokens(*automata)
+    one, other = (
+        _learn_beside(source, beside, options) if run is None else run
+        for source, run, beside in zip((a, b), runs, reversed(runs), strict=True)
+    )
+    tokens, maps = _match_tokens(one, other)
     tables: list[pa.Table] = []
     n_pairs = 0
-    for first, stop in _cut(*automata, maps, len(tokens)):
-        sides = [_Side(*side, first, stop) for side in zip(automata, maps, strict=True)]
-        table, compared = _compare(sides[0], sides[1], len(tokens))
+    for first, stop in _cut(one, other, maps, len(tokens)):
+        sides = _Side(one, maps[0], first, stop), _Side(other, maps[1], first, stop)
+        table, compared = _compare(*sides, len(tokens))
         tables.append(table)
         n_pairs += compared
     return Difference(pa.concat_tables(tables).combine_chunks(), n_pairs, tokens)

@@ -29,9 +29,10 @@ from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import TokenizedCorpus
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.choose import Engine, as_engine, make_engine
-from attomaton.engines.memory import MemoryEngine
+from attomaton.engines.parts import EdgeParts
 from attomaton.engines.selection import Selection
 from attomaton.engines.source import Corpus, check_tokenizer, read_source, refuse_input_in
+from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.origin import check_training, describe_origin
 from attomaton.solvers.solved import solve_edges
 
@@ -114,12 +115,16 @@ def learn(
         begin("extracting edges")
         edges = passes.edges()
         about = prepared.describe(embeddings, engine=how.name)
-        if embeddings is None and not isinstance(passes, MemoryEngine):
+        if embeddings is None and isinstance(edges, EdgeParts):
             finished = learn_by_part(passes, edges, begin)
             automaton = _put_together(finished, corpus.vocabulary, about, prepared.building, work)
         else:
             solved = solve_edges(
-                edges.load(), passes.choices, embeddings=embeddings, progress=begin, threads=how.threads
+                edges if isinstance(edges, EdgeTable) else edges.load(),
+                passes.choices,
+                embeddings=embeddings,
+                progress=begin,
+                threads=how.threads,
             )
             samples = corpus.samples(passes.kept, selection)
             parts = (solved.components, solved.hard, solved.soft, corpus.vocabulary, samples)

@@ -136,7 +136,7 @@ def make_engine(
     >>> samples = Samples.from_windows([0, 1, 0, 2, 0, 1, 0], window=3)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     engine = make_engine("auto", samples, Selection(window=3), work=Path(folder))
-    >>> type(engine).__name__, engine.edges().load()
+    >>> type(engine).__name__, engine.edges()
     ('MemoryEngine', EdgeTable(4 edges, 3 queries, 3 samples))
     """
     how = as_engine(engine, corpus)

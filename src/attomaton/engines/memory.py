@@ -1,18 +1,16 @@
 """The in-memory engine: the kernel over samples or shards, summed with numpy; reference for the others."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import pyarrow as pa
 
 from attomaton.base.tables import Bool, Int64, column
 from attomaton.corpora.documents import Piece
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards
 from attomaton.engines.kernel import MAX_KEYS, choices_of_piece, query_rows
-from attomaton.engines.parts import ChoiceParts, EdgeParts, QueryTable, cut_choices, hold, map_queries
 from attomaton.engines.selection import Selection
 from attomaton.engines.sums import PIECE_TOKENS as PIECE_DOCUMENTS, Counting, Sums, sum_pieces
 from attomaton.graphs.bags import find_realisable
@@ -41,16 +39,11 @@ class MemoryEngine:
     Examples
     --------
     >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.solvers.solved import HardByQuery
     >>> engine = MemoryEngine(Samples.from_windows([0, 2, 1, 1, 2, 0, 1, 2, 2], window=3))
     >>> edges = engine.edges()
-    >>> components = find_components(edges.load())
+    >>> components = find_components(edges)
     >>> components, engine.choices(components)
     (Components(8 components of 3 queries), ChoiceTable(3 distinct choices, 3 in all))
-    >>> engine.choice_parts(components, edges.borders)
-    ChoiceParts(1 parts)
-    >>> engine.map_queries(HardByQuery(3), edges, edges.queries, n_parts=3).num_rows
-    9
     """
 
     corpus: Samples | Shards
@@ -69,14 +62,14 @@ class MemoryEngine:
         chosen = samples.take(find_realisable(samples)).queries
         return self.selection.largest(kept, np.bincount(chosen, minlength=samples.n_tokens))
 
-    def edges(self) -> EdgeParts:
+    def edges(self) -> EdgeTable:
         """First pass: every edge with its support."""
         if isinstance(self.corpus, Shards):
             tables = gather(map(self._edges_of_piece, self._pieces()), merge_edges)
             edges = merge_edges(tables) if tables else make_edges(self.corpus.n_tokens, *(_NOTHING,) * 5)
         else:
             edges = extract_edges(self._samples(), threads=self.threads)
-        return hold(edges.filter(min_support=self.selection.min_support))
+        return edges.filter(min_support=self.selection.min_support)
 
     def choices(self, components: Components | None) -> ChoiceTable:
         """Second pass: the choices inside each label's component (None means in whole contexts), counted."""
@@ -87,10 +80,6 @@ class MemoryEngine:
             for piece in self._pieces()
         )
         return count_choices(gather(counted, count_choices))
-
-    def choice_parts(self, components: Components | None, borders: Int64) -> ChoiceParts:
-        """The same, in parts: part ``i`` of the queries ``borders[i] … borders[i + 1] − 1``."""
-        return cut_choices(self.choices(components), borders)
 
     def sums(self, count: Counting) -> dict[str, Sums]:
         """Sum the counts of each piece of whole documents, by key.
@@ -108,12 +97,6 @@ class MemoryEngine:
         """
         assert isinstance(self.corpus, Shards)  # noqa: S101  our own invariant
         return sum_pieces(self.corpus.pieces(PIECE_DOCUMENTS, None), count)
-
-    def map_queries(
-        self, function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int = 1
-    ) -> pa.Table:
-        """Run a function on the rows of each part of the queries; see :func:`.parts.map_queries`."""
-        return map_queries(function, *tables, n_parts=n_parts)
 
     def _samples(self) -> Samples:
         assert isinstance(self.corpus, Samples)  # noqa: S101  our own invariant
