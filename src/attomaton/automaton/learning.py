@@ -1,11 +1,10 @@
 """From a corpus to the automaton in one call."""
 
 import shutil
-import tempfile
 import warnings
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,24 +14,21 @@ import numpy as np
 from attomaton.automaton.automaton import Automaton, fill_run
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 from attomaton.automaton.runs.layout import OWNED
-from attomaton.automaton.runs.staged import Finished, learn_by_part
-from attomaton.base.artifacts import RUN, Building, build_folder, digest_arrays
+from attomaton.base.artifacts import RUN, Building, digest_arrays
 from attomaton.base.artifacts.uploads import build_at
-from attomaton.base.errors import NothingRealisable, UnsupportedOption
+from attomaton.base.errors import NothingRealisable
 from attomaton.base.machine import share_out
-from attomaton.base.options import given_path, show
-from attomaton.base.progress import Stages, as_stages
+from attomaton.base.options import given_path
+from attomaton.base.progress import as_stages
 from attomaton.base.remote import as_place
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers.batches import Reading, as_reading
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import TokenizedCorpus
-from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.engines.choose import Engine, as_engine, make_engine
-from attomaton.engines.parts import EdgeParts
-from attomaton.engines.selection import Selection
+from attomaton.engines.choose import Engine, as_engine
+from attomaton.engines.memory import MemoryEngine
+from attomaton.engines.selection import Selection, select
 from attomaton.engines.source import Corpus, check_tokenizer, read_source, refuse_input_in
-from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.origin import check_training, describe_origin
 from attomaton.solvers.solved import solve_edges
 
@@ -106,111 +102,74 @@ def learn(
     >>> auto.predict_proba([1, 0]).tolist()
     [0.0, 1.0, 0.0]
     """
-    how = as_engine(engine, source)
-    begin = as_stages(progress)
-    options = (source, window, tokenizer, keep, reading, out, overwrite)
-    with prepare(*options, on_disk=how.on_disk, begin=begin) as prepared:
-        corpus, selection, work = prepared.corpus, prepared.selection, prepared.work
-        passes = make_engine(how, corpus.tokens, selection, work=work / "passes", progress=begin)
+    how, begin = as_engine(engine, source), as_stages(progress)
+    selection, options = select(keep, window), as_reading(reading)
+    check_tokenizer(tokenizer)
+    read = partial(read_source, source, selection, tokenizer=tokenizer, reading=options)
+    describe = partial(describe_run, reading=options, embeddings=embeddings, engine=how.name)
+    begin("reading")
+    corpus = None if how.on_disk else read()
+    if corpus is None or not how.in_memory(corpus.tokens):
+        from attomaton.automaton.on_disk import learn_on_disk
+
+        with build_run(out, source, overwrite=overwrite, resumable=how.on_disk) as building:
+            automaton = learn_on_disk(how, corpus or read, describe, building, embeddings, begin)
+        return warn(automaton or Automaton.load(as_place(str(out))))
+    with build_run(out, source, overwrite=overwrite) as building:
+        passes = MemoryEngine(corpus.tokens, corpus.selection, how.threads)
         begin("extracting edges")
         edges = passes.edges()
-        about = prepared.describe(embeddings, engine=how.name)
-        if embeddings is None and isinstance(edges, EdgeParts):
-            finished = learn_by_part(passes, edges, begin)
-            automaton = _put_together(finished, corpus.vocabulary, about, prepared.building, work)
-        else:
-            solved = solve_edges(
-                edges if isinstance(edges, EdgeTable) else edges.load(),
-                passes.choices,
-                embeddings=embeddings,
-                progress=begin,
-                threads=how.threads,
-            )
-            samples = corpus.samples(passes.kept, selection)
-            parts = (solved.components, solved.hard, solved.soft, corpus.vocabulary, samples)
-            automaton = Automaton(*parts, prepared.window)
-            if prepared.building is not None:
-                begin("writing the run")
-                fill_run(prepared.building, automaton, _describe(automaton, about, how.threads))
-    return warn(Automaton.load(as_place(str(out))) if automaton is None else automaton)
-
-
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """A corpus, the part of it to keep, and the folder of its run."""
-
-    corpus: Corpus
-    selection: Selection
-    reading: Reading
-    window: int | None
-    work: Path
-    building: Building | None
-
-    def describe(self, embeddings: object, **more: str) -> dict[str, Any]:
-        """The settings of learning, for the manifest of a run."""
-        digest = None if embeddings is None else digest_arrays(np.asarray(embeddings, np.float64))
-        settings = {"documents": self.reading.documents, **more, "embeddings": digest}
-        named = {name: getattr(self.reading, name) for name in ("column", "format")}
-        settings |= {name: value for name, value in named.items() if value is not None}
-        return {"input": self.corpus.about, "config": {**self.selection.to_dict(), **settings}}
+        solve = partial(solve_edges, embeddings=embeddings, progress=begin, threads=how.threads)
+        solved = solve(edges, passes.choices)
+        parts = (solved.components, solved.hard, solved.soft)
+        automaton = Automaton(*parts, corpus.vocabulary, passes.samples, corpus.window)
+        if building is not None:
+            begin("writing the run")
+            fill_run(building, automaton, describe(corpus, automaton, threads=how.threads))
+    return warn(automaton)
 
 
 @contextmanager
-def prepare(
-    source: Source,
-    window: int | None,
-    tokenizer: str,
-    keep: Any,
-    reading: Reading | None,
-    out: str | PathLike[str] | None,
-    overwrite: bool,
-    *,
-    on_disk: bool,
-    begin: Stages,
-) -> Generator[Prepared]:
-    """Check the arguments and read the corpus, inside the run folder being built, if any.
+def build_run(
+    out: str | PathLike[str] | None, source: Source, *, overwrite: bool, resumable: bool = False
+) -> Generator[Building | None]:
+    """The run folder being built for ``out``, if it is given.
 
-    An engine may work there, and a later run resumes its unfinished work.
+    An engine may work in its subfolder ``work``, and a later run resumes its unfinished work.
     """
-    if keep is not None and not isinstance(keep, Selection):
-        raise UnsupportedOption(f"keep is {type(keep).__name__}; give attomaton.Selection(…)")
-    selection, how = Selection() if keep is None else keep, as_reading(reading)
-    if window is not None:
-        if selection.window not in (window, None):
-            raise UnsupportedOption(
-                f"window is {show(window)} and keep has a window of {selection.window}; give one of them"
-            )
-        selection = replace(selection, window=window)
-    check_tokenizer(tokenizer)
-    if out is not None and isinstance(as_place(out), Path):
+    if out is None:
+        yield None
+        return
+    if isinstance(as_place(out), Path):
         refuse_input_in(given_path(out, "out"), source)
-    with ExitStack() as stack:
-        building = None
-        if out is None:
-            work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="attomaton-")))
-        else:
-            folder = build_at(out, RUN, OWNED, overwrite=overwrite, resumable=on_disk)
-            building = stack.enter_context(folder)
-            work = building.folder / "work"
-        begin("reading")
-        tokens = work / "tokens" if on_disk else None
-        corpus = read_source(
-            source, window=selection.longest, tokenizer=tokenizer, tokens=tokens, reading=how
-        )
-        selection = selection.with_ids(corpus.vocabulary)
-        longest = None if isinstance(source, Samples) else selection.reach
-        yield Prepared(corpus, selection, how, longest, work, building)
-        if building is not None:
-            shutil.rmtree(work, ignore_errors=True)
-            if not overwrite:
-                check_training(building.folder, building.target)
+    with build_at(out, RUN, OWNED, overwrite=overwrite, resumable=resumable) as building:
+        yield building
+        shutil.rmtree(building.folder / "work", ignore_errors=True)
+        if not overwrite:
+            check_training(building.folder, building.target)
 
 
-def _describe(automaton: Automaton, about: dict[str, Any], threads: int | None) -> dict[str, Any]:
-    """The manifest with the digest of the samples; the coverage is measured in the meantime."""
-    samples = automaton.samples
-    if samples is None:
+def describe_run(
+    corpus: Corpus,
+    automaton: Automaton | None = None,
+    *,
+    reading: Reading,
+    embeddings: object,
+    threads: int | None = None,
+    **more: str,
+) -> dict[str, Any]:
+    """The manifest of a run: its corpus, the settings of learning, and the digest of its samples if known.
+
+    The coverage of the automaton is measured in the meantime.
+    """
+    digest = None if embeddings is None else digest_arrays(np.asarray(embeddings, np.float64))
+    settings = {"documents": reading.documents, **more, "embeddings": digest}
+    named = {name: getattr(reading, name) for name in ("column", "format")}
+    settings |= {name: value for name, value in named.items() if value is not None}
+    about = {"input": corpus.about, "config": {**corpus.selection.to_dict(), **settings}}
+    if automaton is None or automaton.samples is None:
         return about
+    samples = automaton.samples
     tasks: list[Callable[[], Any]] = [lambda: describe_origin(samples), lambda: automaton.coverage]
     return {**about, "samples": share_out(lambda task: task(), tasks, threads)[0]}
 
@@ -220,19 +179,3 @@ def warn(automaton: Learned) -> Learned:
     if automaton.coverage.note:
         warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=3)
     return automaton
-
-
-def _put_together(
-    finished: Finished,
-    vocabulary: Vocabulary | None,
-    about: dict[str, Any],
-    building: Building | None,
-    work: Path,
-) -> Automaton | None:
-    """The run folder of finished parts, if one is being built; otherwise the automaton, read completely."""
-    if building is not None:
-        finished.fill(building, vocabulary, about)
-        return None
-    with build_folder(work / "run", RUN, OWNED, overwrite=False) as temporary:
-        finished.fill(temporary, vocabulary, about)
-    return Automaton.load(work / "run", whole=True)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from attomaton.engines.spark import SparkEngine
 
 ENGINES = ("auto", "memory", "duckdb", "spark")
+BYTES_PER_TOKEN = 700  # bytes that the in-memory engine needs per token of text, at window 32
 
 Passes = Union[MemoryEngine, "DuckDBEngine", "SparkEngine"]
 """Any object with ``edges()``, ``choices(components)`` and ``kept`` queries."""
@@ -83,6 +84,12 @@ class Engine:
         """Whether it only reads shards on disk."""
         return self.name in ("duckdb", "spark")
 
+    def in_memory(self, corpus: Samples | Shards) -> bool:
+        """Whether it reads this corpus in memory; ``"auto"`` estimates that from the number of tokens."""
+        if isinstance(corpus, Samples) or self.name != "auto":
+            return not self.on_disk
+        return BYTES_PER_TOKEN * sum(corpus.sizes) <= parse_memory(self.memory)
+
 
 def as_engine(engine: object, corpus: object = None) -> Engine:
     """The engine that a user names or gives; an error if it cannot read this corpus or is not installed."""
@@ -96,14 +103,6 @@ def as_engine(engine: object, corpus: object = None) -> Engine:
 
         import_duckdb("the engine duckdb")
     return chosen
-
-
-BYTES_PER_TOKEN = 700  # bytes that the in-memory engine needs per token of text, at window 32
-
-
-def _fits(corpus: Samples | Shards, memory: str | int | None) -> bool:
-    """Whether the whole computation should fit in memory, estimated from the size of the corpus."""
-    return isinstance(corpus, Samples) or BYTES_PER_TOKEN * sum(corpus.sizes) <= parse_memory(memory)
 
 
 def make_engine(
@@ -140,9 +139,15 @@ def make_engine(
     ('MemoryEngine', EdgeTable(4 edges, 3 queries, 3 samples))
     """
     how = as_engine(engine, corpus)
-    in_memory = how.name == "memory" or (how.name == "auto" and _fits(corpus, how.memory))
-    if in_memory or isinstance(corpus, Samples):
+    if isinstance(corpus, Samples) or how.in_memory(corpus):
         return MemoryEngine(corpus, selection, how.threads)
+    return make_disk_engine(how, corpus, selection, work, progress)
+
+
+def make_disk_engine(
+    how: Engine, corpus: Shards, selection: Selection, work: Path, progress: Progress
+) -> "DuckDBEngine | SparkEngine":
+    """Make the engine that works on disk: Spark if it is named, otherwise DuckDB."""
     if how.name == "spark":
         from attomaton.engines.spark import SparkEngine
 

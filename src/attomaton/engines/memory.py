@@ -62,19 +62,27 @@ class MemoryEngine:
         chosen = samples.take(find_realisable(samples)).queries
         return self.selection.largest(kept, np.bincount(chosen, minlength=samples.n_tokens))
 
+    @cached_property
+    def samples(self) -> Samples | None:
+        """The trimmed samples of the kept queries; None for shards."""
+        if isinstance(self.corpus, Shards):
+            return None
+        trimmed = trim(self.corpus, self.selection)
+        return trimmed if self.kept.all() else trimmed.take(self.kept[trimmed.queries])
+
     def edges(self) -> EdgeTable:
         """First pass: every edge with its support."""
-        if isinstance(self.corpus, Shards):
+        if self.samples is None:
             tables = gather(map(self._edges_of_piece, self._pieces()), merge_edges)
             edges = merge_edges(tables) if tables else make_edges(self.corpus.n_tokens, *(_NOTHING,) * 5)
         else:
-            edges = extract_edges(self._samples(), threads=self.threads)
+            edges = extract_edges(self.samples, threads=self.threads)
         return edges.filter(min_support=self.selection.min_support)
 
     def choices(self, components: Components | None) -> ChoiceTable:
         """Second pass: the choices inside each label's component (None means in whole contexts), counted."""
-        if not isinstance(self.corpus, Shards):
-            return extract_choices(self._samples(), components, threads=self.threads)
+        if self.samples is not None:
+            return extract_choices(self.samples, components, threads=self.threads)
         counted = (
             choices_of_piece(piece, components, selection=self.selection, kept=self.kept)
             for piece in self._pieces()
@@ -97,10 +105,6 @@ class MemoryEngine:
         """
         assert isinstance(self.corpus, Shards)  # noqa: S101  our own invariant
         return sum_pieces(self.corpus.pieces(PIECE_DOCUMENTS, None), count)
-
-    def _samples(self) -> Samples:
-        assert isinstance(self.corpus, Samples)  # noqa: S101  our own invariant
-        return kept_samples(self.corpus, self.selection, self.kept)
 
     def _pieces(self) -> Iterator[Piece]:
         assert isinstance(self.corpus, Shards)  # noqa: S101  our own invariant
@@ -126,12 +130,6 @@ def trim(samples: Samples, selection: Selection) -> Samples:
     if selection.max_window is None:
         return samples
     return replace(samples, starts=np.maximum(samples.starts, samples.stops - selection.max_window))
-
-
-def kept_samples(samples: Samples, selection: Selection, kept: Bool) -> Samples:
-    """The trimmed samples of the kept queries."""
-    trimmed = trim(samples, selection)
-    return trimmed if kept.all() else trimmed.take(kept[trimmed.queries])
 
 
 def count_realisable(shards: Shards, window: int, kept: Bool) -> Int64:

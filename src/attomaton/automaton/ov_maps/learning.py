@@ -6,17 +6,18 @@ from os import PathLike
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.automaton.learning import Source, prepare, warn
+from attomaton.automaton.learning import Source, build_run, describe_run, warn
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton, fill_writing
 from attomaton.automaton.ov_maps.maps import Writes, Writing, check_named, find_writing
 from attomaton.automaton.ov_maps.settle import WritingProblem, count_writers, find_writers, settle
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.progress import Progress, as_stages, silent
-from attomaton.corpora.readers.batches import Reading
+from attomaton.corpora.readers.batches import Reading, as_reading
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.memory import trim
-from attomaton.engines.selection import Selection
+from attomaton.engines.selection import Selection, select
+from attomaton.engines.source import check_tokenizer, read_source
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.writing import Reach
 
@@ -71,27 +72,30 @@ def learn_writing(
     {0: 1.0}
     """
     checked, begin = check_named(writes), as_stages(progress)
-    options = (source, window, tokenizer, keep, reading, out, overwrite)
-    with prepare(*options, on_disk=False, begin=begin) as prepared:
-        corpus = prepared.corpus
-        if not isinstance(corpus.tokens, Samples):
-            raise UnsupportedOption(
-                "writes= needs a corpus in memory, and this corpus is a folder of token shards; give the "
-                "text, documents, token ids or samples"
-            )
+    selection, options = select(keep, window), as_reading(reading)
+    check_tokenizer(tokenizer)
+    begin("reading")
+    corpus = read_source(source, selection, tokenizer=tokenizer, reading=options)
+    if not isinstance(corpus.tokens, Samples):
+        raise UnsupportedOption(
+            "writes= needs a corpus in memory, and this corpus is a folder of token shards; give the "
+            "text, documents, token ids or samples"
+        )
+    with build_run(out, source, overwrite=overwrite) as building:
         automaton = solve_writing(
             corpus.tokens,
             find_writing(checked, corpus.tokens, corpus.vocabulary),
-            prepared.selection,
+            corpus.selection,
             vocabulary=corpus.vocabulary,
-            window=prepared.window,
+            window=corpus.window,
             embeddings=embeddings,
             threads=threads,
             progress=begin,
         )
-        if prepared.building is not None:
-            about = prepared.describe(embeddings, writes=automaton.writing.name)
-            fill_writing(prepared.building, automaton, about)
+        if building is not None:
+            name = automaton.writing.name
+            about = describe_run(corpus, reading=options, embeddings=embeddings, writes=name)
+            fill_writing(building, automaton, about)
     return warn(automaton)
 
 
