@@ -29,8 +29,11 @@ def learn_on_disk(
 
     With embeddings all queries are coupled, so that only the passes run on disk.
     """
-    temporary = TemporaryDirectory(prefix="attomaton-")
-    with temporary if building is None else nullcontext(str(building.folder / "work")) as name:
+    with (
+        TemporaryDirectory(prefix="attomaton-")
+        if building is None
+        else nullcontext(str(building.folder / "work"))
+    ) as name:
         work = Path(name)
         corpus = source if isinstance(source, Corpus) else source(tokens=work / "tokens")
         assert isinstance(corpus.tokens, Shards)  # noqa: S101  our own invariant

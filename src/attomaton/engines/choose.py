@@ -75,7 +75,8 @@ class Engine:
             raise UnsupportedOption(
                 f"there is no engine {show(self.name)}; choose auto, memory, duckdb or spark"
             )
-        parse_memory(self.memory)
+        if self.memory is not None:
+            parse_memory(self.memory)
         check_threads(self.threads)
         check_master(self.master)
 

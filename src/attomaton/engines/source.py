@@ -13,7 +13,7 @@ from attomaton.base.options import show
 from attomaton.base.remote import Place, RemotePath
 from attomaton.corpora.documents import Documents, Piece
 from attomaton.corpora.readers.batches import Reading, refuse_reading
-from attomaton.corpora.readers.corpus import name_of, no_samples, path_of, read_given, tell_skipped
+from attomaton.corpora.readers.corpus import is_folder, name_of, no_samples, path_of, read_given, tell_skipped
 from attomaton.corpora.readers.files import printable
 from attomaton.corpora.readers.sources import is_ids, written_kind
 from attomaton.corpora.readers.tokenize import tokenize_into
@@ -132,7 +132,7 @@ def _count_tokens(read: Documents) -> int:
 def _folder_of(source: Any, reading: Reading) -> Place | None:
     """The folder, if the source is token shards."""
     folder = path_of(source)
-    if folder is None or (isinstance(folder, RemotePath) and not folder.is_dir()):
+    if folder is None or not is_folder(folder):
         return None
     if is_tokenized(folder):
         refuse_reading(reading, str(folder))
