@@ -1,24 +1,15 @@
 """From a corpus to the automaton in one call."""
 
-import shutil
 import warnings
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from os import PathLike
-from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from attomaton.automaton.automaton import Automaton, fill_run
+from attomaton.automaton.building import build_run, describe_run
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton
-from attomaton.automaton.runs.layout import OWNED
-from attomaton.base.artifacts import RUN, Building, digest_arrays
-from attomaton.base.artifacts.uploads import build_at
 from attomaton.base.errors import NothingRealisable
-from attomaton.base.machine import share_out
-from attomaton.base.options import given_path
 from attomaton.base.progress import as_stages
 from attomaton.base.remote import as_place
 from attomaton.corpora.documents import Documents
@@ -28,9 +19,9 @@ from attomaton.corpora.shards import TokenizedCorpus
 from attomaton.engines.choose import Engine, as_engine
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection, select
-from attomaton.engines.source import Corpus, check_tokenizer, read_source, refuse_input_in
-from attomaton.graphs.origin import check_training, describe_origin
-from attomaton.solvers.solved import solve_edges
+from attomaton.engines.source import check_tokenizer, read_source
+from attomaton.graphs.parts import keep_ties
+from attomaton.solvers.solved import find_parts, solve_hard, solve_soft
 
 Learned = TypeVar("Learned", Automaton, WritingAutomaton)
 Source = str | PathLike[str] | Samples | Documents | TokenizedCorpus | Sequence[Any] | Any
@@ -106,72 +97,32 @@ def learn(
     selection, options = select(keep, window), as_reading(reading)
     check_tokenizer(tokenizer)
     read = partial(read_source, source, selection, tokenizer=tokenizer, reading=options)
+    build = partial(build_run, out, source, overwrite=overwrite)
     describe = partial(describe_run, reading=options, embeddings=embeddings, engine=how.name)
     begin("reading")
     corpus = None if how.on_disk else read()
     if corpus is None or not how.in_memory(corpus.tokens):
         from attomaton.automaton.on_disk import learn_on_disk
 
-        with build_run(out, source, overwrite=overwrite, resumable=how.on_disk) as building:
-            automaton = learn_on_disk(how, corpus or read, describe, building, embeddings, begin)
+        automaton = learn_on_disk(how, corpus or read, build, describe, embeddings, begin)
         return warn(automaton or Automaton.load(as_place(str(out))))
-    with build_run(out, source, overwrite=overwrite) as building:
-        passes = MemoryEngine(corpus.tokens, corpus.selection, how.threads)
+    passes = MemoryEngine(corpus.tokens, corpus.selection, how.threads)
+    with build() as building:
         begin("extracting edges")
         edges = passes.edges()
-        solve = partial(solve_edges, embeddings=embeddings, progress=begin, threads=how.threads)
-        solved = solve(edges, passes.choices)
-        parts = (solved.components, solved.hard, solved.soft)
-        automaton = Automaton(*parts, corpus.vocabulary, passes.samples, corpus.window)
+        begin("finding components")
+        parts = find_parts(edges, embeddings, how.threads)
+        begin("solving the hard side")
+        hard = solve_hard(parts, edges, embeddings, how.threads)
+        begin("extracting choices")
+        choices = passes.choices(keep_ties(hard.components))
+        begin("solving the soft side")
+        soft = solve_soft(parts, choices, hard.components, embeddings, how.threads)
+        automaton = Automaton(hard.components, hard, soft, corpus.vocabulary, passes.samples, corpus.window)
         if building is not None:
             begin("writing the run")
             fill_run(building, automaton, describe(corpus, automaton, threads=how.threads))
     return warn(automaton)
-
-
-@contextmanager
-def build_run(
-    out: str | PathLike[str] | None, source: Source, *, overwrite: bool, resumable: bool = False
-) -> Generator[Building | None]:
-    """The run folder being built for ``out``, if it is given.
-
-    An engine may work in its subfolder ``work``, and a later run resumes its unfinished work.
-    """
-    if out is None:
-        yield None
-        return
-    if isinstance(as_place(out), Path):
-        refuse_input_in(given_path(out, "out"), source)
-    with build_at(out, RUN, OWNED, overwrite=overwrite, resumable=resumable) as building:
-        yield building
-        shutil.rmtree(building.folder / "work", ignore_errors=True)
-        if not overwrite:
-            check_training(building.folder, building.target)
-
-
-def describe_run(
-    corpus: Corpus,
-    automaton: Automaton | None = None,
-    *,
-    reading: Reading,
-    embeddings: object,
-    threads: int | None = None,
-    **more: str,
-) -> dict[str, Any]:
-    """The manifest of a run: its corpus, the settings of learning, and the digest of its samples if known.
-
-    The coverage of the automaton is measured in the meantime.
-    """
-    digest = None if embeddings is None else digest_arrays(np.asarray(embeddings, np.float64))
-    settings = {"documents": reading.documents, **more, "embeddings": digest}
-    named = {name: getattr(reading, name) for name in ("column", "format")}
-    settings |= {name: value for name, value in named.items() if value is not None}
-    about = {"input": corpus.about, "config": {**corpus.selection.to_dict(), **settings}}
-    if automaton is None or automaton.samples is None:
-        return about
-    samples = automaton.samples
-    tasks: list[Callable[[], Any]] = [lambda: describe_origin(samples), lambda: automaton.coverage]
-    return {**about, "samples": share_out(lambda task: task(), tasks, threads)[0]}
 
 
 def warn(automaton: Learned) -> Learned:

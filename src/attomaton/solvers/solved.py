@@ -3,7 +3,7 @@
 ``learn``, the estimator and the claims all use it; they differ only in what extracts edges and choices.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -127,71 +127,81 @@ def solve_edges(
     False
     """
     atol, threads = real_number(atol, "atol", least=0), check_threads(threads)
-    if embeddings is None:
-        return _solve_by_part(edges, extract, atol=atol, progress=progress, threads=threads)
     progress("finding components", 0, 0)
-    components = find_components(edges, threads=threads)
+    parts = find_parts(edges, embeddings, threads)
     progress("solving the hard side", 0, 0)
-    hard = solve_graph_svm(components, embeddings=embeddings, threads=threads)
+    hard = solve_hard(parts, edges, embeddings, threads)
     progress("extracting choices", 0, 0)
-    choices = extract(hard.components)
+    choices = extract(keep_ties(hard.components))
     progress("solving the soft side", 0, 0)
-    soft = solve_luce(choices, hard.components, embeddings=embeddings, atol=atol, threads=threads)
+    soft = solve_soft(parts, choices, hard.components, embeddings, threads, atol=atol)
     return Solved(hard.components, hard, soft)
 
 
-def _solve_by_part(
-    edges: EdgeTable,
-    extract: Callable[[Components], ChoiceTable],
-    *,
-    atol: float,
-    progress: Progress,
-    threads: int | None,
-) -> Solved:
-    """Without embeddings queries do not interact: each part is solved separately, and all are joined.
+def find_parts(edges: EdgeTable, embeddings: object, threads: int | None) -> list[Components]:
+    """The components of each part of the queries; embeddings couple all queries, which are then one part.
 
     Engines that solve part by part on disk do the same arithmetic, so that the results have the same bytes.
     """
-    ranges = list(pairwise(cut_parts(edges.queries, edges.n_tokens).tolist()))  # of queries
-    inner_threads = threads if len(ranges) == 1 else 1
+    if embeddings is not None:
+        return [find_components(edges, threads=threads)]
+    parts = [
+        part_of_edges(edges, *queries)
+        for queries in pairwise(cut_parts(edges.queries, edges.n_tokens).tolist())
+    ]
+    inside = threads if len(parts) == 1 else 1
+    return share_out(lambda part: find_components(part, threads=inside), parts, threads)
 
-    def find(queries: tuple[int, int]) -> Components:
-        return find_components(part_of_edges(edges, *queries), threads=inner_threads)
 
-    def solve_hard(components: Components) -> HardSolution:
-        return solve_graph_svm(components, threads=inner_threads)
-
-    def solve_soft(problem: tuple[Components, ChoiceTable]) -> TieScores:
-        return solve_ties(*problem, atol=atol, threads=inner_threads)
-
-    progress("finding components", 0, 0)
-    parts = share_out(find, ranges, threads)
-    progress("solving the hard side", 0, 0)
-    hard_parts = share_out(solve_hard, parts, threads)
+def solve_hard(
+    parts: Sequence[Components], edges: EdgeTable, embeddings: object, threads: int | None
+) -> HardSolution:
+    """The hard side of all parts, and their components together."""
+    if embeddings is not None:
+        return solve_graph_svm(parts[0], embeddings=embeddings, threads=threads)
+    inside = threads if len(parts) == 1 else 1
+    solved = share_out(lambda part: solve_graph_svm(part, threads=inside), parts, threads)
     components = join_components(parts, edges)
-    progress("extracting choices", 0, 0)
-    choices = extract(keep_ties(components))
-    progress("solving the soft side", 0, 0)
-    choice_parts = [trusted(ChoiceTable, rows=slice_queries(choices.rows, *queries)) for queries in ranges]
-    soft_parts = share_out(solve_soft, list(zip(parts, choice_parts, strict=True)), threads)
-    multipliers = np.concatenate([column(part.multipliers, "multiplier") for part in hard_parts])
-    hard = trusted(
+    multipliers = np.concatenate([column(part.multipliers, "multiplier") for part in solved])
+    return trusted(
         HardSolution,
         components=components,
-        scores=join(SCORE_SCHEMA, [part.scores for part in hard_parts]),
-        certificate=join_hard([part.certificate for part in hard_parts]),
+        scores=join(SCORE_SCHEMA, [part.scores for part in solved]),
+        certificate=join_hard([part.certificate for part in solved]),
         multipliers=multiplier_table(components.order, multipliers),
     )
-    tie_scores = np.concatenate([part.scores for part in soft_parts])
-    soft = trusted(
+
+
+def solve_soft(
+    parts: Sequence[Components],
+    choices: ChoiceTable,
+    components: Components,
+    embeddings: object,
+    threads: int | None,
+    *,
+    atol: float = 1e-8,
+) -> SoftSolution:
+    """The soft side of all parts, whose components together are ``components``."""
+    if embeddings is not None:
+        return solve_luce(choices, components, embeddings=embeddings, atol=atol, threads=threads)
+    inside = threads if len(parts) == 1 else 1
+
+    def solve(part: Components) -> TieScores:
+        queries = column(part.edges.queries, "query")
+        limits = (int(queries[0]), int(queries[-1]) + 1) if len(queries) else (0, 0)
+        chosen = trusted(ChoiceTable, rows=slice_queries(choices.rows, *limits))
+        return solve_ties(part, chosen, atol=atol, threads=inside)
+
+    solved = share_out(solve, parts, threads)
+    tie_scores = np.concatenate([part.scores for part in solved])
+    return trusted(
         SoftSolution,
         scores=score_table(components.nodes, spread_scores(components, tie_scores)),
-        certificate=join_soft([part.certificate for part in soft_parts]),
-        loss=sum(part.loss for part in soft_parts),
+        certificate=join_soft([part.certificate for part in solved]),
+        loss=sum(part.loss for part in solved),
         choices=choices,
         components=components,
     )
-    return Solved(components, hard, soft)
 
 
 def solve_ties(

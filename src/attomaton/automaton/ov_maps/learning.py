@@ -6,7 +6,8 @@ from os import PathLike
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.automaton.learning import Source, build_run, describe_run, warn
+from attomaton.automaton.building import build_run, describe_run
+from attomaton.automaton.learning import Source, warn
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton, fill_writing
 from attomaton.automaton.ov_maps.maps import Writes, Writing, check_named, find_writing
 from attomaton.automaton.ov_maps.settle import WritingProblem, count_writers, find_writers, settle
