@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 import attomaton as at
 from attomaton.base.machine import count_processors, share_out
 from attomaton.cli import app
-from attomaton.solvers.solved import HardByQuery, SoftByQuery
 
 IDS = np.random.default_rng(0).geometric(0.1, 4000).clip(max=40) - 1
 
@@ -62,18 +61,11 @@ def test_solvers_are_told(started, embeddings):
     assert 1 <= largest_pool(started) <= 2
 
 
-def test_the_engine_on_disk_and_its_parts_are_told(started, tmp_path):
+def test_the_engine_on_disk_is_told(started, tmp_path):
     source = tmp_path / "text.txt"
     source.write_text(" ".join(f"w{one}" for one in IDS))
     at.learn(source, window=8, engine=at.engines.Engine("duckdb", memory="1GB", threads=1))
     assert largest_pool(started) == 1
-    samples = at.Samples.from_windows(IDS, window=8)
-    edges = at.extract_edges(samples)
-    choices = at.extract_choices(samples, at.find_components(edges))
-    started.clear()
-    HardByQuery(samples.n_tokens, threads=1)(edges.rows, edges.queries)
-    SoftByQuery(samples.n_tokens, threads=1)(edges.rows, edges.queries, choices.rows)
-    assert started == []
 
 
 def test_the_command_line_is_told(started, tmp_path):

@@ -15,6 +15,7 @@ from attomaton.engines import choose, work
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.selection import Selection
 from tests.engines.conftest import draw_documents, samples_of, write_shards
+from tests.engines.edges import digest, load
 from tests.sizes import some
 
 N_CORPORA = 200
@@ -29,7 +30,7 @@ def same_tables(one, other):
 def assert_same_passes(engine, samples, min_support=1, *, whole=True):
     """Both passes of an engine against the definition over samples; ``whole``: also whole contexts."""
     expected = at.extract_edges(samples).filter(min_support=min_support)
-    edges = engine.edges().load()
+    edges = load(engine.edges())
     assert same_tables(edges.rows, expected.rows)
     assert same_tables(edges.queries, expected.queries)
     assert edges.n_tokens == expected.n_tokens
@@ -89,35 +90,6 @@ def test_selections(make_engine, tmp_path):
         assert_same_passes(engine, samples, selection.min_support)
 
 
-def test_map_queries(make_engine, tmp_path):
-    rng = np.random.default_rng(2)
-    documents = [rng.integers(0, 20, 100).tolist() for _ in range(5)]
-    engine = make_engine(write_shards(tmp_path, documents, 20), tmp_path / "work", Selection(6))
-    edges = engine.edges()
-    whole = edges.load().rows
-
-    def weak(rows, again):
-        assert rows.column("query").equals(again.column("query"))
-        found = rows.filter(pa.compute.equal(rows.column("support"), 1))
-        told = f"{rows.column('query')[0]} {rows.num_rows}"
-        return found.append_column("read", pa.repeat(told, found.num_rows))
-
-    found = engine.map_queries(weak, edges, whole, n_parts=5)
-    sizes = [int(told.split()[1]) for told in found.column("read").unique().to_pylist()]
-    assert same_tables(found.drop("read"), whole.filter(pa.compute.equal(whole.column("support"), 1)))
-    assert len(sizes) >= 4
-    assert sum(sizes) == len(edges)
-
-
-def test_map_queries_where_parts_hold_no_edge(make_quick_engine, tmp_path):
-    shards = write_shards(tmp_path, [[0, 1, 0, 2, 0, 1, 0]], 3)
-    for min_support in (1, 100):
-        engine = make_quick_engine(shards, tmp_path / f"work{min_support}", Selection(3, None, min_support))
-        edges = engine.edges()
-        found = engine.map_queries(lambda rows: rows, edges, n_parts=3)
-        assert same_tables(found, edges.load().rows)
-
-
 def test_a_long_document_is_cut(make_engine, tmp_path, monkeypatch):
     monkeypatch.setattr(DuckDBEngine, "_max_keys", 500)
     monkeypatch.setattr(DuckDBEngine, "_workshop", property(small_pieces))
@@ -137,7 +109,7 @@ def small_pieces(engine):
 def test_digest_does_not_know_the_engine(make_engine, tmp_path):
     documents = [np.random.default_rng(4).integers(0, 9, 300).tolist()]
     engine = make_engine(write_shards(tmp_path, documents, 9), tmp_path / "work", Selection(5))
-    assert engine.edges().digest() == DIGEST
+    assert digest(engine.edges()) == DIGEST
 
 
 @pytest.mark.slow
@@ -151,7 +123,7 @@ def test_wikitext(make_engine, tmp_path, wikitext):
     samples = at.Samples.from_windows(read.ids, window=32, documents=borders, n_tokens=len(read.vocabulary))
     engine = make_engine(shards, tmp_path / "work", Selection(32))
     expected = at.extract_edges(samples)
-    edges = engine.edges().load()
+    edges = load(engine.edges())
     assert same_tables(edges.rows, expected.rows)
     assert same_tables(edges.queries, expected.queries)
     components = at.find_components(edges)

@@ -21,8 +21,8 @@ from attomaton.corpora.shards import Shards, piece_of
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.kernel import choices_of_piece, edge_rows, query_rows
 from attomaton.engines.memory import MemoryEngine
-from attomaton.engines.parts import cut_queries
 from attomaton.engines.selection import Selection, hash_share
+from attomaton.graphs.parts import cut_queries
 from attomaton.graphs.windows import link_repeats, window_edges
 from tests.drawn import as_counter
 from tests.engines.conftest import samples_of

@@ -20,6 +20,7 @@ from attomaton.corpora.shards import Shards
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.spark import SparkEngine
+from tests.engines.edges import digest, load
 from tests.engines.sparks import session_on
 
 NAMES = [
@@ -103,7 +104,7 @@ def put_siblings(base):
     for number, name in enumerate(SIBLINGS):
         write_rows(base / name / "shards", draw(100 + number))
         engine = on_duckdb(same, base / name / "work")
-        engine.choices(at.find_components(engine.edges().load()))
+        engine.choices(at.find_components(load(engine.edges())))
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +123,7 @@ def run_among(base, name, make_engine):
     edges = engine.edges()
     assert edges_of(edges) == edges_by_definition(documents)
     components = at.find_components(edges.load())
-    return edges.digest(), engine.choices(components)
+    return digest(edges), engine.choices(components)
 
 
 def on_duckdb(shards, work):

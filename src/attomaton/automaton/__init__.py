@@ -7,7 +7,7 @@ from attomaton.base.doors import open_door
 if TYPE_CHECKING:
     from attomaton.automaton.attention import Attention as Attention
     from attomaton.automaton.automaton import Automaton as Automaton
-    from attomaton.automaton.compare import Change as Change, Difference as Difference
+    from attomaton.automaton.compare import Change as Change, Difference as Difference, diff as diff
     from attomaton.automaton.estimator import AttentionLimit as AttentionLimit
     from attomaton.automaton.explanation import (
         Beaten as Beaten,
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     )
     from attomaton.automaton.finite import FiniteAttention as FiniteAttention
     from attomaton.automaton.generation import Generation as Generation
-    from attomaton.automaton.learning import diff as diff, learn as learn, learn_writing as learn_writing
+    from attomaton.automaton.learning import learn as learn
     from attomaton.automaton.ov_maps.automaton import (
         WritingAutomaton as WritingAutomaton,
         WritingCoverage as WritingCoverage,
         WritingExplanation as WritingExplanation,
     )
+    from attomaton.automaton.ov_maps.learning import learn_writing as learn_writing
     from attomaton.automaton.ov_maps.load import load_attention as load_attention
     from attomaton.automaton.ov_maps.maps import Writing as Writing, find_writing as find_writing
     from attomaton.automaton.ov_maps.settle import Settling as Settling

@@ -9,19 +9,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
+from os import PathLike
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton.automaton import Automaton
+from attomaton.automaton.learning import Source, learn
+from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.native import find_paths
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Int32, Int64, Integers, column, keep_rows, make_table, number_strings
-from attomaton.corpora.samples import MAX_TOKENS
+from attomaton.corpora.documents import Documents
+from attomaton.corpora.readers import read_corpus
+from attomaton.corpora.readers.corpus import path_of
+from attomaton.corpora.readers.sources import is_run
+from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import pack_edges, unpack_edges
 from attomaton.graphs.grouping import distinct_keys
@@ -158,17 +165,70 @@ class Difference(Tabular):
         return described
 
 
-def diff(a: Automaton, b: Automaton) -> Difference:
-    """Compare the relations in two corpora of every pair of tokens that either compares."""
-    tokens, maps = _match_tokens(a, b)
+def diff(a: Source, b: Source, **options: Any) -> Difference:
+    """Compare the relations in two corpora of every pair of tokens that either compares.
+
+    Parameters
+    ----------
+    a, b : Automaton, run folder, or any source of :func:`learn`
+        A corpus is learned from first, with the window and tokenizer of the other side if that is an
+        automaton or a run. Tokens are matched by their text if both have a vocabulary, by their ids if
+        neither has.
+    **options
+        For corpora, those of :func:`learn`.
+
+    Returns
+    -------
+    Difference
+        The compared pairs have an edge in either corpus; pairs related only by paths are left out.
+
+    Examples
+    --------
+    >>> difference = diff(["a b a", "b a b"], ["a b b", "b b a b"])
+    >>> difference
+    Difference(1 of 2 pairs)
+    """
+    if "out" in options or "overwrite" in options:
+        raise UnsupportedOption("diff does not write a run; learn each corpus into a folder, then diff these")
+    if isinstance(a, WritingAutomaton) or isinstance(b, WritingAutomaton):
+        raise UnsupportedOption("diff compares the tokens that heads read; with writes=, give the .reads")
+    runs = [source if isinstance(source, Automaton) else _load_run(source) for source in (a, b)]
+    one, other = (
+        _learn_beside(source, beside, options) if run is None else run
+        for source, run, beside in zip((a, b), runs, reversed(runs), strict=True)
+    )
+    tokens, maps = _match_tokens(one, other)
     tables: list[pa.Table] = []
     n_pairs = 0
-    for first, stop in _cut(a, b, maps, len(tokens)):
-        sides = _Side(a, maps[0], first, stop), _Side(b, maps[1], first, stop)
+    for first, stop in _cut(one, other, maps, len(tokens)):
+        sides = _Side(one, maps[0], first, stop), _Side(other, maps[1], first, stop)
         table, compared = _compare(*sides, len(tokens))
         tables.append(table)
         n_pairs += compared
     return Difference(pa.concat_tables(tables).combine_chunks(), n_pairs, tokens)
+
+
+def _load_run(source: Source) -> Automaton | None:
+    """The automaton, if the source is the folder of a run."""
+    folder = path_of(source) if isinstance(source, str | PathLike) else None
+    return Automaton.load(folder) if folder is not None and is_run(folder) else None
+
+
+def _learn_beside(source: Source, other: Automaton | None, options: dict[str, Any]) -> Automaton:
+    """Learn from a corpus with the settings of the other, except where the options set them."""
+    options = {name: value for name, value in options.items() if value is not None}
+    if other is None:
+        return learn(source, **options)
+    keep = options.get("keep")
+    if other.window is not None and (keep is None or keep.window is None):
+        options.setdefault("window", other.window)
+    if (
+        other.vocabulary is not None
+        and "tokenizer" not in options
+        and not isinstance(source, Samples | Documents)
+    ):
+        source = read_corpus(source, tokenizer=other.vocabulary, reading=options.pop("reading", None))
+    return learn(source, **options)
 
 
 def _cut(a: Automaton, b: Automaton, maps: tuple[Int32, Int32], n_tokens: int) -> Iterator[tuple[int, int]]:

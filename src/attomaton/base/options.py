@@ -6,7 +6,6 @@ They are checked before any work and before anything is written, so that a wrong
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
 from errno import ELOOP
 from numbers import Real
 from operator import ge, gt, index, le, lt
@@ -18,15 +17,6 @@ from attomaton.base.errors import UnsupportedOption
 
 if TYPE_CHECKING:
     import numpy as np
-
-COMMANDED: ContextVar[bool] = ContextVar("COMMANDED", default=False)
-"""Whether a command of the shell is running."""
-
-
-def by_caller(parameter: str, option: str) -> str:
-    """What to advise: a parameter to who called Python, an option to who gave a command."""
-    return option if COMMANDED.get() else parameter
-
 
 LARGEST = 2**63 - 1  # the largest whole number accepted: kernels and files hold 64 bits
 MOST_THREADS = 1024

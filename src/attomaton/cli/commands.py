@@ -12,7 +12,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from attomaton import __version__
-from attomaton.base.options import COMMANDED
 from attomaton.cli.stopping import ending_when_stopped
 
 GROUPS = {
@@ -125,12 +124,8 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; one that is stopped says so, and how to resume it if it can be."""
-        before = COMMANDED.set(True)
-        try:
-            with ending_when_stopped():
-                return super().invoke(ctx)
-        finally:
-            COMMANDED.reset(before)
+        with ending_when_stopped():
+            return super().invoke(ctx)
 
 
 def _show_params(params: list[Any]) -> list[Any]:

@@ -27,8 +27,7 @@ def diff(
     quiet: Quiet = False,
 ) -> None:
     """Compare two runs or corpora: which tokens they order differently, and on what evidence."""
-    from attomaton.automaton.compare import tell_difference
-    from attomaton.automaton.learning import diff as compare
+    from attomaton.automaton.compare import diff as compare, tell_difference
     from attomaton.base.errors import NothingRealisable
 
     with warnings.catch_warnings():

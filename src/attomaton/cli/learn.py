@@ -68,7 +68,8 @@ def learn(
 ) -> None:
     """Compute the attention layer that training on CORPUS converges to, and how much the theory covers."""
     from attomaton.automaton.automaton import Automaton
-    from attomaton.automaton.learning import learn as learn_automaton, learn_writing
+    from attomaton.automaton.learning import learn as learn_automaton
+    from attomaton.automaton.ov_maps.learning import learn_writing
     from attomaton.automaton.ov_maps.maps import IDENTITY, NAMED, read_map
     from attomaton.automaton.suggestion import suggest_context
     from attomaton.base.errors import NothingRealisable, UnsupportedOption

@@ -78,9 +78,23 @@ def print_blocks(blocks: Sequence[Block]) -> None:
                 print_line(line)
 
 
+OPTIONS = {
+    "Reading(documents='line')": "--documents line",
+    "Reading(max_bytes=…)": "--max-document, in megabytes",
+}
+"""What errors advise in Python, and the options that say it in the shell."""
+
+
+def name_options(text: str) -> str:
+    """An error with the options of a command where it advises parameters."""
+    for parameter, option in OPTIONS.items():
+        text = text.replace(parameter, option)
+    return text
+
+
 def print_error(text: str) -> None:
     """One line on stderr."""
-    sys.stderr.write(_within(clean(text), sys.stderr.encoding or "utf-8") + "\n")
+    sys.stderr.write(_within(clean(name_options(text)), sys.stderr.encoding or "utf-8") + "\n")
 
 
 @contextmanager
@@ -110,7 +124,7 @@ def counting_skipped() -> Generator[None]:
 
     def count(warning: SkippedDocuments) -> None:
         counted["skipped"] += warning.count
-        counted["first_skipped"] = counted["first_skipped"] or warning.first
+        counted["first_skipped"] = counted["first_skipped"] or name_options(str(warning.first))
 
     before = SKIPPED.set(counted)
     try:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
         ChoiceParts as ChoiceParts,
         EdgeParts as EdgeParts,
         Ties as Ties,
-        map_queries as map_queries,
     )
     from attomaton.engines.selection import Selection as Selection
     from attomaton.engines.spark import SparkEngine as SparkEngine

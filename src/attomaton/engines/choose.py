@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from attomaton.engines.spark import SparkEngine
 
 ENGINES = ("auto", "memory", "duckdb", "spark")
+BYTES_PER_TOKEN = 700  # bytes that the in-memory engine needs per token of text, at window 32
 
 Passes = Union[MemoryEngine, "DuckDBEngine", "SparkEngine"]
-"""Any object with ``edges()``, ``choices(components)``, ``map_queries(function, …)`` and ``kept`` queries."""
+"""Any object with ``edges()``, ``choices(components)`` and ``kept`` queries."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ class Engine:
             raise UnsupportedOption(
                 f"there is no engine {show(self.name)}; choose auto, memory, duckdb or spark"
             )
-        parse_memory(self.memory)
+        if self.memory is not None:
+            parse_memory(self.memory)
         check_threads(self.threads)
         check_master(self.master)
 
@@ -82,6 +84,12 @@ class Engine:
     def on_disk(self) -> bool:
         """Whether it only reads shards on disk."""
         return self.name in ("duckdb", "spark")
+
+    def in_memory(self, corpus: Samples | Shards) -> bool:
+        """Whether it reads this corpus in memory; ``"auto"`` estimates that from the number of tokens."""
+        if isinstance(corpus, Samples) or self.name != "auto":
+            return not self.on_disk
+        return BYTES_PER_TOKEN * sum(corpus.sizes) <= parse_memory(self.memory)
 
 
 def as_engine(engine: object, corpus: object = None) -> Engine:
@@ -96,14 +104,6 @@ def as_engine(engine: object, corpus: object = None) -> Engine:
 
         import_duckdb("the engine duckdb")
     return chosen
-
-
-BYTES_PER_TOKEN = 700  # bytes that the in-memory engine needs per token of text, at window 32
-
-
-def _fits(corpus: Samples | Shards, memory: str | int | None) -> bool:
-    """Whether the whole computation should fit in memory, estimated from the size of the corpus."""
-    return isinstance(corpus, Samples) or BYTES_PER_TOKEN * sum(corpus.sizes) <= parse_memory(memory)
 
 
 def make_engine(
@@ -136,13 +136,19 @@ def make_engine(
     >>> samples = Samples.from_windows([0, 1, 0, 2, 0, 1, 0], window=3)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     engine = make_engine("auto", samples, Selection(window=3), work=Path(folder))
-    >>> type(engine).__name__, engine.edges().load()
+    >>> type(engine).__name__, engine.edges()
     ('MemoryEngine', EdgeTable(4 edges, 3 queries, 3 samples))
     """
     how = as_engine(engine, corpus)
-    in_memory = how.name == "memory" or (how.name == "auto" and _fits(corpus, how.memory))
-    if in_memory or isinstance(corpus, Samples):
+    if isinstance(corpus, Samples) or how.in_memory(corpus):
         return MemoryEngine(corpus, selection, how.threads)
+    return make_disk_engine(how, corpus, selection, work, progress)
+
+
+def make_disk_engine(
+    how: Engine, corpus: Shards, selection: Selection, work: Path, progress: Progress
+) -> "DuckDBEngine | SparkEngine":
+    """Make the engine that works on disk: Spark if it is named, otherwise DuckDB."""
     if how.name == "spark":
         from attomaton.engines.spark import SparkEngine
 

@@ -4,7 +4,7 @@ The kernel turns pieces of the corpus into parts on disk, each sorted and counte
 bounded memory: edges and sums by DuckDB, which spills to disk if necessary, choices batch by batch.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from attomaton.corpora.shards import Shards
 from attomaton.engines.kernel import choices_of_piece, query_rows
 from attomaton.engines.memory import count_realisable
 from attomaton.engines.merging import Merger
-from attomaton.engines.parts import ChoiceParts, EdgeParts, QueryTable, Ties, map_queries, open_parts
+from attomaton.engines.parts import ChoiceParts, EdgeParts, Ties, open_parts
 from attomaton.engines.selection import Selection
 from attomaton.engines.sorted_choices import cut_batches, size_batches
 from attomaton.engines.sums import MOST_ROWS, Counting, Sums, sum_in_parts
@@ -72,7 +72,6 @@ class DuckDBEngine:
     --------
     >>> import tempfile, pyarrow.parquet
     >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.solvers.solved import HardByQuery
     >>> documents = pa.table({"tokens": pa.array([[0, 2, 1, 1, 2, 0, 1, 2, 2]], pa.list_(pa.int32()))})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     pyarrow.parquet.write_table(documents, f"{folder}/0.parquet")
@@ -82,10 +81,9 @@ class DuckDBEngine:
     ...     components = find_components(edges.load())
     ...     choices = engine.choices(components)
     ...     parts = engine.choice_parts(components, edges.borders)
-    ...     hard = engine.map_queries(HardByQuery(3), edges, edges.queries, n_parts=3)
-    >>> edges, components, choices, hard.num_rows
+    >>> edges, components, choices
     (EdgeParts(8 edges in 1 parts), Components(8 components of 3 queries),
-     ChoiceTable(3 distinct choices, 3 in all), 9)
+     ChoiceTable(3 distinct choices, 3 in all))
     """
 
     shards: Shards
@@ -216,12 +214,6 @@ class DuckDBEngine:
                 stop=Event(),
             )
         return [{**record, "folder": str(place)} for record in records]
-
-    def map_queries(
-        self, function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int = 1
-    ) -> pa.Table:
-        """Run a function on the rows of each part of the queries; see :func:`.parts.map_queries`."""
-        return map_queries(function, *tables, n_parts=n_parts, threads=self._threads)
 
     def _edges_of_piece(self, piece: Piece) -> Iterator[tuple[str, pa.Table]]:
         reach = self.selection.reach

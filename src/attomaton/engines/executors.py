@@ -24,9 +24,7 @@ from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.corpora.shards import Cuts
 from attomaton.engines.kernel import choices_of_piece, query_rows
 from attomaton.engines.parts import (
-    EdgeParts,
     Ties,
-    rows_between,
     scan_rows,
     sum_neighbours,
     write_choices,
@@ -228,28 +226,6 @@ class StoreRows:
         rows = [_arrow.Table.from_batches([batch]) for batch in filled(batches)]
         if rows:
             yield tell(0, **store_arrow(self.folder / f"{self.kind}-{token_hex(6)}.arrow", rows))
-
-
-@dataclass(frozen=True, eq=False)
-class RunFunction:
-    """Part numbers → results of a function on their rows, one Arrow file each; reports their names.
-
-    ``ranges`` has the first and last query + 1 of each part; files of ``inputs`` are sorted by query.
-    """
-
-    function: Callable[..., pa.Table]
-    inputs: Sequence[Path | EdgeParts]
-    ranges: Sequence[tuple[int, int]]
-    folder: Path
-
-    def __call__(self, batches: Batches) -> Iterator[Any]:
-        """Run on a partition."""
-        for part in numbers_of(batches):
-            tables = [open_arrow(table) if isinstance(table, Path) else table for table in self.inputs]
-            rows = [rows_between(table, *self.ranges[part]) for table in tables]
-            name = f"mapped-{part:05d}-{token_hex(6)}.arrow"
-            store_arrow(self.folder / name, [self.function(*rows)])
-            yield tell(part, name=name)
 
 
 @dataclass(frozen=True, eq=False)

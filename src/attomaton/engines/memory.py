@@ -1,18 +1,16 @@
 """The in-memory engine: the kernel over samples or shards, summed with numpy; reference for the others."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import pyarrow as pa
 
 from attomaton.base.tables import Bool, Int64, column
 from attomaton.corpora.documents import Piece
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards
 from attomaton.engines.kernel import MAX_KEYS, choices_of_piece, query_rows
-from attomaton.engines.parts import ChoiceParts, EdgeParts, QueryTable, cut_choices, hold, map_queries
 from attomaton.engines.selection import Selection
 from attomaton.engines.sums import PIECE_TOKENS as PIECE_DOCUMENTS, Counting, Sums, sum_pieces
 from attomaton.graphs.bags import find_realisable
@@ -41,16 +39,11 @@ class MemoryEngine:
     Examples
     --------
     >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.solvers.solved import HardByQuery
     >>> engine = MemoryEngine(Samples.from_windows([0, 2, 1, 1, 2, 0, 1, 2, 2], window=3))
     >>> edges = engine.edges()
-    >>> components = find_components(edges.load())
+    >>> components = find_components(edges)
     >>> components, engine.choices(components)
     (Components(8 components of 3 queries), ChoiceTable(3 distinct choices, 3 in all))
-    >>> engine.choice_parts(components, edges.borders)
-    ChoiceParts(1 parts)
-    >>> engine.map_queries(HardByQuery(3), edges, edges.queries, n_parts=3).num_rows
-    9
     """
 
     corpus: Samples | Shards
@@ -69,28 +62,32 @@ class MemoryEngine:
         chosen = samples.take(find_realisable(samples)).queries
         return self.selection.largest(kept, np.bincount(chosen, minlength=samples.n_tokens))
 
-    def edges(self) -> EdgeParts:
-        """First pass: every edge with its support."""
+    @cached_property
+    def samples(self) -> Samples | None:
+        """The trimmed samples of the kept queries; None for shards."""
         if isinstance(self.corpus, Shards):
+            return None
+        trimmed = trim(self.corpus, self.selection)
+        return trimmed if self.kept.all() else trimmed.take(self.kept[trimmed.queries])
+
+    def edges(self) -> EdgeTable:
+        """First pass: every edge with its support."""
+        if self.samples is None:
             tables = gather(map(self._edges_of_piece, self._pieces()), merge_edges)
             edges = merge_edges(tables) if tables else make_edges(self.corpus.n_tokens, *(_NOTHING,) * 5)
         else:
-            edges = extract_edges(self._samples(), threads=self.threads)
-        return hold(edges.filter(min_support=self.selection.min_support))
+            edges = extract_edges(self.samples, threads=self.threads)
+        return edges.filter(min_support=self.selection.min_support)
 
     def choices(self, components: Components | None) -> ChoiceTable:
         """Second pass: the choices inside each label's component (None means in whole contexts), counted."""
-        if not isinstance(self.corpus, Shards):
-            return extract_choices(self._samples(), components, threads=self.threads)
+        if self.samples is not None:
+            return extract_choices(self.samples, components, threads=self.threads)
         counted = (
             choices_of_piece(piece, components, selection=self.selection, kept=self.kept)
             for piece in self._pieces()
         )
         return count_choices(gather(counted, count_choices))
-
-    def choice_parts(self, components: Components | None, borders: Int64) -> ChoiceParts:
-        """The same, in parts: part ``i`` of the queries ``borders[i] … borders[i + 1] − 1``."""
-        return cut_choices(self.choices(components), borders)
 
     def sums(self, count: Counting) -> dict[str, Sums]:
         """Sum the counts of each piece of whole documents, by key.
@@ -108,16 +105,6 @@ class MemoryEngine:
         """
         assert isinstance(self.corpus, Shards)  # noqa: S101  our own invariant
         return sum_pieces(self.corpus.pieces(PIECE_DOCUMENTS, None), count)
-
-    def map_queries(
-        self, function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int = 1
-    ) -> pa.Table:
-        """Run a function on the rows of each part of the queries; see :func:`.parts.map_queries`."""
-        return map_queries(function, *tables, n_parts=n_parts)
-
-    def _samples(self) -> Samples:
-        assert isinstance(self.corpus, Samples)  # noqa: S101  our own invariant
-        return kept_samples(self.corpus, self.selection, self.kept)
 
     def _pieces(self) -> Iterator[Piece]:
         assert isinstance(self.corpus, Shards)  # noqa: S101  our own invariant
@@ -143,12 +130,6 @@ def trim(samples: Samples, selection: Selection) -> Samples:
     if selection.max_window is None:
         return samples
     return replace(samples, starts=np.maximum(samples.starts, samples.stops - selection.max_window))
-
-
-def kept_samples(samples: Samples, selection: Selection, kept: Bool) -> Samples:
-    """The trimmed samples of the kept queries."""
-    trimmed = trim(samples, selection)
-    return trimmed if kept.all() else trimmed.take(kept[trimmed.queries])
 
 
 def count_realisable(shards: Shards, window: int, kept: Bool) -> Int64:

@@ -1,10 +1,8 @@
-"""Results of the passes in parts of whole queries: edges, choices, and functions of their rows."""
+"""Results of the passes in parts of whole queries: edges, choices and ties."""
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +20,7 @@ from attomaton.base.borders import (
     check_table,
 )
 from attomaton.base.errors import CorruptRun
-from attomaton.base.machine import share_out
-from attomaton.base.ragged import offsets_of, run_starts
+from attomaton.base.ragged import run_starts
 from attomaton.base.tables import (
     Int64,
     arrow_compute,
@@ -45,7 +42,7 @@ from attomaton.graphs.choices import (
 )
 from attomaton.graphs.components import NODE_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
-from attomaton.graphs.parts import cut_parts, cut_queries, join, of_nodes, shift, slice_queries
+from attomaton.graphs.parts import cut_parts, join, of_nodes, shift, slice_queries
 
 MANIFEST = "edges.json"
 QUERIES = "queries.parquet"
@@ -64,31 +61,33 @@ class EdgeParts:
         Columns query, realisable, unrealisable: the number of samples read, by query.
     n_tokens : int
         Size of the vocabulary.
-    pieces : tuple of Path or pyarrow.Table
-        The edges, a piece for each part of the queries (:func:`~attomaton.graphs.parts.cut_parts`).
+    pieces : tuple of Path
+        The edges, a file for each part of the queries (:func:`~attomaton.graphs.parts.cut_parts`).
     sizes : tuple of int
-        Edges in each piece.
+        Edges in each file.
     entries : tuple of dict
-        The record of each file from when it was written; empty for pieces in memory.
+        The record of each file from when it was written.
 
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.engines.memory import MemoryEngine
-    >>> parts = MemoryEngine(Samples.from_windows([0, 1, 0, 2, 0, 1, 0], window=3)).edges()
-    >>> parts, parts.load(), parts.read(1, 2).num_rows  # all edges, and those of the query 1
-    (EdgeParts(4 edges in 1 parts), EdgeTable(4 edges, 3 queries, 3 samples), 2)
-    >>> parts.part(0), parts.queries_of(0).num_rows, sum(piece.num_rows for piece in parts.scan(0))
-    (EdgeTable(4 edges, 3 queries, 3 samples), 3, 4)
-    >>> parts.digest() == hold(parts.load()).digest()
-    True
+    >>> import tempfile
+    >>> from attomaton.corpora.shards import Shards
+    >>> from attomaton.engines.duckdb import DuckDBEngine
+    >>> ids = np.array([0, 1, 0, 2, 0, 1, 0], np.int32)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     shards = Shards.write(Path(folder, "shards"), ids, np.array([0, 7]), n_tokens=3)
+    ...     parts = DuckDBEngine(shards, Path(folder, "work"), memory="1GB", threads=1).edges()
+    ...     print(parts, len(parts.load()), len(parts.part(0)), parts.queries_of(0).num_rows)
+    ...     print([piece.num_rows for piece in parts.scan(0)])
+    EdgeParts(6 edges in 1 parts) 6 6 3
+    [6]
     """
 
     queries: pa.Table
     n_tokens: int
-    pieces: tuple[Path | pa.Table, ...]
+    pieces: tuple[Path, ...]
     sizes: tuple[int, ...]
-    entries: tuple[Mapping[str, Any], ...] = ()
+    entries: tuple[Mapping[str, Any], ...]
 
     def __post_init__(self) -> None:
         """Refuse queries beyond the vocabulary; the edges are checked as they are read."""
@@ -122,8 +121,7 @@ class EdgeParts:
 
     def scan(self, number: int) -> Iterator[pa.Table]:
         """The edges of one part of the queries, about a million at a time."""
-        piece = self.pieces[number]
-        return scan_rows(piece, EDGE_SCHEMA) if isinstance(piece, Path) else iter([piece])
+        return scan_rows(self.pieces[number], EDGE_SCHEMA)
 
     def queries_of(self, number: int) -> pa.Table:
         """The number of samples read for one part of the queries."""
@@ -134,33 +132,6 @@ class EdgeParts:
         tables: Any = list(self)
         whole = pa.concat_tables(tables).combine_chunks() if tables else empty_table(EDGE_SCHEMA)
         return EdgeTable(whole, self.queries, self.n_tokens)
-
-    def read(self, first: int, stop: int) -> pa.Table:
-        """The edges of the queries ``first … stop − 1``; only the row groups with such edges are read."""
-        low, high = np.searchsorted(self.borders, [first, stop - 1], side="right") - 1
-        near = self.pieces[max(low, 0) : high + 1] if first < stop else ()
-        tables = [slice_queries(_read_near(piece, first, stop), first, stop) for piece in near]
-        return pa.concat_tables([empty_table(EDGE_SCHEMA), *tables]).combine_chunks()
-
-    def digest(self) -> str:
-        """The SHA-256 of all rows and of the samples by query, independent of the cut into parts."""
-        whole = hashlib.sha256()
-        columns = {name: hashlib.sha256() for name in EDGE_SCHEMA.names}
-        for table in self:
-            for name, digest in columns.items():
-                digest.update(np.ascontiguousarray(column(table, name)).data)
-        for name in self.queries.schema.names:
-            columns[f"queries.{name}"] = hashlib.sha256(np.ascontiguousarray(column(self.queries, name)).data)
-        for name, digest in columns.items():
-            whole.update(f"{name} {digest.hexdigest()}".encode())
-        return whole.hexdigest()
-
-
-def hold(edges: EdgeTable) -> EdgeParts:
-    """An edge table in memory, divided into its parts."""
-    borders = cut_parts(edges.queries, edges.n_tokens).tolist()
-    pieces = tuple(slice_queries(edges.rows, *limits) for limits in pairwise(borders))
-    return EdgeParts(edges.queries, edges.n_tokens, pieces, tuple(piece.num_rows for piece in pieces))
 
 
 def write_edges(file: Path, runs: Iterable[tuple[Int64, Int64]], *, min_support: int = 1) -> dict[str, Any]:
@@ -245,28 +216,13 @@ def scan_rows(file: Path, schema: pa.Schema, rows: int | None = None) -> Iterato
         raise CorruptRun(f"{file} was altered ({error}); delete {file.parent} and run again") from error
 
 
-def _read_piece(piece: Path | pa.Table) -> pa.Table:
-    if not isinstance(piece, Path):
-        return piece
+def _read_piece(piece: Path) -> pa.Table:
     try:
         table = read_parquet(piece.read_bytes())
         check_table(table, EDGE_SCHEMA, "the edge table")
     except ValueError as error:  # as Arrow's errors and MismatchedParts are
         raise CorruptRun(f"{piece} was altered ({error}); delete {piece.parent} and run again") from error
     return table
-
-
-def _read_near(piece: Path | pa.Table, first: int, stop: int) -> pa.Table:
-    if not isinstance(piece, Path):
-        return piece
-    with exact_file(piece) as opened, arrow_parquet().ParquetFile(opened, pre_buffer=False) as file:
-        if file.schema_arrow.names != EDGE_SCHEMA.names:
-            raise CorruptRun(f"{piece} lacks the columns of edges; delete {piece.parent} and run again")
-        query = file.schema_arrow.get_field_index("query")
-        footers = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
-        limits = {at: footer.column(query).statistics for at, footer in enumerate(footers) if footer.num_rows}
-        near = [group for group, limit in limits.items() if limit.max >= first and limit.min < stop]
-        return file.read_row_groups(near, use_threads=False)
 
 
 _arrow: Any = pa
@@ -284,24 +240,28 @@ class ChoiceParts:
     ----------
     borders : int64 array, shape (n_parts + 1,)
         Part ``i`` holds the queries ``borders[i] … borders[i + 1] − 1``.
-    pieces : tuple of Path or pyarrow.Table
-        The choices of each part.
+    pieces : tuple of Path
+        The choices of each part, in files.
     entries : tuple of dict
-        The record of each file from when it was written; empty for pieces in memory.
+        The record of each file from when it was written.
 
     Examples
     --------
-    >>> import attomaton as at
-    >>> from attomaton.graphs.choices import extract_choices
-    >>> choices = extract_choices(at.Samples.from_lists([[0, 1, 2], [1, 0]], [0, 1]))
-    >>> parts = cut_choices(choices, np.array([0, 1, 3]))
-    >>> parts, parts.part(1).num_rows, parts.load().rows.equals(choices.rows)
-    (ChoiceParts(2 parts), 1, True)
+    >>> import tempfile
+    >>> from attomaton.corpora.shards import Shards
+    >>> from attomaton.engines.duckdb import DuckDBEngine
+    >>> ids = np.array([0, 2, 1, 1, 2, 0, 1, 2, 2], np.int32)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     shards = Shards.write(Path(folder, "shards"), ids, np.array([0, 9]), n_tokens=3)
+    ...     engine = DuckDBEngine(shards, Path(folder, "work"), memory="1GB", threads=1)
+    ...     parts = engine.choice_parts(None, np.array([0, 1, 3]))
+    ...     print(parts, parts.part(1).num_rows, len(parts.load()))
+    ChoiceParts(2 parts) 5 6
     """
 
     borders: Int64
-    pieces: tuple[Path | pa.Table, ...]
-    entries: tuple[Mapping[str, Any], ...] = ()
+    pieces: tuple[Path, ...]
+    entries: tuple[Mapping[str, Any], ...]
 
     def __repr__(self) -> str:
         return f"ChoiceParts({len(self.pieces):,} parts)"
@@ -309,8 +269,6 @@ class ChoiceParts:
     def part(self, number: int) -> pa.Table:
         """The choices of one part of the queries, in memory."""
         piece = self.pieces[number]
-        if not isinstance(piece, Path):
-            return piece
         try:
             return read_choices(piece)
         except ValueError as error:  # as Arrow's errors are, and those of mismatched parts
@@ -342,10 +300,8 @@ def read_choices(file: Path) -> pa.Table:
     return make_table(CHOICE_SCHEMA, {**plain, **{name: (offsets, values) for name, values in lists.items()}})
 
 
-def count_values(piece: Path | pa.Table, name: str) -> int:
-    """The total number of values in the lists of a column; for a Parquet file, from its footer alone."""
-    if not isinstance(piece, Path):
-        return len(ragged_column(piece, name)[1])
+def count_values(piece: Path, name: str) -> int:
+    """The total number of values in the lists of a column of a Parquet file, from its footer alone."""
     about = arrow_parquet().read_metadata(exact_file(piece))
     groups = (about.row_group(number) for number in range(about.num_row_groups))
     columns = (group.column(place) for group in groups for place in range(group.num_columns))
@@ -373,72 +329,6 @@ def sum_choices(batches: Iterable[tuple[Any, Int64]]) -> Iterator[pa.Table]:
 def write_choices(file: Path, batches: Iterable[tuple[Any, Int64]]) -> dict[str, Any]:
     """Write sorted encoded choices with their counts to one Parquet file; return its entry."""
     return write_part(file, sum_choices(batches), CHOICE_SCHEMA, CHOICE_FILE)
-
-
-def cut_choices(choices: ChoiceTable, borders: Int64) -> ChoiceParts:
-    """Choices in memory, divided into parts of the queries."""
-    return ChoiceParts(
-        borders, tuple(slice_queries(choices.rows, *limits) for limits in pairwise(borders.tolist()))
-    )
-
-
-QueryTable = pa.Table | EdgeParts
-"""A table with a column ``query``, sorted by it, or an engine's edges."""
-
-
-def map_queries(
-    function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int, threads: int = 1
-) -> pa.Table:
-    """Run ``function`` on the rows of each part of the queries, biggest first; return its tables in order.
-
-    It takes one Arrow table for each of ``tables``, which are sorted by their column query. About ``n_parts``
-    parts have about the same number of rows each, and ``threads`` of them run at once.
-
-    Examples
-    --------
-    >>> table = pa.table({"query": pa.array([0, 0, 3], pa.int32())})
-    >>> map_queries(lambda rows: pa.table({"rows": [rows.num_rows]}), table, n_parts=2).to_pylist()
-    [{'rows': 2}, {'rows': 1}]
-    """
-    ranges = biggest_first(tables, n_parts)
-
-    def run(limits: tuple[int, int]) -> pa.Table:
-        return function(*(rows_between(table, *limits) for table in tables))
-
-    by_range = dict(zip(ranges, share_out(run, ranges, max(1, threads)), strict=True))
-    results: Sequence[Any] = [by_range[limits] for limits in sorted(by_range)]
-    return pa.concat_tables(results)
-
-
-def biggest_first(tables: Sequence[QueryTable], n_parts: int) -> list[tuple[int, int]]:
-    """First query and last query + 1 of about ``n_parts`` parts, the one with the most rows first."""
-    weights = _weights(tables)
-    total = offsets_of(weights)
-    ranges = list(pairwise(cut_queries(weights, int(total[-1]) // max(1, n_parts)).tolist()))
-    return sorted(ranges, key=lambda limits: int(total[limits[0]] - total[limits[1]]))
-
-
-def _weights(tables: Sequence[QueryTable]) -> Int64:
-    """The number of rows of each query, or an estimate of it, over all tables."""
-    counts: list[Int64] = []
-    for table in tables:
-        if isinstance(table, EdgeParts):
-            weights = np.zeros(table.n_tokens, np.int64)
-            weights[column(table.queries, "query")] = 1 + column(table.queries, "realisable")
-            counts.append(weights)
-        else:
-            counts.append(np.bincount(column(table, "query")))
-    total = np.zeros(max((len(count) for count in counts), default=0), np.int64)
-    for count in counts:
-        total[: len(count)] += count
-    return total
-
-
-def rows_between(table: QueryTable, first: int, stop: int) -> pa.Table:
-    """The rows of the queries ``first … stop − 1``."""
-    if isinstance(table, EdgeParts):
-        return table.read(first, stop)
-    return slice_queries(table, first, stop)
 
 
 @dataclass(frozen=True)

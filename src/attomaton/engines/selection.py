@@ -116,6 +116,19 @@ class Selection:
         return {**asdict(self), "window": self.longest}
 
 
+def select(keep: object, window: int | None) -> Selection:
+    """The part of a corpus that a user keeps, with the window if that is given separately."""
+    if keep is not None and not isinstance(keep, Selection):
+        raise UnsupportedOption(f"keep is {type(keep).__name__}; give attomaton.Selection(…)")
+    if keep is None or window is None:
+        return keep or Selection(window)
+    if keep.window not in (window, None):
+        raise UnsupportedOption(
+            f"window is {show(window)} and keep has a window of {keep.window}; give one of them"
+        )
+    return replace(keep, window=window)
+
+
 def _check_queries(value: object) -> tuple[int | str, ...] | int | None:
     """Queries as a tuple of ids and tokens, or the number to keep."""
     queries = cast("Any", value)

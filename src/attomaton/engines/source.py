@@ -11,10 +11,9 @@ from attomaton.base.artifacts import digest_arrays
 from attomaton.base.errors import UnsupportedOption, UnwritablePlace
 from attomaton.base.options import show
 from attomaton.base.remote import Place, RemotePath
-from attomaton.base.tables import Bool
 from attomaton.corpora.documents import Documents, Piece
 from attomaton.corpora.readers.batches import Reading, refuse_reading
-from attomaton.corpora.readers.corpus import name_of, no_samples, path_of, read_given, tell_skipped
+from attomaton.corpora.readers.corpus import is_folder, name_of, no_samples, path_of, read_given, tell_skipped
 from attomaton.corpora.readers.files import printable
 from attomaton.corpora.readers.sources import is_ids, written_kind
 from attomaton.corpora.readers.tokenize import tokenize_into
@@ -23,22 +22,23 @@ from attomaton.corpora.shards import TOKENS, Shards, holds_shards, is_tokenized,
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.encoders import find_splitter
 from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition
-from attomaton.engines.memory import PIECE_TOKENS, kept_samples
+from attomaton.engines.memory import PIECE_TOKENS
 from attomaton.engines.selection import Selection
 from attomaton.engines.work import fingerprint
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus ready for an engine, in memory or on disk, and its entry for the manifest of a run."""
+    """A corpus ready for an engine, in memory or on disk, and the part of it to keep.
+
+    ``about`` is its entry for the manifest of a run; ``window`` the longest context read, None for samples.
+    """
 
     tokens: Samples | Shards
     vocabulary: Vocabulary | None
     about: dict[str, Any]
-
-    def samples(self, kept: Bool, selection: Selection) -> Samples | None:
-        """The samples of the kept queries, if the corpus is in memory."""
-        return None if isinstance(self.tokens, Shards) else kept_samples(self.tokens, selection, kept)
+    selection: Selection
+    window: int | None
 
 
 def check_tokenizer(tokenizer: object) -> None:
@@ -61,15 +61,19 @@ def refuse_input_in(out: Path, source: Any) -> None:
         raise UnwritablePlace(f"{out} holds the corpus itself ({path}); give another folder for the run")
 
 
-def read_source(source: Any, *, window: int, tokenizer: str, tokens: Path | None, reading: Reading) -> Corpus:
-    """Read a corpus."""
+def read_source(
+    source: Any, selection: Selection, *, tokenizer: str, reading: Reading, tokens: Path | None = None
+) -> Corpus:
+    """Read a corpus: into memory, or as shards, which are written to ``tokens`` if given."""
     if isinstance(source, Samples):
         refuse_reading(reading, "the Samples")
         digest = digest_arrays(source.values, source.starts, source.stops, source.labels)
-        return Corpus(source, None, {"kind": "samples", "sha256": digest})
+        about = {"kind": "samples", "sha256": digest}
+        return Corpus(source, None, about, selection.with_ids(None), None)
     read, vocabulary, about = _read(source, tokenizer, tokens, reading)
-    kept = read.windows(window) if isinstance(read, Documents) else read
-    return Corpus(kept, vocabulary, {**about, "window": window})
+    kept = read.windows(selection.longest) if isinstance(read, Documents) else read
+    about["window"] = selection.longest
+    return Corpus(kept, vocabulary, about, selection.with_ids(vocabulary), selection.reach)
 
 
 def read_documents(
@@ -128,7 +132,7 @@ def _count_tokens(read: Documents) -> int:
 def _folder_of(source: Any, reading: Reading) -> Place | None:
     """The folder, if the source is token shards."""
     folder = path_of(source)
-    if folder is None or (isinstance(folder, RemotePath) and not folder.is_dir()):
+    if folder is None or not is_folder(folder):
         return None
     if is_tokenized(folder):
         refuse_reading(reading, str(folder))

@@ -83,7 +83,6 @@ class SparkEngine:
     >>> from attomaton.theories.beginning.passes import CountTokens
     >>> from attomaton.graphs.components import find_components
     >>> from attomaton.automaton.runs.staged import learn_by_part
-    >>> from attomaton.solvers.solved import HardByQuery
     >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
     ...     ids, offsets = np.array([0, 2, 1, 1, 2, 0, 1, 2, 2], np.int32), np.array([0, 9])
     ...     shards = Shards.write(Path(folder, "shards"), ids, offsets, n_tokens=3)
@@ -94,9 +93,7 @@ class SparkEngine:
     ...     ties = engine.choice_parts(components, edges.borders)
     ...     ties = learn_by_part(engine, edges).choices  # which calls engine.run_parts(…) for both sides
     ...     counted = engine.sums(CountTokens(3))
-    ...     print(engine.map_queries(HardByQuery(3), edges, edges.queries, n_parts=3).num_rows)
     Components(8 components of 3 queries) ChoiceTable(3 distinct choices, 3 in all)
-    9
     """
 
     shards: Shards
@@ -227,24 +224,6 @@ class SparkEngine:
                 for number in range(len(weights))
             ]
 
-    def map_queries(
-        self, function: Callable[..., pa.Table], *tables: edge_parts.QueryTable, n_parts: int = 1
-    ) -> pa.Table:
-        """Run a function on the rows of each part of the queries, on the executors, the biggest part first.
-
-        Like :func:`.parts.map_queries`; the function is sent to the executors, and its results are
-        memory-mapped from files in the work folder.
-        """
-        place = self._new_folder("mapped")
-        ranges = edge_parts.biggest_first(tables, n_parts)
-        inputs = [_stored(table, place / f"input-{number}.arrow") for number, table in enumerate(tables)]
-        task = run.RunFunction(function, inputs, ranges, place)
-        numbers = self.session.range(0, len(ranges), 1, len(ranges))
-        entries = self._collect("mapping queries", map_batches(numbers, task, run.TOLD))
-        name_of: dict[int, str] = {entry["part"]: entry["name"] for entry in entries}
-        in_order = sorted(range(len(ranges)), key=ranges.__getitem__)
-        return pa.concat_tables([run.open_arrow(place / name_of[part]) for part in in_order])
-
     @cached_property
     def _samples(self) -> pa.Table:
         return self._count_samples(self.kept)
@@ -373,12 +352,3 @@ def _found(record: dict[str, Any] | None, place: Path) -> dict[str, Any]:
 
 EDGES = re.compile(r"(edges|nothing)-\d+(-[0-9a-f]+)?\.(parquet|json)|nothing\.parquet")
 """Names of a file of edges, and of its entry."""
-
-
-def _stored(table: edge_parts.QueryTable, path: Path) -> Path | edge_parts.EdgeParts:
-    if isinstance(table, edge_parts.EdgeParts):
-        if all(isinstance(piece, Path) for piece in table.pieces):
-            return table
-        table = table.load().rows
-    run.store_arrow(path, [table])
-    return path

@@ -51,10 +51,7 @@ if TYPE_CHECKING:
     )
     from attomaton.solvers.soft.tied import TieScores as TieScores
     from attomaton.solvers.solved import (
-        HardByQuery as HardByQuery,
-        SoftByQuery as SoftByQuery,
         Solved as Solved,
-        SolverByQuery as SolverByQuery,
         solve_edges as solve_edges,
         solve_samples as solve_samples,
     )

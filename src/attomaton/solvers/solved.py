@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 
 from attomaton.base.borders import trusted
 from attomaton.base.errors import MismatchedParts
@@ -238,67 +237,3 @@ def solve_samples(
     return solve_edges(
         edges, lambda components: extract_choices(samples, components), embeddings=embeddings, atol=atol
     )
-
-
-@dataclass(frozen=True)
-class SolverByQuery:
-    """Solves the tables of some queries separately, wherever an engine runs it.
-
-    Attributes
-    ----------
-    n_tokens : int
-        Size of the vocabulary.
-    threads : int, optional
-        Number of threads for each part; by default one per processor.
-
-    Examples
-    --------
-    >>> edges = extract_edges(Samples.from_lists([[0, 1, 2]], [0]))
-    >>> len(SolverByQuery(3).components(edges.rows, edges.queries))
-    3
-    """
-
-    n_tokens: int
-    threads: int | None = None
-
-    def components(self, edges: pa.Table, queries: pa.Table) -> Components:
-        """The components of the edges of some queries."""
-        return find_components(EdgeTable(edges, queries, self.n_tokens), threads=self.threads)
-
-
-class HardByQuery(SolverByQuery):
-    """Edges and samples by query → the hard scores: columns query, token, score.
-
-    Examples
-    --------
-    >>> from attomaton.engines.memory import MemoryEngine
-    >>> engine = MemoryEngine(Samples.from_windows([0, 1, 0, 2, 0, 1, 0], window=3))
-    >>> edges = engine.edges()
-    >>> engine.map_queries(HardByQuery(3), edges, edges.queries, n_parts=2).num_rows
-    6
-    """
-
-    def __call__(self, edges: pa.Table, queries: pa.Table) -> pa.Table:
-        """Solve; raises ``UncertifiedSolution`` if the bounds do not meet."""
-        components = self.components(edges, queries)
-        return solve_graph_svm(components, threads=self.threads).expect().scores
-
-
-class SoftByQuery(SolverByQuery):
-    """Edges, samples by query and choices inside components → the soft scores.
-
-    Examples
-    --------
-    >>> from attomaton.engines.memory import MemoryEngine
-    >>> engine = MemoryEngine(Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1]))
-    >>> edges = engine.edges()
-    >>> choices = engine.choices(find_components(edges.load())).rows
-    >>> soft = engine.map_queries(SoftByQuery(3), edges, edges.queries, choices)
-    >>> soft.column("score").to_numpy().round(4).tolist()  # ± ½ ln 3, and 0 for the query
-    [0.5493, -0.5493, 0.0]
-    """
-
-    def __call__(self, edges: pa.Table, queries: pa.Table, choices: pa.Table) -> pa.Table:
-        """Solve; raises ``UncertifiedSolution`` if the gradient is too large."""
-        components = self.components(edges, queries)
-        return solve_luce(ChoiceTable(choices), components, threads=self.threads).expect().scores

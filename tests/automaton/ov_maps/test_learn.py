@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import attomaton as at
-from attomaton.automaton.learning import learn_writing
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton
+from attomaton.automaton.ov_maps.learning import learn_writing
 from attomaton.automaton.ov_maps.load import load_attention
 from attomaton.base.errors import AttomatonError, InvalidSamples, NothingRealisable, UnsupportedOption
 from attomaton.base.tables import column

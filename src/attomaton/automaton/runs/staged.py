@@ -222,7 +222,6 @@ class Finished:
         found: list[tuple[str, int, Path, Mapping[str, Any]]] = []
         for table, parts in (("edges", self.edges), ("choices", self.choices)):
             for number, (piece, entry) in enumerate(zip(parts.pieces, parts.entries, strict=True)):
-                assert isinstance(piece, Path)  # noqa: S101  our own invariant
                 found.append((table, number, piece, entry))
         for table, records in (("order", self.hard), ("nodes", self.soft)):
             for number, record in enumerate(records):

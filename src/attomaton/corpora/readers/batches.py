@@ -7,13 +7,14 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from attomaton.base.errors import AttomatonError, TokenOutOfRange, UnreadableSource, UnsupportedOption
-from attomaton.base.options import by_caller, settle, show, whole_number
+from attomaton.base.options import settle, show, whole_number
 from attomaton.base.printing import show_hidden
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32, Int64, Integers
 from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Skipped
 
 BATCH_BYTES = 1 << 20  # size at which a batch of texts is closed: 1 MB, or one document
+RAISE_LIMIT = "raise the limit with Reading(max_bytes=…)"
 TOKEN_TYPES = ("uint16", "uint32", "int32", "int64")
 """Number types of a ``.bin`` stream, little-endian."""
 
@@ -220,15 +221,7 @@ def checked_text(text: str, place: str) -> str:
 
 def too_long(place: str, reading: Reading, *, advice: str) -> UnreadableSource:
     """The error for a document that is longer than the reader may hold."""
-    return UnreadableSource(
-        f"{place} is longer than {reading.max_bytes:,} bytes; {advice}, or {raise_limit()}"
-    )
-
-
-def raise_limit() -> str:
-    """How to allow longer documents."""
-    how = by_caller("Reading(max_bytes=…)", "--max-document, in megabytes")
-    return f"raise the limit with {how}"
+    return UnreadableSource(f"{place} is longer than {reading.max_bytes:,} bytes; {advice}, or {RAISE_LIMIT}")
 
 
 def bad_id(ids: Integers, place: str, n_tokens: int) -> TokenOutOfRange | None:

@@ -296,6 +296,11 @@ def path_of(source: Any) -> Place | None:
     return as_place(check_path(source, "source")) if isinstance(source, str | PathLike) else None
 
 
+def is_folder(path: Place) -> bool:
+    """Whether there is a folder; a text given in place of a path may be too long for one."""
+    return path.is_dir() if isinstance(path, RemotePath) else os.path.isdir(path)  # noqa: PTH112
+
+
 def name_of(path: Place | None) -> str | None:
     """The name of a file or folder for a manifest."""
     return None if path is None else printable(path.name)
@@ -326,8 +331,8 @@ def _read(source: Any, tokenizer: str | Vocabulary, reading: Reading) -> tuple[D
 
 def _is_plain_text(path: Place, reading: Reading) -> bool:
     """Whether the path is one text file, read as one document, so that a manifest has the file's digest."""
-    if path.is_dir() if isinstance(path, RemotePath) else os.path.isdir(path):  # noqa: PTH112
-        return False  # isdir: a text given in place of a path may be too long for one
+    if is_folder(path):
+        return False
     ending = path.suffix in ("", ".txt") and "*" not in path.name
     return ending and reading.documents == "file" and reading.format is None and reading.column is None
 

@@ -24,6 +24,7 @@ from attomaton.corpora.budgets import (
 )
 from attomaton.corpora.readers.batches import (
     BATCH_BYTES,
+    RAISE_LIMIT,
     Batch,
     HeldReader,
     Reader,
@@ -33,7 +34,6 @@ from attomaton.corpora.readers.batches import (
     TokenBatch,
     bad_id,
     checked_text,
-    raise_limit,
     token_batch,
     too_long,
 )
@@ -270,7 +270,7 @@ class ParquetReader(TableReader):
         if size // rows > unpacked_most(file_size, limit):
             raise UnreadableSource(
                 f"{self.source}, row group {group}, has rows that unpack to {size // rows:,} bytes each; "
-                f"split the documents, or {raise_limit()}"
+                f"split the documents, or {RAISE_LIMIT}"
             )
         return max(1, min(BATCH_ROWS, max(UNPACKED, 4 * limit) * rows // size))
 

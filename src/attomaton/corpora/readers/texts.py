@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from attomaton.base.errors import UnreadableSource
-from attomaton.base.options import by_caller
 from attomaton.corpora.readers.batches import Reading, Skips, too_long
 from attomaton.corpora.readers.files import File, decode, naming, read_lines
 from attomaton.corpora.readers.records import RecordReader
@@ -65,8 +64,8 @@ def read_plain_text(file: File, reading: Reading, skips: Skips) -> PlainText:
     text = ""
     try:
         if len(content) > reading.max_bytes:
-            lines = by_caller("Reading(documents='line')", "--documents line")
-            raise too_long(file.source, reading, advice=f"read each line as a document with {lines}")
+            advice = "read each line as a document with Reading(documents='line')"
+            raise too_long(file.source, reading, advice=advice)
         text = decode(content.removeprefix(b"\xef\xbb\xbf"), file.source)
     except UnreadableSource as error:
         skips.add(error)

@@ -1,0 +1,58 @@
+"""Learning with an engine on disk: part by part, into the run folder or a temporary one."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from attomaton.automaton.automaton import Automaton, fill_run
+from attomaton.automaton.runs.layout import OWNED
+from attomaton.automaton.runs.staged import learn_by_part
+from attomaton.base.artifacts import RUN, Building, build_folder
+from attomaton.base.progress import Progress
+from attomaton.corpora.shards import Shards
+from attomaton.engines.choose import Engine, make_disk_engine
+from attomaton.engines.source import Corpus
+from attomaton.solvers.solved import solve_edges
+
+
+def learn_on_disk(
+    how: Engine,
+    source: Corpus | Callable[..., Corpus],
+    describe: Callable[[Corpus], dict[str, Any]],
+    building: Building | None,
+    embeddings: object,
+    progress: Progress,
+) -> Automaton | None:
+    """Learn from shards, or from what ``source`` writes as shards; None if the run folder holds the result.
+
+    With embeddings all queries are coupled, so that only the passes run on disk.
+    """
+    with (
+        TemporaryDirectory(prefix="attomaton-")
+        if building is None
+        else nullcontext(str(building.folder / "work"))
+    ) as name:
+        work = Path(name)
+        corpus = source if isinstance(source, Corpus) else source(tokens=work / "tokens")
+        assert isinstance(corpus.tokens, Shards)  # noqa: S101  our own invariant
+        passes = make_disk_engine(how, corpus.tokens, corpus.selection, work / "passes", progress)
+        progress("extracting edges", 0, 0)
+        edges, about = passes.edges(), describe(corpus)
+        if embeddings is None:
+            finished = learn_by_part(passes, edges, progress)
+            if building is not None:
+                finished.fill(building, corpus.vocabulary, about)
+                return None
+            with build_folder(work / "run", RUN, OWNED, overwrite=False) as folder:
+                finished.fill(folder, corpus.vocabulary, about)
+            return Automaton.load(work / "run", whole=True)
+        options: Any = {"embeddings": embeddings, "progress": progress, "threads": how.threads}
+        solved = solve_edges(edges.load(), passes.choices, **options)
+        parts = (solved.components, solved.hard, solved.soft, corpus.vocabulary)
+        automaton = Automaton(*parts, window=corpus.window)
+        if building is not None:
+            progress("writing the run", 0, 0)
+            fill_run(building, automaton, about)
+        return automaton

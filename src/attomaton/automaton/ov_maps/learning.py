@@ -1,0 +1,141 @@
+"""From a corpus to the automaton of a head that writes other tokens than those it reads."""
+
+from collections.abc import Callable
+from os import PathLike
+
+import numpy as np
+
+from attomaton.automaton.automaton import Automaton
+from attomaton.automaton.learning import Source, build_run, describe_run, warn
+from attomaton.automaton.ov_maps.automaton import WritingAutomaton, fill_writing
+from attomaton.automaton.ov_maps.maps import Writes, Writing, check_named, find_writing
+from attomaton.automaton.ov_maps.settle import WritingProblem, count_writers, find_writers, settle
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.progress import Progress, as_stages, silent
+from attomaton.corpora.readers.batches import Reading, as_reading
+from attomaton.corpora.samples import Samples
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.engines.memory import trim
+from attomaton.engines.selection import Selection, select
+from attomaton.engines.source import check_tokenizer, read_source
+from attomaton.graphs.bags import find_realisable
+from attomaton.graphs.writing import Reach
+
+
+def learn_writing(
+    source: Source,
+    writes: Writes,
+    *,
+    window: int | None = None,
+    tokenizer: str = "word",
+    embeddings: object = None,
+    keep: Selection | None = None,
+    reading: Reading | None = None,
+    threads: int | None = None,
+    out: str | PathLike[str] | None = None,
+    overwrite: bool = False,
+    progress: bool | Callable[[str], object] = False,
+) -> WritingAutomaton:
+    """Learn a head that writes tokens other than those it reads; everything is in memory.
+
+    Where several tokens of a context write its label, the choice among them is a local optimum.
+
+    Parameters
+    ----------
+    source : path, glob, URL, Samples, Documents, sequence of token ids or documents, frame, or dataset
+        As in :func:`learn`, except shards.
+    writes : str, integers of shape (n_tokens,) or (n_ways, n_tokens), or mapping
+        The token that the head writes where it reads a token. ``"successor"``: the token that most often
+        follows it in this corpus. ``"identity+successor"``: that, or the token itself. ``"identity"``: the
+        token itself. Otherwise an array of the tokens that each token writes, or a mapping of tokens to
+        tokens; tokens missing from a mapping write themselves.
+    window, tokenizer, embeddings, keep, reading
+        As in :func:`learn`.
+    threads : int, optional
+        Number of threads for the solvers; by default all processors.
+    out, overwrite, progress
+        As in :func:`learn`.
+
+    Returns
+    -------
+    WritingAutomaton
+        It predicts the written tokens. :func:`~attomaton.automaton.load_attention` opens its run.
+
+    Warns
+    -----
+    NothingRealisable
+        If no label can be written.
+
+    Examples
+    --------
+    >>> learn_writing([0, 1, 0, 2, 0, 1, 0, 1], "successor", window=3).predict([1, 2])
+    {0: 1.0}
+    """
+    checked, begin = check_named(writes), as_stages(progress)
+    selection, options = select(keep, window), as_reading(reading)
+    check_tokenizer(tokenizer)
+    begin("reading")
+    corpus = read_source(source, selection, tokenizer=tokenizer, reading=options)
+    if not isinstance(corpus.tokens, Samples):
+        raise UnsupportedOption(
+            "writes= needs a corpus in memory, and this corpus is a folder of token shards; give the "
+            "text, documents, token ids or samples"
+        )
+    with build_run(out, source, overwrite=overwrite) as building:
+        automaton = solve_writing(
+            corpus.tokens,
+            find_writing(checked, corpus.tokens, corpus.vocabulary),
+            corpus.selection,
+            vocabulary=corpus.vocabulary,
+            window=corpus.window,
+            embeddings=embeddings,
+            threads=threads,
+            progress=begin,
+        )
+        if building is not None:
+            name = automaton.writing.name
+            about = describe_run(corpus, reading=options, embeddings=embeddings, writes=name)
+            fill_writing(building, automaton, about)
+    return warn(automaton)
+
+
+def solve_writing(
+    samples: Samples,
+    writing: Writing,
+    selection: Selection,
+    *,
+    vocabulary: Vocabulary | None = None,
+    window: int | None = None,
+    embeddings: object = None,
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> WritingAutomaton:
+    """Learn the tokens read by a head that writes other tokens.
+
+    Where one key of a context writes the label, learning treats that key as the label. Where several do, one
+    of them is chosen (:func:`~attomaton.automaton.ov_maps.settle.settle`).
+    """
+    progress("finding the tokens that write each label", 0, 0)
+    whole = trim(samples, selection)
+    keys = writing.read(whole)
+    n_writers = count_writers(keys, writing)
+    reached = np.bincount(keys.queries[n_writers > 0], minlength=writing.n_tokens)
+    kept = selection.largest(selection.kept(writing.n_tokens), reached)[whole.queries]
+    whole, keys, n_writers = whole.take(kept), keys.take(kept), n_writers[kept]
+    alone = find_writers(keys.take(n_writers == 1), writing)
+    problem = WritingProblem(
+        alone.label(alone.bags.token[alone.mine]),
+        find_writers(keys.take(n_writers > 1), writing),
+        keys.queries[n_writers == 0],
+        selection.min_support,
+        embeddings,
+        threads,
+    )
+    chosen, settling = settle(problem, lambda stage: progress(stage, 0, 0))
+    solved = problem.solve(chosen, progress)
+    names = writing.name_keys(vocabulary)
+    reads = Automaton(solved.components, solved.hard, solved.soft, names, None, window)
+    inside, written = find_realisable(whole), n_writers > 0
+    shares = (float(mask.sum()) / max(len(whole), 1) for mask in (inside, written, inside | written))
+    reach = Reach(len(whole), *shares)
+    return WritingAutomaton(reads, writing, reach, settling, vocabulary, window)
