@@ -41,7 +41,6 @@ if TYPE_CHECKING:
         solve_normed as solve_normed,
     )
     from attomaton.solvers.soft.certify import SoftCertificate as SoftCertificate
-    from attomaton.solvers.soft.damped import DampedNewton as DampedNewton
     from attomaton.solvers.soft.likelihood import LuceProblem as LuceProblem
     from attomaton.solvers.soft.newton import Newton as Newton
     from attomaton.solvers.soft.solve import (

@@ -6,8 +6,8 @@ import pytest
 
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
-from attomaton.solvers.soft.damped import DampedNewton
 from tests.drawn import paper_draw, scores_of
+from tests.solvers.soft.damped import DampedNewton
 
 
 def test_multiplicity_is_an_offset():

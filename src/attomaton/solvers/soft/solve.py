@@ -37,11 +37,10 @@ class LuceSolver(Protocol):
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.solvers.soft.damped import DampedNewton
     >>> class Telling:  # any class with this method works
     ...     def solve(self, problem, *, anchor=None, stiffness=0.0):
     ...         print(f"{problem.n_alternatives} scores to find")
-    ...         return DampedNewton().solve(problem, anchor=anchor, stiffness=stiffness)
+    ...         return Newton().solve(problem, anchor=anchor, stiffness=stiffness)
     >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
     >>> components = at.find_components(at.extract_edges(samples))
     >>> solve_luce(samples, components, solver=Telling()).status.name
@@ -184,7 +183,7 @@ def solve_luce(
     scores = np.zeros(components.nodes.num_rows)
     chosen = cast("object", Newton(threads=threads) if solver is None else solver)
     if not isinstance(chosen, LuceSolver):
-        raise UnsupportedOption(f"{chosen!r} does not solve the Luce problem; use Newton or DampedNewton")
+        raise UnsupportedOption(f"{chosen!r} does not solve the Luce problem; use Newton")
     scores[rows] = chosen.solve(problem, stiffness=ridge)
     scores = centre(components.component_of_node, scores)
     embedded: dict[str, Float64] = {}
