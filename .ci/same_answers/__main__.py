@@ -31,6 +31,9 @@ SIZE_HELP = {
     "quick": "Take the beginnings of the corpora and two trials of four experiments.",
     "full": "Take all trials and texts of each experiment as it was published.",
 }
+SITE = Path(__file__).with_name("site")
+"""Keeps an editable install from being found before the checkout."""
+
 FACE = Path(__file__).with_name("python_answers.py")
 
 
@@ -83,7 +86,13 @@ class Tree:
         set_here = {f"{name}_NUM_THREADS": "1" for name in THREADS}
         caches = {"PYTHONPYCACHEPREFIX": cache}
         fixed = {"PYTHONHASHSEED": "0", "COLUMNS": "120", "SOURCE_DATE_EPOCH": "0"}
-        return {**os.environ, **set_here, **caches, **fixed, "PYTHONPATH": str(self.checkout / "src")}
+        return {
+            **os.environ,
+            **set_here,
+            **caches,
+            **fixed,
+            "PYTHONPATH": os.pathsep.join(map(str, (SITE, self.checkout / "src"))),
+        }
 
 
 def digest(parts: dict[str, Part], names: list[str]) -> str:

@@ -110,7 +110,7 @@ def list_files() -> str:
                 lines.append(f"| `{name}` | {sentence(path)} |")
     lines += ["", "### native/", "", "The kernels in C++, one folder for each room."]
     lines += ["", "| file | |", "|---|---|"]
-    for path in sorted(NATIVE.rglob("*.[ch]pp")):
+    for path in sorted({*NATIVE.rglob("*.hpp"), *NATIVE.rglob("bindings.cpp"), NATIVE / "module.cpp"}):
         comment = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("//").strip().rstrip(".")
         lines.append(f"| `{path.relative_to(NATIVE).as_posix()}` | {comment} |")
     return "\n".join([*lines, ""])

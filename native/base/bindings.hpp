@@ -22,12 +22,16 @@ template <class T, int Axes = 1> using Read = Argument<const T, Axes>;
 template <class T, int Axes = 1> using Write = Argument<T, Axes>;
 template <class T, int Axes = 1> using Result = nb::ndarray<nb::numpy, T, nb::ndim<Axes>>;
 
-template <class T> View<T> view(const Argument<T> &array) { return {array.data(), Int(array.shape(0))}; }
-template <class T> Rows<T> rows(const Argument<T, 2> &array) {
-    return {{array.data(), Int(array.size())}, Int(array.shape(1))};
+// All entries of an array; a TypeError if they are not aligned, which its flags do not tell nanobind.
+template <class T, int Axes> View<T> entries(const Argument<T, Axes> &array) {
+    if (array.size() && reinterpret_cast<std::uintptr_t>(array.data()) % alignof(T))
+        throw nb::type_error("an array is not aligned in memory; copy it");
+    return {array.data(), Int(array.size())};
 }
+template <class T> View<T> view(const Argument<T> &array) { return entries<T, 1>(array); }
+template <class T> Rows<T> rows(const Argument<T, 2> &array) { return {entries<T, 2>(array), Int(array.shape(1))}; }
 template <class T> Rows<T> rows(const Argument<T, 3> &array) { // the last two axes as one
-    return {{array.data(), Int(array.size())}, Int(array.shape(1) * array.shape(2))};
+    return {entries<T, 3>(array), Int(array.shape(1) * array.shape(2))};
 }
 
 // A ValueError unless the condition holds.

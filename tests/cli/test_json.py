@@ -49,7 +49,7 @@ CASES = [
     ("reproduce", 1, [["reproduce", "scan-snap-4", "--trials", "1"]]),
     ("reproduce", 2, [["reproduce", "text-shakespeare", "--data", "story.txt"]]),
     ("example", 0, [["example", "story.txt"]]),
-    ("doctor", 0, [["doctor", "--compile"]]),
+    ("doctor", 0, [["doctor"]]),
 ]
 """Command, which of its tables, and what to run: together they print every key that is listed."""
 

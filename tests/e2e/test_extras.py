@@ -73,6 +73,12 @@ import attomaton as at
 fitted = at.AttentionLimit().fit([[0, 1, 2], [1, 0, 2], [3, 0, 2]], [0, 1, 0])
 print(fitted.predict_proba([[1, 0, 2]]).round(6).tolist() == [[0.5, 0.5]])
 """,
+    "duckdb": """
+import attomaton as at
+at.tokenize_corpus(["a b a b c a b", "b a c b a"], "shards")
+disk, memory = (at.learn("shards", window=4, engine=engine) for engine in ("duckdb", "memory"))
+print(disk.hard.scores.equals(memory.hard.scores))
+""",
     "spark": """
 import attomaton as at
 at.tokenize_corpus(["a b a b c a b", "b a c b a"], "shards")
@@ -140,6 +146,7 @@ def test_without_its_extra_a_feature_says_what_to_install(plain, extra):
         ("train", ["train", "story.txt", "--out", "trained"]),
         ("train", ["reproduce", "mechanics-global", "--out", "figures"]),
         ("hf", ["learn", "story.txt", "--tokenizer", "tokenizer.json"]),
+        ("duckdb", ["learn", "story.txt", "--engine", "duckdb"]),
         ("spark", ["learn", "story.txt", "--engine", "spark"]),
     ],
 )

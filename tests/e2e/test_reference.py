@@ -20,7 +20,7 @@ from attomaton.choices import Contrast, LogitFit
 from attomaton.corpora.readers.corpus import ReadingOptions
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.spark import SparkEngine
-from attomaton.solvers.norms.solve import FactoredSolution, FactoredSolver
+from attomaton.solvers.norms.solve import FactoredSolution
 from attomaton.solvers.soft.tied import TieScores
 
 LATER = {
@@ -29,7 +29,6 @@ LATER = {
         Contrast,
         DuckDBEngine,
         FactoredSolution,
-        FactoredSolver,
         LogitFit,
         ReadingOptions,
         SparkEngine,

@@ -14,9 +14,9 @@ namespace {
 using Tables = std::tuple<Read<double, 2>, Read<double, 2>>;
 using Ends = std::tuple<Read<Int>, Read<Int>, Read<Int>>;
 
-Array<Pair> read_pairs(const double *numbers, Int size) {
-    Array<Pair> pairs(size);
-    for (Int at = 0; at < size; ++at) pairs[at] = {numbers[2 * at], numbers[2 * at + 1]};
+Array<Pair> read_pairs(In<double> numbers) {
+    Array<Pair> pairs(numbers.size / 2);
+    for (Int at = 0; at < pairs.size; ++at) pairs[at] = {numbers[2 * at], numbers[2 * at + 1]};
     return pairs;
 }
 
@@ -120,7 +120,7 @@ void bind_hard(nb::module_ &module) {
             const Int dim = ropes.keys.width;
             demand(Int(weights.shape(0)) == ropes.one.size && weights.shape(1) == 2, "each rope needs a pair");
             return give(unlocked([&] {
-                            return write_pairs(press(ropes, read_pairs(weights.data(), ropes.one.size)));
+                            return write_pairs(press(ropes, read_pairs(entries<const double, 2>(weights))));
                         }),
                         dim, dim, 2);
         },
@@ -132,7 +132,9 @@ void bind_hard(nb::module_ &module) {
             const Int dim = ropes.keys.width;
             demand(Int(weights.shape(0)) == dim && Int(weights.shape(1)) == dim && weights.shape(2) == 2,
                    "W is not a square of pairs as large as the rows");
-            return give(unlocked([&] { return write_pairs(stretch(ropes, read_pairs(weights.data(), dim * dim))); }),
+            return give(unlocked([&] {
+                            return write_pairs(stretch(ropes, read_pairs(entries<const double, 3>(weights))));
+                        }),
                         ropes.one.size, 2);
         },
         "tables", "ropes", "weights");

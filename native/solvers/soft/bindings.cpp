@@ -56,12 +56,12 @@ void bind_soft(nb::module_ &module) {
                    "each group needs a square matrix");
             for (const Int number : view(some))
                 demand(groups[number].size == size, "the groups have the size of their matrices");
-            const View<double> entries{hessians.data(), Int(hessians.size())};
+            const View<double> all = entries<double, 3>(hessians);
             nb::gil_scoped_release released;
             const soft::Room room(groups, view(some));
             for (Int rank = 0; rank < Int(some.size()); ++rank) {
                 const soft::Group group = groups[view(some)[rank]];
-                const Rows<double> hessian{entries.slice(rank * size * size, (rank + 1) * size * size), size};
+                const Rows<double> hessian{all.slice(rank * size * size, (rank + 1) * size * size), size};
                 soft::fill_hessian(group, view(scores).slice(group.first, group.first + size), room.of(group),
                                    hessian);
             }

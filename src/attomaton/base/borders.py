@@ -7,7 +7,7 @@ Values that our own code derives from checked ones are not checked again (:func:
 
 from collections.abc import Mapping
 from operator import index
-from typing import Any, SupportsIndex, TypeVar, cast
+from typing import Any, Final, SupportsIndex, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,9 @@ Value = TypeVar("Value")
 Refusal = type[AttomatonError]
 
 MEND = "pass a value that attomaton made, or correct this one"
+
+CONTIGUOUS: Final = ("C", "A", "E")
+"""Requirements of compiled code, for ``np.require``: in C order, aligned, and a plain array."""
 
 MOST_COUNTED = 1 << 53
 """Largest sum of counts: beyond it float64 cannot represent every integer, and integer sums may wrap."""
@@ -43,19 +46,19 @@ def check_size(size: object, most: int, what: str, *, error: Refusal = Mismatche
 
 
 def check_int32(values: object, what: str, *, error: Refusal = MismatchedParts) -> Int32:
-    """A one-dimensional array of whole numbers as int32; copied only if it has another type or stride."""
+    """A one-dimensional array of whole numbers as int32; copied only if it has another type or layout."""
     return _check_integers(values, np.dtype(np.int32), what, error)
 
 
 def check_int64(values: object, what: str, *, error: Refusal = MismatchedParts) -> Int64:
-    """A one-dimensional array of whole numbers as int64; copied only if it has another type or stride."""
+    """A one-dimensional array of whole numbers as int64; copied only if it has another type or layout."""
     return _check_integers(values, np.dtype(np.int64), what, error)
 
 
 def check_floats(values: object, shape: tuple[int | None, ...], what: str, *, finite: bool = True) -> Float64:
     """A C array of this shape (None means any length) as float64, all finite unless ``finite`` is false."""
     try:
-        numbers = np.asarray(values, np.float64, order="C")
+        numbers = np.require(values, np.float64, CONTIGUOUS)
     except (TypeError, ValueError) as problem:
         raise MismatchedParts(f"{what} does not hold numbers ({problem}); {MEND}") from problem
     sizes = zip(shape, numbers.shape, strict=False)
@@ -147,7 +150,7 @@ def check_ids_of(table: pa.Table, sizes: Mapping[str, int], what: str) -> None:
 
 def _check_integers(values: object, kind: np.dtype[Any], what: str, error: Refusal) -> NDArray[Any]:
     try:
-        numbers = np.asarray(values, order="C")
+        numbers = np.require(values, None, CONTIGUOUS)
     except ValueError as problem:  # ragged
         raise error(f"{what} is not a list of whole numbers ({problem}); {MEND}") from problem
     if numbers.ndim != 1 or (len(numbers) and numbers.dtype.kind not in "iu"):

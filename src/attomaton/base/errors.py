@@ -214,7 +214,7 @@ class UnsupportedOption(AttomatonError, ValueError):
 
 
 class MissingExtra(AttomatonError, ImportError):
-    """A feature needs a package that a plain install of attomaton leaves out.
+    """A feature needs a package that a plain install of attomaton leaves out, or the kernels are not built.
 
     Examples
     --------

@@ -175,11 +175,12 @@ def _flat_array(values: Any, kind: Any) -> Any:
 
 
 def _numbers(array: Any) -> NDArray[Any]:
-    """An Arrow array of numbers as a read-only numpy array, not copied."""
+    """An Arrow array of numbers as a read-only numpy array, copied only if it is not aligned."""
     kind = _NUMPY.get(str(array.type))
     if kind is None or array.null_count or not len(array):
         return array.to_numpy(zero_copy_only=False)
     numbers = np.frombuffer(array.buffers()[1], kind, len(array), array.offset * kind.itemsize)
+    numbers = np.require(numbers, requirements="A")  # Arrow takes buffers that begin anywhere
     numbers.flags.writeable = False
     return numbers
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from attomaton.base.borders import check_int64, check_size, trusted
+from attomaton.base.borders import CONTIGUOUS, check_int64, check_size, trusted
 from attomaton.base.errors import EmptyContext, InvalidSamples, TokenOutOfRange, UnsupportedOption
 from attomaton.base.frames import Tabular, first_rows
 from attomaton.base.options import settle, show, whole_number
@@ -282,7 +282,7 @@ class Samples(Tabular):
 
 
 def _integers(array: ArrayLike, name: str) -> NDArray[np.integer[Any]]:
-    numbers = np.asarray(array)
+    numbers = np.require(array, None, CONTIGUOUS)
     if numbers.size == 0 and numbers.ndim == 1:
         return numbers.astype(np.int64)
     if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any, Literal, Protocol
@@ -38,7 +39,6 @@ from attomaton.corpora.shards import Shards
 
 MARKER = "attomaton-work.txt"  # marks a folder that we may work in
 JOB_TOKENS = 1 << 22
-FORMAT = 1
 _arrow: Any = pa
 
 Record = dict[str, Any]
@@ -83,14 +83,9 @@ class Workshop:
         report(0)
         for number, job in enumerate(shards.jobs(JOB_TOKENS)):
             digest = fingerprint(job, task.settings)
-            stem = f"{task.name}-{number:05d}-{digest[:16]}"
-            entries = self._read_finished(stem, digest)
-            if entries is None:
-                entries = self._run_job(task, job, stem, report)
-                record = {"format": FORMAT, "parts": entries, "fingerprint": digest}
-                with explained(self.folder):
-                    write_sealed(self.folder / f"{stem}.json", record)
-            for entry in entries:
+            part_records = PartRecords(self.folder, f"{task.name}-{digest[:16]}", digest)
+            work = partial(self._run_job, task, job, part_records.stage, report)
+            for entry in part_records.run(number, work)["files"].values():
                 parts.setdefault(entry["kind"], []).append(self.folder / entry["name"])
             done += sum(job.sizes)
             report(0)
@@ -100,25 +95,10 @@ class Workshop:
         """About how many pieces a task cuts the shards into."""
         return sum(shards.sizes) // self.piece_tokens + len(shards.jobs(JOB_TOKENS))
 
-    def _read_finished(self, stem: str, digest: str) -> list[dict[str, Any]] | None:
-        """The entries of a finished job's parts if all are as they were written."""
-        try:
-            record = read_sealed(self.folder / f"{stem}.json")
-            if record is None or record["fingerprint"] != digest or record["format"] != FORMAT:
-                return None
-            entries = record["parts"]
-            parts = {entry["name"]: entry for entry in entries}
-            if not all(re.fullmatch(rf"{stem}-\d+-\d+\.(parquet|arrow)", name) for name in parts):
-                return None
-            check_files(self.folder, parts, again="run the pass again")
-        except (OSError, KeyError, TypeError):
-            return None
-        return entries
-
     def _run_job(
-        self, task: Task, job: Shards, stem: str, report: Callable[[int], object]
-    ) -> list[dict[str, Any]]:
-        """Process a job's pieces in threads, few at a time; the entries of its parts."""
+        self, task: Task, job: Shards, stage: str, report: Callable[[int], object], number: int
+    ) -> Record:
+        """Process a job's pieces in threads, few at a time; the record of its parts."""
         entries: list[dict[str, Any]] = []
         waiting: deque[tuple[int, Future[list[dict[str, Any]]]]] = deque()
         done = 0
@@ -132,8 +112,8 @@ class Workshop:
 
         pool = ThreadPoolExecutor(self.threads)
         try:
-            for number, piece in enumerate(job.pieces(self.piece_tokens, task.window)):
-                future = pool.submit(self._process, task, piece, f"{stem}-{number:05d}")
+            for at, piece in enumerate(job.pieces(self.piece_tokens, task.window)):
+                future = pool.submit(self._process, task, piece, f"{stage}-{number:05d}-{at:05d}")
                 waiting.append((len(piece.ids), future))
                 if len(waiting) > self.threads:
                     collect_first()
@@ -144,7 +124,7 @@ class Workshop:
             clear_drafts(self.folder)
             raise
         pool.shutdown()
-        return entries
+        return {"files": {entry["name"]: entry for entry in entries}}
 
     def _process(self, task: Task, piece: Piece, stem: str) -> list[dict[str, Any]]:
         return [

@@ -34,18 +34,14 @@ if TYPE_CHECKING:
     from attomaton.solvers.norms.problem import FactoredProblem as FactoredProblem
     from attomaton.solvers.norms.solve import (
         FactoredSolution as FactoredSolution,
-        FactoredSolver as FactoredSolver,
         NormedSolution as NormedSolution,
-        SpectralSolver as SpectralSolver,
         solve_factored as solve_factored,
         solve_normed as solve_normed,
     )
     from attomaton.solvers.soft.certify import SoftCertificate as SoftCertificate
-    from attomaton.solvers.soft.damped import DampedNewton as DampedNewton
     from attomaton.solvers.soft.likelihood import LuceProblem as LuceProblem
     from attomaton.solvers.soft.newton import Newton as Newton
     from attomaton.solvers.soft.solve import (
-        LuceSolver as LuceSolver,
         SoftSolution as SoftSolution,
         solve_luce as solve_luce,
     )

@@ -84,12 +84,19 @@ def replaced(value, path, new):
     return tuple(replaced(part, path[1:], new) if at == path[0] else part for at, part in enumerate(value))
 
 
+def unaligned(array):
+    """The same entries, one byte past an aligned address."""
+    return np.frombuffer(bytearray(b" " + array.tobytes()), array.dtype, offset=1).reshape(array.shape)
+
+
 def spoilt(array):
     """The same entries in an array that a kernel cannot take as it is."""
     yield np.zeros(array.shape, {"f": np.float16, "i": np.int16, "b": np.int8}[array.dtype.kind])
     yield array[np.newaxis]
     if array.itemsize > 1:
         yield array.astype(array.dtype.newbyteorder())
+        if array.size:
+            yield unaligned(array)
     for apart in (np.repeat(array, 2, axis=-1)[..., ::2], np.asfortranarray(array)):
         if not apart.flags.c_contiguous:
             yield apart

@@ -1,5 +1,6 @@
 """Certificates from the rows of the embeddings: bounds that rounding did not make."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import attomaton as at
-from attomaton.base.errors import UncertifiedSolution
+from attomaton.base.errors import MismatchedParts, UncertifiedSolution
 from attomaton.graphs.separation import bound_singular
 from attomaton.solvers.hard.dense import find_answer
 from attomaton.solvers.hard.rows import RowProof, certify_answer, in_pairs, tie_ropes
@@ -122,3 +123,18 @@ def test_a_wrong_answer_is_not_certified():
         (np.nan * answer.weights, answer.multipliers),
     ):
         assert not certify_answer(ropes, RowProof(weights, multipliers), rtol=1e-6).certified
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"tie": np.zeros(1, np.int16)},
+        {"tie": np.zeros((1, 1), bool)},
+        {"number": np.zeros((1, 1), np.int64)},
+        {"tokens": np.zeros(1, np.int64)},
+    ],
+)
+def test_ropes_with_columns_of_other_kinds_are_refused(wrong):
+    ropes = tie_ropes(components_of(ONE), np.eye(2))
+    with pytest.raises(MismatchedParts):
+        replace(ropes, **wrong)

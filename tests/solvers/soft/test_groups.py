@@ -5,10 +5,10 @@ from hypothesis import given, strategies as st
 from scipy.optimize import minimize
 
 from attomaton.base.ragged import centre
-from attomaton.solvers.soft.damped import DampedNewton
 from attomaton.solvers.soft.likelihood import LuceProblem
 from attomaton.solvers.soft.newton import Newton, sort_by_group
 from tests.drawn import any_problem, luce_problem_of
+from tests.solvers.soft.damped import DampedNewton
 from tests.strategies import luce_problems, tied_sets, vectors
 
 

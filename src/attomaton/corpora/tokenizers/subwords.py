@@ -155,7 +155,7 @@ LONGEST_WORD = 1000
 
 GROWTH = 128  # largest factor by which the parts of a tokenizer may lengthen a text
 DOUBLING = ("BPEDecoder", "ByteLevel", "CTC", "Metaspace", "WordPiece")
-"""Parts that may write two characters, or bytes, for one; a sequence of them doubles a text many times."""
+"""Parts that may write two characters, or bytes, for one: a sequence of them lengthens a text much."""
 
 BEGINNINGS = 1 << 21
 """Distinct beginnings of the tokens of a Unigram model, each of which takes the library about 350 bytes; in

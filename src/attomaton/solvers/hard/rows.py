@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from attomaton.base.borders import check_floats, check_ids, check_int64, check_lengths
+from attomaton.base.errors import MismatchedParts
 from attomaton.base.native import press_ropes, stretch_ropes
 from attomaton.base.options import settle
 from attomaton.base.tables import Bool, Float64, Int64, column
@@ -62,10 +63,14 @@ class Ropes:
         check_floats(asked, (None, keys.shape[1]), "rows of queries")
         ends = dict(zip(("one", "other", "query"), self.ends, strict=True))
         numbers = {name: check_int64(part, name) for name, part in ends.items()}
-        check_lengths("the columns of ropes", number=self.number, tie=self.tie, **numbers)
+        number, tokens, tie = check_int64(self.number, "number"), check_int64(self.tokens, "tokens"), self.tie
+        if tie.dtype != np.bool_ or tie.ndim != 1:
+            raise MismatchedParts(f"tie is {tie.dtype} of shape {tie.shape}; give one boolean for each rope")
+        check_lengths("the columns of ropes", number=number, tie=tie, **numbers)
+        check_lengths("rows of embeddings and their tokens", keys=keys, tokens=tokens)
         for name, part in numbers.items():
             check_ids(part, len(asked if name == "query" else keys), f"{name} of a rope")
-        settle(self, keys=keys, asked=asked, **numbers)
+        settle(self, keys=keys, asked=asked, number=number, tokens=tokens, **numbers)
 
     @cached_property
     def ties(self) -> "Ropes":
@@ -100,7 +105,8 @@ class Ropes:
         """e_tokenᵀ W e_query for rows of ``keys`` and ``asked``, sorted by query; W as pairs of float64."""
         keys = np.vstack([self.keys, np.zeros((1, self.keys.shape[1]))])
         nothing = np.full(len(token), len(self.keys))
-        apart = replace(self, keys=keys, one=token, other=nothing, query=query, number=token, tie=token < 0)
+        ends = {"one": token, "other": nothing, "query": query, "number": token, "tie": token < 0}
+        apart = replace(self, keys=keys, tokens=np.append(self.tokens, -1), **ends)
         return apart.stretch(weights).sum(axis=1)
 
     def stretch(self, weights: Float64) -> Float64:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, Protocol, overload, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, cast, overload, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +41,8 @@ from attomaton.solvers.hard.problem import (
 from attomaton.solvers.hard.rows import Ropes, RowProof, certify_answer, in_pairs, tie_ropes
 
 if TYPE_CHECKING:
-    from attomaton.solvers.norms.solve import FactoredSolution, FactoredSolver
+    from attomaton.solvers.norms.interior import InteriorPoint
+    from attomaton.solvers.norms.solve import FactoredSolution
 
 FEW_PRODUCTS = 100_000
 """Scores of problems up to this size are summed in double-double."""
@@ -181,7 +182,7 @@ def solve_graph_svm(
     embeddings: object = None,
     norm: Literal["nuclear"],
     rtol: float | None = None,
-    solver: "FactoredSolver | None" = None,
+    solver: "InteriorPoint | None" = None,
 ) -> "FactoredSolution": ...
 
 
@@ -191,7 +192,7 @@ def solve_graph_svm(
     embeddings: object = None,
     norm: Literal["frobenius", "nuclear"] = "frobenius",
     rtol: float | None = None,
-    solver: "OrderSolver | EmbeddedSolver | FactoredSolver | None" = None,
+    solver: "OrderSolver | EmbeddedSolver | InteriorPoint | None" = None,
     threads: int | None = None,
 ) -> "HardSolution | FactoredSolution":
     """Solve the Graph-SVM of every query: min ‖W‖ s.t. ties score equal and priorities score ≥ 1 apart.
@@ -236,16 +237,13 @@ def solve_graph_svm(
     (1, [0.6667, -0.3333, 0.6667, -0.3333])
     """
     if norm == "nuclear":
-        from attomaton.solvers.norms.solve import FactoredSolver, solve_factored
+        from attomaton.solvers.norms.solve import solve_factored
 
-        if not isinstance(solver, FactoredSolver | None):
-            raise UnsupportedOption(
-                f"{solver!r} does not minimise the nuclear norm; use InteriorPoint, or give norm='frobenius'"
-            )
         if threads is not None:
             raise UnsupportedOption("threads apply only to norm='frobenius'; leave them out for 'nuclear'")
         rtol = 1e-6 if rtol is None else rtol
-        return solve_factored(components, embeddings=embeddings, rtol=rtol, solver=solver)
+        chosen = cast("InteriorPoint | None", solver)
+        return solve_factored(components, embeddings=embeddings, rtol=rtol, solver=chosen)
     if norm != "frobenius":
         raise UnsupportedOption(
             f"the norm is {show(norm)}; give 'frobenius' or 'nuclear' "

@@ -6,7 +6,7 @@ keeps small, and is the public function for the nuclear norm.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,29 +26,11 @@ from attomaton.solvers.norms.certify import (
 )
 from attomaton.solvers.norms.problem import FactoredProblem, factored_problem
 
+if TYPE_CHECKING:
+    from attomaton.solvers.norms.interior import InteriorPoint
+
 NEGLIGIBLE = 1e-5
 """Singular values smaller than this, relative to the largest, do not count for the rank."""
-
-
-@runtime_checkable
-class FactoredSolver(Protocol):
-    """A solver of the problem of least nuclear norm.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> from attomaton.solvers.norms.interior import InteriorPoint
-    >>> class Hasty:  # any class with this method works
-    ...     def solve_factored(self, problem):
-    ...         return InteriorPoint(max_steps=2).solve_factored(problem)
-    >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])
-    >>> solve_factored(at.find_components(at.extract_edges(samples)), solver=Hasty()).status.name
-    'UNCERTIFIED'
-    """
-
-    def solve_factored(self, problem: FactoredProblem) -> tuple[Float64, Float64]:
-        """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,)."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,7 +75,7 @@ def solve_factored(
     *,
     embeddings: object = None,
     rtol: float = 1e-6,
-    solver: FactoredSolver | None = None,
+    solver: "InteriorPoint | None" = None,
 ) -> FactoredSolution:
     """Solve min ‖W‖_* s.t. ties score equal and priorities score ≥ 1 apart, for all queries together.
 
@@ -110,9 +92,8 @@ def solve_factored(
         certified. To treat those as ties, pass ``separate(components, embeddings).components``.
     rtol : float
         Relative gap between the certificate's bounds at which the answer counts as certified.
-    solver : optional
-        The solver to use: by default :class:`~attomaton.solvers.norms.interior.InteriorPoint`, which
-        aims at a tenth of ``rtol``.
+    solver : InteriorPoint, optional
+        By default one that aims at a tenth of ``rtol``.
 
     Examples
     --------
@@ -128,8 +109,8 @@ def solve_factored(
 
     rtol = real_number(rtol, "rtol", above=0, below=1)
     chosen = cast("object", InteriorPoint(rtol=rtol / 10) if solver is None else solver)
-    if not isinstance(chosen, FactoredSolver):
-        raise UnsupportedOption(f"{chosen!r} does not solve for factored weights; use InteriorPoint")
+    if not isinstance(chosen, InteriorPoint):
+        raise UnsupportedOption(f"{chosen!r} does not minimise the nuclear norm; use InteriorPoint")
     return FactoredSolution(**_solve(components, embeddings, "nuclear", rtol, chosen.solve_factored))
 
 
@@ -162,28 +143,6 @@ def _solve(
         "certificate": certificate,
         "multipliers": multiplier_table(components.order, pressed),
     }
-
-
-@runtime_checkable
-class SpectralSolver(Protocol):
-    """A solver of the problem of least spectral norm.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> from attomaton.solvers.norms.interior import SpectralInterior
-    >>> class Hasty:  # any class with this method works
-    ...     def solve_spectral(self, problem):
-    ...         return SpectralInterior(max_steps=2).solve_spectral(problem)
-    >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])
-    >>> components = at.find_components(at.extract_edges(samples))
-    >>> solve_normed(components, norm="spectral", solver=Hasty()).status.name
-    'UNCERTIFIED'
-    """
-
-    def solve_spectral(self, problem: FactoredProblem) -> tuple[Float64, Float64]:
-        """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,)."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -229,7 +188,6 @@ def solve_normed(
     norm: Norm,
     embeddings: object = None,
     rtol: float | None = None,
-    solver: SpectralSolver | None = None,
 ) -> NormedSolution:
     """Solve min ‖W‖ s.t. ties score equal and priorities score ≥ 1 apart, in the max or the spectral norm.
 
@@ -249,9 +207,6 @@ def solve_normed(
     rtol : float, optional
         Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 for the
         closed form, else 1e-6.
-    solver : optional
-        For the spectral norm: by default :class:`~attomaton.solvers.norms.interior.SpectralInterior`, which
-        aims at a tenth of ``rtol``.
 
     Examples
     --------
@@ -264,8 +219,6 @@ def solve_normed(
     """
     if norm not in ("max", "spectral"):
         raise UnsupportedOption(f"the norm is {show(norm)}; give 'max' or 'spectral'")
-    if norm == "max" and solver is not None:
-        raise UnsupportedOption(f"{solver!r} is not used for the max norm; leave the solver out")
     exact = norm == "max" and embeddings is None
     rtol = real_number((1e-12 if exact else 1e-6) if rtol is None else rtol, "rtol", above=0, below=1)
     if exact:
@@ -276,10 +229,8 @@ def solve_normed(
         return NormedSolution(**_solve(components, embeddings, norm, rtol, solve_entries))
     from attomaton.solvers.norms.interior import SpectralInterior
 
-    chosen = cast("object", SpectralInterior(rtol=rtol / 10) if solver is None else solver)
-    if not isinstance(chosen, SpectralSolver):
-        raise UnsupportedOption(f"{chosen!r} does not minimise the spectral norm; use SpectralInterior")
-    return NormedSolution(**_solve(components, embeddings, norm, rtol, chosen.solve_spectral))
+    solve = SpectralInterior(rtol=rtol / 10).solve_spectral
+    return NormedSolution(**_solve(components, embeddings, norm, rtol, solve))
 
 
 def _solve_levels(components: Components, rtol: float) -> NormedSolution:

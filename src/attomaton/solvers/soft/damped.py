@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.ragged import centre, largest_of, occurs, offsets_of, rows_of, sum_at
+from attomaton.base.ragged import centre, offsets_of, rows_of, sum_at
 from attomaton.base.tables import Float64, Int64
 from attomaton.solvers.soft.likelihood import LuceProblem
 
@@ -88,66 +88,6 @@ def solve_systems(
         direction = np.where(open_systems[system], scaled + turn[system] * direction, 0.0)
         energy = np.where(open_systems & (bend > 0), fresh, 0.0)
     return answer
-
-
-@dataclass(frozen=True)
-class DampedNewton:
-    """Damped Newton from zero until no gradient entry exceeds ``atol``, at most ``max_steps`` steps.
-
-    The optimum is finite because choices are compared only inside strongly connected components (Ford 1957).
-    The loss is flat along a constant on each component; conjugate gradients never leave the complement.
-
-    Attributes
-    ----------
-    atol : float
-        Largest gradient entry at which to stop.
-    max_steps : int
-        Largest number of steps.
-
-    Examples
-    --------
-    >>> entries = np.array([0, 1, 0, 1]), np.array([0, 2, 4]), np.zeros(4)
-    >>> problem = LuceProblem(*entries, np.array([0, 1]), np.array([3.0, 1.0]), np.array([0, 0]))  # 3 to 1
-    >>> scores = DampedNewton().solve(problem)
-    >>> round(float(np.exp(scores[0] - scores[1])), 6)
-    3.0
-    """
-
-    atol: float = 1e-10
-    max_steps: int = 200
-
-    def solve(
-        self, problem: LuceProblem, *, anchor: Float64 | None = None, stiffness: float = 0.0
-    ) -> Float64:
-        """The scores that minimise Σ count · (−ln p) + ½ stiffness · Σ (s − anchor)²: (n_alternatives,).
-
-        With stiffness 0 they are known up to a constant on each component. A component that has converged
-        stays fixed, so that the rounding errors of others do not disturb it.
-        """
-        component, size = problem.component, problem.n_components
-        target = np.zeros(problem.n_alternatives) if anchor is None else anchor
-        rounding = problem.rounding()[component] + 8 * np.finfo(np.float64).eps * stiffness * np.abs(target)
-
-        def slope(scores: Float64) -> Float64:
-            gradient = problem.gradient(scores) + stiffness * (scores - target)
-            moving = occurs(component[np.abs(gradient) > self.atol + rounding], size)
-            return np.where(moving[component], gradient, 0.0)
-
-        def find_step(scores: Float64, gradient: Float64) -> tuple[Float64, Float64]:
-            probabilities, size_left = problem.probabilities(scores), float(np.abs(gradient).max())
-            if stiffness == 0.0:  # rounding adds a little along the flat direction
-                gradient = centre(component, gradient)
-            step = solve_systems(
-                lambda move: problem.curvature(probabilities, move) + stiffness * move,
-                -gradient,
-                np.maximum(problem.curvature_diagonal(probabilities) + stiffness, 1e-300),
-                component,
-                rtol=min(0.1, np.sqrt(size_left)),
-                max_steps=1_000,
-            )
-            return step, (largest_of(component, step, size) + largest_of(component, -step, size))[component]
-
-        return minimise(slope, find_step, target, atol=0.0, max_steps=self.max_steps)[0]
 
 
 _linalg: Any = np.linalg

@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -26,35 +25,8 @@ from attomaton.graphs.separation import NEGLIGIBLE, node_features, separate
 from attomaton.solvers.soft.certify import SoftCertificate, certify_coordinates, certify_scores
 from attomaton.solvers.soft.curvature import score_errors
 from attomaton.solvers.soft.damped import Subspace
-from attomaton.solvers.soft.likelihood import LuceProblem, luce_problem
+from attomaton.solvers.soft.likelihood import luce_problem
 from attomaton.solvers.soft.newton import Newton
-
-
-@runtime_checkable
-class LuceSolver(Protocol):
-    """A solver of the Luce problem with free scores.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> from attomaton.solvers.soft.damped import DampedNewton
-    >>> class Telling:  # any class with this method works
-    ...     def solve(self, problem, *, anchor=None, stiffness=0.0):
-    ...         print(f"{problem.n_alternatives} scores to find")
-    ...         return DampedNewton().solve(problem, anchor=anchor, stiffness=stiffness)
-    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
-    >>> components = at.find_components(at.extract_edges(samples))
-    >>> solve_luce(samples, components, solver=Telling()).status.name
-    2 scores to find
-    'CERTIFIED'
-    """
-
-    def solve(
-        self, problem: LuceProblem, *, anchor: Float64 | None = None, stiffness: float = 0.0
-    ) -> Float64:
-        """The scores that minimise Σ count · (−ln p) + ½ stiffness · Σ (s − anchor)²."""
-        ...
-
 
 REFINEMENTS = 6
 """Most refinements of the residual of W."""
@@ -132,7 +104,6 @@ def solve_luce(
     embeddings: object = None,
     atol: float = 1e-8,
     ridge: float = 0.0,
-    solver: LuceSolver | None = None,
     threads: int | None = None,
 ) -> SoftSolution:
     """Fit the Luce model p(y | X) = m_y e^{s_y} / Σ_{j∈X} m_j e^{s_j} inside every component.
@@ -151,10 +122,8 @@ def solve_luce(
         Largest entry of the gradient of the summed loss at which the answer counts as certified.
     ridge : float
         Adds ½ ridge Σ s² to the summed loss. The default, 0, means no regulariser.
-    solver : LuceSolver, optional
-        The solver to use: :class:`~attomaton.solvers.soft.newton.Newton`.
     threads : int, optional
-        Threads for the default solver and the certificate; by default one per processor.
+        Threads for the solver and the certificate; by default one per processor.
 
     Examples
     --------
@@ -182,10 +151,7 @@ def solve_luce(
     choices = samples if isinstance(samples, ChoiceTable) else extract_choices(samples, components)
     rows, problem = luce_problem(choices, components, connected=ridge == 0.0)
     scores = np.zeros(components.nodes.num_rows)
-    chosen = cast("object", Newton(threads=threads) if solver is None else solver)
-    if not isinstance(chosen, LuceSolver):
-        raise UnsupportedOption(f"{chosen!r} does not solve the Luce problem; use Newton or DampedNewton")
-    scores[rows] = chosen.solve(problem, stiffness=ridge)
+    scores[rows] = Newton(threads=threads).solve(problem, stiffness=ridge)
     scores = centre(components.component_of_node, scores)
     embedded: dict[str, Float64] = {}
     if table is not None:
