@@ -60,7 +60,7 @@ class Patience:
     longest_pause: float = 8.0
 
     def pauses(self) -> Iterator[float]:
-        """Seconds before the second attempt, the third …; chance keeps readers from retrying in step."""
+        """Seconds before the second attempt, the third …; a random factor keeps readers out of step."""
         for number in range(self.tries - 1):
             pause = min(self.first_pause * 2**number, self.longest_pause)
             yield pause * (1 + 0.5 * random.random())  # noqa: S311  not a secret

@@ -3,11 +3,11 @@
 Fields may be quoted (RFC 4180): inside quotes, delimiters and line ends are text, and two quotes mean one.
 """
 
-import csv
 import io
 import re
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -78,34 +78,31 @@ class DelimitedReader(RecordReader, TableReader):
 
     def locate(self, row: int) -> str:
         """The first line of a row of the table, from 1; lines that the table skips are counted."""
-        blob = self.read_whole()
-        rows, delimiter = self._split_declaration(blob)
-        line = begin = next_line = 1 + (len(rows) < len(blob))
-        number, width = -2, 0  # the header will be row -1
-        limit = csv.field_size_limit(len(rows) + 1)
-        try:
-            lines = csv.reader(io.StringIO(rows.decode(), newline=""), delimiter=delimiter)
-            for cells in lines:
-                begin, next_line = next_line, line + lines.line_num
-                if cells and (not width or len(cells) == width):
-                    width, number = len(cells), number + 1
-                    if number == row:
-                        break
-        finally:
-            csv.field_size_limit(limit)
+        rows = _DelimitedRows(self.source, self.reading, suffix_of(self.file, self.reading))
+        rows.open(io.BytesIO(self.read_whole()))
+        begin, number = 0, -1
+        for line in rows.lines:
+            if line.strip("\r\n"):
+                begin = rows.number
+                with suppress(UnreadableSource):
+                    rows.read(line)
+                    number += 1
+                if number == row:
+                    break
         return f"line {begin} of {self.source}"
 
     def _documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
         """The documents; rows are the numbers of their first lines, from 1."""
         rows = _DelimitedRows(self.source, self.reading, suffix_of(self.file, self.reading))
         with naming(self.source, lambda: f", after line {rows.number},"), self.file.open() as file:
-            rows.open(file)
+            columns = rows.open(file)
+            column = rows.choose(columns) if columns else 0
             for line in rows.lines:
                 if not line.strip("\r\n"):
                     continue
                 number = rows.number
                 try:
-                    cell = rows.read(line)
+                    cell = rows.read(line)[column]
                     if not cell.isascii():  # other columns may have bytes that are not UTF-8
                         cell = decode(
                             cell.encode("utf-8", "surrogateescape"), f"{self.source}, line {number},"
@@ -125,22 +122,22 @@ def _find_delimiter(header: str, delimiters: str) -> str:
 
 
 class _DelimitedRows:
-    """Turns the lines of a table, numbered from 1 and with their ends, into rows, and selects the column."""
+    """Turns the lines of a table, numbered from 1 and with their ends, into rows."""
 
     lost = False  # whether it is unknown where the next row begins
 
     def __init__(self, source: str, reading: Reading, suffix: str) -> None:
         self._source, self._reading = source, reading
         self._delimiters = "\t" if suffix == ".tsv" else DELIMITERS
-        self.number = self._column = self._n_columns = 0
+        self.number = self._n_columns = 0
         self.lines: Iterator[str] = iter(())
 
-    def open(self, file: BinaryIO) -> None:
-        """Read the header, which names the columns; an empty file has no rows."""
+    def open(self, file: BinaryIO) -> list[str]:
+        """Read the header and return the names of the columns, none if the file is empty."""
         self.lines = self._read_lines(file)
         line = next((line for line in self.lines if line.strip("\r\n")), None)
         if line is None:
-            return
+            return []
         declared = _DECLARED.fullmatch(line.rstrip("\r\n"))
         if declared is not None:  # a line that spreadsheets use to declare the delimiter
             line, self._delimiters = next(self.lines, ""), declared[1]
@@ -152,7 +149,8 @@ class _DelimitedRows:
             raise UnreadableSource(
                 f"{self._source} ends its lines with \\r alone; convert it first: tr '\\r' '\\n'"
             )
-        self._n_columns, self._column = len(columns), self._choose(columns)
+        self._n_columns = len(columns)
+        return columns
 
     def _read_lines(self, file: BinaryIO) -> Iterator[str]:
         while line := file.readline(self._reading.max_bytes + 1):
@@ -165,8 +163,8 @@ class _DelimitedRows:
                 decode(line, f"{self._source}, line 1,")
             yield line.decode("utf-8", "surrogateescape")
 
-    def read(self, line: str) -> str:
-        """The selected cell of the row that begins with this line; a quoted cell may span several lines."""
+    def read(self, line: str) -> list[str]:
+        """The cells of the row that begins with this line; a quoted cell may span several lines."""
         place = f"{self._source}, line {self.number},"
         if '"' in line:
             cells = self._split_quoted(line, self._n_columns)
@@ -178,7 +176,7 @@ class _DelimitedRows:
                 f"{place} has {more} cells but the header has {self._n_columns:,}; quote cells that contain "
                 f"{self._delimiters!r}, or correct the row"
             )
-        return cells[self._column]
+        return cells
 
     def _split_quoted(self, line: str, most: int) -> list[str]:
         """The cells of a row with quotes, at most one more than ``most``."""
@@ -222,7 +220,7 @@ class _DelimitedRows:
             break
         return cells
 
-    def _choose(self, columns: list[str]) -> int:
+    def choose(self, columns: list[str]) -> int:
         """The index of the column to read; an error lists the columns if the choice is ambiguous."""
         chosen, source = self._reading.column, self._source
         present = ", ".join(shown(name) for name in columns[:SHOWN])
