@@ -20,6 +20,7 @@ from attomaton.choices import Contrast, LogitFit
 from attomaton.corpora.readers.corpus import ReadingOptions
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.spark import SparkEngine
+from attomaton.solvers.norms.interior import InteriorPoint
 from attomaton.solvers.norms.solve import FactoredSolution
 from attomaton.solvers.soft.tied import TieScores
 
@@ -29,6 +30,7 @@ LATER = {
         Contrast,
         DuckDBEngine,
         FactoredSolution,
+        InteriorPoint,
         LogitFit,
         ReadingOptions,
         SparkEngine,

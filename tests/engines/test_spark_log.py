@@ -35,7 +35,7 @@ def start(monkeypatch):
         session = SimpleNamespace(builder=builder, getActiveSession=lambda: None)
         sql = SimpleNamespace(SparkSession=session, utils=SimpleNamespace(PySparkRuntimeError=RuntimeError))
         found = SimpleNamespace(sql=sql, __file__="/pyspark/__init__.py")
-        monkeypatch.setattr(sparksession, "_pyspark", lambda: found)
+        monkeypatch.setattr(sparksession, "import_spark", lambda: found)
         monkeypatch.setattr(sparksession, "LOGS", [])
         return sparksession.open_session(None, 1, "1GB")
 

@@ -46,6 +46,11 @@ def shorten(text: str, most: int = TOKEN_LENGTH) -> str:
     )
 
 
+def list_words(words: Sequence[str]) -> str:
+    """One word or more as an English list: "a, b and c"."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
 def cut_long(text: str) -> str:
     """The text, shortened: words too long for a line, and long texts, are cut and their length is added.
 

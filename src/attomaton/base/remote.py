@@ -59,11 +59,11 @@ class Patience:
     first_pause: float = 0.25
     longest_pause: float = 8.0
 
-    def pauses(self, spread: float = 0.5) -> Iterator[float]:
-        """Seconds before the second attempt, the third …; ``spread`` keeps readers from retrying in step."""
+    def pauses(self) -> Iterator[float]:
+        """Seconds before the second attempt, the third …; chance keeps readers from retrying in step."""
         for number in range(self.tries - 1):
             pause = min(self.first_pause * 2**number, self.longest_pause)
-            yield pause * (1 + spread * random.random())  # noqa: S311  not a secret
+            yield pause * (1 + 0.5 * random.random())  # noqa: S311  not a secret
 
 
 PATIENCE = Patience()

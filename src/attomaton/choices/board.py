@@ -31,7 +31,7 @@ from attomaton.base.drawing import drawable, house_axes
 from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number, show, whole_number
-from attomaton.base.printing import BLUE, Block, Listing, shorten
+from attomaton.base.printing import BLUE, Block, Listing, list_words, shorten
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.gaps import MOST_BETWEEN, Gaps
 from attomaton.choices.spread import Spread
@@ -536,8 +536,7 @@ class Board(Tabular):
             for name, one in self.coefficients.items()
             if name != "tie" and one.kind.value != "not identified"
         ]
-        alike = " and ".join(filter(None, (", ".join(equal[:-1]), *equal[-1:])))
-        where = f", at equal {alike}" if equal else ""
+        where = f", at equal {list_words(equal)}" if equal else ""
         return f"{len(self):,} item{'s' * (len(self) != 1)} {self.explain_scale()}{where}"
 
     def explain_scale(self) -> str:

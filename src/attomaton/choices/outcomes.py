@@ -56,7 +56,7 @@ _RESULT = re.compile(r"(\d{0,3}(?:\.\d)?)\s*[-–:]\s*(\d{0,3}(?:\.\d)?)")
 _NAME_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
-def read_flags(values: Any, role: str = "tied") -> Bool:
+def read_flags(values: Any) -> Bool:
     """Truth values as tables spell them, shape (n_rows,)."""
     number, distinct = number_values(values)
     flags = [
@@ -65,7 +65,7 @@ def read_flags(values: Any, role: str = "tied") -> Bool:
     bad = np.array([flag is None for flag in flags], bool)[number]
     if bad.any():
         value = distinct[number[np.argmax(bad)]]
-        raise BadRows(f"{role} is {show(value)} in ", bad, "; give True or False")
+        raise BadRows(f"tied is {show(value)} in ", bad, "; give True or False")
     return np.array(flags, bool)[number]
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.frames import Tabular
 from attomaton.base.options import show
-from attomaton.base.printing import Block, Grid
+from attomaton.base.printing import Block, Grid, list_words
 from attomaton.base.tables import Bool, Float64, table_of
 from attomaton.choices.columns import as_list, columns_of, is_frame
 from attomaton.choices.logit.builders import binary_logit, multinomial_logit
@@ -316,7 +316,7 @@ class SeparationCheck(Tabular):
 
     def explain(self) -> str:
         """The answer in words: one paragraph."""
-        by = {kind: [one for one in self.coefficients if one.kind is kind] for kind in ContrastKind}
+        by = {kind: [one.label for one in self.coefficients if one.kind is kind] for kind in ContrastKind}
         parts = list[str]()
         if self.exists:
             parts.append(
@@ -336,17 +336,17 @@ class SeparationCheck(Tabular):
             parts.append(f"Every case had {self.target} = {_word(self.labels[0])}: nothing is compared.")
         if by[ContrastKind.UNDECIDED]:
             many = len(by[ContrastKind.UNDECIDED]) > 1
-            which = f"{_names(by[ContrastKind.UNDECIDED])} {'are' if many else 'is'}"
+            which = f"{list_words(by[ContrastKind.UNDECIDED])} {'are' if many else 'is'}"
             whole = f"with {'each of them' if many else 'it'} at any value"
             parts.append(f"{which} undecided: the likelihood comes as near to its supremum {whole}.")
         if by[ContrastKind.UNIDENTIFIED]:
-            parts.append(f"Not identified: {_names(by[ContrastKind.UNIDENTIFIED])}, because")
+            parts.append(f"Not identified: {list_words(by[ContrastKind.UNIDENTIFIED])}, because")
             parts[-1] += f" {'; '.join(self.aliases)}." if self.aliases else " the data do not bear on them."
         if by[ContrastKind.FINITE] and not self.unique:
             many = len(by[ContrastKind.FINITE]) > 1
             parts.append(
                 f"The other coefficient{'s are' if many else ' is'} finite: "
-                f"{_names(by[ContrastKind.FINITE])}."
+                f"{list_words(by[ContrastKind.FINITE])}."
             )
         if not self.certified:
             parts.append(
@@ -420,11 +420,6 @@ def _cells(one: Contrast) -> list[str]:
     if one.kind in INFINITE:
         return [one.label, INFINITE[one.kind], "-", one.bound_reading.removesuffix(" (95 %)")]
     return [one.label, one.kind.value, "-", "-"]
-
-
-def _names(rows: Sequence[Contrast]) -> str:
-    words = [row.label for row in rows]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _word(label: Any) -> str:

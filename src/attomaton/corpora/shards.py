@@ -131,11 +131,6 @@ def _groups_of(file: Any) -> Int64:
     return counted
 
 
-def has_tokens(path: Place) -> bool:
-    """Whether a Parquet file has the column of a shard."""
-    return TOKENS in _open_parquet(path).schema_arrow.names
-
-
 def _open_parquet(path: Place) -> Any:
     def read() -> Any:
         if isinstance(path, RemotePath):
@@ -389,7 +384,7 @@ def holds_shards(folder: Place) -> bool:
     if not (folder.is_dir() if isinstance(folder, RemotePath) else isdir(folder)):  # noqa: PTH112
         return False  # isdir: a text given in place of a path may be too long for one
     first: Any = next(iter(sorted(folder.glob("*.parquet"))), None)
-    return first is not None and has_tokens(first)
+    return first is not None and TOKENS in _open_parquet(first).schema_arrow.names
 
 
 TOKENIZED = artifacts.FolderKind("tokens", "a tokenised corpus", "attomaton tokenize --out")

@@ -22,7 +22,7 @@ from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.source import read_documents
-from attomaton.engines.sparksession import check_master, check_spark
+from attomaton.engines.sparksession import check_master, import_spark
 from attomaton.engines.sums import AddUp, sum_pieces
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def as_engine(engine: object, corpus: object = None) -> Engine:
     if chosen.on_disk and isinstance(corpus, Samples):
         raise UnsupportedOption(f"the engine {chosen.name} reads text and shards, not Samples; choose memory")
     if chosen.name == "spark":
-        check_spark()
+        import_spark()
     if chosen.name == "duckdb":
         from attomaton.engines.merging import import_duckdb
 

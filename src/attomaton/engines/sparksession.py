@@ -35,8 +35,8 @@ SETTINGS: dict[str, Any] = {
 def open_session(master: str | None, threads: int | None, memory: str | int | None) -> Any:
     """The active session if it matches ``master``, or a new one."""
     check_master(master)
-    builder = _pyspark().sql.SparkSession.builder
-    running = _pyspark().sql.SparkSession.getActiveSession()
+    builder = import_spark().sql.SparkSession.builder
+    running = import_spark().sql.SparkSession.getActiveSession()
     if running is not None:
         current = running.sparkContext.master
         if master not in (None, current):
@@ -51,14 +51,9 @@ def open_session(master: str | None, threads: int | None, memory: str | int | No
     try:
         with _own_spark(), _logging():
             return _prepared(builder.master(master).appName("attomaton").config(map=settings).getOrCreate())
-    except _pyspark().sql.utils.PySparkRuntimeError as error:
+    except import_spark().sql.utils.PySparkRuntimeError as error:
         log = LOGS[-1].read_text("utf-8", "replace").split("\n")[:2]
         raise MissingExtra(f"Java did not start ({' '.join([str(error), *log]).strip()}); {JAVA}") from error
-
-
-def check_spark() -> None:
-    """Raise an error if Spark or Java is missing; nothing is started."""
-    _pyspark()
 
 
 def check_master(master: object) -> None:
@@ -90,7 +85,7 @@ def _own_spark() -> Generator[None]:
     if "SPARK_HOME" in os.environ:
         yield
         return
-    installed = Path(str(_pyspark().__file__)).resolve().parent
+    installed = Path(str(import_spark().__file__)).resolve().parent
     downloaded = installed / "spark-distribution"
     os.environ["SPARK_HOME"] = str(downloaded if downloaded.is_dir() else installed)
     try:
@@ -124,7 +119,8 @@ def _remove_logs() -> None:
         log.unlink(missing_ok=True)
 
 
-def _pyspark() -> Any:
+def import_spark() -> Any:
+    """The library; raises an error if it or Java is missing, and starts nothing."""
     with needing("the Spark engine"):
         import pyspark.sql
     if not hasattr(pyspark.sql.DataFrame, "repartitionById"):

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from attomaton.base.options import whole_number
 from attomaton.base.tables import Float64
 from attomaton.corpora.samples import Samples
 from attomaton.training.models.attention import AttentionModel, Trials, lay_out
@@ -174,14 +173,12 @@ def settle_within(
     far: Float64,
     axes: Float64,
     start: Float64,
-    max_steps: int = 100,
 ) -> Float64:
     """Minimise L(W_far + V) over V in the span of the axes, by Newton's method from ``start``.
 
     With W_far a large multiple of a Graph-SVM solution and the axes those of its cyclic subspace, V is the
     finite part: masses below the highest component are zero, and the loss on reduced data is left.
     """
-    max_steps = whole_number(max_steps, "max_steps", least=1)
     if not axes.shape[1]:
         return start
     with torch.no_grad():
@@ -196,6 +193,6 @@ def settle_within(
             land=lambda reached: reached,
             steepness=lambda slope, _: norms(slope),
             enough=0.0,
-            max_steps=max_steps,
+            max_steps=100,
         )
     return np.asarray(place.numpy(), np.float64)

@@ -274,7 +274,9 @@ def prove_by_step(problem: ChoiceProblem, face: Bool | None, beta: Float64, fini
     rest = vectors.T @ (gradient - _times(inner, rows, step))
     moved = problem.utilities((basis @ step) / scale)
     fall, lowest = measure_fall(problem, face, probability, moved)
-    error = float(np.sqrt((rest**2 / values).sum())) / np.sqrt(max(lowest * _least_total(problem), 1e-300))
+    error = float(np.sqrt((rest**2 / values).sum())) / np.sqrt(
+        max(lowest * float(problem.totals.min(initial=1.0)), 1e-300)
+    )
     fall = fall + error if lowest >= LEAST_PROBABILITY else np.inf
     half = finite.basis @ (finite.basis.T @ ((basis @ vectors) / scale[:, None]))
     return StepProof(float(gradient @ step), least, fall, (half / values) @ half.T)
@@ -282,10 +284,6 @@ def prove_by_step(problem: ChoiceProblem, face: Bool | None, beta: Float64, fini
 
 def _times(information: Float64, rows: Float64 | None, step: Float64) -> Float64:
     return information @ step if rows is None else rows.T @ (rows @ step)
-
-
-def _least_total(problem: ChoiceProblem) -> float:
-    return float(problem.totals.min(initial=1.0))
 
 
 def surviving_directions(problem: ChoiceProblem, dying: Bool) -> tuple[Float64, Bool]:

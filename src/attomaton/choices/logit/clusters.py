@@ -105,7 +105,7 @@ class ClusterErrors:
 
     def of(self, contrasts: Float64) -> Spread:
         """The error of each contrast, shape (n,), from contrasts of shape (n, n_parameters)."""
-        return self._measure(contrasts, _products)
+        return self._measure(contrasts, lambda left, right: (left * right).sum(axis=1))
 
     def between(self, contrasts: Float64) -> Spread:
         """The error of the difference of each two contrasts, shape (n, n)."""
@@ -225,10 +225,6 @@ def _quadratic(white: Float64, matrix: Float64, product: Callable[[Float64, Floa
     values, vectors = np.linalg.eigh(matrix)
     rotated = white @ vectors
     return product(rotated * np.maximum(values, 0.0), rotated)
-
-
-def _products(left: Float64, right: Float64) -> Float64:
-    return (left * right).sum(axis=1)
 
 
 def _products_between(left: Float64, right: Float64) -> Float64:

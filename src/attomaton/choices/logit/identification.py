@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from attomaton.base.printing import list_words
 from attomaton.base.tables import Float64
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import Span
@@ -61,17 +62,13 @@ def describe_aliases(vectors: Float64, names: Sequence[str]) -> tuple[str, ...]:
             shared = "in all comparisons, up to what the alternatives share"
             sentences.append(f"{relate(row, names)} {shared}")
     if groups:
-        sentences.insert(0, f"only differences inside {_join(groups)} are identified")
+        sentences.insert(0, f"only differences inside {list_words(groups)} are identified")
     return tuple(sentences)
 
 
 def _group(names: Sequence[str]) -> str:
     more = f", … {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
     return "{" + ", ".join(names[:SHOWN_NAMES]) + more + "}"
-
-
-def _join(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def relate(row: Float64, names: Sequence[str]) -> str:

@@ -118,10 +118,6 @@ class Settings:
         """The sliding window of a layer, if it has one."""
         return self.windows[layer] if self.windows else None
 
-    def rotary_of(self, layer: int) -> Rotary | None:
-        """RoPE of a layer, if it is not the model's."""
-        return None if self.window_of(layer) is None else self.local_rotary
-
 
 def parse_settings(config: Mapping[str, Any]) -> Settings:
     """The settings of a configuration of one of ``FAMILIES``, as ``transformers`` reads them.

@@ -219,7 +219,7 @@ def _llama_layer(settings: Settings, weights: NamedTensors, stem: str, number: i
         query_norm=query_norm,
         key_norm=key_norm,
         window=settings.window_of(number),
-        rotary=settings.rotary_of(number),
+        rotary=None if settings.window_of(number) is None else settings.local_rotary,
     )
     before, before_feed, after, after_feed = (
         None if name is None else weights.norm(f"{stem}{name}", settings)

@@ -226,7 +226,7 @@ class Survey(Tabular):
         place = given_path(path, "path")
         writers = {"forecast.json": json_writer(self.to_dict())}
         for table in SCHEMAS:
-            writers[f"{table}.parquet"] = partial(_write_table, self._table_of(table))
+            writers[f"{table}.parquet"] = partial(write_parquet, self._table_of(table))
         with build_folder(place, KIND, writers, overwrite=True) as building, explained(place):
             written = {file: write_file(building.folder / file, write) for file, write in writers.items()}
             building.finish({"skipped": asdict(self.skipped)}, written)
@@ -385,10 +385,6 @@ def _columns(forecast: QueryForecast) -> dict[str, dict[str, Any]]:
             "snap": forecast.snaps,
         },
     }
-
-
-def _write_table(table: pa.Table, path: Path) -> None:
-    write_parquet(table, str(path))
 
 
 def _forecast_record(forecast: QueryForecast, name: Name, shown: int) -> dict[str, Any]:
