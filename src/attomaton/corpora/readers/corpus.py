@@ -273,7 +273,23 @@ def read_given(
     source: Any, tokenizer: str | Vocabulary, reading: Reading
 ) -> tuple[Documents, dict[str, Any]]:
     """A corpus in memory, and its entry for the manifest of a run: its kind, name and digest."""
-    documents, about = _read(source, tokenizer, reading)
+    path = path_of(source)
+    if is_ids(source):
+        refuse_reading(reading, "the sequence")
+        samples = Samples.from_windows(source, window=1)
+        documents = Documents(samples.values, np.array([0, len(samples.values)], np.int64), None)
+        about: dict[str, Any] = {"kind": "ids", "sha256": digest_arrays(samples.values)}
+    elif path is not None and isinstance(tokenizer, str) and _is_plain_text(path, reading):
+        documents, digest = read_text_and_digest(source, tokenizer, reading)
+        about = {"kind": "text", "name": name_of(path), "sha256": digest}
+        about["tokenizer"] = name_tokenizer(tokenizer)
+    else:
+        documents = read_corpus(source, tokenizer=tokenizer, reading=reading)
+        digest = digest_arrays(documents.ids, documents.offsets)
+        about = {"kind": "documents", "name": name_of(path), "sha256": digest}
+        split_by = documents.vocabulary if isinstance(source, Documents) else tokenizer
+        if split_by is not None:
+            about["tokenizer"] = name_tokenizer(split_by)
     about |= tell_skipped(documents.skipped)
     if not bool((np.diff(documents.offsets) > 1).any()):
         raise no_samples(source, about, len(documents.offsets) - 1)
@@ -309,24 +325,6 @@ def name_of(path: Place | None) -> str | None:
 def name_tokenizer(tokenizer: str | Vocabulary) -> str:
     """The name of a tokenizer for a manifest."""
     return printable(tokenizer if isinstance(tokenizer, str) else tokenizer.tokenizer)
-
-
-def _read(source: Any, tokenizer: str | Vocabulary, reading: Reading) -> tuple[Documents, dict[str, Any]]:
-    if is_ids(source):
-        refuse_reading(reading, "the sequence")
-        samples = Samples.from_windows(source, window=1)
-        documents = Documents(samples.values, np.array([0, len(samples.values)], np.int64), None)
-        return documents, {"kind": "ids", "sha256": digest_arrays(samples.values)}
-    path = path_of(source)
-    if path is not None and isinstance(tokenizer, str) and _is_plain_text(path, reading):
-        documents, digest = read_text_and_digest(source, tokenizer, reading)
-        about = {"kind": "text", "name": name_of(path), "sha256": digest}
-        return documents, {**about, "tokenizer": name_tokenizer(tokenizer)}
-    documents = read_corpus(source, tokenizer=tokenizer, reading=reading)
-    split_by = documents.vocabulary if isinstance(source, Documents) else tokenizer
-    about = {"kind": "documents", "name": name_of(path)}
-    about |= {"sha256": digest_arrays(documents.ids, documents.offsets)}
-    return documents, about if split_by is None else {**about, "tokenizer": name_tokenizer(split_by)}
 
 
 def _is_plain_text(path: Place, reading: Reading) -> bool:
