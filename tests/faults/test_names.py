@@ -229,11 +229,11 @@ class TestPartsOfAnotherJob:
             engines[seed] = on_duckdb(shards, tmp_path / f"work{seed}")
             engines[seed].edges()
         other, place = tmp_path / "work2", tmp_path / "work1"
-        (record,) = place.glob("edges-00000-*.json")
-        (stranger,) = other.glob("edges-00000-*.json")
+        (record,) = place.glob("edges-*-00000.json")
+        (stranger,) = other.glob("edges-*-00000.json")
         told = json.loads(stranger.read_text())
         record.write_text(json.dumps({**told, "fingerprint": json.loads(record.read_text())["fingerprint"]}))
-        for part in other.glob("edges-00000-*.parquet"):
+        for part in other.glob("edges-*-00000-*.parquet"):
             (place / part.name).write_bytes(part.read_bytes())
         (place / "edges" / "edges.json").unlink()
         again = on_duckdb(engines[1].shards, place).edges()

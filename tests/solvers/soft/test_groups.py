@@ -8,7 +8,7 @@ from attomaton.base.ragged import centre
 from attomaton.solvers.soft.likelihood import LuceProblem
 from attomaton.solvers.soft.newton import Newton, sort_by_group
 from tests.drawn import any_problem, luce_problem_of
-from tests.solvers.soft.damped import DampedNewton
+from tests.solvers.soft.plain_newton import DampedNewton
 from tests.strategies import luce_problems, tied_sets, vectors
 
 
