@@ -4,11 +4,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from os import PathLike
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attomaton.automaton.automaton import Automaton, fill_run
 from attomaton.automaton.building import build_run, describe_run
-from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 from attomaton.base.errors import NothingRealisable
 from attomaton.base.progress import as_stages
 from attomaton.base.remote import as_place
@@ -23,7 +22,10 @@ from attomaton.engines.source import check_tokenizer, read_source
 from attomaton.graphs.parts import keep_ties
 from attomaton.solvers.solved import find_parts, solve_hard, solve_soft
 
-Learned = TypeVar("Learned", Automaton, WritingAutomaton)
+if TYPE_CHECKING:
+    from attomaton.automaton.ov_maps.automaton import WritingAutomaton
+
+Learned = TypeVar("Learned", Automaton, "WritingAutomaton")
 Source = str | PathLike[str] | Samples | Documents | TokenizedCorpus | Sequence[Any] | Any
 """Sources for :func:`learn`: a path, glob or URL, samples, token ids, documents, a frame or dataset."""
 

@@ -69,7 +69,6 @@ def learn(
     """Compute the attention layer that training on CORPUS converges to, and how much the theory covers."""
     from attomaton.automaton.automaton import Automaton
     from attomaton.automaton.learning import learn as learn_automaton
-    from attomaton.automaton.ov_maps.learning import learn_writing
     from attomaton.automaton.ov_maps.maps import IDENTITY, NAMED, read_map
     from attomaton.automaton.suggestion import suggest_context
     from attomaton.base.errors import NothingRealisable, UnsupportedOption
@@ -91,6 +90,8 @@ def learn(
                 "--engine out, and if the corpus does not fit in memory, give a part of it or fewer queries"
             )
         else:
+            from attomaton.automaton.ov_maps.learning import learn_writing
+
             mapping: Any = writes if writes in NAMED else read_map(writes)
             automaton = learn_writing(corpus, mapping, threads=threads, **read, **written)
         answered, context = dict[str, Any](), None
