@@ -75,14 +75,14 @@ def learn_writing(
     checked, begin = check_named(writes), as_stages(progress)
     selection, options = select(keep, window), as_reading(reading)
     check_tokenizer(tokenizer)
-    begin("reading")
-    corpus = read_source(source, selection, tokenizer=tokenizer, reading=options)
-    if not isinstance(corpus.tokens, Samples):
-        raise UnsupportedOption(
-            "writes= needs a corpus in memory, and this corpus is a folder of token shards; give the "
-            "text, documents, token ids or samples"
-        )
     with build_run(out, source, overwrite=overwrite) as building:
+        begin("reading")
+        corpus = read_source(source, selection, tokenizer=tokenizer, reading=options)
+        if not isinstance(corpus.tokens, Samples):
+            raise UnsupportedOption(
+                "writes= needs a corpus in memory, and this corpus is a folder of token shards; give the "
+                "text, documents, token ids or samples"
+            )
         automaton = solve_writing(
             corpus.tokens,
             find_writing(checked, corpus.tokens, corpus.vocabulary),
