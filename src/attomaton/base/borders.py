@@ -23,7 +23,7 @@ Refusal = type[AttomatonError]
 MEND = "pass a value that attomaton made, or correct this one"
 
 CONTIGUOUS: Final = ("C", "A", "E")
-"""Requirements of compiled code, for ``np.require``: in C order, aligned, and a plain array."""
+"""Requirements of kernels, for ``np.require``: in C order, aligned, and a plain array."""
 
 MOST_COUNTED = 1 << 53
 """Largest sum of counts: beyond it float64 cannot represent every integer, and integer sums may wrap."""
