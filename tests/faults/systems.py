@@ -71,6 +71,7 @@ def _hide_processes():
 def _imitate_windows():
     for name in MODULES_OF_UNIX:
         sys.modules[name] = None
+    importlib.import_module("attomaton.base.machine").sys = types.SimpleNamespace(platform="win32")
     sys.modules["msvcrt"] = types.SimpleNamespace(LK_NBLCK=2, locking=lock_byte)
     shutil._use_fd_functions = False
     tempfile.TemporaryFile = tempfile.NamedTemporaryFile

@@ -1,6 +1,4 @@
-"""Where names cannot be exchanged at once: the same promises, and a kill between two renames is mended."""
-
-import shutil
+"""Where names cannot be exchanged at once: the next writer mends what a kill between two renames left."""
 
 import pytest
 
@@ -45,6 +43,8 @@ def test_a_kill_between_the_renames_is_mended(old_system, autos, tmp_path, monke
     with pytest.raises(SystemExit):
         autos[1].save(tmp_path / "run", overwrite=True)
     monkeypatch.setattr(type(tmp_path), "rename", rename)
+    with pytest.raises(at.AttomatonError, match="already holds a run"):
+        autos[1].save(tmp_path / "run")
     found = at.Automaton.load(tmp_path / "run").coverage.to_dict()
     assert found in [one.coverage.to_dict() for one in autos]
     autos[1].save(tmp_path / "run", overwrite=True)
@@ -52,14 +52,12 @@ def test_a_kill_between_the_renames_is_mended(old_system, autos, tmp_path, monke
     assert {path.name for path in tmp_path.iterdir() if ".partial-" not in path.name} == {"run"}
 
 
-def test_a_file_takes_only_a_name_that_is_free(old_system, tmp_path):
-    (tmp_path / "draft").write_text("new")
-    (tmp_path / "there").write_text("old")
-    with pytest.raises(FileExistsError):
-        files.rename_new(tmp_path / "draft", tmp_path / "there")
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(FileExistsError):
-        files.rename_new(tmp_path / "folder", tmp_path / "there")
+def test_two_folders_exchange_their_names(old_system, tmp_path):
+    for name in ("draft", "there"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
     files.exchange(tmp_path / "draft", tmp_path / "there", tmp_path / "spare")
-    assert (tmp_path / "there").read_text() == "new"
-    shutil.rmtree(tmp_path)
+    assert {path.name: (path / "file").read_text() for path in tmp_path.iterdir()} == {
+        "draft": "there",
+        "there": "draft",
+    }

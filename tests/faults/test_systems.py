@@ -21,7 +21,7 @@ from tests.e2e.test_readme import README, blocks
 from tests.faults import systems as imitated
 
 SOURCES = str(Path(attomaton.__file__).parent)
-FIRST = [shlex.split(line[2:])[1:] for line in blocks(README, "console")[0].splitlines()[1:]]
+FIRST = [shlex.split(line[2:])[1:] for line in blocks(README, "console")[1].splitlines()]
 LEARN = ["learn", "story.txt", "--window", "8", "--quiet"]
 COMMANDS = [  # and how each must end
     (["--version"], 0),
@@ -64,15 +64,6 @@ def by_bytes(monkeypatch):
     """Locks as Windows has them, where no file is removed while it is open."""
     monkeypatch.setattr(files, "_fcntl", None)
     monkeypatch.setattr(files, "_msvcrt", types.SimpleNamespace(LK_NBLCK=2, locking=imitated.lock_byte))
-    for module in (files, ownership):
-        monkeypatch.setattr(module, "REMOVES_OPEN", False)
-
-
-@pytest.fixture
-def without_locks(monkeypatch):
-    """A system that neither locks files nor lists its processes."""
-    monkeypatch.setattr(files, "_fcntl", None)
-    monkeypatch.setattr(ownership, "PROCESSES", ownership.PROCESSES / "nowhere")
 
 
 def leave_lock(folder, since):
@@ -116,17 +107,31 @@ def test_a_lock_that_somebody_else_has_opened_stays_for_them(tmp_path, monkeypat
 
     with path.open("xb", buffering=0) as file, monkeypatch.context() as patched:
         patched.setattr(type(path), "unlink", refuse)
-        files.remove_open(path, file)
+        files.remove_locked(path, file)
         assert file.closed
     assert path.exists()
 
 
-@pytest.mark.usefixtures("without_locks")
-def test_without_locks_and_processes_an_old_lock_is_stale(tmp_path):
-    assert_guarded(tmp_path)
-    path = leave_lock(tmp_path, time.time() - ownership.LONGEST - 1)
-    with locked(tmp_path / "run", tmp_path):
-        assert json.loads(path.read_text())["since"] > time.time() - 60
+def test_without_locks_nothing_is_guarded_and_all_is_written(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(ownership, "lock_file", refuse)
+    leave_lock(tmp_path, time.time())
+    with locked(tmp_path / "run", tmp_path), locked(tmp_path / "run", tmp_path):
+        assert (tmp_path / ".run.attomaton-lock").exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_file_with_the_name_of_a_lock_stays(tmp_path):
+    (tmp_path / ".run.attomaton-lock").touch()
+    with (
+        locked(tmp_path / "run", tmp_path),
+        pytest.raises(UnwritablePlace, match="is being written by"),
+        locked(tmp_path / "run", tmp_path),
+    ):
+        pass
+    assert (tmp_path / ".run.attomaton-lock").read_bytes() == b""
 
 
 def test_links_are_refused_where_no_flag_does_it(tmp_path, monkeypatch):
@@ -149,39 +154,3 @@ def test_only_files_are_flushed_where_folders_cannot_be_opened(tmp_path, monkeyp
     files.flush(tmp_path)
     files.flush(tmp_path / "file")
     assert flushed == [tmp_path / "file"]
-
-
-@pytest.mark.parametrize("number", sorted(files.UNLINKABLE))
-def test_a_new_name_where_there_are_no_hard_links(tmp_path, monkeypatch, number):
-    def refuse(*_, **__):
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(os, "link", refuse)
-    monkeypatch.setattr(files, "_system_call", lambda: None)
-    (tmp_path / "draft").write_text("new")
-    files.rename_new(tmp_path / "draft", tmp_path / "place")
-    assert (tmp_path / "place").read_text() == "new"
-    (tmp_path / "draft").write_text("newer")
-    with pytest.raises(FileExistsError):
-        files.rename_new(tmp_path / "draft", tmp_path / "place")
-    (tmp_path / "draft").unlink()
-    (tmp_path / "place").unlink()
-    assert_guarded(tmp_path)
-
-
-def test_a_folder_replaces_an_empty_one_where_rename_does_not(tmp_path, monkeypatch):
-    rename = type(tmp_path).rename
-
-    def rename_to_new(path, target):
-        if target.exists():
-            raise FileExistsError(errno.EEXIST, "File exists", str(target))
-        return rename(path, target)
-
-    monkeypatch.setattr(type(tmp_path), "rename", rename_to_new)
-    for name in ("folder", "empty", "full"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "full" / "file").touch()
-    with pytest.raises(OSError, match="not empty"):
-        files.replace_empty(tmp_path / "folder", tmp_path / "full")
-    files.replace_empty(tmp_path / "folder", tmp_path / "empty")
-    assert {path.name for path in tmp_path.iterdir()} == {"empty", "full"}

@@ -55,7 +55,7 @@ from attomaton.training.trace import DeepTrace, Record, Trace
 
 TRAINING, TRACE, CHECKPOINTS = KIND.name, "trace.safetensors", "checkpoints"
 LINES = "trace.jsonl"
-FILES = (TRACE, LINES, f"{CHECKPOINTS}/{'#' * 12}.safetensors")
+FILES = (TRACE, LINES, f"{CHECKPOINTS}/{'[0-9]' * 12}.safetensors")
 """The files of a training run; checkpoints are named after their step."""
 
 FIRST = "none"

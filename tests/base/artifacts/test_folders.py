@@ -13,7 +13,7 @@ OTHERS = ("plain.json.txt", "part-0001.parquet", "part-000123.parquet", "steps/0
 
 def left_by_a_killed_writer(place, names):
     """A folder that is being built when its writer stops, with these files in it."""
-    files = ["plain.json", "part-#####.parquet", "steps/###.bin", "work/**"]
+    files = ["plain.json", "part-[0-9][0-9][0-9][0-9][0-9].parquet", "steps/[0-9][0-9][0-9].bin", "work/*"]
     with (
         contextlib.suppress(KeyboardInterrupt),
         build_folder(place, KIND, files, overwrite=True, resumable=True) as building,

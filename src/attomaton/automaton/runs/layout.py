@@ -45,8 +45,8 @@ SCHEMAS: dict[str, pa.Schema] = {
 }
 """The tables of a run."""
 
-PARTS = tuple(f"{table}-#####.parquet" for table in SCHEMAS)
-OWNED = (*PARTS, "queries.parquet", "vocabulary.json", "coverage.json", "writes.json", ARRAYS, "work/**")
+PARTS = tuple(f"{table}-{'[0-9]' * 5}.parquet" for table in SCHEMAS)
+OWNED = (*PARTS, "queries.parquet", "vocabulary.json", "coverage.json", "writes.json", ARRAYS, "work/*")
 """The files of a run, and the folder in which an engine works before they are written."""
 
 COUNTED = ("nodes", "components", "edges", "order", "choices")

@@ -1,9 +1,7 @@
-"""One file on disk: opened, named, flushed, renamed, locked, hashed and written atomically.
+"""One file on disk: opened, named, flushed, locked, hashed and written atomically.
 
 Linux and macOS have all that is needed here. Windows has no flag that refuses links, opens no folders,
-locks with another call, and removes no open file. Linux renames without loss in one step (``renameat2``);
-elsewhere the same takes several steps, and :func:`~attomaton.base.artifacts.folders.restore_spare` mends
-what a kill between them leaves.
+locks with another call, and removes no open file.
 """
 
 import ctypes
@@ -13,7 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from io import FileIO
@@ -39,7 +37,6 @@ _PLAINLY: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | get
 """Do not block on a pipe, do not pass the descriptor to child processes, do not translate line ends."""
 
 OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")  # whether a folder can be opened, as flushing it requires
-REMOVES_OPEN = _fcntl is not None  # whether a file can be removed while it is open
 FAR = 1 << 30  # the byte to lock where locks cover byte ranges: nobody reads or writes there
 
 
@@ -78,8 +75,6 @@ def lock_file(file: FileIO) -> bool:
         except BlockingIOError:
             return False
         return True
-    if _msvcrt is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     file.seek(FAR)
     try:
         _msvcrt.locking(file.fileno(), _msvcrt.LK_NBLCK, 1)
@@ -90,96 +85,37 @@ def lock_file(file: FileIO) -> bool:
     return True
 
 
-def remove_open(path: Path, file: FileIO) -> None:
-    """Remove a file that we have open and locked; where the system cannot do that, close it first.
-
-    If another process opens it in between, the file stays, and that process removes it.
-    """
-    if REMOVES_OPEN:
+def remove_locked(path: Path, file: FileIO) -> None:
+    """Remove and close a file that we have locked."""
+    if _fcntl is not None:
         path.unlink(missing_ok=True)
-        return
     file.close()
-    try:
-        path.unlink(missing_ok=True)
-    except PermissionError:
-        return
+    if _fcntl is None:  # Windows removes no open file: one that another process has opened stays for it
+        with suppress(PermissionError):
+            path.unlink(missing_ok=True)
 
 
-NOT_REPLACING, EXCHANGING = 1, 2
+EXCHANGING = 2  # a flag of renameat2
 HERE = -100  # stands for the working directory in calls that take a folder
 UNKNOWN = frozenset([errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM])
 """Error numbers for a call that the system or the file system does not support."""
 
-UNLINKABLE = UNKNOWN | {errno.EACCES, errno.EOPNOTSUPP}  # error numbers of file systems without hard links
-SPARE = ".old"
-"""Suffix of the old folder's name between two renames, where names cannot be exchanged in one step."""
-
-
-def rename_new(source: Path, target: Path) -> None:
-    """Rename ``source`` to ``target``, which must not exist: ``FileExistsError`` otherwise."""
-    if _rename(source, target, NOT_REPLACING):
-        return
-    if source.is_dir():
-        if os.path.lexists(target):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
-        source.rename(target)
-        return
-    try:
-        os.link(source, target, follow_symlinks=False)
-    except OSError as error:
-        if error.errno not in UNLINKABLE:
-            raise
-        if os.path.lexists(target):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
-        source.rename(target)
-        return
-    source.unlink()
-
-
-def replace_empty(folder: Path, place: Path) -> None:
-    """Put a folder in place of an empty one."""
-    try:
-        folder.rename(place)
-    except FileExistsError:  # Windows replaces no folder, not even an empty one
-        place.rmdir()
-        folder.rename(place)
-
-
-def replace_file(draft: Path, place: Path) -> bool:
-    """Put a draft in place of a file; return whether the draft's name now refers to the old file."""
-    if _rename(draft, place, EXCHANGING):
-        return True
-    draft.replace(place)
-    return False
-
 
 def exchange(path: Path, other: Path, spare: Path) -> None:
-    """Give two files or folders each other's names.
+    """Give two folders each other's names; in three renames where the system cannot do it in one.
 
-    Where that takes several steps, ``other`` has the name ``spare`` between them.
+    Between those, ``other`` has the name ``spare``.
     """
-    if _rename(path, other, EXCHANGING):
-        return
-    other.rename(spare)
-    try:
-        path.rename(other)
-    except OSError:
-        spare.rename(other)
-        raise
-    spare.rename(path)
-
-
-def _rename(source: Path, target: Path, how: int) -> bool:
-    """Rename in one system call; return False if the system has none."""
     call = _system_call()
-    if call is None:
-        return False
-    if call(HERE, os.fsencode(source), HERE, os.fsencode(target), how) == 0:
-        return True
-    number = ctypes.get_errno()
-    if number in UNKNOWN:
-        return False
-    raise OSError(number, os.strerror(number), str(source), None, str(target))
+    if call is not None:
+        if call(HERE, os.fsencode(path), HERE, os.fsencode(other), EXCHANGING) == 0:
+            return
+        number = ctypes.get_errno()
+        if number not in UNKNOWN:
+            raise OSError(number, os.strerror(number), str(path), None, str(other))
+    other.rename(spare)
+    path.rename(other)
+    spare.rename(path)
 
 
 @cache
@@ -241,29 +177,17 @@ def write_file(
     for paths that a user names. ``draft`` is a new file on the same file system, by default next to ``path``.
     ``describe`` makes the returned record of the file.
     """
-    place = path.with_name(draft_name()) if draft is None else draft
-    entry = write_draft(place, write, describe)
+    new = path.with_name(draft_name()) if draft is None else draft
     try:
-        place.replace(path)
+        write(new)
+        flush(new)
+        entry = describe(new)
+        new.replace(path)
     except BaseException:
-        place.unlink(missing_ok=True)
+        new.unlink(missing_ok=True)
         raise
     flush(path.parent)
     return entry
-
-
-def write_draft(
-    draft: Path, write: Callable[[Path], object], describe: Callable[[Path], dict[str, Any]] = entry_of
-) -> dict[str, Any]:
-    """Write and flush a new file; return its record. An existing link or file of that name is not touched."""
-    os.close(open_itself(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-    try:
-        write(draft)
-        flush(draft)
-        return describe(draft)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
 
 
 def draft_name() -> str:

@@ -1,16 +1,15 @@
 """A folder written atomically: built next to its target, flushed, swapped in; the old one is removed last.
 
-Until the swap the old folder is untouched, and the swap is one rename, so a command that fails or is killed
-at any moment leaves either the old folder or the new one. The unfinished folder stays next to it, as
+Until the swap the old folder is untouched, and on Linux the swap is one rename, so a command that fails or is
+killed at any moment leaves either the old folder or the new one. The unfinished folder stays next to it, as
 ``NAME.partial-<id>``; the next writer resumes or removes it.
 """
 
 import os
-import re
-import warnings
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -18,7 +17,6 @@ from typing import Any
 from attomaton.base.artifacts import ownership
 from attomaton.base.artifacts.files import (
     DRAFT,
-    SPARE,
     entry_of,
     exchange,
     explained,
@@ -26,8 +24,6 @@ from attomaton.base.artifacts.files import (
     flush,
     flush_tree,
     link_or_copy,
-    rename_new,
-    replace_empty,
     shown,
     sibling,
 )
@@ -86,9 +82,9 @@ def build_folder(
     kind : FolderKind
         The kind of folder to build.
     files : iterable of str
-        Names of all files that the folder may hold while it is built, except manifests and drafts; ``#``
-        stands for one digit, and ``NAME/**`` for everything in a folder. If the writer is killed, the next
-        writer removes these and nothing else.
+        Names of all files that the folder may hold while it is built, except manifests and drafts, or
+        patterns of these (``fnmatch``: ``NAME/*`` is everything in a folder). If the writer is killed, the
+        next writer removes these and nothing else.
     overwrite : bool
         Whether to replace a finished folder that attomaton wrote.
     resumable : bool
@@ -102,8 +98,7 @@ def build_folder(
     target = resolve_target(target) if lock is None else Path(target)
     with lock_target(target) if lock is None else nullcontext(lock) as lock:
         with explained(target):
-            restore_spare(target)
-            if ownership.take_stock(target) is not None and not _can_be_renamed(target):
+            if ownership.take_stock(target) is not None and _parent_of_partials(target) == target:
                 raise UnwritablePlace(
                     f"{shown(target)} cannot be replaced as a whole (it is your working directory, a mount "
                     "point, or its parent cannot be written); change directory, or give another folder"
@@ -172,12 +167,9 @@ def check_replaceable(target: Path, kind: FolderKind, *, overwrite: bool) -> Non
             f"{shown(target)} holds files that attomaton did not write ({few(stock.strangers)}); move them "
             "away, or give a new folder"
         )
-    has_training = (target / ownership.INNER).exists()
-    moves = [path for path in stock.drafts if path.parent == target]
-    moves = [path for path in moves if path.name.startswith(f"{target.name}.partial-")]
-    was_cut_short = stock.missing and not has_training and bool(moves)  # a writer was killed in _move_in
-    if overwrite or stock.is_bare_run or was_cut_short:
+    if overwrite or stock.is_bare_run:
         return
+    has_training = (target / ownership.INNER).exists()
     within = " with a training run in it, which would be removed too" if has_training else ""
     raise UnwritablePlace(
         f"{shown(target)} already holds {kind.phrase}{within}; give another folder, or replace it with "
@@ -195,49 +187,18 @@ def check_kind(target: Path, kind: FolderKind) -> None:
         )
 
 
-def find_partials(target: Path, ending: str = "") -> list[Path]:
-    """Folders beside a place that were being built for it."""
-    parent = _parent_of_partials(target)
-    start = sibling(target.name, ".partial-" + "0" * ID_DIGITS)[:-ID_DIGITS]
-    partial = re.compile(f"{re.escape(start)}.{{{ID_DIGITS}}}{re.escape(ending)}", re.DOTALL)
-    with os.scandir(parent) as entries:
-        names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    return [parent / name for name in names if partial.fullmatch(name)]
+def find_partials(target: Path) -> list[Path]:
+    """Folders beside a place that have names of folders that are built for it."""
+    pattern = escape(sibling(target.name, ".partial-" + "?" * ID_DIGITS)[:-ID_DIGITS]) + "?" * ID_DIGITS
+    partials = (path for path in _parent_of_partials(target).glob(pattern) if not path.is_symlink())
+    return sorted(path for path in partials if path.is_dir())
 
 
 def drop_partial(folder: Path, lock: ownership.Lock) -> None:
     """Remove an unfinished folder; files that are not ours stay, and a warning says so."""
-    ownership.tell_kept(folder, ownership.remove_partial(folder, lock.draft))
-
-
-def _remove_old(folder: Path, visible: Path, lock: ownership.Lock) -> None:
-    """Remove a folder that was replaced; if that fails, the new one is still in place.
-
-    If it holds files that are not ours, it stays, under a visible name.
-    """
-    try:
-        strangers = ownership.remove_ours(folder, lock.draft)
-        if strangers:
-            rename_new(folder, visible)
-            ownership.tell_kept(visible, strangers)
-    except OSError as error:
-        warnings.warn(f"{shown(folder)} was replaced but cannot be removed: {error.strerror}", stacklevel=2)
-
-
-def find_current(target: Path) -> Path:
-    """Where a folder is to be read: at its place, or under the name that it has between two renames."""
-    if target.exists() or not target.parent.is_dir():
-        return target
-    return next(
-        (path for path in find_partials(target, SPARE) if ownership.take_stock(path) is not None), target
-    )
-
-
-def restore_spare(target: Path) -> None:
-    """Put a folder back that a kill between two renames left without its name."""
-    current = find_current(target)
-    if current != target:
-        current.rename(target)
+    draft = folder.with_name(lock.draft.name)
+    folder.rename(draft)  # the next writer knows this name, whatever is left there
+    ownership.remove_ours(draft, folder)
 
 
 def _open_partial(
@@ -267,7 +228,7 @@ def _open_partial(
     draft = folder.with_name(lock.draft.name)
     draft.mkdir()  # it has its name only when it has its record: a kill leaves nothing unknown
     write_sealed(draft / ownership.PARTIAL, {**record, "id": unique})
-    rename_new(draft, folder)
+    draft.rename(folder)
     return folder
 
 
@@ -277,8 +238,8 @@ def _keep_training(folder: Path, target: Path) -> None:
     if stock is None or not stock.is_bare_run:
         return
     unfinished = [path for draft in stock.drafts for path in draft.rglob("*") if path.is_file()]
-    listed = stock.files[:-1]  # all but the manifest
-    names = [file.relative_to(target).as_posix() for file in [*listed, *unfinished]]
+    names = [file.relative_to(target).as_posix() for file in [*stock.files, *unfinished]]
+    names.remove(MANIFEST)
     record = read_sealed(folder / ownership.PARTIAL) or {}
     # before they are there: a kill leaves them
     write_sealed(folder / ownership.PARTIAL, {**record, "records": names})
@@ -291,51 +252,39 @@ def _keep_training(folder: Path, target: Path) -> None:
 def _install(folder: Path, target: Path, lock: ownership.Lock) -> None:
     """Put a built folder in its place."""
     flush_tree(folder)
-    if folder.parent == target:
-        _move_in(folder, target, lock)
+    if folder.parent == target:  # an empty folder that must keep its place; the manifest is moved last
+        for entry in sorted(folder.iterdir(), key=lambda path: path.name == MANIFEST):
+            if entry.name != ownership.PARTIAL:
+                entry.rename(target / entry.name)
+        flush(target)
+        drop_partial(folder, lock)
         return
-    swap = lock.swap(folder.parent)  # the next owner of the lock knows this name, and that it is ours
-    lock.remember()
-    rename_new(folder, swap)
-    (swap / ownership.PARTIAL).unlink()
-    flush(swap)
-    if not target.exists():
-        rename_new(swap, target)
-    elif ownership.take_stock(target) is None:
-        replace_empty(swap, target)
-    else:
-        swap.chmod(target.stat().st_mode & 0o7777)
-        exchange(swap, target, folder.with_name(folder.name + SPARE))
+    draft = folder.with_name(lock.draft.name)  # the next owner of the lock knows this name
+    folder.rename(draft)
+    (draft / ownership.PARTIAL).unlink()
+    flush(draft)
+    if ownership.take_stock(target) is not None:
+        draft.chmod(target.stat().st_mode & 0o7777)
+        exchange(draft, target, ownership.spare_of(draft))
         flush(target.parent)
-        _remove_old(swap, folder, lock)
+        ownership.remove_ours(draft, folder)
+    else:
+        if target.exists():
+            target.rmdir()
+        draft.rename(target)
     flush(target.parent)
 
 
-def _move_in(folder: Path, target: Path, lock: ownership.Lock) -> None:
-    """Fill an empty folder that must keep its place; the manifest first, which says what is still to come."""
-    for entry in sorted(folder.iterdir(), key=lambda path: path.name != MANIFEST):
-        if entry.name != ownership.PARTIAL:
-            rename_new(entry, target / entry.name)
-    flush(target)
-    ownership.remove_partial(folder, lock.draft)
-
-
 def _parent_of_partials(target: Path) -> Path:
-    """Where unfinished folders of a target stand: beside it, or inside if it cannot be renamed."""
-    return target.parent if _can_be_renamed(target) else target
+    """Where a folder is built: beside its target, or in a target that cannot be renamed.
 
-
-def _can_be_renamed(target: Path) -> bool:
-    """Whether a folder could be swapped: no mount, not around us, and its parent can be written."""
+    A mount cannot, nor a folder around the working directory, nor one whose parent cannot be written.
+    """
     if not target.exists():
-        return True
+        return target.parent
     try:
         here = Path.cwd()
     except FileNotFoundError:  # it was removed
         here = Path("/")
-    return (
-        not os.path.ismount(target)
-        and target != here
-        and target not in here.parents
-        and os.access(target.parent, os.W_OK | os.X_OK)
-    )
+    is_fixed = os.path.ismount(target) or here.is_relative_to(target)
+    return target.parent if not is_fixed and os.access(target.parent, os.W_OK | os.X_OK) else target

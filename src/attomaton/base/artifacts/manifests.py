@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
 from attomaton.base.artifacts.files import digest_file, open_itself, write_file
 from attomaton.base.errors import CorruptRun, UnreadableSource
@@ -44,7 +44,7 @@ def read_sealed(path: Place) -> dict[str, Any] | None:
     A store that does not answer is an error: the content is then unknown.
     """
     try:
-        record = read_json(path)
+        record = json.loads(_read(path))
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, UnreadableSource) and not isinstance(error, FileNotFoundError):
             raise
@@ -58,30 +58,22 @@ def was_sealed(path: Place) -> bool:
     Either of two signs is enough, and one flipped bit cannot remove both.
     """
     try:
-        with _open(path) as file:
-            blob = file.read(LARGEST)
-    except FileNotFoundError:
-        return False
-    except UnreadableSource:
-        raise
-    except OSError:
+        blob = _read(path)
+    except (OSError, ValueError) as error:
+        if isinstance(error, UnreadableSource) and not isinstance(error, FileNotFoundError):
+            raise
         return False
     return b'"attomaton"' in blob or f'"{SEAL}"'.encode() in blob
 
 
-def read_json(path: Place) -> Any:
-    """Read a regular file as JSON; links are not followed."""
-    with _open(path) as file:
+def _read(path: Place) -> bytes:
+    """The bytes of a record; links are not followed."""
+    remote = isinstance(path, RemotePath)
+    with path.open("rb") if remote else open(open_itself(path, os.O_RDONLY), "rb") as file:  # noqa: PTH123
         blob = file.read(LARGEST + 1)
     if len(blob) > LARGEST:
         raise ValueError(f"it is larger than {LARGEST:,} bytes")
-    return json.loads(blob)
-
-
-def _open(path: Place) -> BinaryIO:
-    if isinstance(path, RemotePath):
-        return path.open("rb")
-    return open(open_itself(path, os.O_RDONLY), "rb")  # noqa: PTH123  a descriptor
+    return blob
 
 
 def write_sealed(path: Path, record: Mapping[str, Any], *, draft: Path | None = None) -> None:
@@ -140,7 +132,7 @@ def read_manifest(place: Place, kind: FolderKind = RUN) -> dict[str, Any]:
     """The manifest of a folder that attomaton wrote, if it is intact and of this kind."""
     path = place / MANIFEST
     try:
-        manifest = read_json(path)
+        manifest = json.loads(_read(path))
     except FileNotFoundError as error:
         how = kind.writer.replace("--out", f"… --out {place}")
         raise CorruptRun(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from attomaton.base.artifacts import manifests
 from attomaton.base.artifacts.files import explained, write_file
-from attomaton.base.artifacts.folders import Building, build_folder, find_current
+from attomaton.base.artifacts.folders import Building, build_folder
 from attomaton.base.errors import CorruptRun
 from attomaton.base.options import given_path
 from attomaton.base.remote import Place, as_place
@@ -115,8 +115,6 @@ def read_run(folder: str | Place, kind: manifests.FolderKind = manifests.RUN) ->
     Partitioned tables are not read; only the entries of their files are returned.
     """
     place = as_place(folder)
-    if isinstance(place, Path) and not place.exists() and find_current(place.absolute()).exists():
-        place = find_current(place.absolute())
     manifest = manifests.read_manifest(place, kind)
     for tries in range(TRIES + 1):
         try:

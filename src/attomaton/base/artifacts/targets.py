@@ -9,13 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from attomaton.base.artifacts.files import (
-    explained,
-    flush,
-    rename_new,
-    replace_file,
-    write_draft,
-)
+from attomaton.base.artifacts.files import explained, write_file
 from attomaton.base.artifacts.ownership import locked, refuse_inside
 from attomaton.base.errors import UnwritablePlace
 
@@ -32,18 +26,20 @@ def write_target(
     """
     if os.fspath(path) == "-":
         with tempfile.TemporaryDirectory(prefix="attomaton-") as folder:
-            draft = Path(folder, "out")
-            entry = write_draft(draft, write)
-            with draft.open("rb") as file:
+            place = Path(folder, "out")
+            entry = write_file(place, write)
+            with place.open("rb") as file:
                 shutil.copyfileobj(file, sys.stdout.buffer)
             sys.stdout.flush()
         return entry
     place = check_target(path, is_ours=is_ours)
+
+    def write_and_check(draft: Path) -> None:
+        write(draft)
+        check_target(place, is_ours=is_ours)  # again: other programs may have written there
+
     with explained(place), locked(place, place.parent) as lock:
-        entry = write_draft(lock.draft, write)
-        _swap_in(lock.draft, place, is_ours)
-        flush(place.parent)
-        return entry
+        return write_file(place, write_and_check, draft=lock.draft)
 
 
 def check_target(path: str | os.PathLike[str], *, is_ours: Callable[[Path], bool]) -> Path:
@@ -65,24 +61,11 @@ def check_target(path: str | os.PathLike[str], *, is_ours: Callable[[Path], bool
         raise UnwritablePlace(
             f"{place} is a link, a device or a pipe; give the path of a file, or - for standard output"
         )
-    if not _belongs(place, is_ours):
+    if not is_ours(place):
         raise UnwritablePlace(
             f"{place} already exists and attomaton did not write it; choose another name, or move the file"
         )
     return place
-
-
-def _swap_in(draft: Path, place: Path, is_ours: Callable[[Path], bool]) -> None:
-    """Rename a finished draft; if another file has taken its name in the meantime, leave that file alone."""
-    if not os.path.lexists(place):
-        rename_new(draft, place)
-        return
-    foreign = not _belongs(place, is_ours)
-    if not foreign and replace_file(draft, place) and not _belongs(draft, is_ours):
-        replace_file(draft, place)
-        foreign = True
-    if foreign:
-        raise UnwritablePlace(f"another process wrote {place} in the meantime; choose another name")
 
 
 def begins_with(*signs: bytes) -> Callable[[Path], bool]:
@@ -108,7 +91,3 @@ def starts_with(sign: bytes) -> Callable[[Path], bool]:
 
 is_parquet = starts_with(b"PAR1")
 """Marks a file as Parquet."""
-
-
-def _belongs(path: Path, is_ours: Callable[[Path], bool]) -> bool:
-    return stat.S_ISREG(path.lstat().st_mode) and is_ours(path)

@@ -25,7 +25,7 @@ MARKER = "attomaton-upload.json"
 def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = False) -> RemotePath:
     """Upload a folder that attomaton wrote to a URL; return its new path."""
     stock = take_stock(folder) if folder.is_dir() else None
-    if stock is None or stock.missing:
+    if stock is None or not all((folder / name).is_file() for name in stock.listed):
         raise CorruptRun(
             f"{folder} is not a finished folder of attomaton, so it is not uploaded; write it again"
         )

@@ -47,7 +47,8 @@ from attomaton.corpora.tokenizers.encoders import distinct_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 WORDS, INPUTS = "words", "inputs"  # folders of the records
-FILES = (VOCABULARY, "part-#####-#####.parquet", f"{WORDS}/**", f"{INPUTS}/**")
+DIGITS = "[0-9]" * 5
+FILES = (VOCABULARY, f"part-{DIGITS}-{DIGITS}.parquet", f"{WORDS}/*", f"{INPUTS}/*")
 """The files of a tokenised corpus: shards are numbered by input."""
 
 
