@@ -57,6 +57,13 @@ def same(one, other):
     )
 
 
+def test_a_stream_of_one_document_holds_ids(tmp_path):
+    np.save(tmp_path / "ids.npy", np.array([3, 0, 2, 0], np.int32))
+    tokens = tokenize_corpus(tmp_path / "ids.npy", tmp_path / "out")
+    assert (tokens.n_tokens, tokens.vocabulary) == (4, None)
+    assert tokens.documents().ids.tolist() == [3, 0, 2, 0]
+
+
 def test_shards_hold_what_reading_into_memory_gives(corpus, tokens):
     documents = read_corpus(corpus)
     assert same(tokens.documents(), documents)

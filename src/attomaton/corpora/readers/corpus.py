@@ -3,6 +3,7 @@
 Every function that takes a corpus accepts the same sources and options, and reads them here.
 """
 
+import hashlib
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +34,7 @@ from attomaton.corpora.readers.batches import (
 )
 from attomaton.corpora.readers.files import File, keep_standard_input, printable, shorten
 from attomaton.corpora.readers.sources import find_readers, is_ids
-from attomaton.corpora.readers.texts import read_plain_text
+from attomaton.corpora.readers.texts import decode_text, read_beginning
 from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, WINDOW, Samples, Skipped
 from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
 from attomaton.corpora.tokenizers.encoders import TableEncoder, distinct_tokens
@@ -42,24 +43,23 @@ from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
     """Read one UTF-8 text file as one document; ``"-"`` is standard input."""
-    return read_text_and_digest(path, tokenizer, Reading())[0]
+    if path != STANDARD_INPUT and is_folder(as_place(path)):
+        raise errors.UnreadableSource(f"{path} is a folder; give one text file")
+    return _read_text(path, tokenizer, Reading())[0]
 
 
-def read_text_and_digest(path: str | Place, tokenizer: str, reading: Reading) -> tuple[Documents, str]:
+def _read_text(path: str | Place, tokenizer: str, reading: Reading) -> tuple[Documents, str]:
     """One text file, and the SHA-256 of the bytes read."""
     file = keep_standard_input() if path == STANDARD_INPUT else File(str(path), as_place(path).name)
-    if not file.is_url and os.path.isdir(file.source):  # noqa: PTH112
-        raise errors.UnreadableSource(f"{file.source} is a folder; give one text file")
-    never = Skips(Reading())  # without its only document nothing would be left
-    text, digest = read_plain_text(file, reading, never)
-    vocabulary, ids = Vocabulary.from_text(text, tokenizer)
+    content = read_beginning(file, reading, reading.max_bytes + 1)
+    vocabulary, ids = Vocabulary.from_text(decode_text(content, file.source, reading), tokenizer)
     if len(ids) < 2:
         raise errors.UnreadableSource(
             f"{file.source} has too few tokens ({len(ids)}): a sample needs a context and a label, so give "
             "more text"
         )
-    borders = np.array([0, len(ids)], np.int64)
-    return Documents(ids, borders, vocabulary), digest
+    documents = Documents(ids, np.array([0, len(ids)], np.int64), vocabulary)
+    return documents, hashlib.sha256(content).hexdigest()
 
 
 def read_corpus(
@@ -272,15 +272,26 @@ def check_options(options: ReadingOptions) -> None:
 def read_given(
     source: Any, tokenizer: str | Vocabulary, reading: Reading
 ) -> tuple[Documents, dict[str, Any]]:
-    """A corpus in memory, and its entry for the manifest of a run: its kind, name and digest."""
+    """A corpus in memory, and its entry for the manifest of a run: its kind, name and digest.
+
+    The digest of a single plain text is that of its file.
+    """
     path = path_of(source)
+    as_one_text = reading.documents == "file" and reading.format is None and reading.column is None
     if is_ids(source):
         refuse_reading(reading, "the sequence")
         samples = Samples.from_windows(source, window=1)
         documents = Documents(samples.values, np.array([0, len(samples.values)], np.int64), None)
         about: dict[str, Any] = {"kind": "ids", "sha256": digest_arrays(samples.values)}
-    elif path is not None and isinstance(tokenizer, str) and _is_plain_text(path, reading):
-        documents, digest = read_text_and_digest(source, tokenizer, reading)
+    elif (
+        path is not None
+        and as_one_text
+        and isinstance(tokenizer, str)
+        and path.suffix in ("", ".txt")
+        and "*" not in path.name
+        and not is_folder(path)
+    ):
+        documents, digest = _read_text(source, tokenizer, reading)
         about = {"kind": "text", "name": name_of(path), "sha256": digest}
         about["tokenizer"] = name_tokenizer(tokenizer)
     else:
@@ -325,14 +336,6 @@ def name_of(path: Place | None) -> str | None:
 def name_tokenizer(tokenizer: str | Vocabulary) -> str:
     """The name of a tokenizer for a manifest."""
     return printable(tokenizer if isinstance(tokenizer, str) else tokenizer.tokenizer)
-
-
-def _is_plain_text(path: Place, reading: Reading) -> bool:
-    """Whether the path is one text file, read as one document, so that a manifest has the file's digest."""
-    if is_folder(path):
-        return False
-    ending = path.suffix in ("", ".txt") and "*" not in path.name
-    return ending and reading.documents == "file" and reading.format is None and reading.column is None
 
 
 def no_samples(source: Any, about: Mapping[str, Any], size: int) -> errors.UnreadableSource:

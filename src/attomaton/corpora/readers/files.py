@@ -70,7 +70,7 @@ class File:
     @contextmanager
     def open_raw(self) -> Generator[BinaryIO]:
         """Open its bytes as stored."""
-        with RemotePath(self.source).open() if self.is_url else open_regular(self.source) as file:
+        with RemotePath(self.source).open() if is_url(self.source) else open_regular(self.source) as file:
             yield file
 
     def stored(self) -> int | None:

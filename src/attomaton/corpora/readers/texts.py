@@ -1,10 +1,8 @@
 """Plain text, where the file is one document or each line is, and FASTA, where each sequence is."""
 
-import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from attomaton.base.errors import UnreadableSource
 from attomaton.corpora.readers.batches import Reading, Skips, too_long
@@ -12,6 +10,7 @@ from attomaton.corpora.readers.files import File, decode, naming, read_lines
 from attomaton.corpora.readers.records import RecordReader
 
 BEGINNING = 1 << 16  # bytes inspected to check whether a file is plain text
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -20,18 +19,21 @@ class TextReader(RecordReader):
 
     def _documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
         """The documents; rows are line numbers from 1."""
-        if self.reading.documents == "file":
-            text = read_plain_text(self.file, self.reading, skips).text
+        if self.reading.documents == "line":
+            yield from self._lines(skips)
+            return
+        content = read_beginning(self.file, self.reading, self.reading.max_bytes + 1)
+        try:
+            text = decode_text(content, self.source, self.reading)
+        except UnreadableSource as error:
+            skips.add(error)
+        else:
             if text:
                 yield 1, text
-        else:
-            yield from self._lines(skips)
 
     def _lines(self, skips: Skips) -> Iterator[tuple[int, str]]:
         number = 0
-        if is_unnamed(self.file, self.reading):
-            with naming(self.source), self.file.open() as file:
-                refuse_records(file.read(BEGINNING), self.source)
+        read_beginning(self.file, self.reading, BEGINNING)
         with naming(self.source, lambda: f", after line {number},"), self.file.open() as file:
             for number, line in read_lines(file, self.reading.max_bytes):
                 place = f"{self.source}, line {number},"
@@ -45,54 +47,35 @@ class TextReader(RecordReader):
                     yield number, text
 
 
-class PlainText(NamedTuple):
-    """The text of a file, and the SHA-256 of the bytes that were read."""
-
-    text: str
-    sha256: str
-
-
-def read_plain_text(file: File, reading: Reading, skips: Skips) -> PlainText:
-    """A plain-text file as one document, without a byte order mark and with line feeds as line ends.
-
-    A file that is longer than ``reading.max_bytes`` or not UTF-8 goes to ``skips``; its text is then empty.
-    """
+def read_beginning(file: File, reading: Reading, size: int) -> bytes:
+    """The first bytes of a plain-text file; one that begins like JSON is refused: it is likely misnamed."""
     with naming(file.source), file.open() as stream:
-        content = stream.read(reading.max_bytes + 1)
-    if is_unnamed(file, reading):
-        refuse_records(content[:BEGINNING], file.source)
-    text = ""
-    try:
-        if len(content) > reading.max_bytes:
-            advice = "read each line as a document with Reading(documents='line')"
-            raise too_long(file.source, reading, advice=advice)
-        text = decode(content.removeprefix(b"\xef\xbb\xbf"), file.source)
-    except UnreadableSource as error:
-        skips.add(error)
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return PlainText(text, hashlib.sha256(content).hexdigest())
-
-
-def is_unnamed(file: File, reading: Reading) -> bool:
-    """Whether neither a suffix nor a format says that a file is plain text."""
-    return reading.format is None and file.suffix != ".txt"
-
-
-def refuse_records(beginning: bytes, source: str) -> None:
-    """Refuse a plain-text file, or one without a suffix, that begins like JSON: it is likely misnamed."""
-    lines = beginning.removeprefix(b"\xef\xbb\xbf").split(b"\n", 64)
-    first = next((line.strip() for line in lines if line.strip()), b"")
-    is_json = first in (b"{", b"[") or first.startswith((b'[{"', b'["', b'[ {"'))
-    if not is_json and first.startswith(b"{"):
-        try:
-            is_json = isinstance(json.loads(first), dict)
-        except (ValueError, RecursionError):  # perhaps an object that is too long to parse here
-            is_json = first.startswith(b'{"') and len(first) > BEGINNING // 2
-    if is_json:
+        content = stream.read(size)
+    if reading.format is None and file.suffix != ".txt" and _is_json(content[:BEGINNING]):
         raise UnreadableSource(
-            f"{source} begins with JSON; read it as JSON with format='jsonl' (or 'json'; --format on the "
-            "command line), or as plain text with format='txt'"
+            f"{file.source} begins with JSON; read it as JSON with format='jsonl' (or 'json'; --format on "
+            "the command line), or as plain text with format='txt'"
         )
+    return content
+
+
+def decode_text(content: bytes, source: str, reading: Reading) -> str:
+    """The bytes of a plain-text file as text, without byte order mark and with line feeds as line ends."""
+    if len(content) > reading.max_bytes:
+        raise too_long(source, reading, advice="read each line as a document with Reading(documents='line')")
+    text = decode(content.removeprefix(BYTE_ORDER_MARK), source)
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _is_json(beginning: bytes) -> bool:
+    lines = beginning.removeprefix(BYTE_ORDER_MARK).split(b"\n", 64)
+    first = next((line.strip() for line in lines if line.strip()), b"")
+    if first in (b"{", b"[") or first.startswith((b'[{"', b'["', b'[ {"')):
+        return True
+    try:
+        return first.startswith(b"{") and isinstance(json.loads(first), dict)
+    except (ValueError, RecursionError):  # perhaps an object that is too long to parse here
+        return first.startswith(b'{"') and len(first) > BEGINNING // 2
 
 
 @dataclass(frozen=True)

@@ -71,10 +71,12 @@ class WordsJob:
         numbering, holds = Numbering(self.tokenizer), None
         for batch in checked_batches(self.reader, self.reading):
             check_stop()
-            if len(batch.rows):
-                holds = "text" if isinstance(batch, TextBatch) else "ids"
+            if not len(batch.rows):
+                continue
             if not isinstance(batch, TextBatch):
+                holds = "ids"
                 break
+            holds = "text"
             numbering.add(distinct_tokens(batch.texts, self.tokenizer))
         _write(path, {"key": key, "holds": holds, "tokens": list(numbering.numbers)})
 
