@@ -74,8 +74,8 @@ def test_the_rows_of_queries_are_those_of_the_whole_table(folder, cut, data):
         found = pa.concat_tables([SCHEMA.empty_table(), *pieces])
         assert found.equals(slice_queries(whole, query, query + 1))
         assert all(piece.num_rows for piece in pieces)
-    for number, limits in enumerate(pairwise(borders)):
-        assert parts.read_part(number).equals(slice_queries(whole, *limits).combine_chunks())
+    for limits in pairwise(borders):
+        assert parts.read(np.arange(*limits)).equals(slice_queries(whole, *limits).combine_chunks())
     entries = {entry["name"]: entry for entry in parts.files}
     assert read_whole(folder, entries, "t").equals(whole)
 
@@ -104,7 +104,7 @@ def test_an_altered_group_is_refused_by_name_where_it_is_read(folder):
         with pytest.raises(CorruptRun, match=r"t-00001\.parquet was altered"):
             parts.read(np.array([0, 1]))
         with pytest.raises(CorruptRun, match=r"t-00001\.parquet was altered"):
-            parts.read_part(1)
+            parts.read(np.array([1]))
 
 
 def test_a_part_that_is_gone_is_refused_by_name(folder):
@@ -163,4 +163,4 @@ def test_processes_share_a_table(folder):
         waiting = [pool.apply_async(_digest, (parts,)) for _ in range(4)]
         assert _digest(parts) == expected
         assert all(one.get(60) == expected for one in waiting)
-    assert pickle.loads(pickle.dumps(parts)).read_part(0).equals(parts.read_part(0))  # noqa: S301  our own
+    assert pickle.loads(pickle.dumps(parts)).read(np.arange(6)).equals(parts.read(np.arange(6)))  # noqa: S301  our own

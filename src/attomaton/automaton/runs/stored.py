@@ -199,38 +199,25 @@ class StoredRun:
         rising = self._rising(queries)
         with self._explained():
             tables = {name: table.read(rising) for name, table in self.tables.items()}
-            return self._assemble(tables, rising)
+            layout.check_rows(tables, rising, self.counts)
+            read = self.counts["realisable"] + self.counts["unrealisable"]
+            rising = rising[read[rising] > 0]
+            counted = {name: self.counts[name][rising] for name in ("realisable", "unrealisable")}
+            samples = make_table(QUERY_SCHEMA, {"query": rising.astype(np.int32), **counted})
+            return storage.assemble(tables, samples, self.run)
 
     def _rising(self, queries: Integers) -> Int64:
         return np.unique(queries[(queries >= 0) & (queries < self.n_tokens)]).astype(np.int64)
 
     def solve_parts(self) -> Iterator[Solved]:
         """Components, hard and soft solution of each part of the queries in turn."""
-        borders = self.tables["nodes"].borders
-        for number, (first, stop) in enumerate(pairwise(borders.tolist())):
-            with self._explained():
-                tables = {name: table.read_part(number) for name, table in self.tables.items()}
-                parts = self._assemble(tables, np.arange(first, stop, dtype=np.int64))
-            yield parts
+        for first, stop in pairwise(self.tables["nodes"].borders.tolist()):
+            yield self.solve(np.arange(first, stop, dtype=np.int64))
 
     @cached_property
     def solved(self) -> Solved:
         """Components, hard and soft solution of all queries, read completely."""
-        with self._explained():
-            n_parts = len(self.tables["nodes"].files)
-            tables: dict[str, pa.Table] = {}
-            for name, table in self.tables.items():
-                whole: Any = pa.concat_tables([table.read_part(number) for number in range(n_parts)])
-                tables[name] = whole.combine_chunks()
-            return self._assemble(tables, np.arange(self.n_tokens, dtype=np.int64))
-
-    def _assemble(self, tables: dict[str, pa.Table], queries: Int64) -> Solved:
-        layout.check_rows(tables, queries, self.counts)
-        read = self.counts["realisable"] + self.counts["unrealisable"]
-        queries = queries[read[queries] > 0]
-        counted = {name: self.counts[name][queries] for name in ("realisable", "unrealisable")}
-        samples = make_table(QUERY_SCHEMA, {"query": queries.astype(np.int32), **counted})
-        return storage.assemble(tables, samples, self.run)
+        return self.solve(np.arange(self.n_tokens))
 
     def _edges_of(self, query: int) -> Iterator[Edges]:
         for table in self.tables["edges"].scan(query):

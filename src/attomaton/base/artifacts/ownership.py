@@ -191,11 +191,12 @@ def _open_locked(path: Path, target: Path) -> FileIO:
     while True:
         with ExitStack() as stack:
             try:
-                file = stack.enter_context(_open(path, os.O_CREAT | os.O_EXCL))
+                new = open_itself(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+                file = stack.enter_context(FileIO(new, "r+"))
                 _write(file, draft_name())
             except FileExistsError:
                 try:
-                    file = stack.enter_context(_open(path))
+                    file = stack.enter_context(FileIO(open_itself(path, os.O_RDWR), "r+"))
                 except FileNotFoundError:
                     continue
                 except OSError as error:
@@ -219,11 +220,6 @@ def _open_locked(path: Path, target: Path) -> FileIO:
                 if os.path.samestat(os.fstat(file.fileno()), path.lstat()):
                     stack.pop_all()
                     return file
-
-
-def _open(path: Path, flags: int = 0) -> FileIO:
-    """Open a file to read and write; links are not followed."""
-    return FileIO(open_itself(path, os.O_RDWR | flags), "r+")
 
 
 def _write(file: FileIO, draft: str) -> None:

@@ -33,7 +33,7 @@ def entry_in_blocks(path: Path) -> dict[str, Any]:
     """Digest and size of a file, as manifests list them, and under ``blocks`` the digests of its blocks."""
     whole, blocks, size = hashlib.sha256(), "", 0
     with path.open("rb", buffering=0) as file:
-        for blob in iter(lambda: file.read(BLOCK), b""):
+        while blob := file.read(BLOCK):
             whole.update(blob)
             blocks += _digest(blob)
             size += len(blob)
@@ -190,11 +190,6 @@ class PartedTable:
             low, high = max(first, start), min(last, start + 8 * size)
             groups = list(range(low // size, (high - 1) // size + 1))
             yield self._read_groups(part, groups).slice(low - groups[0] * size, high - low)
-
-    def read_part(self, number: int) -> pa.Table:
-        """All rows of one part."""
-        n_groups = -(-int(self.files[number]["rows"]) // self._group_rows(number))
-        return self._read_groups(number, list(range(n_groups)))
 
     def _read_of_part(self, part: int, queries: Int64) -> Any:
         base = int(self._offsets[self.borders[part]])
