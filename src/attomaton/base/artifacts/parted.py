@@ -196,10 +196,10 @@ class PartedTable:
         first, last = self._offsets[queries] - base, self._offsets[queries + 1] - base
         filled = last > first
         first, last = first[filled], last[filled]
-        if not len(first):
+        n_rows, size = int(self.files[part]["rows"]), self._group_rows(part)
+        if n_rows and not len(first):
             return empty_table(self.schema)
-        size = self._group_rows(part)
-        needed = np.zeros(-(-int(self.files[part]["rows"]) // size) + 1, np.int64)
+        needed = np.zeros(-(-n_rows // size) + 1, np.int64)
         np.add.at(needed, first // size, 1)
         np.add.at(needed, (last - 1) // size + 1, -1)
         groups = np.flatnonzero(np.cumsum(needed)[:-1] > 0)
