@@ -36,7 +36,9 @@ class DelimitedReader(RecordReader, TableReader):
     def table(self) -> Any:
         """All rows; cells are verbatim text: 007 stays 007."""
         rows, skips = self._rows(), Skips(self.reading)
-        schema = _arrow.schema([(name, pa.string()) for name in rows.open(io.BytesIO(self.read_whole()))])
+        schema = _arrow.schema(
+            [(name, pa.string()) for name in rows.open(io.BytesIO(self.read_whole().encode()))]
+        )
         if not len(schema):
             raise UnreadableSource(f"{self.source} is empty: it has no header; leave it out")
         numbered, batches = rows.read(skips), list[Any]()
@@ -51,7 +53,7 @@ class DelimitedReader(RecordReader, TableReader):
     def locate(self, row: int) -> str:
         """The first line of a row of the table, from 1; lines that the table skips are counted."""
         rows = self._rows()
-        rows.open(io.BytesIO(self.read_whole()))
+        rows.open(io.BytesIO(self.read_whole().encode()))
         number, _ = next(islice(rows.read(Skips(self.reading)), row, None))
         return f"line {number} of {self.source}"
 

@@ -1,12 +1,11 @@
 """JSON and Python values as documents (text, lists of tokens or ids), in files and in memory."""
 
-import codecs
 import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -30,11 +29,13 @@ from attomaton.corpora.readers.batches import (
     token_batch,
     too_long,
 )
-from attomaton.corpora.readers.files import CHUNK, FileReader, TableReader, advise, decode, naming, read_lines
+from attomaton.corpora.readers.files import FileReader, TableReader, decode, naming, read_lines
 
 FIELD = "text"  # the default field of a record
 NOTHING: Integers = np.empty(0, np.int64)  # the empty list, of tokens as well as of ids
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+
+T = TypeVar("T")
 
 Document = Text | Integers  # a document as text, as the list of its tokens, or as ids
 
@@ -103,7 +104,7 @@ class JsonTableReader(RecordReader, TableReader):
 
     def read_values(self) -> str:
         """The text of the file, if its values, each of which becomes an object, are not too many."""
-        text = self.read_whole().decode()
+        text = self.read_whole()
         if _values_of(text) > TABLE_VALUES:
             self.check_number(_values_of(_STRING.sub("", text)), "values", TABLE_VALUES)
         return text
@@ -111,10 +112,7 @@ class JsonTableReader(RecordReader, TableReader):
 
 def check_records(read: Callable[[], Any], source: str) -> list[Any]:
     """The value read from JSON, if it is a list of objects, one for each row."""
-    try:
-        records = read()
-    except RecursionError as error:
-        raise UnreadableSource(f"{source} is nested too deeply to be read; flatten it") from error
+    records = parse_json(read, source)
     if not isinstance(records, list) or not records:
         raise InvalidSamples(f"{source} is not a list of records; write one object for each row")
     for row, record in enumerate(cast("list[Any]", records)):
@@ -138,7 +136,7 @@ def batch_documents(documents: Iterator[tuple[int, Document]], skips: Skips) -> 
         kind = ids if len(document) else kind
         pending.append(document)
         rows.append(row)
-        size += max(document.nbytes if isinstance(document, np.ndarray) else text_size(document), 1)
+        size += max(_size_of(document), 1)
         if size >= BATCH_BYTES:
             yield _batch(pending, rows, skips, ids=bool(kind))
             pending, rows, size = [], [], 0
@@ -147,8 +145,12 @@ def batch_documents(documents: Iterator[tuple[int, Document]], skips: Skips) -> 
         yield last
 
 
-def check_values(text: str, place: str) -> None:
-    """Refuse a text of too many JSON values, since each becomes an object; a string counts as one."""
+def _size_of(document: Document) -> int:
+    return document.nbytes if isinstance(document, np.ndarray) else text_size(document)
+
+
+def read_json(text: str, place: str) -> Any:
+    """One JSON value of not too many parts, since each becomes an object; a string counts as one."""
     if (
         len(text) > JSON_VALUES
         and _values_of(text) > JSON_VALUES
@@ -157,13 +159,13 @@ def check_values(text: str, place: str) -> None:
         raise UnreadableSource(
             f"{place} holds more than {JSON_VALUES:,} values; write the text to a separate record"
         )
+    return parse_json(lambda: json.loads(text), place)
 
 
-def read_json(text: str, place: str) -> Any:
-    """One JSON value."""
-    check_values(text, place)
+def parse_json(parse: Callable[[], T], place: str) -> T:
+    """What ``parse`` reads from JSON, with its errors explained."""
     try:
-        return json.loads(text)
+        return parse()
     except RecursionError as error:
         raise UnreadableSource(f"{place} is nested too deeply to be read; flatten it") from error
     except ValueError as error:
@@ -196,14 +198,13 @@ def _checked_token(token: Any, number: int, place: str) -> str:
     return checked_text(token, place)
 
 
-NEAR = 64  # an error this many characters before the end of the buffer may only mean that more must be read
 _SPACE = re.compile(r"[ \t\r\n]*+")
 _DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True)
 class JsonReader(JsonTableReader):
-    """A ``.json`` file, plain or compressed (``.gz``, ``.zst``).
+    """A ``.json`` file, plain or compressed (``.gz``, ``.zst``), which is read as a whole.
 
     It holds a list whose elements are texts, lists of tokens or of ids, or objects with the selected field;
     or one such object; or several objects in sequence, on separate lines or not.
@@ -216,19 +217,27 @@ class JsonReader(JsonTableReader):
 
     def _documents(self, skips: Skips) -> Iterator[tuple[int, Document]]:
         """The documents; rows are the numbers of the elements, from 0."""
-        number = 0
-        with naming(self.source, lambda: f", after element {number},"), self.file.open() as file:
-            values = _Values(file, self.source, self.reading)
-            for number, value in enumerate(values.elements()):
-                place = f"{self.source}, element {number},"
-                try:
-                    if isinstance(value, UnreadableSource):
-                        raise value
-                    document = self._document(value, place, alone=values.alone)
-                except AttomatonError as error:
-                    skips.add(error)
-                else:
-                    yield number, document
+        with naming(self.source):
+            text = self.read_values()
+            values = parse_json(lambda: list(_values_in(text)), self.source)
+        alone = len(values) == 1 and isinstance(values[0], dict)
+        if len(values) == 1 and isinstance(values[0], list):
+            values = cast("list[Any]", values[0])
+        elif not all(isinstance(value, dict) for value in values):
+            raise UnreadableSource(
+                f"{self.source} is neither one list nor objects in sequence; write one list of texts or "
+                "objects"
+            )
+        for number, value in enumerate(values):
+            place = f"{self.source}, element {number},"
+            try:
+                document = self._document(value, place, alone=alone)
+                if _size_of(document) > self.reading.max_bytes:
+                    raise too_long(place, self.reading, advice="break the document")
+            except AttomatonError as error:
+                skips.add(error)
+            else:
+                yield number, document
 
     def _document(self, value: Any, place: str, *, alone: bool) -> Document:
         if isinstance(value, dict) or self.reading.column is not None:
@@ -248,109 +257,14 @@ class JsonReader(JsonTableReader):
         return document_of(value, self.reading, place)
 
 
-class _Values:
-    """The values of a file, one at a time; the buffer is no longer than the longest value requires."""
-
-    def __init__(self, file: BinaryIO, source: str, reading: Reading) -> None:
-        self._file, self._source, self._reading = file, source, reading
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
-        self._text, self._at = "", 0
-        self._bytes = self._characters = 0
-        self._ended = False
-        self.alone = False
-        """Whether the file is one object and nothing else."""
-
-    def elements(self) -> Iterator[Any]:
-        """The elements of the list, or the objects in sequence."""
-        if self._peek() == "[":
-            self._at += 1
-            yield from self._listed()
-            if self._peek():
-                raise self._wrong("there is more after the end of its list")
-            return
-        first = True
-        while kind := self._peek():
-            if kind != "{":
-                raise self._wrong("it is neither a list nor an object")
-            value = self._value()
-            self.alone = first and not self._peek()
-            first = False
+def _values_in(text: str) -> Iterator[Any]:
+    at = 0
+    while at < len(text):
+        space = _SPACE.match(text, at)
+        at = at if space is None else space.end()
+        if at < len(text):
+            value, at = _DECODER.raw_decode(text, at)
             yield value
-
-    def _listed(self) -> Iterator[Any]:
-        if self._peek() == "]":
-            self._at += 1
-            return
-        while True:
-            if not self._peek():
-                raise self._wrong("it ends inside its list")
-            yield self._value()
-            sign = self._peek()
-            self._at += 1
-            if sign == "]":
-                return
-            if sign != ",":
-                self._at -= 1
-                raise self._wrong("a comma or the end of its list is missing")
-
-    def _peek(self) -> str:
-        """The next character that is not white space; empty at the end."""
-        while True:
-            space = _SPACE.match(self._text, self._at)
-            self._at = self._at if space is None else space.end()
-            if self._at < len(self._text) or self._ended:
-                return self._text[self._at : self._at + 1]
-            self._read()
-
-    def _value(self) -> Any:
-        """The next value; returns an error in its place if it is too long."""
-        while True:
-            try:
-                value, end = _DECODER.raw_decode(self._text, self._at)
-            except RecursionError as error:
-                raise self._wrong("it is nested too deeply to be read") from error
-            except json.JSONDecodeError as error:
-                begun = error.msg.startswith("Unterminated") or error.pos + NEAR >= len(self._text)
-                if self._ended or not begun:
-                    self._at = error.pos
-                    raise self._wrong(error.msg) from error
-            except ValueError as error:  # a number with too many digits
-                raise self._wrong(shown(str(error))) from error
-            else:
-                if end < len(self._text) or self._ended:
-                    size, self._at = end - self._at, end
-                    return value if size <= self._reading.max_bytes else self._too_long()
-            self._read()
-
-    def _read(self) -> None:
-        """Read more, doubling the buffer, so that a long value is not parsed too often."""
-        self._characters += self._at
-        self._text, self._at = self._text[self._at :], 0
-        most = self._reading.max_bytes + CHUNK
-        if len(self._text) >= most:
-            raise self._too_long()
-        blob = self._file.read(min(max(CHUNK, len(self._text)), most - len(self._text)))
-        try:
-            self._text += self._decoder.decode(blob, final=not blob)
-        except UnicodeDecodeError as error:
-            at = self._bytes - len(error.object) + len(blob) + error.start
-            raise UnreadableSource(
-                f"{self._source} is not UTF-8 text (byte {max(at, 0)}: {error.reason}){advise(error.object)}"
-            ) from error
-        self._bytes += len(blob)
-        self._ended = not blob
-        if len(self._text) > JSON_VALUES:
-            check_values(self._text, f"{self._source}, from character {self._characters:,} on,")
-
-    def _too_long(self) -> UnreadableSource:
-        place = f"{self._source}, the value that ends after character {self._characters + self._at:,},"
-        return too_long(place, self._reading, advice="break the document")
-
-    def _wrong(self, what: str) -> UnreadableSource:
-        return UnreadableSource(
-            f"{self._source} is not JSON ({what}, at character {self._characters + self._at:,}); correct it, "
-            "or download the file again"
-        )
 
 
 @dataclass(frozen=True)
@@ -367,7 +281,7 @@ class JsonLinesReader(JsonTableReader):
 
     def locate(self, row: int) -> str:
         """The line of a row of the table, from 1."""
-        lines = self.read_whole().decode().split("\n")
+        lines = self.read_whole().split("\n")
         filled = [number for number, line in enumerate(lines, 1) if line.strip()]
         return f"line {filled[row]} of {self.source}"
 
