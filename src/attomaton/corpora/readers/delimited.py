@@ -72,9 +72,9 @@ class DelimitedReader(RecordReader, TableReader):
                 else:
                     yield number, text
 
-    def _rows(self) -> "_Rows":
+    def _rows(self) -> "_CsvRows":
         is_tsv = suffix_of(self.file, self.reading) == ".tsv"
-        return _Rows(self.source, self.reading, "\t" if is_tsv else DELIMITERS)
+        return _CsvRows(self.source, self.reading, "\t" if is_tsv else DELIMITERS)
 
     def _choose(self, columns: list[str]) -> int:
         """The index of the column to read; an error lists the columns if the choice is ambiguous."""
@@ -97,7 +97,7 @@ class DelimitedReader(RecordReader, TableReader):
         return columns.index(chosen)
 
 
-class _Rows:
+class _CsvRows:
     """The rows of a table; ``number`` counts the lines that were read."""
 
     number = 0

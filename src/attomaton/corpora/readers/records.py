@@ -23,7 +23,7 @@ from attomaton.corpora.readers.batches import (
     Text,
     TextBatch,
     TokenBatch,
-    bad_id,
+    checked_ids,
     checked_text,
     text_size,
     token_batch,
@@ -32,6 +32,7 @@ from attomaton.corpora.readers.batches import (
 from attomaton.corpora.readers.files import FileReader, TableReader, decode, naming, read_lines
 
 FIELD = "text"  # the default field of a record
+LISTS: Any = (list, tuple)
 NOTHING: Integers = np.empty(0, np.int64)  # the empty list, of tokens as well as of ids
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
@@ -66,24 +67,26 @@ def document_of(value: Any, reading: Reading, place: str) -> Document:
     """A text, a list of tokens or a list of ids; anything else is an error."""
     if isinstance(value, str):
         return checked_text(value, place)
-    if not isinstance(value, list | tuple | np.ndarray):
-        raise UnreadableSource(
-            f"{place} is {type(value).__name__}, not text, a list of tokens or a list of ids; drop or fix it"
-        )
-    listed: Any = cast("Any", value)
-    items: list[Any] = listed.tolist() if isinstance(value, np.ndarray) else list(listed)
-    if not items:
-        return NOTHING
-    if not all(isinstance(item, int) and not isinstance(item, bool) for item in items):
+    kind = getattr(getattr(value, "dtype", None), "kind", None)  # of an array, which may hold tokens
+    items: Any = value.tolist() if kind in ("O", "U", "T") else value
+    if isinstance(items, LISTS) and not all(map(_is_id, items)):
         return [_checked_token(item, number, place) for number, item in enumerate(items)]
     try:
-        ids = np.array(items, np.int64)
-    except OverflowError as error:
+        ids: Any = np.asarray(items)
+    except (ValueError, OverflowError) as error:
         raise UnreadableSource(f"{place} is not a list of ids ({error}); correct it") from error
-    wrong = bad_id(ids, place, reading.n_tokens)
-    if wrong is not None:
-        raise wrong
-    return ids
+    if ids.size == 0 and ids.ndim == 1:
+        return NOTHING
+    if ids.ndim != 1 or ids.dtype.kind not in "iu":
+        kind = type(cast("object", value)).__name__
+        raise UnreadableSource(
+            f"{place} is {kind}, not text, a list of tokens or a list of ids; drop or fix it"
+        )
+    return checked_ids(ids, place, reading.n_tokens)
+
+
+def _is_id(item: object) -> bool:
+    return isinstance(item, int | np.integer) and not isinstance(item, bool)
 
 
 class RecordReader(FileReader):
@@ -138,9 +141,9 @@ def batch_documents(documents: Iterator[tuple[int, Document]], skips: Skips) -> 
         rows.append(row)
         size += max(_size_of(document), 1)
         if size >= BATCH_BYTES:
-            yield _batch(pending, rows, skips, ids=bool(kind))
+            yield _batch(pending, rows, skips, kind)
             pending, rows, size = [], [], 0
-    last = _batch(pending, rows, skips, ids=bool(kind))
+    last = _batch(pending, rows, skips, kind)
     if pending or last.skipped.count:
         yield last
 
@@ -178,8 +181,10 @@ def _values_of(text: str) -> int:
     return text.count("[") + text.count("{") + text.count(",")
 
 
-def _batch(documents: Sequence[Document], rows: Sequence[int], skips: Skips, *, ids: bool) -> Batch:
-    if ids:  # an empty list may be either kind
+def _batch(documents: Sequence[Document], rows: Sequence[int], skips: Skips, are_ids: bool | None) -> Batch:
+    if are_ids is None:  # an empty list may be either kind
+        are_ids = len(documents) > 0 and all(isinstance(document, np.ndarray) for document in documents)
+    if are_ids:
         return token_batch([np.asarray(document, np.int64) for document in documents], rows, skips)
     texts: list[Text] = [
         document.tolist() if isinstance(document, np.ndarray) else document for document in documents
@@ -303,9 +308,6 @@ class JsonLinesReader(JsonTableReader):
                     yield number, document
 
 
-ROWS = 1000
-
-
 @dataclass(frozen=True, eq=False)
 class MemoryReader(HeldReader):
     """A sequence of documents: texts and lists of tokens, lists of ids, or records that hold one of these."""
@@ -331,20 +333,7 @@ class MemoryReader(HeldReader):
     def batches(self) -> Iterator[Batch]:
         """The documents; rows are numbered from 0."""
         skips = Skips(self.reading)
-        if self.has_columns or _holds_text(self.documents):
-            yield from batch_documents(self._records(skips), skips)
-            return
-        for start in range(0, len(self.documents), ROWS):
-            lists: list[Integers] = []
-            rows: list[int] = []
-            for row in range(start, min(start + ROWS, len(self.documents))):
-                try:
-                    lists.append(self._ids(row))
-                except AttomatonError as error:
-                    skips.add(error)
-                else:
-                    rows.append(row)
-            yield token_batch(lists, rows, skips)
+        yield from batch_documents(self._records(skips), skips)
 
     def _records(self, skips: Skips) -> Iterator[tuple[int, Document]]:
         read = field_of if self.has_columns else document_of
@@ -355,24 +344,6 @@ class MemoryReader(HeldReader):
                 skips.add(error)
             else:
                 yield row, content
-
-    def _ids(self, row: int) -> Integers:
-        document = self.documents[row]
-        try:
-            ids = np.asarray(document)
-        except (ValueError, OverflowError) as error:
-            raise UnreadableSource(f"document {row} is not a list of ids ({error}); correct it") from error
-        if ids.size == 0 and ids.ndim == 1:
-            return np.empty(0, np.int32)
-        if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
-            raise UnreadableSource(
-                f"document {row} is {type(document).__name__}, not one list of integers; give texts, or "
-                "lists of ids"
-            )
-        error = bad_id(ids, f"document {row}", self.reading.n_tokens)
-        if error is not None:
-            raise error
-        return ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -392,22 +363,8 @@ class DocumentsReader(HeldReader):
     def batches(self) -> Iterator[Batch]:
         """The documents; rows are numbered from 0."""
         ids, offsets = self.documents.ids, self.documents.offsets
-        wrong = bad_id(ids, self.source, self.reading.n_tokens)
-        if wrong is not None:
-            raise wrong
+        checked_ids(ids, self.source, self.reading.n_tokens)
         yield TokenBatch(offsets, ids, np.arange(len(offsets) - 1, dtype=np.int64), self.documents.skipped)
-
-
-def _holds_text(documents: Sequence[Any]) -> bool:
-    """Whether the first non-empty document is text, or a list of tokens."""
-    for document in documents:
-        if isinstance(document, str):
-            return True
-        if isinstance(document, list | tuple | np.ndarray) and len(cast("Sequence[Any]", document)):
-            return isinstance(document[0], str)
-        if not isinstance(document, list | tuple | np.ndarray):
-            return False
-    return len(documents) == 0
 
 
 def _content(document: Any) -> tuple[str, bytes]:
