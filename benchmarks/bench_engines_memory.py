@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import attomaton as at
+from attomaton.automaton.automaton import StoredAutomaton
 from generated import write_generated
 from timing import report, timed
 
@@ -47,7 +48,7 @@ def follow(work: Callable[[], object], times: int) -> dict:
 def follow_explaining(run: str) -> dict:
     """Explain random contexts, each of another query than the last."""
     rng, automaton = np.random.default_rng(0), at.Automaton.load(run)
-    if not automaton.is_opened:
+    if not isinstance(automaton, StoredAutomaton):
         raise SystemExit("the run is so small that it was read completely; raise TOKENS")
 
     def explain() -> None:

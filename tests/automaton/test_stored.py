@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 
 import attomaton as at
-from attomaton.automaton.automaton import Automaton
+from attomaton.automaton.automaton import Automaton, StoredAutomaton
 from attomaton.automaton.runs import stored
 from attomaton.base.artifacts import parted
 from attomaton.base.errors import CorruptRun
@@ -91,7 +91,7 @@ def opened(auto):
     """The automaton as an opened run of many parts."""
     with small_parts(), tempfile.TemporaryDirectory(dir=SHM) as folder:
         run = Automaton.load(auto.save(Path(folder, "run")))
-        assert "components" not in vars(run)
+        assert isinstance(run, StoredAutomaton)
         yield run
 
 
@@ -111,7 +111,7 @@ def test_an_opened_run_answers_as_the_automaton_does(samples, asked):
         assert repr(run) == repr(auto)
         assert run.coverage == auto.coverage
         assert run.n_tokens == auto.n_tokens
-        assert "components" not in vars(run)  # nothing has read it whole
+        assert "solved" not in vars(run)  # nothing has read it whole
         assert tables_of(run) == tables_of(auto)
         assert run.hard.certificate == auto.hard.certificate
         assert run.soft.certificate == auto.soft.certificate
@@ -149,7 +149,7 @@ def test_what_is_built_on_an_opened_run(samples):
         assert run.generate(prompt, 12, seed=3).tokens == auto.generate(prompt, 12, seed=3).tokens
         for query in auto.components.queries.tolist():
             assert run._ranking(query) == auto._ranking(query)
-        assert "components" not in vars(run)
+        assert "solved" not in vars(run)
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +219,7 @@ def test_two_processes_and_many_threads_read_at_once(written):
             told = list(pool.map(opened_run.explain, contexts * 5))
         assert [one.to_dict(auto.name) for one in told] == expected * 5
         again = pickle.loads(pickle.dumps(opened_run))  # noqa: S301  our own
-        assert "components" not in vars(again)
+        assert "solved" not in vars(again)
         assert again.explain(contexts[0]).to_dict(auto.name) == expected[0]
     for one in running:
         output, _ = one.communicate(timeout=120)

@@ -61,7 +61,7 @@ def ask_opened(folder, _):
         told = [auto.predict_proba(context).tobytes() for context in contexts]
         told += [repr(auto.explain(context).to_dict(auto.name)) for context in contexts]
         told += [repr([part.components.nodes.to_pydict() for part in auto.parts()])]
-        assert "components" not in vars(auto)
+        assert "solved" not in vars(auto)
         return told, repr(auto.coverage.to_dict()), auto.vocabulary
 
 

@@ -5,7 +5,7 @@ drawn from its tokens with Luce odds m_j e^{s_j}.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +26,7 @@ from attomaton.base.artifacts.uploads import build_at
 from attomaton.base.borders import trusted
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
 from attomaton.base.frames import Tabular
-from attomaton.base.options import real_number, settle, whole_number
+from attomaton.base.options import real_number, whole_number
 from attomaton.base.printing import Block, blocks_of
 from attomaton.base.ragged import odds_of, shares_of
 from attomaton.base.remote import Place, as_place
@@ -100,23 +100,6 @@ class Automaton(Tabular, Solved, Attention):
     vocabulary: Vocabulary | None = None
     samples: Samples | None = None
     window: int | None = None
-    _run: Any = field(default=None, init=False)
-    """The :class:`~attomaton.automaton.runs.stored.StoredRun` that it reads on demand, if any."""
-
-    def __getattr__(self, name: str) -> Any:
-        """The parts of an opened run, each read completely on first access."""
-        if name not in ("components", "hard", "soft") or self._run is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        settle(self, **self._run.solve_all())
-        return self.__dict__[name]
-
-    def __repr__(self) -> str:
-        return super().__repr__() if self._run is None else f"Automaton({self._run.size})"
-
-    @property
-    def n_tokens(self) -> int:
-        """Size of the vocabulary."""
-        return super().n_tokens if self._run is None else self._run.n_tokens
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -148,7 +131,7 @@ class Automaton(Tabular, Solved, Attention):
     @cached_property
     def coverage(self) -> Coverage:
         """The share of the corpus that the theory covers."""
-        return measure_coverage(self, self.vocabulary) if self._run is None else self._run.coverage
+        return measure_coverage(self, self.vocabulary)
 
     def predict_proba(self, context: Context, *, step: float | None = None) -> Float64:
         """The probability that each token comes next, shape (n_tokens,).
@@ -202,33 +185,24 @@ class Automaton(Tabular, Solved, Attention):
 
     def know(self, queries: Integers, tokens: Integers) -> Known:
         """The knowledge about tokens under queries, both of shape (n_entries,)."""
-        return self._nodes.find(queries, tokens) if self._run is None else self._run.know(queries, tokens)
+        return self._nodes.find(queries, tokens)
 
     def graph_of(self, query: int) -> QueryGraph:
         """The graph of one query: its nodes, components, their order and the data edges."""
-        query = whole_number(query, "query", most=max(self.n_tokens - 1, 0))
-        return graph_of(self.components, query) if self._run is None else self._run.graph_of(query)
+        return graph_of(self.components, whole_number(query, "query", most=max(self.n_tokens - 1, 0)))
 
     def explain(self, context: Context) -> Explanation:
         """The retrieved tokens, those they beat and the evidence, and the rule that decided."""
         answer, names = self._answer(context)
         return explain_answer(answer, names, names.unknown, self.graph_of)
 
-    def of_queries(self, queries: Integers) -> "Automaton":
+    def of_queries(self, queries: Integers) -> "Automaton":  # noqa: ARG002
         """An automaton in memory that covers these queries, and possibly others."""
-        return self if self._run is None else self._beside(self._run.solve(queries))
+        return self
 
     def parts(self) -> Iterator["Automaton"]:
         """Automata in memory that each cover some queries, ascending, and together all of them."""
-        if self._run is None:
-            yield self
-        else:
-            yield from map(self._beside, self._run.solve_parts())
-
-    @property
-    def is_opened(self) -> bool:
-        """Whether it reads a run on disk on demand and holds no table itself."""
-        return self._run is not None
+        yield self
 
     @cached_property
     def index(self) -> pa.Table:
@@ -236,39 +210,30 @@ class Automaton(Tabular, Solved, Attention):
 
         Columns query (int32), realisable, unrealisable, nodes, components, edges, order, choices (int64).
         """
-        if self._run is not None:
-            return self._run.run.tables[storage.INDEX]
         return layout.index_of(self.components, self.soft.choices)
 
-    def outline(self, queries: Integers) -> Outline:
+    def outline(self, queries: Integers) -> Outline:  # noqa: ARG002
         """Nodes, order and scores of these queries, and possibly others; edges may be missing."""
-        if self._run is not None:
-            return self._run.outline(queries)
         return Outline(self.components, self._nodes.hard, self._nodes.soft, np.arange(len(self.components)))
 
     def outlines(self, queries: Integers) -> Iterator[tuple[Int64, Outline]]:
         """Ascending queries in blocks, each with its outline; at least one block."""
-        rising = np.asarray(queries, np.int64)
-        blocks = [rising] if self._run is None else self._run.blocks(rising, "nodes", "order")
-        for block in blocks:
-            yield block, self.outline(block)
+        yield np.asarray(queries, np.int64), self.outline(queries)
 
-    def scan(self, table: str, queries: Integers) -> Iterator[pa.Table]:
+    def scan(self, table: str, queries: Integers) -> Iterator[pa.Table]:  # noqa: ARG002
         """The rows of these ascending queries, and possibly others, of one table, in pieces.
 
         The tables are ``"edges"``, ``"nodes"`` (with scores), ``"order"`` (with its query) and ``"choices"``.
         There is at least one piece, which may be empty.
         """
-        if self._run is not None:
-            yield from self._run.scan(table, np.asarray(queries, np.int64))
+        if table == "nodes":
+            yield self.scored_nodes
+        elif table == "order":
+            order: Any = self.components.order
+            query: Any = pa.array(self.components.query_of[column(order, "above")])
+            yield order.add_column(0, "query", query)
         else:
-            yield whole_table(self, table)
-
-    def _beside(self, parts: Mapping[str, Any]) -> "Automaton":
-        """An automaton with other parts and the same vocabulary and window."""
-        return trusted(
-            Automaton, vocabulary=self.vocabulary, samples=None, window=self.window, _run=None, **parts
-        )
+            yield {"edges": self.components.edges.rows, "choices": self.soft.choices.rows}[table]
 
     def save(
         self, path: str | Place, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
@@ -295,11 +260,9 @@ class Automaton(Tabular, Solved, Attention):
                 f"the run in {path} writes other tokens than it reads; open it with "
                 "attomaton.automaton.load_attention, and use its .reads"
             )
-        return open_automaton(run, whole=whole, kind=cls)
+        return open_automaton(run, whole=whole)
 
     def _ranking(self, query: int) -> Ranking:
-        if self._run is not None:
-            return self.of_queries(np.array([query]))._ranking(query)
         first, last = np.searchsorted(self.components.query_of_node, [query, query + 1])
         check_ranked(self.name(query), last - first)
         hard, soft = self._nodes.hard[first:last], self._nodes.soft[first:last]
@@ -340,19 +303,28 @@ def fill_run(
     storage.fill(building, automaton, {**known, **(records or {})}, about)
 
 
-def open_automaton(run: StoredRun, *, whole: bool = False, kind: type[Automaton] = Automaton) -> Automaton:
+class StoredAutomaton(StoredRun, Automaton):  # pyright: ignore[reportIncompatibleVariableOverride]
+    """An automaton that reads its run folder on demand, query by query."""
+
+    def of_queries(self, queries: Integers) -> Automaton:
+        """An automaton in memory that covers these queries."""
+        return self.in_memory(self.solve(queries))
+
+    def parts(self) -> Iterator[Automaton]:
+        """Automata in memory that each cover some queries, ascending, and together all of them."""
+        return map(self.in_memory, self.solve_parts())
+
+    def in_memory(self, solved: Solved) -> Automaton:
+        """An automaton in memory with the same vocabulary and window."""
+        return trusted(
+            Automaton, vocabulary=self.vocabulary, samples=None, window=self.window, **vars(solved)
+        )
+
+    def _ranking(self, query: int) -> Ranking:
+        return self.of_queries(np.array([query]))._ranking(query)
+
+
+def open_automaton(run: StoredRun, *, whole: bool = False) -> Automaton:
     """The automaton of an open run, read completely if it is small or if ``whole`` is set."""
-    parts: dict[str, Any] = {"_run": None, **run.solve_all()} if whole or run.is_small else {"_run": run}
-    return trusted(kind, samples=None, vocabulary=run.vocabulary, window=run.window, **parts)
-
-
-def whole_table(automaton: Automaton, name: str) -> pa.Table:
-    """A table of an automaton in memory, as :meth:`Automaton.scan` returns it."""
-    components = automaton.components
-    if name == "nodes":
-        return automaton.scored_nodes
-    if name == "order":
-        order: Any = components.order
-        query: Any = pa.array(components.query_of[column(order, "above")])
-        return order.add_column(0, "query", query)
-    return {"edges": components.edges.rows, "choices": automaton.soft.choices.rows}[name]
+    stored = trusted(StoredAutomaton, **vars(run))
+    return stored.in_memory(stored.solved) if whole or run.is_small else stored

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.automaton import Automaton
+from attomaton.automaton.automaton import Automaton, StoredAutomaton
 from attomaton.automaton.learning import Source, learn
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
@@ -233,7 +233,7 @@ def _learn_beside(source: Source, other: Automaton | None, options: dict[str, An
 
 def _cut(a: Automaton, b: Automaton, maps: tuple[Int32, Int32], n_tokens: int) -> Iterator[tuple[int, int]]:
     """Ranges of shared queries to compare at a time: one range if both are in memory."""
-    if not (a.is_opened or b.is_opened):
+    if not (isinstance(a, StoredAutomaton) or isinstance(b, StoredAutomaton)):
         return iter([(0, n_tokens)])
     weights = np.zeros(n_tokens, np.int64)
     for one, mine in zip((a, b), maps, strict=True):

@@ -104,7 +104,7 @@ def finish(
     fill_run(building, Run({INDEX: index}, arrays, records, manifest, parts))
 
 
-def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> dict[str, Any]:
+def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> Solved:
     """The components and the hard and soft solutions of some queries, from a run stored in parts.
 
     Every part is checked by its constructor, after the parts that it indexes. The certificates and the loss
@@ -144,7 +144,7 @@ def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> dic
             **_read_dense(run, "soft"),
         )
         soft.__post_init__()
-    return {"components": components, "hard": hard, "soft": soft}
+    return trusted(Solved, components=components, hard=hard, soft=soft)
 
 
 def read_proofs(manifest: Mapping[str, Any]) -> Proofs:

@@ -24,6 +24,7 @@ from attomaton.base.borders import (
     check_table,
 )
 from attomaton.base.errors import MismatchedParts
+from attomaton.base.options import whole_number
 from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.remote import Place
 from attomaton.base.tables import Int64, Integers, column, make_table, ragged_column
@@ -35,6 +36,9 @@ from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.grouping import pack_pairs
 from attomaton.graphs.parts import cut_queries, of_nodes
 from attomaton.graphs.paths import Edges, QueryGraph
+from attomaton.solvers.hard.solve import HardSolution
+from attomaton.solvers.soft.solve import SoftSolution
+from attomaton.solvers.solved import Solved
 
 SMALL = 8_000_000
 """Maximum size in bytes of a run that is read completely when opened."""
@@ -43,7 +47,7 @@ MOST_ROWS = 1 << 22
 """Maximum number of nodes in memory while predicting many contexts."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class StoredRun:
     """An open run folder: everything but its tables in parts, and its index."""
 
@@ -69,11 +73,15 @@ class StoredRun:
         size = sum(int(entry["bytes"]) for entry in self.run.parts.values())
         return size <= SMALL or bool(self.run.arrays)
 
-    @property
-    def size(self) -> str:
-        """Its sizes in words."""
+    def __repr__(self) -> str:
         n_queries = int((self.counts["components"] > 0).sum())
-        return f"{n_queries:,} queries, {int(self._first[-1]):,} components, {self.n_tokens:,} tokens"
+        size = f"{n_queries:,} queries, {int(self._first[-1]):,} components, {self.n_tokens:,} tokens"
+        return f"Automaton({size})"
+
+    @property
+    def index(self) -> pa.Table:
+        """One row per query: its samples, and the number of its rows in each table."""
+        return self.run.tables[storage.INDEX]
 
     @cached_property
     def coverage(self) -> Coverage:
@@ -99,6 +107,7 @@ class StoredRun:
 
     def graph_of(self, query: int) -> QueryGraph:
         """The graph of one query; its edges are read on iteration."""
+        query = whole_number(query, "query", most=max(self.n_tokens - 1, 0))
         nodes = self._nodes_of(np.array([query]))
         with self._explained():
             order = self.tables["order"].read(np.array([query]))
@@ -126,24 +135,29 @@ class StoredRun:
         number = ranges_of(self._first[rising], self.counts["components"][rising])
         return Outline(components, hard, soft, number)
 
+    def outlines(self, queries: Integers) -> Iterator[tuple[Int64, Outline]]:
+        """Ascending queries in blocks, each with its outline; at least one block."""
+        for block in self.blocks(np.asarray(queries, np.int64), "nodes", "order"):
+            yield block, self.outline(block)
+
     def blocks(self, queries: Int64, *names: str) -> Iterator[Int64]:
         """Ascending queries in blocks with few rows of these tables; at least one block."""
         weights = sum((self.counts[name][queries] for name in names), np.zeros(len(queries), np.int64))
         for first, stop in pairwise(cut_queries(weights, MOST_ROWS).tolist()):
             yield queries[first:stop]
 
-    def scan(self, name: str, queries: Int64) -> Iterator[pa.Table]:
+    def scan(self, table: str, queries: Integers) -> Iterator[pa.Table]:
         """The rows of ascending queries of one table, in pieces, components numbered over all queries.
 
         There is at least one piece, which may be empty.
         """
-        table = self.tables[name]
-        for block in self.blocks(queries, name):
-            large = len(block) == 1 and self.counts[name][block[0]] > MOST_ROWS
-            for piece in table.scan(int(block[0])) if large else [table.read(block)]:
+        stored = self.tables[table]
+        for block in self.blocks(np.asarray(queries, np.int64), table):
+            large = len(block) == 1 and self.counts[table][block[0]] > MOST_ROWS
+            for piece in stored.scan(int(block[0])) if large else [stored.read(block)]:
                 with self._explained():
-                    self._check_piece(name, piece, block)
-                    yield layout.number_over_all(name, piece, self._first)
+                    self._check_piece(table, piece, block)
+                    yield layout.number_over_all(table, piece, self._first)
 
     def _check_piece(self, name: str, piece: pa.Table, block: Int64) -> None:
         """Reject rows of other queries, or of components that the queries do not have."""
@@ -165,7 +179,22 @@ class StoredRun:
             ChoiceTable(piece)
             check_ids(ragged_column(piece, "tokens")[1], self.n_tokens, "a token of the parts of choices")
 
-    def solve(self, queries: Integers) -> dict[str, Any]:
+    @property
+    def components(self) -> Components:
+        """The components and their order, read completely together with both solutions."""
+        return self.solved.components
+
+    @property
+    def hard(self) -> HardSolution:
+        """The hard scores, read completely together with the others."""
+        return self.solved.hard
+
+    @property
+    def soft(self) -> SoftSolution:
+        """The soft scores, read completely together with the others."""
+        return self.solved.soft
+
+    def solve(self, queries: Integers) -> Solved:
         """Components, hard and soft solution of some queries only."""
         rising = self._rising(queries)
         with self._explained():
@@ -175,7 +204,7 @@ class StoredRun:
     def _rising(self, queries: Integers) -> Int64:
         return np.unique(queries[(queries >= 0) & (queries < self.n_tokens)]).astype(np.int64)
 
-    def solve_parts(self) -> Iterator[dict[str, Any]]:
+    def solve_parts(self) -> Iterator[Solved]:
         """Components, hard and soft solution of each part of the queries in turn."""
         borders = self.tables["nodes"].borders
         for number, (first, stop) in enumerate(pairwise(borders.tolist())):
@@ -184,7 +213,8 @@ class StoredRun:
                 parts = self._assemble(tables, np.arange(first, stop, dtype=np.int64))
             yield parts
 
-    def solve_all(self) -> dict[str, Any]:
+    @cached_property
+    def solved(self) -> Solved:
         """Components, hard and soft solution of all queries, read completely."""
         with self._explained():
             n_parts = len(self.tables["nodes"].files)
@@ -194,7 +224,7 @@ class StoredRun:
                 tables[name] = whole.combine_chunks()
             return self._assemble(tables, np.arange(self.n_tokens, dtype=np.int64))
 
-    def _assemble(self, tables: dict[str, pa.Table], queries: Int64) -> dict[str, Any]:
+    def _assemble(self, tables: dict[str, pa.Table], queries: Int64) -> Solved:
         layout.check_rows(tables, queries, self.counts)
         read = self.counts["realisable"] + self.counts["unrealisable"]
         queries = queries[read[queries] > 0]
