@@ -3,13 +3,14 @@
 import base64
 import json
 import struct
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from attomaton.base.errors import UnreadableSource
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.corpora.tokenizers.subwords import Llama2cEncoder, encode_by_definition
+from attomaton.corpora.tokenizers.subwords import Llama2cEncoder
 
 BASE = [b"<unk>", b"<s>", b"</s>", *(f"<0x{byte:02X}>".encode() for byte in range(256)), b" "]
 
@@ -22,6 +23,20 @@ def pack(tokens, scores=None):
 
 def make(tokens, scores=None):
     return Llama2cEncoder(base64.b64encode(pack(tokens, scores)).decode())
+
+
+def encode_by_definition(encoder, text):
+    """Look at all pairs, merge the best, repeat."""
+    ids = encoder._split(text)
+    while True:
+        merged = [encoder._ids.get(encoder._tokens[a] + encoder._tokens[b]) for a, b in pairwise(ids)]
+        candidates = [
+            (-encoder._scores[token], at, token) for at, token in enumerate(merged) if token is not None
+        ]
+        if not candidates:
+            return ids
+        _, at, token = min(candidates)
+        ids[at : at + 2] = [token]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -9,7 +9,7 @@ import pytest
 
 import attomaton as at
 from attomaton.base.artifacts import MANIFEST, digest_file, write_sealed
-from attomaton.base.errors import CorruptRun, InvalidSamples, UnreadableSource
+from attomaton.base.errors import CorruptRun, UnreadableSource
 from attomaton.corpora.shards import Shards, read_tokens
 
 
@@ -83,7 +83,7 @@ def test_a_tokenised_corpus_is_held_to_its_manifest(tmp_path):
     with pytest.raises(CorruptRun, match="was altered after it was written"):
         tokens.documents()
     _forge(tmp_path, shard)  # also with its digest, a file is read as carefully as any other
-    with pytest.raises(InvalidSamples, match=r"document 0 of .*\.parquet holds a null token"):
+    with pytest.raises(UnreadableSource, match=r"\.parquet, row 0, has a null among its ids"):
         read_tokens(tmp_path).documents()
 
 

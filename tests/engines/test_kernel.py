@@ -10,7 +10,6 @@ from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.base.errors import (
-    InvalidSamples,
     TokenOutOfRange,
     UnreadableSource,
     UnsupportedOption,
@@ -77,14 +76,14 @@ def test_pieces_and_chunks_change_nothing(documents, window, size, max_keys):
 @pytest.mark.parametrize(
     ("lists", "error", "message"),
     [
-        ([[0, 1], [2, 7]], TokenOutOfRange, "token 7 at position 1 of document 1"),
-        ([[0], [-1]], TokenOutOfRange, "token -1 at position 0 of document 1"),
-        ([[0], None], UnreadableSource, "document 1 of .* is null"),
-        ([[0, None]], InvalidSamples, "document 0 of .* null token"),
+        ([[0, 1], [2, 7]], TokenOutOfRange, "token 7 at .*, row 1, position 1, is not in 0 … 4"),
+        ([[0], [-1]], TokenOutOfRange, "token -1 at .*, row 1, position 0,"),
+        ([[0], None], UnreadableSource, "row 1, is null"),
+        ([[0, None]], UnreadableSource, "row 0, has a null among its ids"),
         (["some text"], UnreadableSource, "not a list of integers"),
         ([[0.5]], UnreadableSource, "not a list of integers"),
         ([[[0]]], UnreadableSource, "not a list of integers"),
-        ([[2**40]], TokenOutOfRange, "32-bit"),
+        ([[2**40]], TokenOutOfRange, "token 1099511627776 at .*, row 0, position 0,"),
     ],
 )
 def test_bad_documents_are_named(tmp_path, lists, error, message):

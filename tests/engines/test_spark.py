@@ -62,7 +62,7 @@ def test_finished_edges_are_taken_up(make_engine, tmp_path):
 def test_errors_name_file_and_document(make_engine, tmp_path):
     shards = write_shards(tmp_path, [[0, 1, 0], [1, 0], [0, 9, 0], [1]], 10, 2)
     small = type(shards)(shards.paths, 5)
-    with pytest.raises(TokenOutOfRange, match=r"token 9 at position 1 of document 0 of .*001\.parquet"):
+    with pytest.raises(TokenOutOfRange, match=r"token 9 at .*001\.parquet, row 0, position 1,"):
         make_engine(small, tmp_path / "work", Selection(4)).edges()
     shards.paths[0].write_bytes(shards.paths[0].read_bytes()[:-9])
     with pytest.raises(UnreadableSource, match=r"000\.parquet"):

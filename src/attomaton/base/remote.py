@@ -1,45 +1,22 @@
-"""Files at URLs: object stores and whatever else fsspec reaches, read and written with retries.
+"""Files at URLs: object stores and whatever else fsspec reaches, with their errors explained.
 
-Every store has errors of its own, and fsspec passes many of them on. They are classified by the HTTP status,
-the errno of the operating system, and the library that raised them. Transient errors are retried, the others
-are reported at once.
+The library of each store retries transient errors as it sees fit.
 """
 
-import errno
 import fnmatch
 import hashlib
 import io
 import os
-import random
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from os import PathLike, fspath
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from attomaton.base import errors
-
-T = TypeVar("T")
-
-PASSING = frozenset(
-    getattr(errno, name)
-    for name in (
-        "EIO", "EREMOTEIO", "EBUSY", "EAGAIN", "EINTR", "EPIPE", "ETIMEDOUT", "ECONNABORTED", "ECONNREFUSED",
-        "ECONNRESET", "EHOSTUNREACH", "ENETDOWN", "ENETRESET", "ENETUNREACH",
-    )
-    if hasattr(errno, name)
-)  # fmt: skip
-"""Error numbers of the operating system, also used by stores, for which a retry may succeed."""
-
-STAYING = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
-"""Errors that are permanent, whether or not they have a number."""
-
-LIBRARIES = frozenset(["aiobotocore", "aiohttp", "azure", "botocore", "fsspec", "gcsfs", "google", "http",
-                       "huggingface_hub", "httpx", "requests", "s3fs", "urllib3"])  # fmt: skip
-"""Libraries whose errors come from a store or the network; errors of all others are bugs."""
 
 CREDENTIALS = (
     "for s3:// set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; for gs:// set "
@@ -51,105 +28,40 @@ class NothingThere(errors.UnreadableSource, FileNotFoundError):
     """There is no file at a URL."""
 
 
-@dataclass(frozen=True)
-class Patience:
-    """The number of attempts, and how long to wait between them: twice as long each time, up to a limit."""
-
-    tries: int = 8
-    first_pause: float = 0.25
-    longest_pause: float = 8.0
-
-    def pauses(self) -> Iterator[float]:
-        """Seconds before the second attempt, the third …; a random factor keeps readers out of step."""
-        for number in range(self.tries - 1):
-            pause = min(self.first_pause * 2**number, self.longest_pause)
-            yield pause * (1 + 0.5 * random.random())  # noqa: S311  not a secret
+@contextmanager
+def reaching(url: str, *, writing: bool = False) -> Generator[None]:
+    """Explain what a store raises: what cannot be read or written, why, and what to do."""
+    try:
+        yield
+    except errors.AttomatonError:
+        raise
+    except Exception as error:  # each store has errors of its own
+        raise _explain(error, url, writing=writing) from error
 
 
-PATIENCE = Patience()
-
-
-def persist(deed: Callable[[], T], url: str, *, writing: bool = False) -> T:
-    """Call ``deed`` and return its result; retry transient errors as :data:`PATIENCE` allows."""
-    pauses = PATIENCE.pauses()
-    while True:
-        try:
-            return deed()
-        except errors.AttomatonError:
-            raise
-        except Exception as error:
-            if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in LIBRARIES:
-                raise  # a bug
-            pause = next(pauses, None) if passes(error) else None
-            if pause is None:
-                raise explain(error, url, writing=writing) from error
-            time.sleep(pause)
-
-
-def passes(error: BaseException) -> bool:
-    """Whether an error is transient."""
-    if isinstance(error, ConnectionError | TimeoutError):
-        return True
-    if _lacks_credentials(error) or _expired(error):
-        return False
-    status = _status(error)
-    if status is not None:
-        return (status >= 500 and status != 501) or status in (408, 425, 429)
-    if isinstance(error, OSError) and error.errno is not None:
-        return error.errno in PASSING
-    return not isinstance(error, STAYING)
-
-
-def explain(error: BaseException, url: str, *, writing: bool = False) -> errors.AttomatonError:
-    """The error that says what cannot be read or written, why, and what to do."""
+def _explain(error: Exception, url: str, *, writing: bool) -> errors.AttomatonError:
     kind = errors.UnwritablePlace if writing else errors.UnreadableSource
-    reason = " ".join(str(error).split()) or type(error).__name__
+    reason, name = " ".join(str(error).split()), type(error).__name__
     what = f"{url} cannot be {'written' if writing else 'read'}"
     if isinstance(error, FileNotFoundError):
         if writing:
             return kind(f"{what}: there is no such bucket or folder ({reason}); create it, or check the URL")
         return NothingThere(f"{what}: there is no such file, folder or bucket; check the URL")
-    if _lacks_credentials(error):
+    if "Credential" in name or name == "ProfileNotFound":
         return kind(f"{what}: no credentials were found ({reason}); {CREDENTIALS}")
-    if _expired(error):
-        return replaced(url)
-    if isinstance(error, PermissionError) or _status(error) in (401, 403):
+    if name == "FileExpired":  # a range was requested of an object that was replaced since it was opened
+        return _replaced(url)
+    if isinstance(error, PermissionError):
         return kind(
             f"{what}: access is denied ({reason}); check which account is used, and its permissions there"
         )
-    if passes(error):
-        return kind(
-            f"{what}: the store failed {PATIENCE.tries} times, the last time with {type(error).__name__} "
-            f"({reason}); try again later, and check the network and the URL"
-        )
-    return kind(f"{what}: {type(error).__name__} ({reason}); check the URL and access rights")
+    return kind(f"{what}: {name} ({reason}); check the URL and access rights, or try again later")
 
 
-def replaced(url: str) -> errors.UnreadableSource:
-    """The error for an object that was replaced while it was read."""
+def _replaced(url: str) -> errors.UnreadableSource:
     return errors.UnreadableSource(
         f"{url} was replaced while it was read; wait until it is complete, and run this again"
     )
-
-
-def _lacks_credentials(error: BaseException) -> bool:
-    name = type(error).__name__
-    return "Credential" in name or name == "ProfileNotFound"
-
-
-def _expired(error: BaseException) -> bool:
-    """Whether a range was requested of an object that has been replaced since it was opened."""
-    return type(error).__name__ == "FileExpired"
-
-
-def _status(error: BaseException) -> int | None:
-    """The HTTP status of an error, if it has one."""
-    for cause in (error, error.__cause__):
-        response = getattr(cause, "response", None)
-        if isinstance(response, dict):  # from S3, also behind a translated error
-            return cast("dict[str, Any]", response).get("ResponseMetadata", {}).get("HTTPStatusCode")
-    status: Any = getattr(error, "status", None) or getattr(error, "code", None)
-    return int(status) if isinstance(status, int | str) and str(status).isdecimal() else None
 
 
 class RangeReader(io.RawIOBase):
@@ -216,30 +128,20 @@ class RemoteFile(RangeReader):
     """The bytes of a file at a URL, which must have the ``tag`` that a listing gave."""
 
     def __init__(self, system: Any, path: str, url: str, tag: str | None) -> None:
-        def open_file() -> Any:
+        with reaching(url):
             file = system.open(path, "rb", cache_type="none")
-            details: Any = getattr(file, "details", None)
-            now = tag_of(cast("dict[str, Any]", details)) if isinstance(details, dict) else None
-            if None not in (now, tag) and now != tag:
-                raise replaced(url)
-            return file
-
-        file = persist(open_file, url)
+        details: Any = getattr(file, "details", None)
+        now = tag_of(cast("dict[str, Any]", details)) if isinstance(details, dict) else None
+        if None not in (now, tag) and now != tag:
+            raise _replaced(url)
         super().__init__(file, url, getattr(file, "size", None))
 
     def read_range(self, length: int) -> bytes:
-        """The bytes; transient errors of the store are retried."""
-        if self.size is None:
+        """The bytes from here on."""
+        with reaching(self.name):
+            if self.size is not None:
+                self.file.seek(self.position)
             return self.file.read(length)
-
-        def fetch() -> bytes:
-            self.file.seek(self.position)
-            blob: bytes = self.file.read(length)
-            if len(blob) != length:
-                raise ConnectionError(f"{len(blob):,} of {length:,} bytes arrived")
-            return blob
-
-        return persist(fetch, self.name)
 
 
 def tag_of(details: dict[str, Any]) -> str | None:
@@ -250,6 +152,7 @@ def tag_of(details: dict[str, Any]) -> str | None:
 
 AHEAD = 1 << 20  # bytes read at once where a file is read sequentially
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::[A-Za-z][A-Za-z0-9+.-]+)*://")  # one letter is a drive
+S3_TRIES = 8  # with pauses of half a minute in all
 _SHARED = ("s3://", "s3a://", "gs://", "gcs://")
 _WEB = frozenset(["http", "https"])
 _STORES = {
@@ -280,8 +183,7 @@ class Stat(NamedTuple):
 class RemotePath:
     """A file or folder at a URL that fsspec opens.
 
-    Every method retries transient errors; a missing file raises an error that is also a
-    ``FileNotFoundError``.
+    A missing file raises an error that is also a ``FileNotFoundError``.
 
     Attributes
     ----------
@@ -359,7 +261,8 @@ class RemotePath:
     def stat(self) -> Stat:
         """Current size and tag."""
         system, path = self.system()
-        details = persist(lambda: system.info(path), self.url)
+        with reaching(self.url):
+            details = system.info(path)
         if details.get("type") == "directory":
             raise NothingThere(f"{self.url} is a folder; give the URL of a file")
         return Stat(int(details.get("size") or 0), tag_of(details))
@@ -378,14 +281,16 @@ class RemotePath:
             return False
         system, path = self.system()
         try:
-            return persist(lambda: system.info(path), self.url).get("type") == "directory"
+            with reaching(self.url):
+                return system.info(path).get("type") == "directory"
         except NothingThere:
             return False
 
     def glob(self, pattern: str) -> Iterator["RemotePath"]:
         """The files directly in this folder whose names match a pattern, with their sizes."""
         system, path = self.system()
-        listing: list[dict[str, Any]] = persist(lambda: system.ls(path, detail=True), self.url)
+        with reaching(self.url):
+            listing: list[dict[str, Any]] = system.ls(path, detail=True)
         for details in listing:
             name = PurePosixPath(str(details["name"])).name
             if details.get("type") == "file" and fnmatch.fnmatchcase(name, pattern):
@@ -395,7 +300,8 @@ class RemotePath:
         """The names of all files in this folder and below it, relative to it, sorted."""
         system, path = self.system()
         try:
-            names: list[str] = persist(lambda: [str(name) for name in system.find(path)], self.url)
+            with reaching(self.url):
+                names: list[str] = [str(name) for name in system.find(path)]
         except NothingThere:
             return []
         paths = [PurePosixPath(name) for name in names if PurePosixPath(name) != PurePosixPath(path)]
@@ -412,24 +318,20 @@ class RemotePath:
     def write_bytes(self, blob: bytes) -> None:
         """Write the object as a whole, replacing any earlier one."""
         system, path = self.system()
-        persist(lambda: _put(system, path, blob), self.url, writing=True)
+        with reaching(self.url, writing=True):
+            system.pipe_file(path, blob)
 
     def upload(self, file: Path) -> None:
         """Upload a whole local file, replacing any earlier object."""
         system, path = self.system()
-        persist(lambda: _put(system, path, file), self.url, writing=True)
+        with reaching(self.url, writing=True):
+            system.put_file(str(file), path)
 
     def unlink(self) -> None:
         """Remove a file, if it exists."""
         system, path = self.system()
-
-        def remove() -> None:
-            try:
-                system.rm_file(path)
-            except FileNotFoundError:
-                return
-
-        persist(remove, self.url, writing=True)
+        with reaching(self.url, writing=True), suppress(FileNotFoundError):
+            system.rm_file(path)
 
 
 Place = Path | RemotePath  # the path of a file or folder on this machine, or at a URL
@@ -497,14 +399,11 @@ def _shared_system(scheme: str, _options_as_text: str, _process: int) -> Any:
     import fsspec
 
     spec: Any = fsspec
-    system = spec.filesystem(scheme, use_listings_cache=False, **_options(scheme))
-    if scheme in ("s3", "s3a"):
-        system.retries = 1
-    return system
+    return spec.filesystem(scheme, use_listings_cache=False, **_options(scheme))
 
 
 def _options(scheme: str) -> dict[str, Any]:
-    """Options of a store: folders are created as needed, and only we count attempts."""
+    """Options of a store: local folders are created as needed, and S3 is asked more often than by default."""
     if scheme in ("file", "local"):
         return {"auto_mkdir": True}
     if scheme not in ("s3", "s3a"):
@@ -513,21 +412,8 @@ def _options(scheme: str) -> dict[str, Any]:
 
     config: Any = fsspec.config
     configured: dict[str, Any] = config.conf.get(scheme, {})
-    tries = {"retries": {"total_max_attempts": 1}}
+    tries = {"retries": {"total_max_attempts": S3_TRIES, "mode": "standard"}}
     return {**configured, "config_kwargs": {**tries, **configured.get("config_kwargs", {})}}
-
-
-def _put(system: Any, path: str, content: bytes | Path) -> None:
-    """Write an object and check its length."""
-    if isinstance(content, Path):
-        system.put_file(str(content), path)
-        size = content.stat().st_size
-    else:
-        system.pipe_file(path, content)
-        size = len(content)
-    stored = system.info(path).get("size")
-    if stored != size:
-        raise ConnectionError(f"{stored} of {size:,} bytes are stored")
 
 
 __all__ = ["Place", "RemotePath", "as_place", "is_url", "refuse_url"]

@@ -48,7 +48,7 @@ TABLE_BYTES, TABLE_ROWS = 1 << 25, 1 << 22
 about 130 bytes in memory."""
 
 TABLE_VALUES = 1 << 21
-"""Values of a table in JSON, however small its file: two million, which take half a gigabyte as objects."""
+"""Values of a ``.json`` file or table, however small the file: two million, half a gigabyte as objects."""
 
 TABLE_RATIO = 32  # bytes to which a byte of a larger file may unpack, where a row takes at least one byte
 FOOTER = 1 << 26  # bytes of one string in a Parquet footer: 64 MB

@@ -73,6 +73,7 @@ class Skipped:
         return Skipped(self.count + other.count, other.first if self.first is None else self.first)
 
 
+ID_CURE = "correct the ids, or give the tokenizer that made them"
 NOTHING_SKIPPED = Skipped()
 
 
@@ -127,8 +128,8 @@ class Samples(Tabular):
                 f"{len(starts)} starts, {len(stops)} stops and {len(labels)} labels; give one of each for "
                 "each sample"
             )
-        _check_range(values, size, lambda at: f"index {at} of values")
-        _check_range(labels, size, lambda at: f"the label of sample {at}")
+        check_range(values, size, lambda at: f"index {at} of values")
+        check_range(labels, size, lambda at: f"the label of sample {at}")
         _check_contexts(starts, stops, len(values))
         ids = {"values": values.astype(np.int32, copy=False), "labels": labels.astype(np.int32, copy=False)}
         settle(self, starts=starts, stops=stops, n_tokens=size, **ids)
@@ -179,8 +180,8 @@ class Samples(Tabular):
             sample = int(np.searchsorted(stops, at, side="right"))
             return f"position {at - starts[sample]} of the context of sample {sample}"
 
-        _check_range(ids, size, locate)
-        _check_range(targets, size, lambda at: f"the label of sample {at}")
+        check_range(ids, size, locate)
+        check_range(targets, size, lambda at: f"the label of sample {at}")
         numbers = {"values": ids.astype(np.int32), "labels": targets.astype(np.int32)}
         return trusted(cls, starts=starts, stops=stops, n_tokens=size, **numbers)
 
@@ -204,7 +205,7 @@ class Samples(Tabular):
         longest = min(_checked_window(window), len(stream))
         _check_offsets(borders, len(stream), "document")
         size = _vocabulary_size(n_tokens, stream, stream[:0])
-        _check_range(stream, size, lambda at: f"position {at} of the stream")
+        check_range(stream, size, lambda at: f"position {at} of the stream")
         document_start = np.repeat(borders[:-1], np.diff(borders)).astype(np.int64)
         position = np.arange(len(stream), dtype=np.int64)
         stops = position[position > document_start]
@@ -345,11 +346,16 @@ def _vocabulary_size(n_tokens: int | None, *arrays: NDArray[np.integer[Any]]) ->
         ) from error
 
 
-def _check_range(ids: NDArray[np.integer[Any]], n_tokens: int, place: Callable[[int], str]) -> None:
+def check_range(
+    ids: NDArray[np.integer[Any]],
+    n_tokens: int,
+    place: Callable[[int], str],
+    cure: str = "raise n_tokens, or correct the ids",
+) -> None:
+    """Refuse ids outside 0 … n_tokens − 1; ``place`` says where a number of ``ids`` comes from."""
     outside = np.flatnonzero((ids < 0) | (ids >= n_tokens))
     if len(outside):
-        advice = "raise n_tokens" if ids[outside[0]] > 0 else "ids start at 0"
         raise TokenOutOfRange(
             f"token {ids[outside[0]]} at {place(int(outside[0]))} is not in 0 … {n_tokens - 1} "
-            f"({len(outside)} such ids); {advice}, or correct the ids"
+            f"({len(outside)} such ids); {cure}"
         )

@@ -23,9 +23,17 @@ from attomaton.base.artifacts.manifests import was_sealed
 from attomaton.base.borders import trusted
 from attomaton.base.ragged import offsets_of
 from attomaton.base.remote import Place, RemotePath, as_place
-from attomaton.base.tables import Int32, Int64, arrow_parquet, exact_file, make_table, write_parquet
+from attomaton.base.tables import (
+    Int32,
+    Int64,
+    arrow_compute,
+    arrow_parquet,
+    exact_file,
+    make_table,
+    write_parquet,
+)
 from attomaton.corpora.documents import Documents, Piece, regroup
-from attomaton.corpora.samples import Skipped
+from attomaton.corpora.samples import ID_CURE, MAX_TOKENS, Skipped, check_range
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 TOKENS = "tokens"  # the column that holds a document
@@ -33,52 +41,50 @@ TOKENS = "tokens"  # the column that holds a document
 
 def piece_of(batch: pa.RecordBatch, n_tokens: int, *, place: str = "the batch", first_row: int = 0) -> Piece:
     """A batch's documents as checked arrays; ``place`` and ``first_row`` locate it in error messages."""
-    offsets, values = flatten_lists(batch, place=place, first_row=first_row)
-    if len(values) and (int(values.min()) < 0 or int(values.max()) >= n_tokens):
-        at = int(np.flatnonzero((values < 0) | (values >= n_tokens))[0])
-        row = int(np.searchsorted(offsets, at, side="right")) - 1
-        raise errors.TokenOutOfRange(
-            f"token {values[at]} at position {at - offsets[row]} of document {first_row + row} of {place} is "
-            f"not in 0 … {n_tokens - 1}; correct the ids, or give their vocabulary"
-        )
-    return trusted(Piece, ids=values, documents=offsets, head=0, n_tokens=n_tokens)
-
-
-def flatten_lists(batch: pa.RecordBatch, *, place: str, first_row: int = 0) -> tuple[Int64, Int32]:
-    """The column ``tokens`` as ``(offsets, values)``."""
-    if TOKENS not in batch.schema.names:
-        raise errors.UnreadableSource(
-            f"{place} has no column {TOKENS!r} (it has {', '.join(batch.schema.names)}); tokenise it first"
-        )
     rows: Any = batch
-    lists = rows.column(TOKENS)
-    kind = lists.type
-    lists_of_integers = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    if not lists_of_integers or not pa.types.is_integer(kind.value_type):
+    check_tokens(rows.schema, place)
+    offsets, ids = read_lists(rows.column(TOKENS), n_tokens, place, first_row)
+    return trusted(Piece, ids=ids, documents=offsets, head=0, n_tokens=n_tokens)
+
+
+def check_tokens(schema: Any, place: object) -> None:
+    """Refuse a table without lists of integers in the column ``tokens``."""
+    if TOKENS not in schema.names:
+        raise errors.UnreadableSource(
+            f"{place} has no column {TOKENS!r} (it has {', '.join(schema.names)}); tokenise it first"
+        )
+    kind = schema.field(TOKENS).type
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_integer(
+        kind.value_type
+    ):
         raise errors.UnreadableSource(
             f"{place}: column {TOKENS!r} is {kind}, not a list of integers; tokenise it first"
         )
+
+
+def read_lists(lists: Any, n_tokens: int, place: str, first_row: int) -> tuple[Int64, Int32]:
+    """An Arrow array of lists of ids as ``(offsets, ids)``; an error names the row and the position."""
+    flat, offsets = (
+        lists.flatten(),
+        offsets_of(arrow_compute().list_value_length(lists).fill_null(0).to_numpy()),
+    )
+
+    def row_of(at: int) -> str:
+        return f"{place}, row {first_row + int(np.searchsorted(offsets, at, side='right')) - 1}"
+
     if lists.null_count:
-        row = lists.is_null().to_pylist().index(True)
-        raise errors.UnreadableSource(
-            f"document {first_row + row} of {place} is null; drop it, or write an empty list"
-        )
-    offsets: Int64 = lists.offsets.to_numpy().astype(np.int64)
-    flat = lists.values.slice(offsets[0], offsets[-1] - offsets[0])
+        row = first_row + lists.is_null().to_pylist().index(True)
+        raise errors.UnreadableSource(f"{place}, row {row}, is null, not a list of ids; drop the row")
     if flat.null_count:
-        at: int = int(offsets[0]) + flat.is_null().to_pylist().index(True)
-        row = int(np.searchsorted(offsets, at, side="right")) - 1
-        raise errors.InvalidSamples(f"document {first_row + row} of {place} holds a null token; correct it")
-    values: Any = flat.to_numpy()
-    if values.dtype != np.int32:
-        clipped = np.clip(values, -1, np.iinfo(np.int32).max)
-        if len(values) and not np.array_equal(clipped, values):
-            worst = values[np.flatnonzero(clipped != values)[0]]
-            raise errors.TokenOutOfRange(
-                f"token {worst} in {place} is not a 32-bit token id; renumber the ids"
-            )
-        values = clipped.astype(np.int32)
-    return offsets - offsets[0], values
+        where = row_of(flat.is_null().to_pylist().index(True))
+        raise errors.UnreadableSource(f"{where}, has a null among its ids; drop the row or mend it")
+    ids = flat.to_numpy(zero_copy_only=False)
+
+    def locate(at: int) -> str:
+        return f"{row_of(at)}, position {at - offsets[np.searchsorted(offsets, at, side='right') - 1]},"
+
+    check_range(ids, n_tokens, locate, ID_CURE)
+    return offsets, ids.astype(np.int32, copy=False)
 
 
 _arrow: Any = pa
@@ -144,9 +150,7 @@ def _open_parquet(path: Place) -> Any:
 
 def _open_shard(path: Place) -> Any:
     file = _open_parquet(path)
-    if TOKENS not in file.schema_arrow.names:
-        names = ", ".join(file.schema_arrow.names)
-        raise errors.UnreadableSource(f"{path} has no column {TOKENS!r} (it has {names}); tokenise it first")
+    check_tokens(file.schema_arrow, path)
     return file
 
 
@@ -268,8 +272,10 @@ class Shards:
         largest = -1
         for path in places:
             for batch, row in read_batches(path, 1 << 22):
-                _, values = flatten_lists(batch, place=str(path), first_row=row)
-                largest = max(largest, int(values.max(initial=-1)))
+                largest = max(
+                    largest,
+                    int(piece_of(batch, MAX_TOKENS, place=str(path), first_row=row).ids.max(initial=-1)),
+                )
         return cls(places, largest + 1)
 
     @classmethod
@@ -452,9 +458,9 @@ class TokenizedCorpus:
         ids: list[Int32] = [np.empty(0, np.int32)]
         lengths: list[Int64] = [np.empty(0, np.int64)]
         for shard, batch, row in self._read():
-            offsets, values = flatten_lists(batch, place=str(shard), first_row=row)
-            ids.append(values)
-            lengths.append(np.diff(offsets))
+            piece = piece_of(batch, self.n_tokens, place=str(shard), first_row=row)
+            ids.append(piece.ids)
+            lengths.append(np.diff(piece.documents))
         offsets = offsets_of(np.concatenate(lengths))
         return Documents(np.concatenate(ids), offsets, self.vocabulary, self.skipped)
 

@@ -7,9 +7,9 @@ from secrets import token_hex
 import fsspec
 import fsspec.config
 import pytest
+from botocore.retries.standard import ExponentialBackoff
 from moto.server import ThreadedMotoServer
 
-from attomaton.base import remote
 from attomaton.base.remote import RemotePath
 from tests.base.remote.store import PATIENT, Faults, Proxy
 
@@ -35,6 +35,6 @@ def bucket(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[RemotePath
     store = {"key": "key", "secret": "secret", "endpoint_url": proxy.url}
     waits = {"read_timeout": PATIENT, "connect_timeout": 5}
     monkeypatch.setitem(fsspec.config.conf, "s3", {**store, "config_kwargs": waits})
-    monkeypatch.setattr(remote, "PATIENCE", remote.Patience(first_pause=0.005, longest_pause=0.02))
+    monkeypatch.setattr(ExponentialBackoff, "delay_amount", lambda *_: 0.01)
     yield RemotePath(f"s3://{name}")
     proxy.faults = Faults()

@@ -6,12 +6,12 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from attomaton.base.errors import AttomatonError, TokenOutOfRange, UnreadableSource, UnsupportedOption
+from attomaton.base.errors import AttomatonError, UnreadableSource, UnsupportedOption
 from attomaton.base.options import settle, show, whole_number
 from attomaton.base.printing import show_hidden
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32, Int64, Integers
-from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Skipped
+from attomaton.corpora.samples import ID_CURE, MAX_TOKENS, NOTHING_SKIPPED, Skipped, check_range
 
 BATCH_BYTES = 1 << 20  # size at which a batch of texts is closed: 1 MB, or one document
 RAISE_LIMIT = "raise the limit with Reading(max_bytes=…)"
@@ -224,15 +224,10 @@ def too_long(place: str, reading: Reading, *, advice: str) -> UnreadableSource:
     return UnreadableSource(f"{place} is longer than {reading.max_bytes:,} bytes; {advice}, or {RAISE_LIMIT}")
 
 
-def bad_id(ids: Integers, place: str, n_tokens: int) -> TokenOutOfRange | None:
-    """The error for the first id outside 0 … n_tokens − 1, if there is one."""
-    outside = np.flatnonzero((ids < 0) | (ids >= n_tokens))
-    if not len(outside):
-        return None
-    return TokenOutOfRange(
-        f"token {ids[outside[0]]} at {place}, position {outside[0]}, is not in 0 … {n_tokens - 1} "
-        f"({len(outside)} such ids); correct the ids, or give the tokenizer that made them"
-    )
+def checked_ids(ids: Integers, place: str, n_tokens: int) -> Integers:
+    """The ids themselves, if all are in 0 … n_tokens − 1."""
+    check_range(ids, n_tokens, lambda at: f"{place}, position {at},", ID_CURE)
+    return ids
 
 
 def token_batch(lists: Sequence[Integers], rows: Sequence[int], skips: Skips) -> TokenBatch:

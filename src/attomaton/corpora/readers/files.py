@@ -129,8 +129,8 @@ class TableReader(FileReader):
         """What a message calls a row of the table: its number, from 0, and the file."""
         return f"row {row} of {self.source}"
 
-    def read_whole(self) -> bytes:
-        """The uncompressed bytes of a text file, if they are UTF-8 and not too many."""
+    def read_whole(self) -> str:
+        """A text file, uncompressed, if it is UTF-8 and not too large."""
         stored = self.stored()
         most = LARGEST_TABLE if stored is None else min(LARGEST_TABLE, max(TABLE_BYTES, TABLE_RATIO * stored))
         with self.file.open() as raw:
@@ -139,14 +139,14 @@ class TableReader(FileReader):
         if stored is not None and len(blob) > most:
             raise self._repetitive(stored, f"unpacks to more than {most:,} bytes")
         self.check_number(blob.count(b"\n"), "rows", TABLE_ROWS)
-        decode(blob, self.source)
-        return blob.removeprefix(b"\xef\xbb\xbf")
+        return decode(blob, self.source).removeprefix("\ufeff")
 
     def check_size(self, size: int) -> None:
         """Refuse a table that is too large to read as a whole."""
         if size > LARGEST_TABLE:
             raise UnreadableSource(
-                f"{self.source} is larger than {LARGEST_TABLE:,} bytes; merge equal rows into counts first"
+                f"{self.source} is larger than {LARGEST_TABLE:,} bytes, the most that is read as a whole; "
+                "split it, or merge equal rows into counts"
             )
 
     def _repetitive(self, stored: int, what: str) -> UnreadableSource:

@@ -1,12 +1,11 @@
 """JSON and Python values as documents (text, lists of tokens or ids), in files and in memory."""
 
-import codecs
 import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -24,17 +23,20 @@ from attomaton.corpora.readers.batches import (
     Text,
     TextBatch,
     TokenBatch,
-    bad_id,
+    checked_ids,
     checked_text,
     text_size,
     token_batch,
     too_long,
 )
-from attomaton.corpora.readers.files import CHUNK, FileReader, TableReader, advise, decode, naming, read_lines
+from attomaton.corpora.readers.files import FileReader, TableReader, decode, naming, read_lines
 
 FIELD = "text"  # the default field of a record
+LISTS: Any = (list, tuple)
 NOTHING: Integers = np.empty(0, np.int64)  # the empty list, of tokens as well as of ids
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+
+T = TypeVar("T")
 
 Document = Text | Integers  # a document as text, as the list of its tokens, or as ids
 
@@ -65,24 +67,26 @@ def document_of(value: Any, reading: Reading, place: str) -> Document:
     """A text, a list of tokens or a list of ids; anything else is an error."""
     if isinstance(value, str):
         return checked_text(value, place)
-    if not isinstance(value, list | tuple | np.ndarray):
-        raise UnreadableSource(
-            f"{place} is {type(value).__name__}, not text, a list of tokens or a list of ids; drop or fix it"
-        )
-    listed: Any = cast("Any", value)
-    items: list[Any] = listed.tolist() if isinstance(value, np.ndarray) else list(listed)
-    if not items:
-        return NOTHING
-    if not all(isinstance(item, int) and not isinstance(item, bool) for item in items):
+    kind = getattr(getattr(value, "dtype", None), "kind", None)  # of an array, which may hold tokens
+    items: Any = value.tolist() if kind in ("O", "U", "T") else value
+    if isinstance(items, LISTS) and not all(map(_is_id, items)):
         return [_checked_token(item, number, place) for number, item in enumerate(items)]
     try:
-        ids = np.array(items, np.int64)
-    except OverflowError as error:
+        ids: Any = np.asarray(items)
+    except (ValueError, OverflowError) as error:
         raise UnreadableSource(f"{place} is not a list of ids ({error}); correct it") from error
-    wrong = bad_id(ids, place, reading.n_tokens)
-    if wrong is not None:
-        raise wrong
-    return ids
+    if ids.size == 0 and ids.ndim == 1:
+        return NOTHING
+    if ids.ndim != 1 or ids.dtype.kind not in "iu":
+        kind = type(cast("object", value)).__name__
+        raise UnreadableSource(
+            f"{place} is {kind}, not text, a list of tokens or a list of ids; drop or fix it"
+        )
+    return checked_ids(ids, place, reading.n_tokens)
+
+
+def _is_id(item: object) -> bool:
+    return isinstance(item, int | np.integer) and not isinstance(item, bool)
 
 
 class RecordReader(FileReader):
@@ -103,7 +107,7 @@ class JsonTableReader(RecordReader, TableReader):
 
     def read_values(self) -> str:
         """The text of the file, if its values, each of which becomes an object, are not too many."""
-        text = self.read_whole().decode()
+        text = self.read_whole()
         if _values_of(text) > TABLE_VALUES:
             self.check_number(_values_of(_STRING.sub("", text)), "values", TABLE_VALUES)
         return text
@@ -111,10 +115,7 @@ class JsonTableReader(RecordReader, TableReader):
 
 def check_records(read: Callable[[], Any], source: str) -> list[Any]:
     """The value read from JSON, if it is a list of objects, one for each row."""
-    try:
-        records = read()
-    except RecursionError as error:
-        raise UnreadableSource(f"{source} is nested too deeply to be read; flatten it") from error
+    records = parse_json(read, source)
     if not isinstance(records, list) or not records:
         raise InvalidSamples(f"{source} is not a list of records; write one object for each row")
     for row, record in enumerate(cast("list[Any]", records)):
@@ -138,17 +139,21 @@ def batch_documents(documents: Iterator[tuple[int, Document]], skips: Skips) -> 
         kind = ids if len(document) else kind
         pending.append(document)
         rows.append(row)
-        size += max(document.nbytes if isinstance(document, np.ndarray) else text_size(document), 1)
+        size += max(_size_of(document), 1)
         if size >= BATCH_BYTES:
-            yield _batch(pending, rows, skips, ids=bool(kind))
+            yield _batch(pending, rows, skips, kind)
             pending, rows, size = [], [], 0
-    last = _batch(pending, rows, skips, ids=bool(kind))
+    last = _batch(pending, rows, skips, kind)
     if pending or last.skipped.count:
         yield last
 
 
-def check_values(text: str, place: str) -> None:
-    """Refuse a text of too many JSON values, since each becomes an object; a string counts as one."""
+def _size_of(document: Document) -> int:
+    return document.nbytes if isinstance(document, np.ndarray) else text_size(document)
+
+
+def read_json(text: str, place: str) -> Any:
+    """One JSON value of not too many parts, since each becomes an object; a string counts as one."""
     if (
         len(text) > JSON_VALUES
         and _values_of(text) > JSON_VALUES
@@ -157,13 +162,13 @@ def check_values(text: str, place: str) -> None:
         raise UnreadableSource(
             f"{place} holds more than {JSON_VALUES:,} values; write the text to a separate record"
         )
+    return parse_json(lambda: json.loads(text), place)
 
 
-def read_json(text: str, place: str) -> Any:
-    """One JSON value."""
-    check_values(text, place)
+def parse_json(parse: Callable[[], T], place: str) -> T:
+    """What ``parse`` reads from JSON, with its errors explained."""
     try:
-        return json.loads(text)
+        return parse()
     except RecursionError as error:
         raise UnreadableSource(f"{place} is nested too deeply to be read; flatten it") from error
     except ValueError as error:
@@ -176,8 +181,10 @@ def _values_of(text: str) -> int:
     return text.count("[") + text.count("{") + text.count(",")
 
 
-def _batch(documents: Sequence[Document], rows: Sequence[int], skips: Skips, *, ids: bool) -> Batch:
-    if ids:  # an empty list may be either kind
+def _batch(documents: Sequence[Document], rows: Sequence[int], skips: Skips, are_ids: bool | None) -> Batch:
+    if are_ids is None:  # an empty list may be either kind
+        are_ids = len(documents) > 0 and all(isinstance(document, np.ndarray) for document in documents)
+    if are_ids:
         return token_batch([np.asarray(document, np.int64) for document in documents], rows, skips)
     texts: list[Text] = [
         document.tolist() if isinstance(document, np.ndarray) else document for document in documents
@@ -196,14 +203,13 @@ def _checked_token(token: Any, number: int, place: str) -> str:
     return checked_text(token, place)
 
 
-NEAR = 64  # an error this many characters before the end of the buffer may only mean that more must be read
 _SPACE = re.compile(r"[ \t\r\n]*+")
 _DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True)
 class JsonReader(JsonTableReader):
-    """A ``.json`` file, plain or compressed (``.gz``, ``.zst``).
+    """A ``.json`` file, plain or compressed (``.gz``, ``.zst``), which is read as a whole.
 
     It holds a list whose elements are texts, lists of tokens or of ids, or objects with the selected field;
     or one such object; or several objects in sequence, on separate lines or not.
@@ -216,19 +222,27 @@ class JsonReader(JsonTableReader):
 
     def _documents(self, skips: Skips) -> Iterator[tuple[int, Document]]:
         """The documents; rows are the numbers of the elements, from 0."""
-        number = 0
-        with naming(self.source, lambda: f", after element {number},"), self.file.open() as file:
-            values = _Values(file, self.source, self.reading)
-            for number, value in enumerate(values.elements()):
-                place = f"{self.source}, element {number},"
-                try:
-                    if isinstance(value, UnreadableSource):
-                        raise value
-                    document = self._document(value, place, alone=values.alone)
-                except AttomatonError as error:
-                    skips.add(error)
-                else:
-                    yield number, document
+        with naming(self.source):
+            text = self.read_values()
+            values = parse_json(lambda: list(_values_in(text)), self.source)
+        alone = len(values) == 1 and isinstance(values[0], dict)
+        if len(values) == 1 and isinstance(values[0], list):
+            values = cast("list[Any]", values[0])
+        elif not all(isinstance(value, dict) for value in values):
+            raise UnreadableSource(
+                f"{self.source} is neither one list nor objects in sequence; write one list of texts or "
+                "objects"
+            )
+        for number, value in enumerate(values):
+            place = f"{self.source}, element {number},"
+            try:
+                document = self._document(value, place, alone=alone)
+                if _size_of(document) > self.reading.max_bytes:
+                    raise too_long(place, self.reading, advice="break the document")
+            except AttomatonError as error:
+                skips.add(error)
+            else:
+                yield number, document
 
     def _document(self, value: Any, place: str, *, alone: bool) -> Document:
         if isinstance(value, dict) or self.reading.column is not None:
@@ -248,109 +262,14 @@ class JsonReader(JsonTableReader):
         return document_of(value, self.reading, place)
 
 
-class _Values:
-    """The values of a file, one at a time; the buffer is no longer than the longest value requires."""
-
-    def __init__(self, file: BinaryIO, source: str, reading: Reading) -> None:
-        self._file, self._source, self._reading = file, source, reading
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
-        self._text, self._at = "", 0
-        self._bytes = self._characters = 0
-        self._ended = False
-        self.alone = False
-        """Whether the file is one object and nothing else."""
-
-    def elements(self) -> Iterator[Any]:
-        """The elements of the list, or the objects in sequence."""
-        if self._peek() == "[":
-            self._at += 1
-            yield from self._listed()
-            if self._peek():
-                raise self._wrong("there is more after the end of its list")
-            return
-        first = True
-        while kind := self._peek():
-            if kind != "{":
-                raise self._wrong("it is neither a list nor an object")
-            value = self._value()
-            self.alone = first and not self._peek()
-            first = False
+def _values_in(text: str) -> Iterator[Any]:
+    at = 0
+    while at < len(text):
+        space = _SPACE.match(text, at)
+        at = at if space is None else space.end()
+        if at < len(text):
+            value, at = _DECODER.raw_decode(text, at)
             yield value
-
-    def _listed(self) -> Iterator[Any]:
-        if self._peek() == "]":
-            self._at += 1
-            return
-        while True:
-            if not self._peek():
-                raise self._wrong("it ends inside its list")
-            yield self._value()
-            sign = self._peek()
-            self._at += 1
-            if sign == "]":
-                return
-            if sign != ",":
-                self._at -= 1
-                raise self._wrong("a comma or the end of its list is missing")
-
-    def _peek(self) -> str:
-        """The next character that is not white space; empty at the end."""
-        while True:
-            space = _SPACE.match(self._text, self._at)
-            self._at = self._at if space is None else space.end()
-            if self._at < len(self._text) or self._ended:
-                return self._text[self._at : self._at + 1]
-            self._read()
-
-    def _value(self) -> Any:
-        """The next value; returns an error in its place if it is too long."""
-        while True:
-            try:
-                value, end = _DECODER.raw_decode(self._text, self._at)
-            except RecursionError as error:
-                raise self._wrong("it is nested too deeply to be read") from error
-            except json.JSONDecodeError as error:
-                begun = error.msg.startswith("Unterminated") or error.pos + NEAR >= len(self._text)
-                if self._ended or not begun:
-                    self._at = error.pos
-                    raise self._wrong(error.msg) from error
-            except ValueError as error:  # a number with too many digits
-                raise self._wrong(shown(str(error))) from error
-            else:
-                if end < len(self._text) or self._ended:
-                    size, self._at = end - self._at, end
-                    return value if size <= self._reading.max_bytes else self._too_long()
-            self._read()
-
-    def _read(self) -> None:
-        """Read more, doubling the buffer, so that a long value is not parsed too often."""
-        self._characters += self._at
-        self._text, self._at = self._text[self._at :], 0
-        most = self._reading.max_bytes + CHUNK
-        if len(self._text) >= most:
-            raise self._too_long()
-        blob = self._file.read(min(max(CHUNK, len(self._text)), most - len(self._text)))
-        try:
-            self._text += self._decoder.decode(blob, final=not blob)
-        except UnicodeDecodeError as error:
-            at = self._bytes - len(error.object) + len(blob) + error.start
-            raise UnreadableSource(
-                f"{self._source} is not UTF-8 text (byte {max(at, 0)}: {error.reason}){advise(error.object)}"
-            ) from error
-        self._bytes += len(blob)
-        self._ended = not blob
-        if len(self._text) > JSON_VALUES:
-            check_values(self._text, f"{self._source}, from character {self._characters:,} on,")
-
-    def _too_long(self) -> UnreadableSource:
-        place = f"{self._source}, the value that ends after character {self._characters + self._at:,},"
-        return too_long(place, self._reading, advice="break the document")
-
-    def _wrong(self, what: str) -> UnreadableSource:
-        return UnreadableSource(
-            f"{self._source} is not JSON ({what}, at character {self._characters + self._at:,}); correct it, "
-            "or download the file again"
-        )
 
 
 @dataclass(frozen=True)
@@ -367,7 +286,7 @@ class JsonLinesReader(JsonTableReader):
 
     def locate(self, row: int) -> str:
         """The line of a row of the table, from 1."""
-        lines = self.read_whole().decode().split("\n")
+        lines = self.read_whole().split("\n")
         filled = [number for number, line in enumerate(lines, 1) if line.strip()]
         return f"line {filled[row]} of {self.source}"
 
@@ -387,9 +306,6 @@ class JsonLinesReader(JsonTableReader):
                     skips.add(error)
                 else:
                     yield number, document
-
-
-ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -417,20 +333,7 @@ class MemoryReader(HeldReader):
     def batches(self) -> Iterator[Batch]:
         """The documents; rows are numbered from 0."""
         skips = Skips(self.reading)
-        if self.has_columns or _holds_text(self.documents):
-            yield from batch_documents(self._records(skips), skips)
-            return
-        for start in range(0, len(self.documents), ROWS):
-            lists: list[Integers] = []
-            rows: list[int] = []
-            for row in range(start, min(start + ROWS, len(self.documents))):
-                try:
-                    lists.append(self._ids(row))
-                except AttomatonError as error:
-                    skips.add(error)
-                else:
-                    rows.append(row)
-            yield token_batch(lists, rows, skips)
+        yield from batch_documents(self._records(skips), skips)
 
     def _records(self, skips: Skips) -> Iterator[tuple[int, Document]]:
         read = field_of if self.has_columns else document_of
@@ -441,24 +344,6 @@ class MemoryReader(HeldReader):
                 skips.add(error)
             else:
                 yield row, content
-
-    def _ids(self, row: int) -> Integers:
-        document = self.documents[row]
-        try:
-            ids = np.asarray(document)
-        except (ValueError, OverflowError) as error:
-            raise UnreadableSource(f"document {row} is not a list of ids ({error}); correct it") from error
-        if ids.size == 0 and ids.ndim == 1:
-            return np.empty(0, np.int32)
-        if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
-            raise UnreadableSource(
-                f"document {row} is {type(document).__name__}, not one list of integers; give texts, or "
-                "lists of ids"
-            )
-        error = bad_id(ids, f"document {row}", self.reading.n_tokens)
-        if error is not None:
-            raise error
-        return ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -478,22 +363,8 @@ class DocumentsReader(HeldReader):
     def batches(self) -> Iterator[Batch]:
         """The documents; rows are numbered from 0."""
         ids, offsets = self.documents.ids, self.documents.offsets
-        wrong = bad_id(ids, self.source, self.reading.n_tokens)
-        if wrong is not None:
-            raise wrong
+        checked_ids(ids, self.source, self.reading.n_tokens)
         yield TokenBatch(offsets, ids, np.arange(len(offsets) - 1, dtype=np.int64), self.documents.skipped)
-
-
-def _holds_text(documents: Sequence[Any]) -> bool:
-    """Whether the first non-empty document is text, or a list of tokens."""
-    for document in documents:
-        if isinstance(document, str):
-            return True
-        if isinstance(document, list | tuple | np.ndarray) and len(cast("Sequence[Any]", document)):
-            return isinstance(document[0], str)
-        if not isinstance(document, list | tuple | np.ndarray):
-            return False
-    return len(documents) == 0
 
 
 def _content(document: Any) -> tuple[str, bytes]:

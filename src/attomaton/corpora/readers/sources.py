@@ -15,7 +15,7 @@ from attomaton.base.artifacts.manifests import RUN, was_sealed
 from attomaton.base.artifacts.ownership import PARTIAL
 from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.base.options import check_path
-from attomaton.base.remote import Place, RemotePath, is_url, persist
+from attomaton.base.remote import Place, RemotePath, is_url, reaching
 from attomaton.corpora.budgets import STANDARD_INPUT, refuse_irregular, shown
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers import tables
@@ -255,7 +255,8 @@ def _find_behind_url(url: str) -> list[File]:
     folder = RemotePath(url)
     system, path = folder.system()
     if WILD.intersection(path):
-        paths = persist(lambda: [str(name) for name in system.glob(path) if system.isfile(name)], url)
+        with reaching(url):
+            paths = [str(name) for name in system.glob(path) if system.isfile(name)]
     elif system.isdir(path) if folder.is_web else folder.is_dir():
         if is_tokenized(folder):
             return [File(str(shard), shard.name) for shard in read_tokens(folder).verify().shards]
@@ -263,7 +264,8 @@ def _find_behind_url(url: str) -> list[File]:
         if kind is not None:
             raise _no_corpus(url, kind)
         within = PurePosixPath(path)
-        names: list[str] = persist(lambda: [str(name) for name in system.find(path)], url)
+        with reaching(url):
+            names: list[str] = [str(name) for name in system.find(path)]
         paths = [place for place in names if _counts(PurePosixPath(place).relative_to(within))]
     else:
         paths = [path]

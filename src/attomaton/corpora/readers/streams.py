@@ -8,10 +8,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from attomaton.base.errors import UnreadableSource
+from attomaton.base.errors import AttomatonError, UnreadableSource
 from attomaton.base.tables import Integers
 from attomaton.corpora.budgets import shown
-from attomaton.corpora.readers.batches import Reading, Skips, TokenBatch, bad_id, token_batch, too_long
+from attomaton.corpora.readers.batches import Reading, Skips, TokenBatch, checked_ids, token_batch, too_long
 from attomaton.corpora.readers.files import FileReader, naming, suffix_of
 
 IDS = 1 << 20  # ids read at a time
@@ -108,16 +108,15 @@ class _Cutter:
 
     def _close(self, lists: list[Integers], rows: list[int]) -> None:
         row = self._first if self._width is None else self._first // max(1, self._width)
-        if 4 * self._length > self._reading.max_bytes:
-            self._skips.add(self._too_long())
+        try:
+            if 4 * self._length > self._reading.max_bytes:
+                raise self._too_long()
+            place = f"{self._source}, the document at {row}"
+            lists.append(checked_ids(np.concatenate(self._open), place, self._reading.n_tokens))
+        except AttomatonError as error:
+            self._skips.add(error)
         else:
-            ids = np.concatenate(self._open)
-            error = bad_id(ids, f"{self._source}, the document at {row}", self._reading.n_tokens)
-            if error is None:
-                lists.append(ids)
-                rows.append(row)
-            else:
-                self._skips.add(error)
+            rows.append(row)
         self._open, self._first, self._length = [], self._first + self._length, 0
 
     def _too_long(self) -> UnreadableSource:

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.errors import AttomatonError, UnreadableSource, UnsupportedOption
-from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int64, Integers, arrow_compute, arrow_parquet
 from attomaton.corpora.budgets import (
     CONTAINER,
@@ -32,13 +31,13 @@ from attomaton.corpora.readers.batches import (
     Skips,
     TextBatch,
     TokenBatch,
-    bad_id,
     checked_text,
     token_batch,
     too_long,
 )
 from attomaton.corpora.readers.files import FileReader, TableReader, naming
 from attomaton.corpora.readers.records import MemoryReader
+from attomaton.corpora.shards import read_lists
 
 _arrow: Any = pa
 _types: Any = pa.types
@@ -182,35 +181,23 @@ def _text_batch(
 
 
 def _token_batch(array: Any, rows: Int64, source: str, reading: Reading, skips: Skips) -> TokenBatch:
-    """Lists of ids; the common case, in which nothing is wrong, looks at all of them at once."""
-    flat: Any = array.flatten()
+    """Lists of ids; all are read at once, unless something is wrong."""
     lengths = _list_lengths(array)
-    longest = ID_BYTES * int(lengths.max(initial=0))
-    if not array.null_count and not flat.null_count and longest <= reading.max_bytes:
-        ids = flat.to_numpy(zero_copy_only=False)
-        if bad_id(ids, source, reading.n_tokens) is None:
-            return TokenBatch(offsets_of(lengths), ids.astype(np.int32), rows, skips.take())
+    if ID_BYTES * int(lengths.max(initial=0)) <= reading.max_bytes:
+        with suppress(AttomatonError):  # the bad row is reported below
+            return TokenBatch(*read_lists(array, reading.n_tokens, source, 0), rows, skips.take())
     lists: list[Integers] = []
     good_rows: list[int] = []
-    for row, scalar in zip(rows.tolist(), array, strict=True):
-        error = _bad_list(scalar, f"{source}, row {row}", reading)
-        if error is not None:
+    for index, row in enumerate(rows.tolist()):
+        try:
+            if ID_BYTES * lengths[index] > reading.max_bytes:
+                raise too_long(f"{source}, row {row},", reading, advice=ADVICE)
+            lists.append(read_lists(array.slice(index, 1), reading.n_tokens, source, row)[1])
+        except AttomatonError as error:
             skips.add(error)
-            continue
-        lists.append(scalar.values.to_numpy(zero_copy_only=False))
-        good_rows.append(row)
+        else:
+            good_rows.append(row)
     return token_batch(lists, good_rows, skips)
-
-
-def _bad_list(scalar: Any, where: str, reading: Reading) -> AttomatonError | None:
-    """The error for a row that is not a list of ids, if it is not."""
-    if not scalar.is_valid:
-        return UnreadableSource(f"{where}, is null, not a list of ids; drop the row")
-    if scalar.values.null_count:
-        return UnreadableSource(f"{where}, has a null among its ids; drop the row or mend it")
-    if ID_BYTES * len(scalar.values) > reading.max_bytes:
-        return too_long(f"{where},", reading, advice=ADVICE)
-    return bad_id(scalar.values.to_numpy(zero_copy_only=False), where, reading.n_tokens)
 
 
 READ_WHOLE = 1 << 26

@@ -135,21 +135,6 @@ def _parse(content: bytes) -> tuple[list[bytes], list[float]]:
     return tokens, scores
 
 
-def encode_by_definition(encoder: Llama2cEncoder, text: str) -> list[int]:
-    """The same ids by the plain definition: look at all pairs, merge the best, repeat."""
-    ids = encoder._split(text)  # pyright: ignore[reportPrivateUsage]
-    numbers, tokens, scores = encoder._ids, encoder._tokens, encoder._scores  # pyright: ignore[reportPrivateUsage]
-    while True:
-        merged = [numbers.get(tokens[left] + tokens[right]) for left, right in pairwise(ids)]
-        candidates = [
-            (-scores[token], place, token) for place, token in enumerate(merged) if token is not None
-        ]
-        if not candidates:
-            return ids
-        _, place, token = min(candidates)
-        ids[place : place + 2] = [token]
-
-
 LONGEST_WORD = 1000
 """Longest word for WordPiece, in characters: its time grows with their square; the default is 100."""
 
