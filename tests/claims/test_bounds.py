@@ -36,7 +36,7 @@ def claim(name):
     return next(one for one in CLAIMS if one.name == name)
 
 
-def beyond(samples, step_size, *, embeddings=None, steps=4000):
+def beyond(samples, step_size, *, embeddings=None, steps=1000):
     """A run beyond the edge, on purpose."""
     model = AttentionModel(Orthonormal() if embeddings is None else embeddings)
     with warnings.catch_warnings():
