@@ -11,7 +11,7 @@ import pytest
 MOST = 5.0
 """CPU seconds of a test that need no reason."""
 
-SHOWN = 12
+SHOWN = 40
 
 
 class Clock:
@@ -31,6 +31,21 @@ class Clock:
 
 
 CLOCK = Clock()
+COLLECTING: list[float] = []
+"""CPU seconds of collecting, of each process."""
+
+
+def pytest_collection_finish(session):
+    seconds = CLOCK.lap()
+    if hasattr(session.config, "workeroutput"):  # a process of pytest-xdist
+        session.config.workeroutput["collecting"] = seconds
+    else:
+        COLLECTING.append(seconds)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    COLLECTING.append(node.workeroutput["collecting"])
 
 
 @pytest.hookimpl(wrapper=True)
@@ -49,6 +64,7 @@ def pytest_terminal_summary(terminalreporter):
                 files[report.nodeid.partition("::")[0]] += report.cpu
                 tests[report.nodeid] += report.cpu
                 costly |= {report.nodeid} if report.costly else set()
+    files["collecting"] = sum(COLLECTING)
     terminalreporter.section(f"CPU seconds: {sum(files.values()):.0f}")
     for name, seconds in files.most_common(SHOWN):
         terminalreporter.line(f"{seconds:7.1f}  {name}")

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 import threading
@@ -14,35 +15,31 @@ from unittest.mock import patch
 import pytest
 
 from tests.cli.inside import run_inside
+from tests.heads.audit.small import write_model
 
 TEXT = "a b a c a b a c b a c a b b a c a a b c a b a\n" * 3
 COMMANDS = {
     "learn": ["learn", "text.txt"],
     "train": ["train", "text.txt", "--out", "trained", "--window", "3", "--steps", "20", "--overwrite"],
     "choices": ["choices", "games.csv"],
-    "heads": ["heads", "model", "stories.jsonl", "--tokenizer", "tok512.bin", "--random", "0"],
-    "reproduce": ["reproduce", "scan-snap-3"],
+    "heads": ["heads", "model", "story.jsonl", "--window", "8", "--length", "12", "--random", "0"],
+    "reproduce": ["reproduce", "scan-snap-4", "--trials", "1"],
 }
 STAGES = {
     "learn": ["reading", "extracting edges", "solving the hard side", "solving the soft side"],
     "train": ["reading", "training"],
     "choices": ["reading games.csv", "fitting the scores"],
     "heads": ["reading", "explaining heads"],
-    "reproduce": ["scan-snap-3"],
+    "reproduce": ["scan-snap-4"],
 }
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, stories_model, tinystories):
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("progress")
     (folder / "text.txt").write_text(TEXT)
     (folder / "games.csv").write_text("winner,loser\na,b\nb,a\na,c\n")
-    (folder / "model").symlink_to(stories_model / "hf")
-    (folder / "tok512.bin").symlink_to(stories_model / "tok512.bin")
-    stories = json.loads(tinystories.read_text("utf-8"))[:400]
-    texts = [story if isinstance(story, str) else story["text"] for story in stories]
-    (folder / "stories.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in texts[:20]))
-    (folder / "many.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in texts))
+    write_model(folder)
     return folder
 
 
@@ -60,8 +57,8 @@ def test_each_stage_is_a_line_without_a_terminal(folder, name):
 
 
 def test_a_stage_that_lasts_is_a_line_again_and_again(folder):
-    with patch("attomaton.cli.output.INTERVAL", 0.2):
-        told = run_inside("train", "text.txt", "--out", "longer", "--steps", "20000", cwd=folder)
+    with patch("attomaton.cli.output.INTERVAL", 0.05):
+        told = run_inside("train", "text.txt", "--out", "longer", "--steps", "5000", cwd=folder)
     again = [line for line in told.stderr.splitlines() if line.startswith("training … ")]
     assert len(again) > 2
     assert any("%" in line for line in again)
@@ -84,7 +81,7 @@ def listen(command, folder):
 
 LONG = {
     "learn": ["learn", "long.txt", "--engine", "duckdb", "--memory", "1G", "--threads", "1", "--out", "run"],
-    "heads": ["heads", "model", "many.jsonl", "--tokenizer", "tok512.bin"],
+    "heads": ["heads", "stories", "many.jsonl", "--tokenizer", "tok512.bin"],
     "train": ["train", "short.txt", "--out", "long", "--window", "16", "--dim", "64", "--steps", "2000"],
     "choices": ["choices", "battles.csv", "--limit", "3"],
     "reproduce": ["reproduce", "mechanics-global", "--trials", "100"],
@@ -93,7 +90,13 @@ LONG = {
 
 @pytest.mark.slow  # commands of a minute each
 @pytest.mark.parametrize("name", LONG)
-def test_no_command_is_silent_for_more_than_30_seconds(folder, wikitext, name):
+def test_no_command_is_silent_for_more_than_30_seconds(folder, wikitext, stories_model, tinystories, name):
+    (folder / "stories").unlink(missing_ok=True)
+    (folder / "stories").symlink_to(stories_model / "hf")
+    shutil.copy(stories_model / "tok512.bin", folder)
+    stories = json.loads(tinystories.read_text("utf-8"))[:400]
+    texts = [story if isinstance(story, str) else story["text"] for story in stories]
+    (folder / "many.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in texts))
     text = (wikitext / "train.articles-shuffled.txt").read_text("utf-8")
     (folder / "long.txt").write_text(text, "utf-8")
     (folder / "short.txt").write_text(text[:60_000], "utf-8")
@@ -132,14 +135,7 @@ def on_terminal(*arguments, cwd):
     return code, b"".join(shown).decode()
 
 
-NAMES = [
-    "r[/x].csv",
-    "[link=https://example.org]x[/link].csv",
-    "[bold]b.csv",
-    "[/].csv",
-    r"\[a].csv",
-    "[red].csv",
-]
+NAMES = ["r[/x][bold]b.csv", "[link=http://a.org]x[/link][/].csv", r"\[a][red].csv"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -155,7 +151,6 @@ def test_names_are_no_markup_on_a_terminal(tmp_path, name):
     assert "\x1b]8;" not in shown
 
 
-@pytest.mark.parametrize("name", NAMES[:2])
 @pytest.mark.parametrize(
     "command",
     [
@@ -169,7 +164,8 @@ def test_names_are_no_markup_on_a_terminal(tmp_path, name):
     ],
     ids=" ".join,
 )
-def test_names_are_no_markup_in_errors(tmp_path, command, name):
+def test_names_are_no_markup_in_errors(tmp_path, command):
+    name = "r[/x]" + NAMES[1]
     (tmp_path / "text.txt").write_text(TEXT)
     (tmp_path / "games.csv").write_text("winner,loser\na,b\nb,a\n")
     code, shown = on_terminal(*(word.format(name) for word in command), cwd=tmp_path)

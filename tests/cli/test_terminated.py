@@ -14,7 +14,7 @@ from tests.cli.inside import run_inside
 PROGRAM = [sys.executable, "-c", "from attomaton.cli import main; main()"]
 COMMANDS = {
     "learn": ["learn", "long.txt", "--engine", "duckdb", "--memory", "1G", "--threads", "1", "--out", "run"],
-    "train": ["train", "short.txt", "--window", "8", "--dim", "64", "--steps", "3000", "--out", "run"],
+    "train": ["train", "short.txt", "--window", "8", "--dim", "64", "--steps", "1200", "--out", "run"],
     "heads": ["heads", "model", "stories.jsonl", "--tokenizer", "tok512.bin", "--out", "heads.parquet"],
     "reproduce": ["reproduce", "heads-course", "--data", "stories.jsonl", "--work", "work"],
 }

@@ -26,12 +26,26 @@ from tests.heads.audit.standin import StandIn, draw_documents
 
 HOW = Audit(window=8, per_document=6, length=10)
 DOCUMENTS = draw_documents(30)
-MODEL = open_model(made.make("llama", vocab_size=12, num_hidden_layers=3))
+SIZES = {"vocab_size": 12, "num_attention_heads": 2, "num_key_value_heads": 1}
+MODEL = open_model(made.make("llama", **SIZES, num_hidden_layers=3))
 
 
 @pytest.fixture(scope="module")
-def whole():
-    return audit_heads(MODEL, DOCUMENTS, causal="all", how=HOW)
+def finished(tmp_path_factory):
+    """A whole audit and the folder of its work."""
+    work = tmp_path_factory.mktemp("finished") / "work"
+    return audit_heads(MODEL, DOCUMENTS, causal="all", how=HOW, work=work), work
+
+
+@pytest.fixture
+def whole(finished):
+    return finished[0]
+
+
+@pytest.fixture
+def work(finished, tmp_path):
+    """A copy of the folder of finished work."""
+    return shutil.copytree(finished[1], tmp_path / "work")
 
 
 def test_what_is_loaded_is_what_was_saved(whole, tmp_path):
@@ -84,7 +98,7 @@ def test_a_file_with_a_head_twice_is_refused(whole, tmp_path):
 
 def test_models_of_other_shapes_are_not_compared(whole):
     other = audit_heads(StandIn(n_layers=2, n_heads=2), DOCUMENTS, how=HOW)
-    with pytest.raises(MismatchedParts, match="3 layers of 8 heads and 2 layers of 2 heads"):
+    with pytest.raises(MismatchedParts, match="3 layers of 2 heads and 2 layers of 2 heads"):
         compare_audits(whole, other)
 
 
@@ -122,7 +136,7 @@ def test_an_audit_that_was_stopped_goes_on(whole, tmp_path, monkeypatch, stage, 
         assert "layers 0 to 1 of 3" in str(part)
         assert HeadAudit.load(part.save(tmp_path / "part.parquet")).layers == [0, 1]
     else:
-        assert [heads[0].layer for heads in part.causal.sets] == [0] * 8
+        assert [heads[0].layer for heads in part.causal.sets] == [0] * 2
     measured = []
     from attomaton.heads.audit import heads
 
@@ -134,48 +148,44 @@ def test_an_audit_that_was_stopped_goes_on(whole, tmp_path, monkeypatch, stage, 
     assert not (tmp_path / "work").exists()
 
 
-def test_a_damaged_part_is_measured_again(whole, tmp_path):
-    asked = {"causal": "all", "how": HOW, "work": tmp_path}
-    audit_heads(MODEL, DOCUMENTS, **asked)
-    (tmp_path / "layer-0001.parquet").write_bytes(b"PAR1 cut")
-    (tmp_path / "mine.txt").write_text("mine")
-    assert audit_heads(MODEL, DOCUMENTS, **asked).table().equals(whole.table())
-    remove_finished(tmp_path)
-    assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
+def test_a_damaged_part_is_measured_again(whole, work):
+    (work / "layer-0001.parquet").write_bytes(b"PAR1 cut")
+    (work / "mine.txt").write_text("mine")
+    again = audit_heads(MODEL, DOCUMENTS, causal="all", how=HOW, work=work)
+    assert again.table().equals(whole.table())
+    remove_finished(work)
+    assert [file.name for file in work.iterdir()] == ["mine.txt"]
 
 
-def test_copies_of_finished_layers_are_files_of_others(whole, tmp_path):
+def test_copies_of_finished_layers_are_files_of_others(whole, work):
     """As file managers and synchronising programs write them."""
-    asked = {"causal": "all", "how": HOW, "work": tmp_path}
-    audit_heads(MODEL, DOCUMENTS, **asked)
-    first = tmp_path / "layer-0000.parquet"
+    first = work / "layer-0000.parquet"
     copies = ["layer-0000 copy.parquet", "layer-0000 (1).parquet", "layer-1.parquet", "layer-x.parquet"]
     for name in copies:
-        (tmp_path / name).write_bytes(first.read_bytes())
-    (tmp_path / "layer-0002.parquet").write_bytes(first.read_bytes())  # the heads of another layer
-    assert audit_heads(MODEL, DOCUMENTS, **asked).table().equals(whole.table())
-    assert read_finished(tmp_path).table().equals(whole.table())
-    remove_finished(tmp_path)
-    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(copies)
+        (work / name).write_bytes(first.read_bytes())
+    (work / "layer-0002.parquet").write_bytes(first.read_bytes())  # the heads of another layer
+    again = audit_heads(MODEL, DOCUMENTS, causal="all", how=HOW, work=work)
+    assert again.table().equals(whole.table())
+    assert read_finished(work).table().equals(whole.table())
+    remove_finished(work)
+    assert sorted(file.name for file in work.iterdir()) == sorted(copies)
 
 
-def test_a_layer_of_another_audit_is_measured_again(whole, tmp_path):
+def test_a_layer_of_another_audit_is_measured_again(whole, work, tmp_path):
     """Layers of another model on the same documents were taken for those of this one."""
-    audit_heads(permute_weights(MODEL, seed=0), DOCUMENTS, causal="all", how=HOW, work=tmp_path / "other")
-    asked = {"causal": "all", "how": HOW, "work": tmp_path / "mine"}
-    audit_heads(MODEL, DOCUMENTS, **asked)
-    shutil.copy(tmp_path / "other/layer-0001.parquet", tmp_path / "mine/layer-0001.parquet")
-    assert read_finished(tmp_path / "mine").layers == [0, 2]
-    assert audit_heads(MODEL, DOCUMENTS, **asked).table().equals(whole.table())
+    other = permute_weights(MODEL, seed=0)
+    audit_heads(other, DOCUMENTS, causal="all", how=HOW, work=tmp_path / "other")
+    shutil.copy(tmp_path / "other/layer-0001.parquet", work / "layer-0001.parquet")
+    assert read_finished(work).layers == [0, 2]
+    again = audit_heads(MODEL, DOCUMENTS, causal="all", how=HOW, work=work)
+    assert again.table().equals(whole.table())
 
 
-def test_a_folder_named_as_a_layer_is_of_others(tmp_path):
-    asked = {"how": HOW, "work": tmp_path}
-    audit_heads(MODEL, DOCUMENTS, **asked)
-    (tmp_path / "layer-0007.parquet").mkdir()
-    audit_heads(MODEL, DOCUMENTS, **asked)
-    remove_finished(tmp_path)
-    assert [file.name for file in tmp_path.iterdir()] == ["layer-0007.parquet"]
+def test_a_folder_named_as_a_layer_is_of_others(work):
+    (work / "layer-0007.parquet").mkdir()
+    audit_heads(MODEL, DOCUMENTS, causal="all", how=HOW, work=work)
+    remove_finished(work)
+    assert [file.name for file in work.iterdir()] == ["layer-0007.parquet"]
 
 
 def test_a_nested_identity_is_refused(tmp_path):
@@ -185,7 +195,7 @@ def test_a_nested_identity_is_refused(tmp_path):
 
 
 def test_copies_of_the_folders_of_steps_are_of_others(tmp_path):
-    first = open_model(made.make("llama", vocab_size=12, num_hidden_layers=1))
+    first = open_model(made.make("llama", **SIZES, num_hidden_layers=1))
     models = [first, permute_weights(first, seed=0)]
     asked = {"steps": [1, 2], "how": HOW, "work": tmp_path}
     course = audit_course(models, DOCUMENTS, **asked)
@@ -198,19 +208,17 @@ def test_copies_of_the_folders_of_steps_are_of_others(tmp_path):
 
 
 @pytest.mark.parametrize("change", ["model", "documents", "how", "rungs", "random", "causal"])
-def test_the_work_of_another_audit_is_refused(tmp_path, change):
-    options = {"causal": "none", "how": HOW, "random": 1, "work": tmp_path}
-    audit_heads(MODEL, DOCUMENTS, **options)
+def test_the_work_of_another_audit_is_refused(work, change):
     other = {
         "how": {"how": Audit(window=7, per_document=6, length=10)},
         "rungs": {"theory": True},
-        "random": {"random": 2},
+        "random": {"random": 1},
         "causal": {"causal": "top"},
     }.get(change, {})
     model = permute_weights(MODEL, seed=0) if change == "model" else MODEL
     documents = DOCUMENTS[::-1] if change == "documents" else DOCUMENTS
     with pytest.raises(MismatchedParts, match=r"layers of another audit.*delete that folder"):
-        audit_heads(model, documents, **(options | other))
+        audit_heads(model, documents, **({"causal": "all", "how": HOW, "work": work} | other))
 
 
 def bloom(seed):
@@ -243,7 +251,7 @@ def test_work_under_the_same_names_is_told_apart_by_what_it_was_made_from(tmp_pa
         audit_heads(other[0], DOCUMENTS, how=HOW, work=tmp_path, **other[1])
 
 
-WIDE = {"vocab_size": 12, "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2}
+WIDE = {**SIZES, "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2}
 
 
 def changed(model, *, every):
@@ -268,7 +276,7 @@ def test_a_model_that_differs_in_some_numbers_is_another_model(tmp_path, every):
 
 
 def test_models_of_the_same_weights_differ_by_their_settings(tmp_path):
-    one, other = (made.make("llama", vocab_size=12, rope_theta=theta) for theta in (1e4, 50.0))
+    one, other = (made.make("llama", **SIZES, rope_theta=theta) for theta in (1e4, 50.0))
     other.load_state_dict(one.state_dict())
     audit_heads(one, DOCUMENTS, random=0, how=HOW, work=tmp_path)
     with pytest.raises(MismatchedParts, match=r"another audit \(different: weights\)"):
@@ -324,12 +332,11 @@ def test_of_two_audits_that_begin_together_one_gets_the_folder(tmp_path):
         assert sorted(isinstance(end, HeadAudit) for end in ends) == [False, True]
 
 
-def test_work_of_nobody_knows_what_is_refused(tmp_path):
-    audit_heads(MODEL, DOCUMENTS, how=HOW, work=tmp_path)
-    (tmp_path / "audit.json").unlink()
+def test_work_of_nobody_knows_what_is_refused(work):
+    (work / "audit.json").unlink()
     with pytest.raises(MismatchedParts, match=r"audit\.json that says of which"):
-        audit_heads(permute_weights(MODEL, seed=0), DOCUMENTS, how=HOW, work=tmp_path)
-    file = tmp_path / "mine.txt"
+        audit_heads(permute_weights(MODEL, seed=0), DOCUMENTS, causal="all", how=HOW, work=work)
+    file = work / "mine.txt"
     file.write_text("mine")
     with pytest.raises(UnreadableSource, match="is a file"):
         audit_heads(MODEL, DOCUMENTS, how=HOW, work=file)
@@ -345,8 +352,9 @@ def test_a_course_goes_on(tmp_path):
     assert not (tmp_path / "work").exists()
 
 
-def test_the_top_heads_are_those_of_largest_z(whole):
-    top = audit_heads(MODEL, DOCUMENTS, causal="top", how=HOW)
+def test_the_top_heads_are_those_of_largest_z():
+    model = StandIn(n_layers=1, n_heads=TOP + 2)
+    whole, top = (audit_heads(model, DOCUMENTS, causal=heads, how=HOW) for heads in ("all", "top"))
     order = np.argsort(-np.abs(whole.seeking.z), kind="stable")[:TOP]
     assert {heads[0] for heads in top.causal.sets} == {whole.heads[at] for at in order}
     for mine, every in zip(top.rises, whole.rises, strict=True):
@@ -434,9 +442,7 @@ def test_a_rung_with_other_entries_is_another_rung(tmp_path):
 
 def test_one_random_head_is_no_control():
     """Heads of one-head models had z = +inf against one random head."""
-    model = open_model(
-        made.make("llama", vocab_size=12, num_hidden_layers=1, num_attention_heads=1, num_key_value_heads=1)
-    )
+    model = open_model(made.make("llama", **SIZES | {"num_attention_heads": 1, "num_hidden_layers": 1}))
     with pytest.raises(UnsupportedOption, match="one random head, which has no spread"):
         audit_heads(model, DOCUMENTS, how=HOW, random=1)
     assert np.isfinite(audit_heads(model, DOCUMENTS, how=HOW).seeking.z).all()
