@@ -20,7 +20,7 @@ from attomaton.solvers.solved import solve_edges
 def learn_on_disk(
     how: Engine,
     source: Corpus | Callable[..., Corpus],
-    building: Building | None,
+    build: Callable[[], AbstractContextManager[Building | None]],
     describe: Callable[[Corpus], dict[str, Any]],
     embeddings: object,
     progress: Progress,
@@ -29,7 +29,7 @@ def learn_on_disk(
 
     With embeddings all queries are coupled, so that only the passes run on disk.
     """
-    with _work_of(building) as name:
+    with build() as building, _work_of(building) as name:
         work = Path(name)
         corpus = source if isinstance(source, Corpus) else source(tokens=work / "tokens")
         assert isinstance(corpus.tokens, Shards)  # noqa: S101  our own invariant

@@ -1,6 +1,5 @@
 """Turning a user's source into an engine's input: samples in memory, or token shards on disk."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -8,9 +7,9 @@ from typing import Any, cast
 import numpy as np
 
 from attomaton.base.artifacts import digest_arrays
-from attomaton.base.errors import UnsupportedOption, UnwritablePlace
+from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import show
-from attomaton.base.remote import Place, RemotePath
+from attomaton.base.remote import Place
 from attomaton.corpora.documents import Documents, Piece
 from attomaton.corpora.readers.batches import Reading, refuse_reading
 from attomaton.corpora.readers.corpus import is_folder, name_of, no_samples, path_of, read_given, tell_skipped
@@ -49,16 +48,6 @@ def check_tokenizer(tokenizer: object) -> None:
         read_definition(tokenizer)
     else:
         find_splitter(tokenizer)
-
-
-def refuse_input_in(out: Path, source: Any) -> None:
-    """Never write to the folder that holds an input."""
-    path = path_of(source)
-    if path is None or isinstance(path, RemotePath):
-        return
-    place, input_path = Path(os.path.realpath(out)), Path(os.path.realpath(path))
-    if place in input_path.parents or (place == input_path and place.is_dir()):
-        raise UnwritablePlace(f"{out} holds the corpus itself ({path}); give another folder for the run")
 
 
 def read_source(
