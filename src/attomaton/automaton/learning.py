@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from attomaton.automaton.automaton import Automaton, fill_run
 from attomaton.automaton.building import build_run, check_target, describe_run
+from attomaton.base.borders import trusted
 from attomaton.base.errors import NothingRealisable
 from attomaton.base.progress import as_stages
 from attomaton.base.remote import as_place
@@ -122,7 +123,15 @@ def learn(
     choices = passes.choices(keep_ties(hard.components))
     begin("solving the soft side")
     soft = solve_soft(parts, choices, hard.components, embeddings, how.threads)
-    automaton = Automaton(hard.components, hard, soft, corpus.vocabulary, passes.samples, corpus.window)
+    automaton = trusted(
+        Automaton,
+        components=hard.components,
+        hard=hard,
+        soft=soft,
+        vocabulary=corpus.vocabulary,
+        samples=passes.samples,
+        window=corpus.window,
+    )
     if out is not None:
         begin("writing the run")
         with build_run(out, overwrite=overwrite) as building:
