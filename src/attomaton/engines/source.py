@@ -74,7 +74,7 @@ def read_documents(
     """
     read, vocabulary, about = _read(source, tokenizer, tokens, reading)
     if isinstance(read, Documents):
-        return Piece(read.ids, read.offsets, 0, _count_tokens(read)), vocabulary, about
+        return read.piece, vocabulary, about
     return read, vocabulary, about
 
 
@@ -88,7 +88,7 @@ def _read(
         read, about = read_given(source, tokenizer, reading)
         if tokens is None:
             return read, read.vocabulary, about
-        size = _count_tokens(read)
+        size = read.piece.n_tokens
         return Shards.write(tokens, read.ids, read.offsets, n_tokens=size), read.vocabulary, about
     corpus, digests = None, None
     if folder is None:  # tokenise first; an interrupted run resumes where it stopped
@@ -112,10 +112,6 @@ def _read(
             return shards, None if corpus is None else corpus.vocabulary, about
         n_documents += len(lengths)
     raise no_samples(source, about, n_documents)
-
-
-def _count_tokens(read: Documents) -> int:
-    return int(read.ids.max(initial=-1)) + 1 if read.vocabulary is None else len(read.vocabulary)
 
 
 def _folder_of(source: Any, reading: Reading) -> Place | None:
