@@ -7,7 +7,7 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from attomaton.automaton.automaton import Automaton, fill_run
+from attomaton.automaton.automaton import Automaton, write_automaton
 from attomaton.automaton.building import build_run, check_target, describe_run
 from attomaton.base.borders import trusted
 from attomaton.base.errors import NothingRealisable
@@ -135,7 +135,7 @@ def learn(
     if out is not None:
         begin("writing the run")
         with build_run(out, overwrite=overwrite) as building:
-            fill_run(building, automaton, describe(corpus, automaton, threads=how.threads))
+            write_automaton(building, automaton, describe(corpus, automaton, threads=how.threads))
     return warn(automaton)
 
 
