@@ -43,7 +43,7 @@ def check_target(out: str | PathLike[str], source: Any, *, overwrite: bool) -> N
     check_replaceable(target, RUN, overwrite=overwrite)
     parent = next(folder for folder in target.parents if folder.exists())
     beside = os.access(parent, os.W_OK | os.X_OK) or not target.exists()
-    with explained(target), TemporaryFile(dir=parent if beside else target):
+    with explained(target), TemporaryFile(prefix=".attomaton-", dir=parent if beside else target):
         pass
 
 
