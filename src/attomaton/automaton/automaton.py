@@ -20,7 +20,7 @@ from attomaton.automaton.runs import layout, storage
 from attomaton.automaton.runs.coverage import Coverage, measure_coverage
 from attomaton.automaton.runs.nodes import Known, Nodes, Outline
 from attomaton.automaton.runs.stored import StoredRun, open_run
-from attomaton.base.artifacts import Building
+from attomaton.base.artifacts import Building, explained
 from attomaton.base.artifacts.manifests import RUN
 from attomaton.base.artifacts.uploads import build_at
 from attomaton.base.borders import trusted
@@ -36,6 +36,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.graphs.bags import Bags
 from attomaton.graphs.components import count_evidence
+from attomaton.graphs.parts import cut_parts
 from attomaton.graphs.paths import QueryGraph, graph_of
 from attomaton.solvers.solved import Solved
 
@@ -244,7 +245,7 @@ class Automaton(Tabular, Solved, Attention):
         in an object store: ``s3://bucket/run``.
         """
         with build_at(path, RUN, layout.OWNED, overwrite=overwrite) as building:
-            fill_run(building, self, about or {})
+            write_automaton(building, self, about or {})
         return as_place(path)
 
     @classmethod
@@ -292,15 +293,38 @@ class Automaton(Tabular, Solved, Attention):
         return {}
 
 
-def fill_run(
+def write_automaton(
     building: Building,
     automaton: Automaton,
     about: Mapping[str, Any],
     records: Mapping[str, Any] | None = None,
 ) -> None:
     """Write an automaton into the run folder being built, with additional records."""
+    components, hard, soft = automaton.components, automaton.hard, automaton.soft
+    edges = components.edges
+    scores = column(hard.scores, "score"), column(soft.scores, "score")
+    tables = {
+        "edges": edges.rows,
+        "nodes": layout.describe_nodes(components, *scores),
+        "order": layout.describe_order(components, column(hard.multipliers, "multiplier")),
+        "choices": soft.choices.rows,
+    }
+    borders = cut_parts(edges.queries, edges.n_tokens)
+    with explained(building.folder):
+        parts = layout.write_tables(building.folder, tables, borders)
     known = storage.describe_records(automaton.vocabulary, automaton.coverage)
-    storage.fill(building, automaton, {**known, **(records or {})}, about)
+    weights = {"hard/weights": hard.weights, "soft/weights": soft.weights} if automaton.embedded else {}
+    storage.finish(
+        building,
+        parts=parts,
+        index=automaton.index,
+        borders=borders,
+        n_tokens=edges.n_tokens,
+        proofs=storage.Proofs(hard.certificate, soft.certificate, soft.loss, soft.ridge, soft.free),
+        arrays={name: np.asarray(array) for name, array in weights.items()},
+        records={**known, **(records or {})},
+        about=about,
+    )
 
 
 class StoredAutomaton(StoredRun, Automaton):  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -1,39 +1,58 @@
-"""The run folder of an automaton that is being learned: opened, described, and checked against a training."""
+"""The run folder of a learned automaton: its path checked before any work, then built and described."""
 
+import os
 import shutil
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.runs.layout import OWNED
-from attomaton.base.artifacts import RUN, Building, digest_arrays
-from attomaton.base.artifacts.uploads import build_at
+from attomaton.base.artifacts import RUN, Building, digest_arrays, explained
+from attomaton.base.artifacts.folders import check_replaceable, resolve_target
+from attomaton.base.artifacts.uploads import build_at, check_upload
+from attomaton.base.errors import UnwritablePlace
 from attomaton.base.machine import share_out
 from attomaton.base.options import given_path
 from attomaton.base.remote import as_place
 from attomaton.corpora.readers.batches import Reading
-from attomaton.engines.source import Corpus, refuse_input_in
+from attomaton.corpora.readers.corpus import path_of
+from attomaton.engines.source import Corpus
 from attomaton.graphs.origin import check_training, describe_origin
 
 
+def check_target(out: str | PathLike[str], source: Any, *, overwrite: bool) -> None:
+    """Refuse a path or URL where no run can be written, before the corpus is read."""
+    place = as_place(out)
+    if not isinstance(place, Path):
+        check_upload(place, overwrite=overwrite)
+        return
+    path = given_path(out, "out")
+    target, corpus = resolve_target(path), path_of(source)
+    if isinstance(corpus, Path):
+        corpus = Path(os.path.realpath(corpus))
+        if target in corpus.parents or (target == corpus and target.is_dir()):
+            raise UnwritablePlace(
+                f"{out} holds the corpus itself ({source}); give another folder for the run"
+            )
+    check_replaceable(target, RUN, overwrite=overwrite)
+    parent = next(folder for folder in target.parents if folder.exists())
+    beside = os.access(parent, os.W_OK | os.X_OK) or not target.exists()
+    with explained(target), TemporaryFile(prefix=".attomaton-", dir=parent if beside else target):
+        pass
+
+
 @contextmanager
-def build_run(
-    out: str | PathLike[str] | None, source: Any, *, overwrite: bool, resumable: bool = False
-) -> Generator[Building | None]:
-    """The run folder being built for ``out``, if it is given.
+def build_run(out: str | PathLike[str], *, overwrite: bool, resumable: bool = False) -> Generator[Building]:
+    """The run folder being built for ``out``, which :func:`check_target` has accepted.
 
     An engine may work in its subfolder ``work``, and a later run resumes its unfinished work.
     """
-    if out is None:
-        yield None
-        return
-    if isinstance(as_place(out), Path):
-        refuse_input_in(given_path(out, "out"), source)
     with build_at(out, RUN, OWNED, overwrite=overwrite, resumable=resumable) as building:
         yield building
         shutil.rmtree(building.folder / "work", ignore_errors=True)

@@ -2,12 +2,14 @@
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from attomaton.automaton.automaton import Automaton, fill_run
-from attomaton.automaton.building import build_run, describe_run
+from attomaton.automaton.automaton import Automaton, write_automaton
+from attomaton.automaton.building import build_run, check_target, describe_run
+from attomaton.base.borders import trusted
 from attomaton.base.errors import NothingRealisable
 from attomaton.base.progress import as_stages
 from attomaton.base.remote import as_place
@@ -98,33 +100,43 @@ def learn(
     how, begin = as_engine(engine, source), as_stages(progress)
     selection, options = select(keep, window), as_reading(reading)
     check_tokenizer(tokenizer)
-    read = partial(read_source, source, selection, tokenizer=tokenizer, reading=options)
+    if out is not None:
+        check_target(out, source, overwrite=overwrite)
     describe = partial(describe_run, reading=options, embeddings=embeddings, engine=how.name)
-    with build_run(out, source, overwrite=overwrite, resumable=how.on_disk) as building:
-        begin("reading")
-        corpus = None if how.on_disk else read()
-        if corpus is None or not how.in_memory(corpus.tokens):
-            from attomaton.automaton.on_disk import learn_on_disk
+    begin("reading")
+    read = partial(read_source, source, selection, tokenizer=tokenizer, reading=options)
+    corpus = None if how.on_disk else read()
+    if corpus is None or not how.in_memory(corpus.tokens):
+        from attomaton.automaton.on_disk import learn_on_disk
 
-            automaton = learn_on_disk(how, corpus or read, building, describe, embeddings, begin)
-        else:
-            passes = MemoryEngine(corpus.tokens, corpus.selection, how.threads)
-            begin("extracting edges")
-            edges = passes.edges()
-            begin("finding components")
-            parts = find_parts(edges, embeddings, how.threads)
-            begin("solving the hard side")
-            hard = solve_hard(parts, edges, embeddings, how.threads)
-            begin("extracting choices")
-            choices = passes.choices(keep_ties(hard.components))
-            begin("solving the soft side")
-            soft = solve_soft(parts, choices, hard.components, embeddings, how.threads)
-            solved = (hard.components, hard, soft)
-            automaton = Automaton(*solved, corpus.vocabulary, passes.samples, corpus.window)
-            if building is not None:
-                begin("writing the run")
-                fill_run(building, automaton, describe(corpus, automaton, threads=how.threads))
-    return warn(Automaton.load(as_place(str(out))) if automaton is None else automaton)
+        build = partial(build_run, out, overwrite=overwrite, resumable=how.on_disk) if out else nullcontext
+        automaton = learn_on_disk(how, corpus or read, build, describe, embeddings, begin)
+        return warn(automaton or Automaton.load(as_place(str(out))))
+    passes = MemoryEngine(corpus.tokens, corpus.selection, how.threads)
+    begin("extracting edges")
+    edges = passes.edges()
+    begin("finding components")
+    parts = find_parts(edges, embeddings, how.threads)
+    begin("solving the hard side")
+    hard = solve_hard(parts, edges, embeddings, how.threads)
+    begin("extracting choices")
+    choices = passes.choices(keep_ties(hard.components))
+    begin("solving the soft side")
+    soft = solve_soft(parts, choices, hard.components, embeddings, how.threads)
+    automaton = trusted(
+        Automaton,
+        components=hard.components,
+        hard=hard,
+        soft=soft,
+        vocabulary=corpus.vocabulary,
+        samples=passes.samples,
+        window=corpus.window,
+    )
+    if out is not None:
+        begin("writing the run")
+        with build_run(out, overwrite=overwrite) as building:
+            write_automaton(building, automaton, describe(corpus, automaton, threads=how.threads))
+    return warn(automaton)
 
 
 def warn(automaton: Learned) -> Learned:

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from attomaton.automaton.automaton import Automaton, fill_run
+from attomaton.automaton.automaton import Automaton, write_automaton
 from attomaton.automaton.runs.layout import OWNED
 from attomaton.automaton.runs.staged import learn_by_part
 from attomaton.base.artifacts import RUN, Building, build_folder
@@ -20,7 +20,7 @@ from attomaton.solvers.solved import solve_edges
 def learn_on_disk(
     how: Engine,
     source: Corpus | Callable[..., Corpus],
-    building: Building | None,
+    build: Callable[[], AbstractContextManager[Building | None]],
     describe: Callable[[Corpus], dict[str, Any]],
     embeddings: object,
     progress: Progress,
@@ -29,7 +29,7 @@ def learn_on_disk(
 
     With embeddings all queries are coupled, so that only the passes run on disk.
     """
-    with _work_of(building) as name:
+    with build() as building, _work_of(building) as name:
         work = Path(name)
         corpus = source if isinstance(source, Corpus) else source(tokens=work / "tokens")
         assert isinstance(corpus.tokens, Shards)  # noqa: S101  our own invariant
@@ -43,7 +43,7 @@ def learn_on_disk(
             automaton = Automaton(*parts, window=corpus.window)
             if building is not None:
                 progress("writing the run", 0, 0)
-                fill_run(building, automaton, about)
+                write_automaton(building, automaton, about)
             return automaton
         finished = learn_by_part(passes, edges, progress)
         if building is not None:

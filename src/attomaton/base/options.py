@@ -46,7 +46,7 @@ def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGES
         ...
     attomaton.base.errors.UnsupportedOption: steps is 1.5; give a whole number, 0 or more
     """
-    number = _whole(_scalar(value))
+    number = _whole(value)
     if number is None or not least <= number <= most:
         bounded = most < LARGEST or (number is not None and number > most)
         reach = f" from {least:,} to {most:,}" if bounded else f", {least:,} or more"
@@ -83,7 +83,7 @@ def real_number(
         ...
     attomaton.base.errors.UnsupportedOption: step_size is nan; give a finite number above 0
     """
-    number = _real(_scalar(value))
+    number = _real(value)
     possible = [
         ("of at least", least, ge),
         ("above", above, gt),
@@ -99,7 +99,7 @@ def real_number(
 
 def share(value: object, name: str) -> float:
     """The value as a float, if it is above 0 and at most 1."""
-    number = _real(_scalar(value))
+    number = _real(value)
     if number is None or not 0 < number <= 1:
         raise UnsupportedOption(f"{name} is {show(value)}; give a fraction above 0 and at most 1")
     return number
@@ -204,19 +204,10 @@ def show(value: object) -> str:
     return line if len(line) <= SHOWN else f"{line[:SHOWN]}…"
 
 
-def _scalar(value: object) -> object:
-    """The value of a zero-dimensional array; anything else unchanged."""
-    import numpy as np
-
-    if isinstance(value, np.ndarray):
-        array = cast("np.ndarray[Any, Any]", value)
-        return array[()] if array.ndim == 0 else array
-    return value
-
-
 def _whole(value: Any) -> int | None:
     import numpy as np
 
+    value = value[()] if getattr(value, "ndim", None) == 0 else value
     if isinstance(value, bool | np.bool_ | np.ndarray):
         return None
     if isinstance(value, float | np.floating):
@@ -229,6 +220,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _real(value: Any) -> float | None:
+    value = value[()] if getattr(value, "ndim", None) == 0 else value
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
     try:

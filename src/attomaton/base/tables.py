@@ -151,21 +151,17 @@ def _join(chunked: Any) -> Any:
     return _arrow.concat_arrays(filled or [_arrow.nulls(0, chunked.type)])
 
 
-def _array(values: Any, kind: Any) -> Any:
-    if not isinstance(values, tuple):
-        return _flat_array(values, kind)
-    offsets, flat = cast("tuple[Any, Any]", values)
-    return _arrow.LargeListArray.from_arrays(
-        _flat_array(offsets, pa.int64()), _flat_array(flat, kind.value_type)
-    )
-
-
 _NUMPY = {"int32": np.dtype(np.int32), "int64": np.dtype(np.int64), "double": np.dtype(np.float64)}
 """Types, by Arrow's name, that are converted here. Arrow's own function would import pandas first: 0.5 s."""
 
 
-def _flat_array(values: Any, kind: Any) -> Any:
-    """Numbers as an Arrow array, not copied."""
+def _array(values: Any, kind: Any) -> Any:
+    """Numbers as an Arrow array, not copied; lists of numbers from their offsets and values."""
+    if isinstance(values, tuple):
+        offsets, numbers = cast("tuple[Any, Any]", values)
+        return _arrow.LargeListArray.from_arrays(
+            _array(offsets, pa.int64()), _array(numbers, kind.value_type)
+        )
     dtype = _NUMPY.get(str(kind))
     flat = cast("NDArray[Any] | None", values if isinstance(values, np.ndarray) else None)
     if dtype is None or flat is None or flat.ndim != 1 or flat.dtype != dtype:

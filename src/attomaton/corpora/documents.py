@@ -9,7 +9,7 @@ from attomaton.base.borders import check_ids, check_int32, check_int64, check_of
 from attomaton.base.errors import InvalidSamples, TokenOutOfRange
 from attomaton.base.options import settle
 from attomaton.base.tables import Int32, Int64
-from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Samples, Skipped
+from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Samples, Skipped, checked_window
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 
@@ -42,17 +42,25 @@ class Documents:
     skipped: Skipped = NOTHING_SKIPPED
 
     def __post_init__(self) -> None:
-        """Check the arrays; :meth:`windows` checks the ids against the vocabulary."""
+        """Check the arrays, so that kernels can trust them."""
         ids = check_int32(self.ids, "ids", error=TokenOutOfRange)
+        size = MAX_TOKENS if self.vocabulary is None else len(self.vocabulary)
+        check_ids(ids, size, "a token of the documents", error=TokenOutOfRange)
         offsets = check_int64(self.offsets, "offsets", error=InvalidSamples)
         check_offsets(offsets, len(ids), "offsets of documents", error=InvalidSamples)
         settle(self, ids=ids, offsets=offsets)
 
     def windows(self, window: int) -> Samples:
         """Every position as a sample with up to ``window`` tokens of context."""
-        n_tokens = None if self.vocabulary is None else len(self.vocabulary)
-        samples = Samples.from_windows(self.ids, window=window, documents=self.offsets, n_tokens=n_tokens)
+        samples = self.piece.samples(min(checked_window(window), len(self.ids)))
         return replace(samples, skipped=self.skipped) if self.skipped.count else samples
+
+    @property
+    def piece(self) -> "Piece":
+        """All documents as one piece; without a vocabulary, its size is the largest id plus one."""
+        known = self.vocabulary
+        size = int(self.ids.max(initial=-1)) + 1 if known is None else len(known)
+        return trusted(Piece, ids=self.ids, documents=self.offsets, head=0, n_tokens=size)
 
 
 @dataclass(frozen=True, eq=False)

@@ -202,7 +202,7 @@ class Samples(Tabular):
         """
         stream = _integers(ids, "ids")
         borders = _integers([0, len(stream)] if documents is None else documents, "documents")
-        longest = min(_checked_window(window), len(stream))
+        longest = min(checked_window(window), len(stream))
         _check_offsets(borders, len(stream), "document")
         size = _vocabulary_size(n_tokens, stream, stream[:0])
         check_range(stream, size, lambda at: f"position {at} of the stream")
@@ -296,7 +296,8 @@ def _integers(array: ArrayLike, name: str) -> NDArray[np.integer[Any]]:
     return numbers.astype(np.int64, copy=False) if numbers.dtype == np.uint64 else numbers
 
 
-def _checked_window(window: object) -> int:
+def checked_window(window: object) -> int:
+    """The longest context, if it is a whole number of at least 1."""
     try:
         return whole_number(window, "window", least=1)
     except UnsupportedOption as error:

@@ -78,7 +78,8 @@ class Engine:
         if self.memory is not None:
             parse_memory(self.memory)
         check_threads(self.threads)
-        check_master(self.master)
+        if self.master is not None:
+            check_master(self.master)
 
     @property
     def on_disk(self) -> bool:

@@ -88,7 +88,8 @@ class Selection:
 
     def kept(self, n_tokens: int) -> Bool:
         """Which queries a pass keeps before their samples are counted, shape (n_tokens,)."""
-        kept = hash_share(n_tokens) < self.sample_queries
+        every = self.sample_queries == 1
+        kept = np.ones(n_tokens, bool) if every else hash_share(n_tokens) < self.sample_queries
         if self.queries is None or isinstance(self.queries, int):
             return kept
         listed = np.zeros(n_tokens, bool)

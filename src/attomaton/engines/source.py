@@ -1,6 +1,5 @@
 """Turning a user's source into an engine's input: samples in memory, or token shards on disk."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -8,9 +7,9 @@ from typing import Any, cast
 import numpy as np
 
 from attomaton.base.artifacts import digest_arrays
-from attomaton.base.errors import UnsupportedOption, UnwritablePlace
+from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import show
-from attomaton.base.remote import Place, RemotePath
+from attomaton.base.remote import Place
 from attomaton.corpora.documents import Documents, Piece
 from attomaton.corpora.readers.batches import Reading, refuse_reading
 from attomaton.corpora.readers.corpus import is_folder, name_of, no_samples, path_of, read_given, tell_skipped
@@ -51,16 +50,6 @@ def check_tokenizer(tokenizer: object) -> None:
         find_splitter(tokenizer)
 
 
-def refuse_input_in(out: Path, source: Any) -> None:
-    """Never write to the folder that holds an input."""
-    path = path_of(source)
-    if path is None or isinstance(path, RemotePath):
-        return
-    place, input_path = Path(os.path.realpath(out)), Path(os.path.realpath(path))
-    if place in input_path.parents or (place == input_path and place.is_dir()):
-        raise UnwritablePlace(f"{out} holds the corpus itself ({path}); give another folder for the run")
-
-
 def read_source(
     source: Any, selection: Selection, *, tokenizer: str, reading: Reading, tokens: Path | None = None
 ) -> Corpus:
@@ -85,7 +74,7 @@ def read_documents(
     """
     read, vocabulary, about = _read(source, tokenizer, tokens, reading)
     if isinstance(read, Documents):
-        return Piece(read.ids, read.offsets, 0, _count_tokens(read)), vocabulary, about
+        return read.piece, vocabulary, about
     return read, vocabulary, about
 
 
@@ -99,7 +88,7 @@ def _read(
         read, about = read_given(source, tokenizer, reading)
         if tokens is None:
             return read, read.vocabulary, about
-        size = _count_tokens(read)
+        size = read.piece.n_tokens
         return Shards.write(tokens, read.ids, read.offsets, n_tokens=size), read.vocabulary, about
     corpus, digests = None, None
     if folder is None:  # tokenise first; an interrupted run resumes where it stopped
@@ -123,10 +112,6 @@ def _read(
             return shards, None if corpus is None else corpus.vocabulary, about
         n_documents += len(lengths)
     raise no_samples(source, about, n_documents)
-
-
-def _count_tokens(read: Documents) -> int:
-    return int(read.ids.max(initial=-1)) + 1 if read.vocabulary is None else len(read.vocabulary)
 
 
 def _folder_of(source: Any, reading: Reading) -> Place | None:

@@ -58,7 +58,7 @@ def open_session(master: str | None, threads: int | None, memory: str | int | No
 
 def check_master(master: object) -> None:
     """Refuse an invalid ``master``."""
-    if master is not None and not (isinstance(master, str) and MASTERS.fullmatch(master)):
+    if not (isinstance(master, str) and MASTERS.fullmatch(master)):
         raise UnsupportedOption(
             f"master is {show(master)}; give local[2], spark://host:7077, yarn or k8s://…"
         )

@@ -115,7 +115,7 @@ def cut_shares(ordered: Samples, most: int, threads: int | None = None) -> list[
 
     They are cut between labels; the samples of one label are cut only if they exceed ``most``.
     """
-    ends = np.cumsum(ordered.lengths)
+    ends = np.cumsum(ordered.stops - ordered.starts)
     total = int(ends[-1]) if len(ends) else 0
     size = min(most, max(SMALLEST, -(-total // (SHARES * (threads or count_processors())))))
     cuts = np.searchsorted(ends, np.arange(size, total, size), side="right")

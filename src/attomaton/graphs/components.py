@@ -5,8 +5,9 @@ All queries are handled in one call: node (k, i) is token i in the graph of quer
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +32,7 @@ from attomaton.graphs.bags import SHARES, SMALLEST
 from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.grouping import distinct_keys, find_rows, pack_pairs, unpack_pairs
 from attomaton.graphs.robustness import measure_robustness
-from attomaton.graphs.strong import Found, in_order_of_appearance, search_queries
+from attomaton.graphs.strong import in_order_of_appearance
 
 NODE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("component", pa.int64())])
 ORDER_SCHEMA = pa.schema(
@@ -264,14 +265,7 @@ def find_components(edges: EdgeTable, *, threads: int | None = None) -> Componen
     cuts = query[np.arange(1, n_shares) * len(query) // n_shares]  # shares with about equal numbers of edges
     borders = np.unique([0, *cuts.tolist(), max(edges.n_tokens, 1)]).tolist()
     sampled = column(edges.queries, "query")[column(edges.queries, "realisable") > 0]
-
-    def search(share: tuple[int, int]) -> Found:
-        rows = slice(*np.searchsorted(query, np.array(share, query.dtype)))
-        own, winner, loser = (edges[name][rows] for name in ("query", "winner", "loser"))
-        alone = sampled[slice(*np.searchsorted(sampled, share))]
-        return search_queries(own, winner, loser, edges["support"][rows], alone, edges.n_tokens)
-
-    parts = share_out(search, list(pairwise(borders)), threads)
+    parts = share_out(partial(_search, edges, sampled), list(pairwise(borders)), threads)
     before = np.cumsum([0, *(part.n_components for part in parts)])
     query, token = unpack_pairs(np.concatenate([_NOTHING, *(part.keys for part in parts)]))
     shifted = [part.component + shift for part, shift in zip(parts, before[:-1], strict=True)]
@@ -291,6 +285,32 @@ def find_components(edges: EdgeTable, *, threads: int | None = None) -> Componen
 
 
 _NOTHING: Int64 = np.empty(0, np.int64)
+
+
+class _Found(NamedTuple):
+    """The nodes of some queries, their components and the order between these, numbered from 0."""
+
+    keys: Int64
+    component: Int64
+    n_components: int
+    order: tuple[Int64, Int64, Int64, Int64]
+
+
+def _search(edges: EdgeTable, sampled: Int32, share: tuple[int, int]) -> _Found:
+    """Find the components of a range of queries; ``sampled`` are all queries with samples."""
+    rows = slice(*np.searchsorted(edges["query"], np.array(share, np.int32)))
+    query, winner, loser, support = (edges[name][rows] for name in edges.rows.column_names)
+    alone = sampled[slice(*np.searchsorted(sampled, share))]
+    won = pack_pairs(query, winner)
+    won = won[run_starts(won)] if len(won) else won  # they are sorted
+    keys = distinct_keys(np.concatenate([won, pack_pairs(query, loser), pack_pairs(alone, alone)]))
+    above = find_nodes(keys, query, winner, edges.n_tokens)
+    below = find_nodes(keys, query, loser, edges.n_tokens)
+    component = label_components(above, below, len(keys))
+    n_components = int(component.max(initial=-1)) + 1
+    ones = np.ones(len(query), np.int64)
+    order = condense(component[above], component[below], ones, support, n_components)
+    return _Found(keys, component, n_components, order)
 
 
 def merge_components(components: Components, groups: Integers) -> Components:

@@ -56,8 +56,6 @@ def part_of_edges(edges: EdgeTable, first: int, stop: int) -> EdgeTable:
 
 def join_components(parts: Sequence[Components], edges: EdgeTable) -> Components:
     """The components of all queries, from those of parts in order, and the edges of all."""
-    if len(parts) == 1:
-        return trusted(Components, edges=edges, nodes=parts[0].nodes, order=parts[0].order)
     before = offsets_of(np.array([len(part) for part in parts], np.int64))
     nodes = [shift(part.nodes, number, "component") for part, number in zip(parts, before[:-1], strict=True)]
     orders = [

@@ -1,42 +1,14 @@
 """Strong components of a directed graph, the order between them, and the fewest edges that connect all."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from attomaton.base.native import condense, find_nodes, label_components
-from attomaton.base.ragged import group_borders, run_starts
-from attomaton.base.tables import Int32, Int64, Integers
-from attomaton.graphs.grouping import distinct_keys, pack_pairs
+from attomaton.base.ragged import group_borders
+from attomaton.base.tables import Int64, Integers
 
 Order = tuple[Int64, Int64, Int64, Int64]
 """Above, below, edges and support: the columns of an order."""
-
-
-class Found(NamedTuple):
-    """The nodes of some queries, their components and the order between these, numbered from 0."""
-
-    keys: Int64
-    component: Int64
-    n_components: int
-    order: Order
-
-
-def search_queries(
-    query: Int32, winner: Int32, loser: Int32, support: Int64, sampled: Int32, n_tokens: int
-) -> Found:
-    """Find the components of some queries from their edges; ``sampled`` are the queries with samples."""
-    won = pack_pairs(query, winner)
-    won = won[run_starts(won)] if len(won) else won  # they are sorted
-    keys = distinct_keys(np.concatenate([won, pack_pairs(query, loser), pack_pairs(sampled, sampled)]))
-    above = find_nodes(keys, query, winner, n_tokens)
-    below = find_nodes(keys, query, loser, n_tokens)
-    component = label_components(above, below, len(keys))
-    n_components = int(component.max(initial=-1)) + 1
-    ones = np.ones(len(query), np.int64)
-    order = condense(component[above], component[below], ones, support, n_components)
-    return Found(keys, component, n_components, order)
 
 
 def in_order_of_appearance(labels: Integers) -> Int64:

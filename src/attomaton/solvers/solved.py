@@ -143,24 +143,20 @@ def find_parts(edges: EdgeTable, embeddings: object, threads: int | None) -> lis
 
     Engines that solve part by part on disk do the same arithmetic, so that the results have the same bytes.
     """
-    if embeddings is not None:
+    borders = cut_parts(edges.queries, edges.n_tokens).tolist()
+    if embeddings is not None or len(borders) == 2:
         return [find_components(edges, threads=threads)]
-    parts = [
-        part_of_edges(edges, *queries)
-        for queries in pairwise(cut_parts(edges.queries, edges.n_tokens).tolist())
-    ]
-    inside = threads if len(parts) == 1 else 1
-    return share_out(lambda part: find_components(part, threads=inside), parts, threads)
+    parts = [part_of_edges(edges, *queries) for queries in pairwise(borders)]
+    return share_out(lambda part: find_components(part, threads=1), parts, threads)
 
 
 def solve_hard(
     parts: Sequence[Components], edges: EdgeTable, embeddings: object, threads: int | None
 ) -> HardSolution:
     """The hard side of all parts, and their components together."""
-    if embeddings is not None:
+    if len(parts) == 1:
         return solve_graph_svm(parts[0], embeddings=embeddings, threads=threads)
-    inside = threads if len(parts) == 1 else 1
-    solved = share_out(lambda part: solve_graph_svm(part, threads=inside), parts, threads)
+    solved = share_out(lambda part: solve_graph_svm(part, threads=1), parts, threads)
     components = join_components(parts, edges)
     multipliers = np.concatenate([column(part.multipliers, "multiplier") for part in solved])
     return trusted(
@@ -184,15 +180,14 @@ def solve_soft(
     """The soft side of all parts, whose components together are ``components``."""
     if embeddings is not None:
         return solve_luce(choices, components, embeddings=embeddings, atol=atol, threads=threads)
-    inside = threads if len(parts) == 1 else 1
 
     def solve(part: Components) -> TieScores:
         queries = column(part.edges.queries, "query")
-        limits = (int(queries[0]), int(queries[-1]) + 1) if len(queries) else (0, 0)
-        chosen = trusted(ChoiceTable, rows=slice_queries(choices.rows, *limits))
-        return solve_ties(part, chosen, atol=atol, threads=inside)
+        chosen = slice_queries(choices.rows, int(queries[0]), int(queries[-1]) + 1)
+        return solve_ties(part, trusted(ChoiceTable, rows=chosen), atol, 1)
 
-    solved = share_out(solve, parts, threads)
+    alone = len(parts) == 1
+    solved = [solve_ties(parts[0], choices, atol, threads)] if alone else share_out(solve, parts, threads)
     tie_scores = np.concatenate([part.scores for part in solved])
     return trusted(
         SoftSolution,
@@ -204,9 +199,7 @@ def solve_soft(
     )
 
 
-def solve_ties(
-    components: Components, choices: ChoiceTable, *, atol: float = 1e-8, threads: int | None = None
-) -> TieScores:
+def solve_ties(components: Components, choices: ChoiceTable, atol: float, threads: int | None) -> TieScores:
     """The soft side of components, of which only those with more than one token are looked at.
 
     It has scores only for the tokens that tie; all others are 0.

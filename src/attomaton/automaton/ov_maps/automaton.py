@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton.attention import Attention, Ranking
-from attomaton.automaton.automaton import WRITES, Automaton, fill_run, open_automaton
+from attomaton.automaton.automaton import WRITES, Automaton, open_automaton, write_automaton
 from attomaton.automaton.explanation import Explanation, explain_answer
 from attomaton.automaton.generation import choose
 from attomaton.automaton.ov_maps.maps import KeyNames, Writing
@@ -371,7 +371,7 @@ def fill_writing(building: Building, automaton: WritingAutomaton, about: Mapping
         "window": automaton.window,
         "vocabulary": None if words is None or automaton.writing.n_ways == 1 else words.to_record(),
     }
-    fill_run(building, automaton.reads, about, {WRITES: record})
+    write_automaton(building, automaton.reads, about, {WRITES: record})
 
 
 def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:

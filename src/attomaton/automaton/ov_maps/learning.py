@@ -6,7 +6,7 @@ from os import PathLike
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.automaton.building import build_run, describe_run
+from attomaton.automaton.building import build_run, check_target, describe_run
 from attomaton.automaton.learning import Source, warn
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton, fill_writing
 from attomaton.automaton.ov_maps.maps import Writes, Writing, check_named, find_writing
@@ -75,27 +75,28 @@ def learn_writing(
     checked, begin = check_named(writes), as_stages(progress)
     selection, options = select(keep, window), as_reading(reading)
     check_tokenizer(tokenizer)
-    with build_run(out, source, overwrite=overwrite) as building:
-        begin("reading")
-        corpus = read_source(source, selection, tokenizer=tokenizer, reading=options)
-        if not isinstance(corpus.tokens, Samples):
-            raise UnsupportedOption(
-                "writes= needs a corpus in memory, and this corpus is a folder of token shards; give the "
-                "text, documents, token ids or samples"
-            )
-        automaton = solve_writing(
-            corpus.tokens,
-            find_writing(checked, corpus.tokens, corpus.vocabulary),
-            corpus.selection,
-            vocabulary=corpus.vocabulary,
-            window=corpus.window,
-            embeddings=embeddings,
-            threads=threads,
-            progress=begin,
+    if out is not None:
+        check_target(out, source, overwrite=overwrite)
+    begin("reading")
+    corpus = read_source(source, selection, tokenizer=tokenizer, reading=options)
+    if not isinstance(corpus.tokens, Samples):
+        raise UnsupportedOption(
+            "writes= needs a corpus in memory, and this corpus is a folder of token shards; give the "
+            "text, documents, token ids or samples"
         )
-        if building is not None:
-            name = automaton.writing.name
-            about = describe_run(corpus, reading=options, embeddings=embeddings, writes=name)
+    automaton = solve_writing(
+        corpus.tokens,
+        find_writing(checked, corpus.tokens, corpus.vocabulary),
+        corpus.selection,
+        vocabulary=corpus.vocabulary,
+        window=corpus.window,
+        embeddings=embeddings,
+        threads=threads,
+        progress=begin,
+    )
+    if out is not None:
+        about = describe_run(corpus, reading=options, embeddings=embeddings, writes=automaton.writing.name)
+        with build_run(out, overwrite=overwrite) as building:
             fill_writing(building, automaton, about)
     return warn(automaton)
 

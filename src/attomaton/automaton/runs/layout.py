@@ -158,10 +158,8 @@ def describe_counts(components: Components, gathered: Gathered | None = None) ->
     return make_table(COUNTS, {"query": queries, **counts})
 
 
-def write_tables(
-    folder: Path, tables: Mapping[str, pa.Table], borders: Int64
-) -> dict[str, list[dict[str, Any]]]:
-    """Write whole tables in parts; return, for each table, the entries of its files."""
+def write_tables(folder: Path, tables: Mapping[str, pa.Table], borders: Int64) -> dict[str, dict[str, Any]]:
+    """Write whole tables in parts; return the entry of each file, by its name."""
     limits = list(pairwise(borders.tolist()))
 
     def write(part: tuple[str, int]) -> dict[str, Any]:
@@ -169,10 +167,9 @@ def write_tables(
         rows = slice_queries(tables[name], *limits[number])
         return write_part(folder / part_name(name, number), [rows], SCHEMAS[name], FILES[name])
 
-    parts = [(name, number) for number in range(len(limits)) for name in tables]
+    parts = [(name, number) for name in tables for number in range(len(limits))]
     small = sum(table.num_rows for table in tables.values()) <= SMALL
-    written = dict(zip(parts, share_out(write, parts, 1 if small else None), strict=True))
-    return {name: [written[name, number] for number in range(len(limits))] for name in tables}
+    return {entry.pop("name"): entry for entry in share_out(write, parts, 1 if small else None)}
 
 
 def check_index(index: pa.Table, n_tokens: int) -> dict[str, Int64]:

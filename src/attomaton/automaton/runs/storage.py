@@ -6,13 +6,12 @@ from dataclasses import asdict, dataclass, fields
 from math import isfinite
 from typing import Any, cast
 
-import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from attomaton.automaton.runs import layout
 from attomaton.automaton.runs.coverage import Coverage
-from attomaton.base.artifacts import Building, Run, explained, fill_run
+from attomaton.base.artifacts import Building, Run, fill_run
 from attomaton.base.borders import trusted
 from attomaton.base.solutions import check_scores, score_table
 from attomaton.base.tables import Int64, column, make_table
@@ -20,7 +19,6 @@ from attomaton.corpora.tokenizers import Vocabulary, vocabulary_records
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import EdgeTable
-from attomaton.graphs.parts import cut_parts
 from attomaton.solvers.hard.certify import HardCertificate
 from attomaton.solvers.hard.problem import MULTIPLIER_SCHEMA
 from attomaton.solvers.hard.solve import HardSolution
@@ -30,39 +28,6 @@ from attomaton.solvers.solved import Solved
 
 INDEX = "queries"
 """The table with the number of samples, and of rows of each other table, of every query."""
-
-
-def fill(
-    building: Building,
-    solved: Solved,
-    records: Mapping[str, Any],
-    about: Mapping[str, Any],
-) -> None:
-    """Write all parts of an automaton into the run folder being built."""
-    components, hard, soft = solved.components, solved.hard, solved.soft
-    edges = components.edges
-    scores = (column(one.scores, "score") for one in (hard, soft))
-    tables = {
-        "edges": edges.rows,
-        "nodes": layout.describe_nodes(components, *scores),
-        "order": layout.describe_order(components, column(hard.multipliers, "multiplier")),
-        "choices": soft.choices.rows,
-    }
-    borders = cut_parts(edges.queries, edges.n_tokens)
-    with explained(building.folder):
-        written = layout.write_tables(building.folder, tables, borders)
-    sides = {"hard": hard, "soft": soft}
-    finish(
-        building,
-        parts={entry.pop("name"): entry for entries in written.values() for entry in entries},
-        index=layout.index_of(components, soft.choices),
-        borders=borders,
-        n_tokens=edges.n_tokens,
-        proofs=Proofs(hard.certificate, soft.certificate, soft.loss, soft.ridge, soft.free),
-        arrays={f"{name}/weights": np.asarray(side.weights) for name, side in sides.items() if side.embedded},
-        records=records,
-        about=about,
-    )
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy as np
 
 from attomaton.base import errors
 from attomaton.base.artifacts import digest_arrays
+from attomaton.base.borders import trusted
 from attomaton.base.options import check_path
 from attomaton.base.ragged import offsets_of
 from attomaton.base.remote import Place, RemotePath, as_place
@@ -58,7 +59,8 @@ def _read_text(path: str | Place, tokenizer: str, reading: Reading) -> tuple[Doc
             f"{file.source} has too few tokens ({len(ids)}): a sample needs a context and a label, so give "
             "more text"
         )
-    documents = Documents(ids, np.array([0, len(ids)], np.int64), vocabulary)
+    offsets = np.array([0, len(ids)], np.int64)
+    documents = trusted(Documents, ids=ids, offsets=offsets, vocabulary=vocabulary, skipped=NOTHING_SKIPPED)
     return documents, hashlib.sha256(content).hexdigest()
 
 

@@ -81,6 +81,8 @@ class SoftCertificate:
 
 def join_soft(parts: Sequence[SoftCertificate]) -> SoftCertificate:
     """The certificate of all components from those of separately solved parts: the worst."""
+    if len(parts) == 1:
+        return parts[0]
     bends = [part.curvature for part in parts if part.curvature is not None]
     bounds = [part.error_bound for part in parts]
     proven = [bound for bound in bounds if bound is not None]

@@ -150,7 +150,7 @@ class LuceProblem:
     def rounding(self) -> Float64:
         """Bound on the rounding error of a gradient entry, shape (n_components,): a few eps per choice."""
         counts = sum_at(self.component[self.winner], self.count, self.n_components)
-        return rounding_of(counts)
+        return ROUNDING * counts
 
     def curvature(self, probabilities: Float64, direction: Float64) -> Float64:
         """Hessian times ``direction``: Σ count (diag p − p pᵀ) v, shape (n_alternatives,)."""
@@ -185,6 +185,10 @@ def select_choices(problem: LuceProblem, entries: Bool, choices: Bool) -> LucePr
     )
 
 
+ROUNDING = 8 * float(np.finfo(np.float64).eps)
+"""Bound on the rounding error of a gradient entry for each choice."""
+
+
 class Slopes(NamedTuple):
     """Properties of the loss of each component at some scores, each of shape (n_components,)."""
 
@@ -192,11 +196,6 @@ class Slopes(NamedTuple):
     gradient: Float64  # at least the Euclidean norm of the gradient
     curvature: Float64  # at most the smallest eigenvalue of the Hessian on scores with mean zero
     loss: Float64  # the summed loss −Σ count · ln p(winner)
-
-
-def rounding_of(made: Float64) -> Float64:
-    """Bound on the rounding error of a gradient entry after ``made`` choices: a few eps for each."""
-    return 8 * np.finfo(np.float64).eps * made
 
 
 def luce_problem(

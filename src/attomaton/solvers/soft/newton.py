@@ -18,7 +18,7 @@ from attomaton.base.native import solve_groups
 from attomaton.base.ragged import group_borders, offsets_of, ranges_of, sum_at
 from attomaton.base.tables import Float64, Int32, Int64
 from attomaton.solvers.soft.damped import solve_direct
-from attomaton.solvers.soft.likelihood import LuceProblem, rounding_of
+from attomaton.solvers.soft.likelihood import ROUNDING, LuceProblem
 
 
 class Choices(NamedTuple):
@@ -62,7 +62,7 @@ class Groups:
     def rounding(self) -> Float64:
         """Bound on the rounding error of a gradient entry of each group, shape (n_groups,)."""
         group = np.repeat(np.arange(len(self)), np.diff(self.choice_borders))
-        return rounding_of(sum_at(group, self.choices.count, len(self)))
+        return ROUNDING * sum_at(group, self.choices.count, len(self))
 
     @property
     def starts(self) -> tuple[Int64, Int64]:
