@@ -14,20 +14,19 @@ from typing import Any
 import numpy as np
 
 from attomaton.base import ONE_COLUMN, Float64, Grid, Int64, Progress, paper_style, table_of, wrap_caption
-from attomaton.claims import Judgement, Verdict, verify_decoder
+from attomaton.claims import Judgement, Verdict
 from attomaton.report import Line, LinePanel, draw_lines, new_figure, save_figure
 from attomaton.theories import (
     EDGE,
-    DecoderTrace,
     Supports,
     asymptote,
     find_levels,
     follow,
     learn_decoder,
     squared_norm,
-    train_decoder,
 )
 from attomaton_experiments.concepts import HEADERS, Concepts, find_concepts, group_supports
+from attomaton_experiments.decoder_claims import DecoderTrace, train_decoder, verify_decoder
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings

@@ -25,7 +25,6 @@ from attomaton.base import (
     make_table,
     silent,
 )
-from attomaton.claims import Retrieval, attend, read_retrieval
 from attomaton.corpora import Samples, read_text
 from attomaton.graphs import Bags, count_tokens
 from attomaton.training import Adam, GradientDescent, Step
@@ -33,6 +32,7 @@ from attomaton_experiments.lookup.lookup import Pairs, find_pairs
 from attomaton_experiments.lookup.parametrisations import Dense, Factored, Parametrisation, PerQuery
 from attomaton_experiments.lookup.training import AtSteps, LookupRecord, LookupTraining
 from attomaton_experiments.page import Page
+from attomaton_experiments.retrieval import Retrieval, attend, read_retrieval
 from attomaton_experiments.settings import Settings
 from attomaton_experiments.text_outcome import CURVE_SCHEMA, Row, TextOutcome, render_text
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         judge_course as judge_course,
         verify_beginning as verify_beginning,
     )
-    from attomaton.claims.decoder import verify_decoder as verify_decoder
     from attomaton.claims.diagnosis import diagnose as diagnose
     from attomaton.claims.ends import Ends as Ends, compare_ends as compare_ends
     from attomaton.claims.evidence import Evidence as Evidence
@@ -45,18 +44,6 @@ if TYPE_CHECKING:
         find_levels as find_levels,
         predict_trace as predict_trace,
         verify as verify,
-    )
-    from attomaton.claims.repetition import (
-        SLOW as SLOW,
-        continue_flow as continue_flow,
-        verify_loops as verify_loops,
-        verify_repetition as verify_repetition,
-    )
-    from attomaton.claims.retrieval import (
-        Retrieval as Retrieval,
-        RetrievalAgreement as RetrievalAgreement,
-        attend as attend,
-        read_retrieval as read_retrieval,
     )
     from attomaton.claims.scansnap import verify_flow as verify_flow
     from attomaton.claims.verdicts import (

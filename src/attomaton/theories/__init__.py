@@ -38,10 +38,6 @@ if TYPE_CHECKING:
         follow as follow,
         squared_norm as squared_norm,
     )
-    from attomaton.theories.decoder.descent import (
-        DecoderTrace as DecoderTrace,
-        train_decoder as train_decoder,
-    )
     from attomaton.theories.decoder.features import (
         Compatibility as Compatibility,
         EmbeddedLimit as EmbeddedLimit,

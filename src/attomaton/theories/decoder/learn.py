@@ -22,8 +22,7 @@ from attomaton.engines.choose import Adder, Engine, as_engine
 from attomaton.engines.sums import AddUp
 from attomaton.theories.beginning.begin import find_frequent
 from attomaton.theories.beginning.passes import Frequent, PlainPass
-from attomaton.theories.decoder.descent import check_features
-from attomaton.theories.decoder.features import EmbeddedLimit, solve_decoder
+from attomaton.theories.decoder.features import EmbeddedLimit, check_features, solve_decoder
 from attomaton.theories.decoder.result import DecoderLimit
 from attomaton.theories.decoder.supports import Read, Supports, pack_contexts, supports_of
 
