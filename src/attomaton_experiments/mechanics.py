@@ -12,19 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base import Float64, Progress
-from attomaton.claims import Curves, aim_at, measure_against, predict_trace, solve_local, solve_trials, verify
+from attomaton.base.progress import Progress
+from attomaton.base.tables import Float64
+from attomaton.claims import Curves, solve_local, solve_trials, verify
+from attomaton.claims.measures import aim_at, measure_against
+from attomaton.claims.mechanics import predict_trace
 from attomaton.corpora import Samples, synthetic
-from attomaton.training import (
-    AttentionModel,
-    GradientDescent,
-    RandomUnit,
-    TokenId,
-    Trace,
-    Untied,
-    as_loss,
-    train,
-)
+from attomaton.training import AttentionModel, GradientDescent, RandomUnit, TokenId, Trace, Untied, train
+from attomaton.training.models.losses import as_loss
 from attomaton_experiments.figures.panels import Panel
 from attomaton_experiments.outcome import Outcome, render_outcome
 from attomaton_experiments.page import Page

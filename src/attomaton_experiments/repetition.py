@@ -14,9 +14,12 @@ import pyarrow as pa
 
 from attomaton.automaton import TextCounts, Winners, draw_counts, winners
 from attomaton.automaton.repetition.limits import find_limit
-from attomaton.base import Float64, Grid, Progress
-from attomaton.claims import Judgement, Verdict
-from attomaton.report import Line, LinePanel, draw_lines
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress
+from attomaton.base.tables import Float64
+from attomaton.claims import Verdict
+from attomaton.claims.verdicts import Judgement
+from attomaton.report.figures import Line, LinePanel, draw_lines
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings

@@ -15,17 +15,11 @@ from typing import Any
 import numpy as np
 
 from attomaton.automaton import learn
-from attomaton.base import (
-    Float64,
-    Int64,
-    Integers,
-    Progress,
-    UnreadableSource,
-    UnsupportedOption,
-    make_table,
-    silent,
-)
-from attomaton.corpora import Samples, read_text
+from attomaton.base import UnreadableSource, UnsupportedOption
+from attomaton.base.progress import Progress, silent
+from attomaton.base.tables import Float64, Int64, Integers, make_table
+from attomaton.corpora import Samples
+from attomaton.corpora.readers.corpus import read_text
 from attomaton.graphs import Bags, count_tokens
 from attomaton.training import Adam, GradientDescent, Step
 from attomaton_experiments.lookup.lookup import Pairs, find_pairs

@@ -5,9 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from attomaton.automaton import RULES
-from attomaton.base import Grid
-from attomaton.report import Line, LinePanel, draw_lines
+from attomaton.automaton.rules import RULES
+from attomaton.base.printing import Grid
+from attomaton.report.figures import Line, LinePanel, draw_lines
 from attomaton_experiments.page import Page, render_table
 from attomaton_experiments.settings import Settings
 
