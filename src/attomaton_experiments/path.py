@@ -11,12 +11,12 @@ from attomaton.base.progress import Progress
 from attomaton.base.tables import Float64
 from attomaton.claims import Verdict, solve_trials
 from attomaton.claims.measures import aim_at, dense
-from attomaton.claims.mechanics import expand_trial, find_levels
+from attomaton.claims.mechanics import expand_trial
 from attomaton.claims.verdicts import Judgement
 from attomaton.training import AttentionModel, GradientDescent, RandomUnit, Trace, trace_path, train
 from attomaton.training.models.losses import as_loss
 from attomaton_experiments.figures.panels import Panel
-from attomaton_experiments.mechanics import draw_corpora
+from attomaton_experiments.mechanics import draw_corpora, find_levels
 from attomaton_experiments.outcome import Outcome, render_outcome
 from attomaton_experiments.page import Page
 from attomaton_experiments.settings import Settings
