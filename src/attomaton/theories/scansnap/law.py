@@ -24,16 +24,16 @@ K tan²θ₀ times less. (With several classes to a query they pull the common t
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import lambertw
 
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
-from attomaton.base.options import real_number, settle, whole_number
+from attomaton.base.options import Checked, real_number, settle, whole_number
 from attomaton.base.tables import Float64
 
 MAX_STATE = 20_000
@@ -167,7 +167,7 @@ def solve_exponent(clock: ArrayLike, n_tokens: int) -> Float64:
 
 
 @dataclass(frozen=True)
-class SnapLaw:
+class SnapLaw(Checked):
     """The closed form for K equally frequent classes over M tokens.
 
     Attributes
@@ -192,18 +192,10 @@ class SnapLaw:
     (69.03, 14.41, 0.1941)
     """
 
-    n_classes: int
-    n_tokens: int
+    n_classes: Annotated[int, partial(whole_number, least=1)]
+    n_tokens: Annotated[int, partial(whole_number, least=2)]
     rates: Rates
-    start: float | None = None
-
-    def __post_init__(self) -> None:
-        settle(
-            self,
-            n_classes=whole_number(self.n_classes, "n_classes", least=1),
-            n_tokens=whole_number(self.n_tokens, "n_tokens", least=2),
-            start=None if self.start is None else real_number(self.start, "start", above=0),
-        )
+    start: Annotated[float | None, partial(real_number, above=0)] = None
 
     @property
     def constant(self) -> float:
