@@ -15,11 +15,10 @@ from attomaton.claims import verify_flow
 from attomaton.claims.verdicts import Judgement
 from attomaton.report.figures import Line, LinePanel, draw_lines
 from attomaton.theories import LayerFlow, Rates, SnapLaw, solve_flow
-from attomaton.theories.scansnap.classes import make_star
 from attomaton.theories.scansnap.flow import find_snap, find_turn, measure_gain
-from attomaton.theories.scansnap.law import integrate_law, star_constant
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
+from attomaton_experiments.scansnap.star import integrate_law, make_star, star_constant
 from attomaton_experiments.settings import Settings
 
 Row = dict[str, Any]

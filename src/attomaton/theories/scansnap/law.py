@@ -120,28 +120,6 @@ class Rates:
         return self.decoder / self.attention
 
 
-def star_constant(n_classes: int, n_tokens: int, *, common: float) -> float:
-    """C₀ of :func:`attomaton.theories.scansnap.classes.make_star`: tan²θ₀ K (M − 1)²/((K − 1) M).
-
-    Parameters
-    ----------
-    n_classes, n_tokens : int
-        K and M.
-    common : float
-        The share of the common token before the query.
-
-    Examples
-    --------
-    >>> round(star_constant(10, 1000, common=0.05), 1)
-    400309.3
-    """
-    n_classes = whole_number(n_classes, "n_classes (that share a common token)", least=2)
-    n_tokens = whole_number(n_tokens, "n_tokens", least=2)
-    common = real_number(common, "common", least=1e-100, below=1)
-    square = ((1 - common) / common) ** 2
-    return square * n_classes * (n_tokens - 1) ** 2 / ((n_classes - 1) * n_tokens)
-
-
 def solve_exponent(clock: ArrayLike, n_tokens: int) -> Float64:
     """w = M h at η_Y t/K = ``clock``: the root of (M − 1) w/M + (e^w − 1)/M = clock.
 
@@ -275,27 +253,3 @@ class SnapLaw(Checked):
         grown = self.growth(time)
         pace = self.rates.attention * self.gain(time) * np.exp(-4 * grown) / self.constant
         return np.asarray(time, np.float64) * pace / grown
-
-
-def integrate_law(law: SnapLaw, times: ArrayLike) -> tuple[Float64, Float64]:
-    """γ and B at ascending times by integrating ẇ and Ḃ themselves: the definition of the closed form.
-
-    Examples
-    --------
-    >>> law = SnapLaw(10, 1000, Rates(decoder=5.0, attention=0.5))
-    >>> gain, growth = integrate_law(law, [10.0, 280.0])
-    >>> np.abs(growth - law.growth([10.0, 280.0])).max() < 1e-6
-    np.True_
-    """
-    rest, size = law.n_tokens - 1, law.n_tokens
-
-    def gain_at(exponent: Any) -> Any:
-        return rest**2 / size * exponent / (rest + np.exp(exponent))
-
-    def slope(state: Float64) -> Float64:
-        exponent, grown = state
-        pace = law.rates.attention * gain_at(exponent) * np.exp(-4 * grown) / law.constant
-        return np.array([size * law.rates.decoder / law.n_classes / (rest + np.exp(exponent)), pace])
-
-    exponent, grown = follow(slope, 2, times, rtol=1e-10, atol=1e-12).T
-    return gain_at(exponent), grown
