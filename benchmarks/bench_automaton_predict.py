@@ -3,7 +3,7 @@
 import numpy as np
 
 import attomaton as at
-from attomaton.corpora import read_text
+from attomaton.corpora.readers.corpus import read_text
 from attomaton.graphs import measure_robustness
 from timing import DATA, median_run, report, timed
 

@@ -11,8 +11,8 @@ from scipy.sparse import csc_array
 import attomaton as at
 from attomaton.automaton import FiniteAttention
 from attomaton.automaton.shrinkage import Shrinkage, prepare_shrinkage
-from attomaton.base import column
 from attomaton.base.solutions import score_table, sparse_weights
+from attomaton.base.tables import column
 from bench_automaton_heldout import Split, read_split
 from timing import peak_gigabytes, report, timed
 

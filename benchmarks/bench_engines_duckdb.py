@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from attomaton.corpora import Shards, read_text
+from attomaton.corpora import Shards
+from attomaton.corpora.readers.corpus import read_text
 from attomaton.engines import DuckDBEngine, Selection
 from attomaton.graphs import count_tokens
 from generated import N_TYPES, write_generated

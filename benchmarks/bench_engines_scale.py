@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.base import digest_arrays
+from attomaton.base.artifacts.arrays import digest_arrays
 from attomaton.corpora import Shards
 from attomaton.engines import DuckDBEngine, MemoryEngine, Selection
 from generated import N_TYPES, write_generated

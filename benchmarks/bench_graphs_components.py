@@ -3,8 +3,9 @@
 import numpy as np
 
 from attomaton import find_components
-from attomaton.graphs import EdgeTable, count_keys
+from attomaton.graphs import EdgeTable
 from attomaton.graphs.edges import make_edges, pack_edges
+from attomaton.graphs.grouping import count_keys
 from timing import median_run, report, timed
 
 N_TOKENS = 1_000_000

@@ -1,7 +1,7 @@
 """Edges and components of WikiText-2 train at window 32, in memory. Bars: 60 s and 6 GB."""
 
 from attomaton import extract_edges, find_components
-from attomaton.corpora import read_text
+from attomaton.corpora.readers.corpus import read_text
 from timing import DATA, median_run, peak_gigabytes, report, timed
 
 

@@ -13,7 +13,7 @@ import cvxpy as cp
 import numpy as np
 
 import attomaton as at
-from attomaton.base import column
+from attomaton.base.tables import column
 from attomaton.graphs.components import find_ties, reduce_order
 from orders import random_corpus
 from timing import peak_gigabytes, report, timed

@@ -18,8 +18,8 @@ import numpy as np
 import piqp
 from scipy.sparse import csc_matrix, diags_array
 
-from attomaton.base import group_borders
 from attomaton.base.native import find_irredundant
+from attomaton.base.ragged import group_borders
 from attomaton.solvers import HardCertificate, OrderProblem, Placement
 from attomaton.solvers.hard.certify import certify_positions, repair_positions
 from orders import random_order

@@ -22,12 +22,12 @@ import torch
 import attomaton as at
 from attomaton.automaton import BatchPrediction, Score, score_prediction
 from attomaton.automaton.shrinkage import prepare_shrinkage
-from attomaton.claims import attend
 from attomaton.graphs import Bags, count_tokens
 from attomaton.training import Adam, GradientDescent
 from attomaton_experiments.lookup.lookup import Pairs, find_pairs
 from attomaton_experiments.lookup.parametrisations import PerQuery, Shared
 from attomaton_experiments.lookup.training import AtSeconds, LookupRecord, LookupTraining
+from attomaton_experiments.retrieval import attend
 from bench_automaton_heldout import Split, read_split  # of wikitext-2
 from timing import peak_gigabytes, report
 

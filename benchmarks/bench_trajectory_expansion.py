@@ -13,10 +13,10 @@ from itertools import count
 from statistics import median
 
 import numpy as np
+from tests.trajectory.definition import descend_by_definition
 
 import attomaton as at
 from attomaton.trajectory import Expansion
-from attomaton.trajectory.forward import descend_by_definition
 from timing import report
 
 STEPS, INSTANCES = 200_000, 20

@@ -7,9 +7,9 @@ a correlation with the Graph-SVM that rises from step 10^4 on.
 from statistics import median
 
 import numpy as np
+from tests.trajectory.definition import descend_by_definition
 
 import attomaton as at
-from attomaton.trajectory.forward import descend_by_definition
 from timing import report, timed
 
 STEPS, INSTANCES = 200_000, 20

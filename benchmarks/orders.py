@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attomaton.base import Float64, Int64
+from attomaton.base.tables import Float64, Int64
 from attomaton.corpora.synthetic import draw_random
 from attomaton.graphs import Components, extract_edges, find_components
 from attomaton.solvers import OrderProblem

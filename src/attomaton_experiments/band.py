@@ -14,10 +14,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base import Float64, Grid, Progress, Stages, UnreadableSource, digest_arrays
-from attomaton.claims import Judgement, Verdict, VerdictStatus
+from attomaton.base import Stages, UnreadableSource
+from attomaton.base.artifacts.arrays import digest_arrays
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress
+from attomaton.base.tables import Float64
+from attomaton.claims import Verdict, VerdictStatus
+from attomaton.claims.verdicts import Judgement
 from attomaton.heads import Audit, Position, audit_heads
-from attomaton.report import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_lines
 from attomaton_experiments.page import Page
 from attomaton_experiments.parts import Parts
 from attomaton_experiments.passages import read_passages

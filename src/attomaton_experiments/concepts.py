@@ -13,23 +13,13 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from attomaton.base import (
-    GREY,
-    ONE_COLUMN,
-    Block,
-    Float64,
-    Grid,
-    Int64,
-    Tabular,
-    UncertifiedSolution,
-    UnsupportedOption,
-    drawable,
-    house_axes,
-    make_table,
-    rows_to_bytes,
-    whole_number,
-)
-from attomaton.corpora import Vocabulary, name_token
+from attomaton.base import Tabular, UncertifiedSolution, UnsupportedOption
+from attomaton.base.drawing import GREY, ONE_COLUMN, drawable, house_axes
+from attomaton.base.options import whole_number
+from attomaton.base.printing import Block, Grid
+from attomaton.base.tables import Float64, Int64, make_table, rows_to_bytes
+from attomaton.corpora import Vocabulary
+from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.theories import Supports
 
 SHOWN = 6

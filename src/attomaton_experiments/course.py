@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base import Float64, Grid, Int64, Progress
-from attomaton.claims import Judgement, Verdict, VerdictStatus
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress
+from attomaton.base.tables import Float64, Int64
+from attomaton.claims import Verdict, VerdictStatus
+from attomaton.claims.verdicts import Judgement
 from attomaton.heads import Audit, audit_heads, open_model, plain_rungs
 from attomaton_experiments.figures.course import draw_history
 from attomaton_experiments.head_course.history import History, Record, tell_interval, tell_steps

@@ -13,21 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base import ONE_COLUMN, Float64, Grid, Int64, Progress, paper_style, table_of, wrap_caption
-from attomaton.claims import Judgement, Verdict, verify_decoder
-from attomaton.report import Line, LinePanel, draw_lines, new_figure, save_figure
-from attomaton.theories import (
-    EDGE,
-    DecoderTrace,
-    Supports,
-    asymptote,
-    find_levels,
-    follow,
-    learn_decoder,
-    squared_norm,
-    train_decoder,
-)
+from attomaton.base import paper_style
+from attomaton.base.drawing import ONE_COLUMN, wrap_caption
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress
+from attomaton.base.tables import Float64, Int64, table_of
+from attomaton.claims import Verdict
+from attomaton.claims.verdicts import Judgement
+from attomaton.report.figures import Line, LinePanel, draw_lines, new_figure, save_figure
+from attomaton.theories import Supports, learn_decoder
+from attomaton.theories.decoder.course import EDGE, asymptote, find_levels, follow, squared_norm
 from attomaton_experiments.concepts import HEADERS, Concepts, find_concepts, group_supports
+from attomaton_experiments.decoder_claims import DecoderTrace, train_decoder, verify_decoder
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attomaton.base import whole_number
+from attomaton.base.options import whole_number
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
 

@@ -9,8 +9,8 @@ from functools import partial
 import pyarrow as pa
 
 from attomaton.automaton import learn, shrink
-from attomaton.base import Progress
-from attomaton.claims import Judgement
+from attomaton.base.progress import Progress
+from attomaton.claims.verdicts import Judgement
 from attomaton.corpora import Samples
 from attomaton_experiments.figures.heads import draw_study
 from attomaton_experiments.head_study import run as study

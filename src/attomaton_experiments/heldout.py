@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from attomaton.base import Progress
+from attomaton.base.progress import Progress
 from attomaton_experiments.mixture.table import TablePlan, judge_all
 from attomaton_experiments.mixture.telling import draw_rows, tell_caption, tell_numbers, tell_rows, tell_rules
 from attomaton_experiments.mixture.texts import read_texts

@@ -8,23 +8,20 @@ axis.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from attomaton.base import Float64, Progress
-from attomaton.claims import Curves, aim_at, measure_against, predict_trace, solve_local, solve_trials, verify
+from attomaton.automaton import Automaton
+from attomaton.base.progress import Progress
+from attomaton.base.tables import Float64, Int64
+from attomaton.claims import Curves, solve_local, solve_trials, verify
+from attomaton.claims.measures import aim_at, dense, measure_against
+from attomaton.claims.mechanics import expand_trial
 from attomaton.corpora import Samples, synthetic
-from attomaton.training import (
-    AttentionModel,
-    GradientDescent,
-    RandomUnit,
-    TokenId,
-    Trace,
-    Untied,
-    as_loss,
-    train,
-)
+from attomaton.training import AttentionModel, GradientDescent, RandomUnit, TokenId, Trace, Untied, train
+from attomaton.training.models.losses import as_loss
 from attomaton_experiments.figures.panels import Panel
 from attomaton_experiments.outcome import Outcome, render_outcome
 from attomaton_experiments.page import Page
@@ -80,7 +77,7 @@ def measure_training(settings: Settings, *, judged: bool = True) -> Outcome:
     predicted = None
     if settings["model"]["head"] == "token-id" and settings["model"]["loss"] == "log":
         records = np.unique(np.linspace(0, len(trace.steps) - 1, PREDICTED).astype(np.int64))
-        predicted = measure_against(predict_trace(trace, tuple(automata), records), target)
+        predicted = measure_against(predict_trace(trace, automata, records), target)
     measured = _panels(settings, MEASURES, curves, predicted)
     notes: list[str] = []
     if settings.get("local"):
@@ -91,6 +88,33 @@ def measure_training(settings: Settings, *, judged: bool = True) -> Outcome:
         notes.append(_slope(trace, curves.finite_distance, settings["slope_from"]))
     verdicts = tuple(verify(automata, trace)) if judged else ()
     return Outcome(settings, measured, verdicts, tuple(notes))
+
+
+def predict_trace(trace: Trace, automata: list[Automaton], records: Int64) -> Trace:
+    """The run as the expansion predicts it at these records, from data, W(0) and the norms reached.
+
+    Normalised descent follows the path of plain flow, W = level·W_svm + W_fin + R in the span of the edges
+    and W(0) outside of it. Its speed depends on the steps, so the level is computed from the norm of W;
+    NaN while W is too short.
+    """
+    weights = np.empty((len(records), *trace.weights.shape[1:]))
+    for trial, automaton in enumerate(automata):
+        rest = dense(expand_trial(trace, automaton, trial).weights_along(0.0))
+        direction = dense(automaton.hard.weights)
+        norms = np.linalg.norm(trace.weights[records, trial], axis=(1, 2))
+        levels = find_levels(direction, rest, norms)
+        weights[:, trial] = levels[:, None, None] * direction + rest
+    unknown = np.full((len(records), trace.n_trials), np.nan)
+    return replace(trace, steps=trace.steps[records], weights=weights, losses=unknown)
+
+
+def find_levels(direction: Float64, rest: Float64, norms: Float64) -> Float64:
+    """The level at which level·direction + rest has these norms, or NaN."""
+    size, along, square = (float(np.sum(one)) for one in (direction**2, rest * direction, rest**2))
+    if size == 0:
+        return np.full(len(norms), np.nan)
+    root = (along / size) ** 2 - (square - norms**2) / size
+    return np.sqrt(np.where(root >= 0, root, np.nan)) - along / size
 
 
 def train_trials(settings: Settings) -> Trace:

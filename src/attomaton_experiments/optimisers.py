@@ -14,23 +14,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base import Grid, Progress
-from attomaton.claims import (
-    MARGIN_CLAIMS,
-    NORMS,
-    OWN,
-    Evidence,
-    Judgement,
-    Margins,
-    Norm,
-    Verdict,
-    measure_margins,
-    solve_trials,
-)
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress
+from attomaton.claims import Margins, Verdict, measure_margins, solve_trials
+from attomaton.claims.evidence import Evidence
+from attomaton.claims.margins import MARGIN_CLAIMS, NORMS, OWN, Norm
+from attomaton.claims.verdicts import Judgement
 from attomaton.corpora import Samples
 from attomaton.corpora.synthetic import draw_ordered
 from attomaton.graphs import extract_edges, find_components
-from attomaton.report import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_lines
 from attomaton.training import (
     Adam,
     AttentionModel,

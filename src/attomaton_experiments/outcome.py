@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base import Grid, make_table
+from attomaton.base.printing import Grid
+from attomaton.base.tables import make_table
 from attomaton.claims import Verdict
 from attomaton_experiments.figures.panels import Panel, draw_panels
 from attomaton_experiments.page import Page, render_table, render_verdicts

@@ -8,8 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from attomaton.base import Block, FolderKind, build_folder, explained, json_writer, write_parquet
-from attomaton.claims import Verdict, as_record
+from attomaton.base.artifacts.files import explained
+from attomaton.base.artifacts.folders import build_folder
+from attomaton.base.artifacts.manifests import FolderKind, json_writer
+from attomaton.base.printing import Block
+from attomaton.base.tables import write_parquet
+from attomaton.claims import Verdict
+from attomaton.claims.verdicts import as_record
 
 KIND = FolderKind("experiment", "an experiment", "attomaton reproduce --out")
 

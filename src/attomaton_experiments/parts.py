@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attomaton.base import explained, read_sealed, write_sealed
+from attomaton.base.artifacts.files import explained
+from attomaton.base.artifacts.manifests import read_sealed, write_sealed
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,16 @@ training.
 import numpy as np
 
 from attomaton.automaton import Automaton
-from attomaton.base import Float64, Progress
-from attomaton.claims import Judgement, Verdict, aim_at, dense, expand_trial, find_levels, solve_trials
-from attomaton.training import AttentionModel, GradientDescent, RandomUnit, Trace, as_loss, trace_path, train
+from attomaton.base.progress import Progress
+from attomaton.base.tables import Float64
+from attomaton.claims import Verdict, solve_trials
+from attomaton.claims.measures import aim_at, dense
+from attomaton.claims.mechanics import expand_trial
+from attomaton.claims.verdicts import Judgement
+from attomaton.training import AttentionModel, GradientDescent, RandomUnit, Trace, trace_path, train
+from attomaton.training.models.losses import as_loss
 from attomaton_experiments.figures.panels import Panel
-from attomaton_experiments.mechanics import draw_corpora
+from attomaton_experiments.mechanics import draw_corpora, find_levels
 from attomaton_experiments.outcome import Outcome, render_outcome
 from attomaton_experiments.page import Page
 from attomaton_experiments.settings import Settings

@@ -13,12 +13,19 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton import TextCounts, Winners, draw_counts, winners
-from attomaton.base import Float64, Grid, Progress
-from attomaton.claims import SLOW, Judgement, Verdict, continue_flow
-from attomaton.report import Line, LinePanel, draw_lines
+from attomaton.automaton.repetition.limits import find_limit
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress
+from attomaton.base.tables import Float64
+from attomaton.claims import Verdict
+from attomaton.claims.verdicts import Judgement
+from attomaton.report.figures import Line, LinePanel, draw_lines
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings
+
+SLOW = 0.1
+"""Exponents below this are not judged: such tokens hardly occur."""
 
 NEAR = 0.05
 """How far an exponent may be from the measured one."""
@@ -44,7 +51,8 @@ class Trial:
     @property
     def right(self) -> bool:
         """Whether the counts at the last length lead to the predicted winners."""
-        end = continue_flow(self.found, self.even.mean[-1])
+        counts = self.even.mean[-1]
+        end = find_limit(self.found.odds.among(), counts / counts.sum())
         return end is not None and np.array_equal(end.winners, self.found.first.winners)
 
     @property

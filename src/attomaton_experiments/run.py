@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from attomaton.base import Progress, silent
+from attomaton.base.progress import Progress, silent
 from attomaton_experiments.band import run_band
 from attomaton_experiments.beginning.curves import run_curves
 from attomaton_experiments.beginning.ends import run_ends

@@ -15,24 +15,18 @@ from typing import Any
 import numpy as np
 
 from attomaton.automaton import learn
-from attomaton.base import (
-    Float64,
-    Int64,
-    Integers,
-    Progress,
-    UnreadableSource,
-    UnsupportedOption,
-    make_table,
-    silent,
-)
-from attomaton.claims import Retrieval, attend, read_retrieval
-from attomaton.corpora import Samples, read_text
+from attomaton.base import UnreadableSource, UnsupportedOption
+from attomaton.base.progress import Progress, silent
+from attomaton.base.tables import Float64, Int64, Integers, make_table
+from attomaton.corpora import Samples
+from attomaton.corpora.readers.corpus import read_text
 from attomaton.graphs import Bags, count_tokens
 from attomaton.training import Adam, GradientDescent, Step
 from attomaton_experiments.lookup.lookup import Pairs, find_pairs
 from attomaton_experiments.lookup.parametrisations import Dense, Factored, Parametrisation, PerQuery
 from attomaton_experiments.lookup.training import AtSteps, LookupRecord, LookupTraining
 from attomaton_experiments.page import Page
+from attomaton_experiments.retrieval import Retrieval, attend, read_retrieval
 from attomaton_experiments.settings import Settings
 from attomaton_experiments.text_outcome import CURVE_SCHEMA, Row, TextOutcome, render_text
 

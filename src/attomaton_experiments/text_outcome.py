@@ -5,9 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from attomaton.automaton import RULES
-from attomaton.base import Grid
-from attomaton.report import Line, LinePanel, draw_lines
+from attomaton.automaton.rules import RULES
+from attomaton.base.printing import Grid
+from attomaton.report.figures import Line, LinePanel, draw_lines
 from attomaton_experiments.page import Page, render_table
 from attomaton_experiments.settings import Settings
 
@@ -55,9 +55,9 @@ class TextOutcome:
         Share of the held-out contexts that each rule answered.
     curves : pyarrow.Table
         Columns model, contexts (``"held out"`` or ``"trained on"``), rule, step, n_contexts, epochs,
-        log_loss, top1 and the measures of :class:`~attomaton.claims.RetrievalAgreement`. The models
-        ``"uniform attention"`` (its top token is the most frequent of the context) and ``"any token"`` (all
-        distinct tokens equal) show the values without training.
+        log_loss, top1 and the measures of :class:`~attomaton_experiments.retrieval.RetrievalAgreement`. The
+        models ``"uniform attention"`` (its top token is the most frequent of the context) and ``"any token"``
+        (all distinct tokens equal) show the values without training.
     """
 
     settings: Settings

@@ -21,9 +21,9 @@ from attomaton.automaton.shrinkage import (
 from attomaton.base.errors import InvalidSamples, MismatchedParts, UnsupportedOption
 from attomaton.base.solutions import SCORE_SCHEMA
 from attomaton.graphs.bags import count_tokens
-from attomaton.trajectory.forward import descend_by_definition
 from tests.drawn import learn_parts, paper_draw
 from tests.strategies import paper_draws, realisable_sets, sample_sets, vectors
+from tests.trajectory.definition import descend_by_definition
 
 CONTEXTS = st.lists(st.integers(0, 5), min_size=1, max_size=6)
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from attomaton.claims.scansnap import CLAIMS, ScanEvidence, verify_flow
-from attomaton.theories.scansnap.classes import CorpusClasses, draw_linear_classes, make_star
+from attomaton.theories.scansnap.classes import CorpusClasses, draw_linear_classes
 from attomaton.theories.scansnap.flow import solve_flow
 from attomaton.theories.scansnap.law import Rates, SnapLaw
+from attomaton_experiments.scansnap.star import make_star
 
 
 def follow(classes, rates):

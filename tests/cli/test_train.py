@@ -9,8 +9,8 @@ import pytest
 
 from attomaton.corpora.readers import read_text
 from attomaton.training.trace import Trace
-from attomaton.trajectory.forward import descend_by_definition
 from tests.cli.test_commands import attomaton
+from tests.trajectory.definition import descend_by_definition
 
 
 @pytest.fixture(scope="module")

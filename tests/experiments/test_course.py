@@ -8,7 +8,8 @@ import torch
 
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.progress import silent
-from attomaton.heads import Head, find_gains, open_model
+from attomaton.heads import Head, open_model
+from attomaton.heads.utility.measured import find_gains
 from attomaton_experiments.course import run_course
 from attomaton_experiments.head_course.history import History, tell_steps
 from attomaton_experiments.head_course.llama import LlamaShape, SmallLlama

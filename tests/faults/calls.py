@@ -17,10 +17,10 @@ from attomaton.engines.choose import Engine
 from attomaton.engines.selection import Selection
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.solvers.norms.solve import solve_factored, solve_normed
-from attomaton.theories.scansnap.classes import draw_linear_classes, make_star
+from attomaton.theories.scansnap.classes import draw_linear_classes
 from attomaton.theories.scansnap.flow import solve_flow
 from attomaton.theories.scansnap.forecast import forecast_queries
-from attomaton.theories.scansnap.law import Rates, SnapLaw, star_constant
+from attomaton.theories.scansnap.law import Rates, SnapLaw
 from attomaton.theories.scansnap.survey import follow_attention, survey_samples
 from attomaton.training.models.embeddings import Equicorrelated, Orthonormal, RandomUnit
 from attomaton.training.models.heads import Untied
@@ -28,6 +28,7 @@ from attomaton.training.path import trace_path
 from attomaton.training.steps import Adam, Decay, Muon, SignDescent, SpectralDescent
 from attomaton_experiments.lookup.parametrisations import Factored, PerQuery, Shared
 from attomaton_experiments.lookup.training import AtSeconds, AtSteps, LookupTraining
+from attomaton_experiments.scansnap.star import make_star, star_constant
 from attomaton_experiments.scansnap_model.language_model import LanguageModel
 from attomaton_experiments.scansnap_model.language_training import LanguageTraining, cut_windows
 from attomaton_experiments.scansnap_model.train import Setup

@@ -97,9 +97,8 @@ PAGES = ["README.md", *(f"docs/{pattern}" for pattern in ("*.md", "tutorials/*.i
 ROOT = SOURCE.parent
 
 
-def test_pages_tutorials_and_experiments_use_doors_only():
+def test_pages_and_tutorials_use_doors_only():
     files = [path for pattern in PAGES for path in ROOT.glob(pattern)]
-    files += (SOURCE / "attomaton_experiments").rglob("*.py")
     inside = {
         f"{path.relative_to(ROOT)}: {name}"
         for path in files

@@ -12,8 +12,8 @@ from attomaton.training.models.embeddings import EmbeddingTable, Orthonormal, Ra
 from attomaton.training.models.heads import Untied
 from attomaton.training.models.losses import SquaredLoss
 from attomaton.training.steps import Adam, GradientDescent
-from attomaton.trajectory.forward import descend_by_definition
 from tests.drawn import embeddings_for, paper_draw
+from tests.trajectory.definition import descend_by_definition
 
 STEPS = [
     GradientDescent(0.3),

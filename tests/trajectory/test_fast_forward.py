@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from tests.drawn import components_of, embeddings_for, paper_draw
 from tests.strategies import realisable_sets, sample_sets, unit_rows, vectors
+from tests.trajectory.definition import descend_by_definition
 
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
 from attomaton.trajectory.flow.track import COMPARED, STAGES, TIMES, WEIGHTS
-from attomaton.trajectory.forward import descend_by_definition
 
 STEPS = 3_000
 

@@ -11,7 +11,7 @@ from numbers import Real
 from operator import ge, gt, index, le, lt
 from os import fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 from attomaton.base.errors import UnsupportedOption
 
@@ -192,6 +192,35 @@ def settle(owner: object, **values: object) -> None:
     """
     for name, value in values.items():
         object.__setattr__(owner, name, value)
+
+
+class Checked:
+    """Common to frozen dataclasses that have the check of a field beside it, as metadata of its type.
+
+    A check takes the value and the name of the field. A field that may be None is then not checked.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from functools import partial
+    >>> from typing import Annotated
+    >>> @dataclass(frozen=True)
+    ... class Watch(Checked):
+    ...     every: Annotated[int, partial(whole_number, least=1)] = 10
+    >>> Watch(5.0)
+    Watch(every=5)
+    >>> Watch(0)
+    Traceback (most recent call last):
+        ...
+    attomaton.base.errors.UnsupportedOption: every is 0; give a whole number, 1 or more
+    """
+
+    def __post_init__(self) -> None:
+        for name, hint in get_type_hints(type(self), include_extras=True).items():
+            value: Any = getattr(self, name)
+            for check in getattr(hint, "__metadata__", ()):
+                if value is not None or not isinstance(None, hint.__origin__):
+                    settle(self, **{name: check(value, name)})
 
 
 def show(value: object) -> str:

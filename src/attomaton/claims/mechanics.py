@@ -6,7 +6,7 @@ depends on the data, W(0) and the step size only, or on the first half of the ru
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csc_array
@@ -14,7 +14,7 @@ from scipy.sparse import csc_array
 import attomaton.claims.approach as approach
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.tables import Bool, Float64, Int64, column
+from attomaton.base.tables import Bool, Float64, column
 from attomaton.claims.evidence import (
     Evidence,
     need_descent,
@@ -106,33 +106,6 @@ def expand_trial(trace: Trace, automaton: Automaton, trial: int) -> Expansion:
         embeddings=None if sparse else table,
         start=start if start.any() else None,
     )
-
-
-def predict_trace(trace: Trace, automata: tuple[Automaton, ...], records: Int64) -> Trace:
-    """The run as the expansion predicts it at these records, from data, W(0) and the norms reached.
-
-    Normalised descent follows the path of plain flow, W = level·W_svm + W_fin + R in the span of the edges
-    and W(0) outside of it. Its speed depends on the steps, so the level is computed from the norm of W;
-    NaN while W is too short.
-    """
-    weights = np.empty((len(records), *trace.weights.shape[1:]))
-    for trial, automaton in enumerate(automata):
-        rest = dense(expand_trial(trace, automaton, trial).weights_along(0.0))
-        direction = dense(automaton.hard.weights)
-        norms = np.linalg.norm(trace.weights[records, trial], axis=(1, 2))
-        levels = find_levels(direction, rest, norms)
-        weights[:, trial] = levels[:, None, None] * direction + rest
-    unknown = np.full((len(records), trace.n_trials), np.nan)
-    return replace(trace, steps=trace.steps[records], weights=weights, losses=unknown)
-
-
-def find_levels(direction: Float64, rest: Float64, norms: Float64) -> Float64:
-    """The level at which level·direction + rest has these norms, or NaN."""
-    size, along, square = (float(np.sum(one)) for one in (direction**2, rest * direction, rest**2))
-    if size == 0:
-        return np.full(len(norms), np.nan)
-    root = (along / size) ** 2 - (square - norms**2) / size
-    return np.sqrt(np.where(root >= 0, root, np.nan)) - along / size
 
 
 @dataclass(frozen=True, eq=False)

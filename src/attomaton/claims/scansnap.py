@@ -64,11 +64,14 @@ def verify_flow(flow: LayerFlow) -> Verdicts:
 
     Examples
     --------
-    >>> from attomaton.theories.scansnap.classes import make_star
+    >>> from attomaton.theories.scansnap.classes import CorpusClasses
+    >>> weights = 0.95 * np.eye(10, 1000, k=1)  # ten classes: a distinct token each, and token 0 in common
+    >>> weights[:, 0] = 0.05
+    >>> star = CorpusClasses.from_table(np.arange(11, 21), np.arange(21, 31), weights)
     >>> from attomaton.theories.scansnap.flow import solve_flow
     >>> from attomaton.theories.scansnap.law import Rates
     >>> times = np.geomspace(0.1, 1000, 300)
-    >>> verdicts = verify_flow(solve_flow(make_star(10, 1000, common=0.05), Rates(5.0, 0.5), times))
+    >>> verdicts = verify_flow(solve_flow(star, Rates(5.0, 0.5), times))
     >>> [verdict.claim for verdict in verdicts if verdict.status.value != "holds"]  # η_Y/η_Z is below M
     ['ratios (3)']
     """

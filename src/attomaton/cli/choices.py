@@ -99,36 +99,19 @@ def choices(
     quiet: output.Quiet = False,
 ) -> None:
     """Rate the items of TABLE (Bradley-Terry, Plackett-Luce), also where a rating is infinite."""
+    options = locals()
     from attomaton.choices.fit import fit_choices
-    from attomaton.choices.given import read_columns, split_column
+    from attomaton.choices.given import Columns, read_columns, split_column
     from attomaton.choices.storage import KIND
     from attomaton.corpora.readers.batches import Reading
 
     check_folder(out, KIND)
     _check_targets(figure, page)
     streamed = any(is_stream(path, as_json) for path in (figure, page))
-    named = {
-        "winner": winner,
-        "loser": loser,
-        "choice_set": choice_set,
-        "first": first,
-        "second": second,
-        "outcome": outcome,
-        "ranking": ranking,
-        "ranks": ranks,
-        "drop": drop or None,
-        "best": best,
-        "worst": worst,
-        "situation": situation,
-        "alternative": alternative,
-        "chosen": chosen,
-        "count": count,
-        "moved_first": moved_first,
-        "features": None if features is None else _read_features(features),
-        "cluster": cluster,
-        "by": by,
-    }
-    columns: Any = {role: name for role, name in named.items() if name is not None}
+    given = (role for role in Columns.__annotations__ if options[role] not in (None, []))
+    columns: Any = {role: options[role] for role in given}
+    if features is not None:
+        columns["features"] = _read_features(features)
     with output.stages(quiet) as announce:
         announce(f"reading {table}")
         frame = read_columns(table, Reading(format=format, skip_bad=skip_bad))

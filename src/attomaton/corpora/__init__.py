@@ -8,11 +8,7 @@ if TYPE_CHECKING:
     from attomaton.corpora import synthetic as synthetic
     from attomaton.corpora.documents import Documents as Documents, Piece as Piece
     from attomaton.corpora.readers.batches import Reading as Reading
-    from attomaton.corpora.readers.corpus import (
-        ReadingOptions as ReadingOptions,
-        read_corpus as read_corpus,
-        read_text as read_text,
-    )
+    from attomaton.corpora.readers.corpus import ReadingOptions as ReadingOptions, read_corpus as read_corpus
     from attomaton.corpora.readers.tokenize import tokenize_corpus as tokenize_corpus
     from attomaton.corpora.samples import Sample as Sample, Samples as Samples, Skipped as Skipped
     from attomaton.corpora.shards import (
@@ -22,6 +18,6 @@ if TYPE_CHECKING:
         read_tokens as read_tokens,
     )
     from attomaton.corpora.tokenizers.encoders import Encoder as Encoder
-    from attomaton.corpora.tokenizers.vocabulary import Vocabulary as Vocabulary, name_token as name_token
+    from attomaton.corpora.tokenizers.vocabulary import Vocabulary as Vocabulary
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

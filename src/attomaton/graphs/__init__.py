@@ -14,13 +14,6 @@ if TYPE_CHECKING:
     from attomaton.graphs.choices import ChoiceTable as ChoiceTable, extract_choices as extract_choices
     from attomaton.graphs.components import Components as Components, find_components as find_components
     from attomaton.graphs.edges import EdgeTable as EdgeTable, extract_edges as extract_edges
-    from attomaton.graphs.grouping import (
-        count_keys as count_keys,
-        distinct_keys as distinct_keys,
-        find_rows as find_rows,
-        pack_pairs as pack_pairs,
-        unpack_pairs as unpack_pairs,
-    )
     from attomaton.graphs.paths import Edge as Edge, QueryGraph as QueryGraph
     from attomaton.graphs.robustness import (
         Grouped as Grouped,

@@ -66,25 +66,17 @@ if TYPE_CHECKING:
         plain_rungs as plain_rungs,
         useful_rungs as useful_rungs,
     )
-    from attomaton.heads.audit.saved import About as About, read_saved as read_saved
-    from attomaton.heads.audit.seeking import Habits as Habits, Seeking as Seeking, seek_labels as seek_labels
+    from attomaton.heads.audit.saved import About as About
+    from attomaton.heads.audit.seeking import Seeking as Seeking, seek_labels as seek_labels
     from attomaton.heads.audit.types import HeadType as HeadType
     from attomaton.heads.deviation import Deviation as Deviation, compare_logits as compare_logits
     from attomaton.heads.model import (
         Head as Head,
         HeadModel as HeadModel,
         ModelShape as ModelShape,
-        OutputEdit as OutputEdit,
-        PatternEdit as PatternEdit,
         Watched as Watched,
     )
     from attomaton.heads.opening import open_model as open_model, read_object as read_object
-    from attomaton.heads.own import (
-        TheoryLayer as TheoryLayer,
-        watch_deep as watch_deep,
-        watch_layer as watch_layer,
-        watch_trace as watch_trace,
-    )
     from attomaton.heads.parts import (
         AttentionMaps as AttentionMaps,
         FeedForward as FeedForward,
@@ -100,12 +92,9 @@ if TYPE_CHECKING:
         PairCounts as PairCounts,
         count_pairs as count_pairs,
         find_closed_utility as find_closed_utility,
-        find_copy_utility as find_copy_utility,
     )
     from attomaton.heads.utility.measured import (
-        Baseline as Baseline,
         UtilityTable as UtilityTable,
-        find_gains as find_gains,
         measure_utility as measure_utility,
     )
 else:

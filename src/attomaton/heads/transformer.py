@@ -130,7 +130,8 @@ class Transformer:
     def embed(self, tokens: Integers | Tensor) -> Tensor:
         """The residual stream before the first layer, shape (n, length, dim)."""
         ids = check_contexts(tokens, self.shape)
-        return self._embed(ids, torch.arange(ids.shape[1]), self.dtype)
+        stream = self.embedding[ids].to(self.dtype) * self.embedding_scale
+        return stream if self.places is None else stream + self.places[: ids.shape[1]].to(self.dtype)
 
     def run_layers(
         self,
@@ -199,9 +200,7 @@ class Transformer:
             keys = rotary.turn(keys, every)
         return queries, self._share(keys)
 
-    def score_tokens(
-        self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0, place: int | None = None
-    ) -> Float64:
+    def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:
         """The head's scores before the softmax, from the tokens' own embeddings, in float64.
 
         Parameters
@@ -212,9 +211,6 @@ class Transformer:
             Tokens.
         lag : int
             The distance of keys before the query. It matters for RoPE and for ``lags``.
-        place : int, optional
-            The query's own position, for models with position embeddings: if given, these are added as the
-            first layer sees them. Otherwise tokens have no position.
 
         Returns
         -------
@@ -224,14 +220,8 @@ class Transformer:
         attention = self.layers[layer].attention
         lag = whole_number(lag, "lag", most=min(self.longest or LARGEST, attention.window or LARGEST) - 1)
         query_ids, key_ids = (check_tokens(one, self.shape) for one in (queries, keys))
-        where = (
-            None
-            if place is None
-            else torch.tensor([whole_number(place, "place", least=lag, most=(self.longest or LARGEST) - 1)])
-        )
-        query = self._project(layer, query_ids, where)[0][:, number]
-        key = self._project(layer, key_ids, None if where is None else where - lag)[1]
-        key = key[:, number * self.n_groups // self.n_heads]
+        query = self._project(layer, query_ids)[0][:, number]
+        key = self._project(layer, key_ids)[1][:, number * self.n_groups // self.n_heads]
         rotary = attention.rotary or self.rotary
         if rotary is not None:
             query = rotary.turn(query, torch.full((len(query),), lag))
@@ -248,7 +238,7 @@ class Transformer:
         """
         check_head(Head(layer, 0), self.shape)
         tokens = torch.arange(len(self.embedding))
-        queries, keys = self._project(layer, tokens, None, self.dtype)
+        queries, keys = self._project(layer, tokens, self.dtype)
         rotary = self.layers[layer].attention.rotary or self.rotary
         if rotary is not None:
             lags = torch.full((len(tokens),), lag)
@@ -316,28 +306,16 @@ class Transformer:
             written = in_dtype(self.last, torch.float64).apply_unscaled(written)
         return (written @ self.decoder.weight.double()).numpy()
 
-    def _embed(self, ids: Tensor, where: Tensor, dtype: torch.dtype) -> Tensor:
-        stream = self.embedding[ids].to(dtype) * self.embedding_scale
-        return stream if self.places is None else stream + self.places[where].to(dtype)
-
-    def _normed(
-        self, layer: int, ids: Tensor, where: Tensor | None = None, dtype: torch.dtype = torch.float64
-    ) -> Tensor:
+    def _normed(self, layer: int, ids: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
         """The layer's input for single tokens, shape (n, dim), with nothing before the layer."""
-        stream = (
-            self.embedding[ids].to(dtype) * self.embedding_scale
-            if where is None
-            else self._embed(ids, where, dtype)
-        )
+        stream = self.embedding[ids].to(dtype) * self.embedding_scale
         norm = self.layers[layer].norm
         return stream if norm is None else in_dtype(norm, dtype).apply(stream)
 
-    def _project(
-        self, layer: int, ids: Tensor, where: Tensor | None, dtype: torch.dtype = torch.float64
-    ) -> tuple[Tensor, Tensor]:
+    def _project(self, layer: int, ids: Tensor, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
         """Queries (n, n_heads, width) and keys (n, n_groups, width), neither rotated nor scaled."""
         attention = in_dtype(self.layers[layer].attention, dtype)
-        read = self._normed(layer, ids, where, dtype)
+        read = self._normed(layer, ids, dtype)
         queries, keys = attention.project_queries(read), attention.project_keys(read)
         return queries.reshape(len(ids), self.n_heads, -1), keys.reshape(len(ids), self.n_groups, -1)
 

@@ -8,15 +8,6 @@ if TYPE_CHECKING:
     from attomaton.report.board_page import draw_board as draw_board, write_board as write_board
     from attomaton.report.csv_tables import write_csv as write_csv
     from attomaton.report.export import pick_queries as pick_queries, unescape_text as unescape_text
-    from attomaton.report.figures import (
-        Line as Line,
-        LinePanel as LinePanel,
-        draw_lines as draw_lines,
-        finish_figure as finish_figure,
-        hide_rest as hide_rest,
-        new_figure as new_figure,
-        save_figure as save_figure,
-    )
     from attomaton.report.graphml import GraphCounts as GraphCounts, write_graphml as write_graphml
     from attomaton.report.page.write import Written as Written, write_report as write_report
     from attomaton.report.pictures import write_figures as write_figures

@@ -5,10 +5,7 @@ from typing import TYPE_CHECKING
 from attomaton.base.doors import open_door
 
 if TYPE_CHECKING:
-    from attomaton.solvers.hard.certify import (
-        HardCertificate as HardCertificate,
-        certify_positions as certify_positions,
-    )
+    from attomaton.solvers.hard.certify import HardCertificate as HardCertificate
     from attomaton.solvers.hard.joint import Joint as Joint
     from attomaton.solvers.hard.placement import Placement as Placement
     from attomaton.solvers.hard.problem import (
@@ -41,10 +38,7 @@ if TYPE_CHECKING:
     from attomaton.solvers.soft.certify import SoftCertificate as SoftCertificate
     from attomaton.solvers.soft.likelihood import LuceProblem as LuceProblem
     from attomaton.solvers.soft.newton import Newton as Newton
-    from attomaton.solvers.soft.solve import (
-        SoftSolution as SoftSolution,
-        solve_luce as solve_luce,
-    )
+    from attomaton.solvers.soft.solve import SoftSolution as SoftSolution, solve_luce as solve_luce
     from attomaton.solvers.soft.tied import TieScores as TieScores
     from attomaton.solvers.solved import (
         Solved as Solved,

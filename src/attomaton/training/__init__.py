@@ -21,21 +21,18 @@ if TYPE_CHECKING:
         Equicorrelated as Equicorrelated,
         Orthonormal as Orthonormal,
         RandomUnit as RandomUnit,
-        as_embeddings as as_embeddings,
     )
     from attomaton.training.models.heads import (
         Readout as Readout,
         Tied as Tied,
         TokenId as TokenId,
         Untied as Untied,
-        as_head as as_head,
     )
     from attomaton.training.models.losses import (
         CorrelationLoss as CorrelationLoss,
         LogLoss as LogLoss,
         Loss as Loss,
         SquaredLoss as SquaredLoss,
-        as_loss as as_loss,
     )
     from attomaton.training.path import WeightsByRadius as WeightsByRadius, trace_path as trace_path
     from attomaton.training.steps import (
@@ -43,11 +40,9 @@ if TYPE_CHECKING:
         Decay as Decay,
         GradientDescent as GradientDescent,
         Muon as Muon,
-        Parameters as Parameters,
         SignDescent as SignDescent,
         SpectralDescent as SpectralDescent,
         Step as Step,
-        as_step as as_step,
     )
     from attomaton.training.trace import DeepTrace as DeepTrace, Record as Record, Trace as Trace
 else:

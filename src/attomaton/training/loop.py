@@ -4,9 +4,10 @@ import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from os import PathLike
-from typing import Any, Protocol, TypeVar, Unpack, cast
+from typing import Annotated, Any, Protocol, TypeVar, Unpack, cast
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from attomaton.base.errors import (
     UncertifiedSolution,
     UnsupportedOption,
 )
-from attomaton.base.options import MOST_STEPS, MOST_TRIALS, real_number, settle, show, whole_number
+from attomaton.base.options import MOST_STEPS, MOST_TRIALS, Checked, real_number, show, whole_number
 from attomaton.base.tables import Float64, Integers
 from attomaton.corpora.readers.corpus import ReadingOptions, check_options, read_samples
 from attomaton.corpora.samples import Samples
@@ -66,7 +67,7 @@ SMALL, SMALL_DEEP = 200_000, 400_000
 
 
 @dataclass(frozen=True)
-class Watch:
+class Watch(Checked):
     """When a run is recorded, and what happens at each record.
 
     Callbacks and the stop condition receive the number of steps and the mean loss of each trial, shape
@@ -95,10 +96,7 @@ class Watch:
 
     callbacks: Sequence[Callback] = ()
     stop: Callable[[int, Float64], bool] | None = None
-    every: int | None = None
-
-    def __post_init__(self) -> None:
-        settle(self, every=None if self.every is None else whole_number(self.every, "every", least=1))
+    every: Annotated[int | None, partial(whole_number, least=1)] = None
 
     def interval(self, steps: int) -> int:
         """Steps between records in a run of ``steps`` steps."""

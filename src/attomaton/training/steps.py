@@ -7,18 +7,19 @@ largest singular value) −U Vᵀ with G = U Σ Vᵀ.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
-from typing import Any, Protocol, cast
+from typing import Annotated, Any, Protocol, cast
 
 import torch
 from torch import Tensor
 
 from attomaton.base.errors import UnsupportedOption
-from attomaton.base.options import real_number, settle, show
+from attomaton.base.options import Checked, real_number, settle, show
 
 
 @dataclass(frozen=True)
-class Decay:
+class Decay(Checked):
     """η_t = η t^(−power) at step t = 1, 2, …; theorems about margins require it with a power of ½.
 
     Attributes
@@ -36,10 +37,7 @@ class Decay:
     Decay(power=0.5)
     """
 
-    power: float = 0.5
-
-    def __post_init__(self) -> None:
-        settle(self, power=real_number(self.power, "power", least=0, most=1))
+    power: Annotated[float, partial(real_number, least=0, most=1)] = 0.5
 
     def __call__(self, step: int) -> float:
         """The factor of η at a step, counted from 0."""
@@ -268,7 +266,27 @@ class Adam:
 
 
 @dataclass(frozen=True)
-class SignDescent(_Paced):
+class _Steepest(_Paced):
+    """W ← W − η_t D, where D is the direction of the gradient or of its running mean."""
+
+    step_size: float
+    momentum: float = 0.0
+    schedule: Callable[[int], float] | None = None
+
+    def move(
+        self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
+    ) -> tuple[Parameters, Parameters]:
+        """New parameters and running means."""
+        pace, means = _find_pace(self, step), self._average(gradients, state)
+        moved = (one - pace * self._direct(mean) for one, mean in zip(parameters, means, strict=True))
+        return tuple(moved), means if self.momentum else ()
+
+    def _direct(self, mean: Tensor) -> Tensor:
+        """The D of norm 1 most aligned with these matrices."""
+        raise NotImplementedError
+
+
+class SignDescent(_Steepest):
     """W ← W − η_t sign(v), where v is the gradient or its running mean: steepest descent in the max norm.
 
     Attributes
@@ -289,21 +307,11 @@ class SignDescent(_Paced):
     [-0.1, 0.1, 0.0]
     """
 
-    step_size: float
-    momentum: float = 0.0
-    schedule: Callable[[int], float] | None = None
-
-    def move(
-        self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
-    ) -> tuple[Parameters, Parameters]:
-        """New parameters and running means."""
-        pace, means = _find_pace(self, step), self._average(gradients, state)
-        moved = (one - pace * mean.sign() for one, mean in zip(parameters, means, strict=True))
-        return tuple(moved), means if self.momentum else ()
+    def _direct(self, mean: Tensor) -> Tensor:
+        return mean.sign()
 
 
-@dataclass(frozen=True)
-class SpectralDescent(_Paced):
+class SpectralDescent(_Steepest):
     """W ← W − η_t U Vᵀ, where v = U Σ Vᵀ is the gradient or its running mean: steepest in the spectral norm.
 
     :class:`Muon` approximates it with momentum.
@@ -328,17 +336,8 @@ class SpectralDescent(_Paced):
     [-0.1, 0.0, 0.0, 0.1]
     """
 
-    step_size: float
-    momentum: float = 0.0
-    schedule: Callable[[int], float] | None = None
-
-    def move(
-        self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
-    ) -> tuple[Parameters, Parameters]:
-        """New parameters and running means."""
-        pace, means = _find_pace(self, step), self._average(gradients, state)
-        moved = (one - pace * flatten_spectrum(mean) for one, mean in zip(parameters, means, strict=True))
-        return tuple(moved), means if self.momentum else ()
+    def _direct(self, mean: Tensor) -> Tensor:
+        return flatten_spectrum(mean)
 
 
 @dataclass(frozen=True)
@@ -361,16 +360,13 @@ class Muon(_Paced):
         Whether the gradient is mixed in once more before the step.
     schedule : callable, optional
         Step number → factor of η, such as :class:`~attomaton.training.steps.Decay`.
-    native : bool
-        Use ``torch.optim.Muon`` itself for the steps.
 
     Examples
     --------
     >>> start, slope = (torch.zeros(1, 2, 2),), (torch.tensor([[[3.0, 0.0], [0.0, -1.0]]]),)
-    >>> for step in (Muon(0.1), Muon(0.1, native=True)):
-    ...     moved, _ = step.move(start, slope, step.begin(start), 0)
-    ...     print([round(one, 2) + 0.0 for one in moved[0].flatten().tolist()])
-    [-0.08, 0.0, 0.0, 0.11]
+    >>> step = Muon(0.1)
+    >>> moved, _ = step.move(start, slope, step.begin(start), 0)
+    >>> [round(one, 2) + 0.0 for one in moved[0].flatten().tolist()]
     [-0.08, 0.0, 0.0, 0.11]
     """
 
@@ -378,7 +374,6 @@ class Muon(_Paced):
     momentum: float = 0.95
     nesterov: bool = True
     schedule: Callable[[int], float] | None = None
-    native: bool = False
 
     def begin(self, parameters: Parameters) -> Parameters:
         """Zero running means."""
@@ -389,11 +384,6 @@ class Muon(_Paced):
     ) -> tuple[Parameters, Parameters]:
         """New parameters and running means."""
         pace = _find_pace(self, step)
-        if self.native:
-            moved = [
-                _move_native(*parts, pace, self) for parts in zip(parameters, gradients, state, strict=True)
-            ]
-            return tuple(one for one, _ in moved), tuple(one for _, one in moved)
         means = self._average(gradients, state)
         ahead = self._average(gradients, means) if self.nesterov else means
         pairs = zip(parameters, ahead, strict=True)
@@ -431,21 +421,6 @@ def _unit(matrices: Tensor, sizes: Tensor) -> Tensor:
 def _reach(matrices: Tensor) -> float:
     """√max(1, rows/columns), by which PyTorch scales the steps of tall matrices."""
     return max(1.0, matrices.shape[1] / matrices.shape[2]) ** 0.5
-
-
-def _move_native(
-    matrices: Tensor, gradients: Tensor, means: Tensor, pace: float, muon: Muon
-) -> tuple[Tensor, Tensor]:
-    """One step of ``torch.optim.Muon`` for every matrix of a batch."""
-    kinds = [torch.nn.Parameter(matrix.clone()) for matrix in matrices]
-    options = {"momentum": muon.momentum, "nesterov": muon.nesterov, "weight_decay": 0.0}
-    optimiser: Any = cast("Any", torch.optim).Muon(kinds, lr=pace, **options)
-    for one, gradient, mean in zip(kinds, gradients, means, strict=True):
-        one.grad = gradient.clone()
-        optimiser.state[one]["momentum_buffer"] = mean.clone()
-    optimiser.step()
-    buffers = [optimiser.state[kind]["momentum_buffer"] for kind in kinds]
-    return torch.stack([kind.detach() for kind in kinds]), torch.stack(buffers)
 
 
 STEPS = (GradientDescent, Adam, SignDescent, SpectralDescent, Muon)

@@ -5,11 +5,9 @@ from typing import TYPE_CHECKING
 from attomaton.base.doors import open_door
 
 if TYPE_CHECKING:
-    from attomaton.trajectory.curves import WeightPath as WeightPath
-    from attomaton.trajectory.expansion import Expansion as Expansion, Start as Start, expand as expand
+    from attomaton.trajectory.expansion import Expansion as Expansion, expand as expand
     from attomaton.trajectory.forward import Trajectory as Trajectory, fast_forward as fast_forward
     from attomaton.trajectory.loss import TrainingLoss as TrainingLoss
-    from attomaton.trajectory.residual import Priorities as Priorities, Residual as Residual
     from attomaton.trajectory.sharpness import StabilityEdge as StabilityEdge
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

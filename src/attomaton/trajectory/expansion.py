@@ -178,12 +178,12 @@ class Expansion(WeightPath):
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """W(0) in two parts: training moves weights only in the span of the edge directions.
+    """The part of W(0) that stays: training moves weights only in the span of the edge directions.
 
     Attributes
     ----------
-    kept, forgotten : float64 arrays, shape (dim, dim)
-        The part outside the span, which stays, and the part inside, on which the limit does not depend.
+    kept : float64 array, shape (dim, dim)
+        The part outside the span.
     scores : float64 array, shape (n_nodes,)
         The kept part, as scores of the nodes.
 
@@ -193,12 +193,11 @@ class Start:
     >>> samples, first = at.Samples.from_lists([[0, 1]], [0]), np.array([[2.0, 1.0], [0.0, 0.0]])
     >>> auto = at.learn(samples, embeddings=np.eye(2))
     >>> start = expand(auto, samples, embeddings=np.eye(2), start=first).start
-    >>> start.kept.round(6).tolist(), start.forgotten.round(6).tolist()  # 0 against 1 under 1 is what moves
-    ([[2.0, 0.5], [0.0, 0.5]], [[0.0, 0.5], [0.0, -0.5]])
+    >>> start.kept.round(6).tolist()  # 0 against 1 under 1 is what moves
+    [[2.0, 0.5], [0.0, 0.5]]
     """
 
     kept: Float64
-    forgotten: Float64
     scores: Float64
 
 
@@ -283,9 +282,8 @@ def _expand_embedded(solved: Solved, course: DescentSetting) -> Expansion:
     third = solve_embedded(loss.components, priorities, basis, basis.place(weights))
     begun = None
     if start is not None:
-        forgotten = basis.weights(basis.place(np.asarray(start)))
-        kept = np.asarray(start) - forgotten
-        begun = Start(kept, forgotten, _node_scores(nodes, table, kept))
+        kept = np.asarray(start) - basis.weights(basis.place(np.asarray(start)))
+        begun = Start(kept, _node_scores(nodes, table, kept))
     edge = find_edge(loss, course.step_size, basis, np.asarray(solved.soft.weights))
     return Expansion(solved, course, third, edge, begun)
 

@@ -6,30 +6,25 @@ components, so the edge is 2/λ_max of the loss on reduced contexts, at W_fin; e
 only below it.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from attomaton.base.borders import trusted
 from attomaton.base.ragged import largest_of, rows_of, sum_at
-from attomaton.base.tables import Float64, Int64
-from attomaton.solvers.soft.likelihood import LuceProblem, select_choices
-from attomaton.solvers.soft.newton import Newton
-from attomaton.trajectory.loss import TrainingLoss
-
-if TYPE_CHECKING:
-    from attomaton.trajectory.basis import Basis
-from collections.abc import Iterator, Sequence
-
 from attomaton.base.solutions import is_orthonormal
+from attomaton.base.tables import Float64, Int64
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import extract_edges
 from attomaton.graphs.separation import separate
+from attomaton.solvers.soft.likelihood import LuceProblem, select_choices
+from attomaton.solvers.soft.newton import Newton
 from attomaton.trajectory.basis import Basis, find_basis
-from attomaton.trajectory.loss import training_loss
+from attomaton.trajectory.loss import TrainingLoss, training_loss
 
 DENSE = 1_500
 """Largest block of alternatives whose curvature is computed as a matrix; Lanczos handles larger ones."""

@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base import Grid, Progress, make_table
-from attomaton.claims import Agreement, Verdict, VerdictStatus, as_record, compare_beginning, verify_beginning
-from attomaton.report import Line, LinePanel, draw_lines
-from attomaton.theories import WEIGHTS
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress
+from attomaton.base.tables import make_table
+from attomaton.claims import Agreement, Verdict, VerdictStatus, compare_beginning, verify_beginning
+from attomaton.claims.verdicts import as_record
+from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.theories.beginning.theorem import WEIGHTS
 from attomaton.training import DeepModel, Watch, train_deep
 from attomaton_experiments.beginning.sequences import Sequences, read_sequences
 from attomaton_experiments.page import Page

@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from attomaton.automaton import learn
-from attomaton.base import Bool, Grid, Progress
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress
+from attomaton.base.tables import Bool
 from attomaton.claims import Ends, compare_ends
 from attomaton.theories import Beginning, begin
 from attomaton_experiments.beginning.sequences import read_frequent

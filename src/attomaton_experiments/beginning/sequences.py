@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base import Int64, UnsupportedOption
+from attomaton.base import UnsupportedOption
+from attomaton.base.tables import Int64
 from attomaton.corpora import Documents, Vocabulary, read_corpus
-from attomaton.theories import REST, Frequent, cut_documents
+from attomaton.theories.beginning.begin import REST
+from attomaton.theories.beginning.passes import Frequent, cut_documents
 
 
 @dataclass(frozen=True, eq=False)

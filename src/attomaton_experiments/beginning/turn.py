@@ -12,15 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base import Float64, Progress
-from attomaton.claims import (
-    Agreement,
-    as_record,
-    compare_beginning,
-    compare_course,
-    judge_course,
-    verify_beginning,
-)
+from attomaton.base.progress import Progress
+from attomaton.base.tables import Float64
+from attomaton.claims import Agreement, compare_beginning, compare_course, verify_beginning
+from attomaton.claims.beginning import judge_course
+from attomaton.claims.verdicts import as_record
 from attomaton.theories import follow_course
 from attomaton.training import DeepModel, Watch, train_deep
 from attomaton_experiments.beginning.curves import measured

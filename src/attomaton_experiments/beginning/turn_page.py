@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base import Grid, make_table
+from attomaton.base.printing import Grid
+from attomaton.base.tables import make_table
 from attomaton.claims import Verdict, VerdictStatus
-from attomaton.report import Line, LinePanel, draw_lines
-from attomaton.theories import WEIGHTS
+from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.theories.beginning.theorem import WEIGHTS
 from attomaton_experiments.beginning.sequences import Sequences
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.base import GREY, HEIGHT, Float64, Int64, paper_style, wrap_caption
-from attomaton.report import finish_figure, new_figure
+from attomaton.base import paper_style
+from attomaton.base.drawing import GREY, HEIGHT, wrap_caption
+from attomaton.base.tables import Float64, Int64
+from attomaton.report.figures import finish_figure, new_figure
 
 BINS = 40
 COLOURS = ("C0", "C1", GREY)

@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base import GREY, HEIGHT, Float64, paper_style, wrap_caption
-from attomaton.report import finish_figure, new_figure
+from attomaton.base import paper_style
+from attomaton.base.drawing import GREY, HEIGHT, wrap_caption
+from attomaton.base.tables import Float64
+from attomaton.report.figures import finish_figure, new_figure
 from attomaton_experiments.head_course.history import History
 from attomaton_experiments.head_course.places import PLACES
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attomaton.base import TWO_COLUMNS, paper_style, wrap_caption
-from attomaton.report import hide_rest, new_figure, save_figure
+from attomaton.base import paper_style
+from attomaton.base.drawing import TWO_COLUMNS, wrap_caption
+from attomaton.report.figures import hide_rest, new_figure, save_figure
 
 ROW = 0.17
 """Height in inches of one row of a grid."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.report import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_lines
 
 NAMES = ("utility", "pattern")
 """The curves; a pattern is the attention of heads at the step."""

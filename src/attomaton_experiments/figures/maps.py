@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base import LIGHT, Float64, drawable, paper_style, wrap_caption
-from attomaton.report import hide_rest, new_figure, save_figure
+from attomaton.base import paper_style
+from attomaton.base.drawing import LIGHT, drawable, wrap_caption
+from attomaton.base.tables import Float64
+from attomaton.report.figures import hide_rest, new_figure, save_figure
 
 SIDE = 1.5
 """Size of one map in inches."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from attomaton.base import Float64, Int64
+from attomaton.base.tables import Float64, Int64
 from attomaton_experiments.head_course.places import place_column
 from attomaton_experiments.head_study.run import find_interval
 

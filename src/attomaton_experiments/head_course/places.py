@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base import Bool, Float64, Int64
-from attomaton.heads import HeadModel, find_gains
+from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.heads import HeadModel
+from attomaton.heads.utility.measured import find_gains
 
 Places = Callable[[Int64], Bool]
 """From contexts, shape (n, length), to the keys at the place of each query, shape (n, length, length)."""

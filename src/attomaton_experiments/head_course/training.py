@@ -11,19 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attomaton.base import (
-    Int64,
-    Progress,
-    UnsupportedOption,
-    digest_arrays,
-    explained,
-    needing,
-    real_number,
-    settle,
-    silent,
-    whole_number,
-    write_arrays,
-)
+from attomaton.base import UnsupportedOption
+from attomaton.base.artifacts.arrays import digest_arrays, write_arrays
+from attomaton.base.artifacts.files import explained
+from attomaton.base.errors import needing
+from attomaton.base.options import real_number, settle, whole_number
+from attomaton.base.progress import Progress, silent
+from attomaton.base.tables import Int64
 from attomaton_experiments.descent import descend, repeatable
 from attomaton_experiments.head_course.llama import LlamaShape, SmallLlama
 from attomaton_experiments.head_study.training import draw_windows

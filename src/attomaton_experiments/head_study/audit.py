@@ -8,18 +8,13 @@ from typing import Any
 import numpy as np
 
 from attomaton.automaton import Attention, FiniteAttention, shrink
-from attomaton.base import Float64, Int64, Integers, column, digest_arrays
+from attomaton.base.artifacts.arrays import digest_arrays
+from attomaton.base.tables import Float64, Int64, Integers, column
 from attomaton.corpora import Samples
-from attomaton.graphs import Components, find_realisable, find_rows, pack_pairs
-from attomaton.heads import (
-    Head,
-    PairCounts,
-    UtilityTable,
-    count_pairs,
-    find_closed_utility,
-    find_copy_utility,
-    measure_utility,
-)
+from attomaton.graphs import Components, find_realisable
+from attomaton.graphs.grouping import find_rows, pack_pairs
+from attomaton.heads import Head, PairCounts, UtilityTable, count_pairs, find_closed_utility, measure_utility
+from attomaton.heads.utility.measured import STRENGTH, make_table
 from attomaton_experiments.head_study.measures import correlate, explain_share, fit_scale, share_obeyed
 from attomaton_experiments.head_study.relabelled import relabel_by_utility
 from attomaton_experiments.head_study.small import SmallModel
@@ -79,6 +74,25 @@ class StudyText:
         """Contexts for fitting and contexts for measuring."""
         fitted = draw_windows(self.train, self.window, self.n_contexts, 2)
         return fitted[:, :-1], draw_windows(self.held, self.window, self.n_contexts, 1)[:, :-1]
+
+
+def find_copy_utility(counts: PairCounts, *, strength: float = STRENGTH) -> UtilityTable:
+    """The exact utility of the theory's layer: T·(contexts with the label x)/(occurrences of x) − 1.
+
+    Its loss is −ln of the attention on the label, so at uniform attention over T positions −∂loss/∂a_i is
+    T/m where x_i is the label, which occurs m times, and 0 elsewhere; its mean over a context is 1. All
+    contexts have the same length T. The counts come from samples whose context contains the label.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 1], [1, 1]], [0, 1])
+    >>> table = find_copy_utility(count_pairs(samples), strength=0.0)
+    >>> table.at(np.array([1, 1]), np.array([0, 1])).round(3).tolist()  # 2·1/1 − 1 and 2·1/3 − 1
+    [1.0, -0.333]
+    """
+    size = len(counts.shares)
+    keys, sums = counts.queries * size + counts.tokens, counts.length * counts.copied - counts.times
+    return make_table(Head(0, 0), (keys, counts.times.astype(np.int64)), sums, size, strength)
 
 
 def prepare_text(

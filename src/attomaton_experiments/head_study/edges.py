@@ -16,18 +16,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attomaton.base import (
-    Float64,
-    Int32,
-    Int64,
-    MismatchedParts,
-    Tabular,
-    share_out,
-    table_of,
-)
+from attomaton.base import MismatchedParts, Tabular
+from attomaton.base.machine import share_out
 from attomaton.base.native import count_obeyed, score_pairs
+from attomaton.base.tables import Float64, Int32, Int64, table_of
 from attomaton.corpora import Samples
-from attomaton.graphs import Components, EdgeTable, count_keys, find_components, find_rows, pack_pairs
+from attomaton.graphs import Components, EdgeTable, find_components
+from attomaton.graphs.grouping import count_keys, find_rows, pack_pairs
 from attomaton.heads import Head, HeadModel, Layer, Linear, Transformer
 
 BLOCK = 1 << 17
@@ -41,7 +36,7 @@ class ProjectsTokens(HeadModel, Protocol):
 
     Examples
     --------
-    >>> from attomaton.heads import watch_layer
+    >>> from attomaton.heads.own import watch_layer
     >>> layer: ProjectsTokens = watch_layer(np.eye(3), np.zeros((3, 3)))
     >>> queries, keys = layer.project_tokens(0)
     >>> queries.shape, keys.shape
@@ -141,7 +136,7 @@ def measure_edges(
     Examples
     --------
     >>> from attomaton.graphs import extract_edges
-    >>> from attomaton.heads import watch_layer
+    >>> from attomaton.heads.own import watch_layer
     >>> samples = Samples.from_lists([[1, 0, 2], [0, 1, 2], [1, 2]], [0, 0, 1])  # 0 beats 1 and 2, 1 beats 2
     >>> likes_small = np.zeros((3, 3))
     >>> likes_small[:, 2] = [2.0, 1.0, 0.0]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attomaton.base import Float64
+from attomaton.base.tables import Float64
 from attomaton.graphs import Components
 
 STEPS = 40

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from attomaton.base import Float64, Grid
+from attomaton.base.printing import Grid
+from attomaton.base.tables import Float64
 from attomaton_experiments.head_study.audit import StudyText, audit_model, follow_utility
 from attomaton_experiments.head_study.training import take_course
 from attomaton_experiments.head_study.variants import plan_training

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base import Int32, InvalidSamples, Tabular, make_rng, table_of
+from attomaton.base import InvalidSamples, Tabular
+from attomaton.base.options import make_rng
+from attomaton.base.tables import Int32, table_of
 from attomaton.corpora import Samples
 from attomaton.graphs import extract_edges
 from attomaton_experiments.head_study.edges import ObeyedEdges, ProjectsTokens, measure_edges
@@ -86,7 +88,7 @@ def compare_shuffled(
 
     Examples
     --------
-    >>> from attomaton.heads import watch_layer
+    >>> from attomaton.heads.own import watch_layer
     >>> documents = [[0, 1, 0, 1, 2, 1, 0, 1, 2, 2, 1, 0], [1, 2, 1, 1, 0, 1, 0, 0, 1, 2]]
     >>> found = compare_shuffled(watch_layer(np.eye(3), np.eye(3)), documents, window=3)
     >>> found.own.obeyed.shape, found.shuffled.obeyed.shape

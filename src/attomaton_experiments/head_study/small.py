@@ -14,8 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attomaton.base import Float64, Integers, UnsupportedOption, settle, whole_number
-from attomaton.heads import Head, ModelShape, OutputEdit, PatternEdit, Watched
+from attomaton.base import UnsupportedOption
+from attomaton.base.options import settle, whole_number
+from attomaton.base.tables import Float64, Integers
+from attomaton.heads import Head, ModelShape, Watched
+from attomaton.heads.model import OutputEdit, PatternEdit
 
 FAINT = 1e-9
 """Lower limit for probabilities of the theory's layer, for labels outside the context."""

@@ -10,19 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attomaton.base import (
-    CorruptRun,
-    Int64,
-    Integers,
-    UnsupportedOption,
-    digest_arrays,
-    explained,
-    read_arrays,
-    real_number,
-    settle,
-    whole_number,
-    write_arrays,
-)
+from attomaton.base import CorruptRun, UnsupportedOption
+from attomaton.base.artifacts.arrays import digest_arrays, read_arrays, write_arrays
+from attomaton.base.artifacts.files import explained
+from attomaton.base.options import real_number, settle, whole_number
+from attomaton.base.tables import Int64, Integers
 from attomaton_experiments.descent import descend
 from attomaton_experiments.head_study.small import SmallConfig, SmallModel
 

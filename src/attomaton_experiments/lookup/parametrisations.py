@@ -13,7 +13,9 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from attomaton.base import Float64, Int64, group_borders, real_number, settle, whole_number
+from attomaton.base.options import real_number, settle, whole_number
+from attomaton.base.ragged import group_borders
+from attomaton.base.tables import Float64, Int64
 from attomaton_experiments.lookup.lookup import Pairs
 
 Parameters = tuple[Tensor, ...]
@@ -103,7 +105,7 @@ class Dense:
 
     Examples
     --------
-    >>> from attomaton.graphs import pack_pairs
+    >>> from attomaton.graphs.grouping import pack_pairs
     >>> pairs = Pairs(pack_pairs(np.array([1, 1]), np.array([0, 1])), 2)  # tokens 0 and 1 under the query 1
     >>> kind = Dense()
     >>> [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))]
@@ -136,7 +138,7 @@ class PerQuery:
 
     Examples
     --------
-    >>> from attomaton.graphs import pack_pairs
+    >>> from attomaton.graphs.grouping import pack_pairs
     >>> pairs = Pairs(pack_pairs(np.array([1, 1]), np.array([0, 1])), 2)  # tokens 0 and 1 under the query 1
     >>> kind = PerQuery()
     >>> [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))]
@@ -174,7 +176,7 @@ class Shared:
 
     Examples
     --------
-    >>> from attomaton.graphs import pack_pairs
+    >>> from attomaton.graphs.grouping import pack_pairs
     >>> pairs = Pairs(pack_pairs(np.array([1, 1]), np.array([0, 1])), 2)  # tokens 0 and 1 under the query 1
     >>> kind = Shared(scale=0.5)
     >>> [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))]
@@ -219,7 +221,7 @@ class Factored:
 
     Examples
     --------
-    >>> from attomaton.graphs import pack_pairs
+    >>> from attomaton.graphs.grouping import pack_pairs
     >>> pairs = Pairs(pack_pairs(np.array([1, 1]), np.array([0, 1])), 2)  # tokens 0 and 1 under the query 1
     >>> kind = Factored(rank=1)
     >>> [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))]

@@ -12,9 +12,11 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from attomaton.base import Float64, real_number, settle, whole_number
+from attomaton.base.options import real_number, settle, whole_number
+from attomaton.base.tables import Float64
 from attomaton.graphs import Bags
-from attomaton.training import Parameters, Step
+from attomaton.training import Step
+from attomaton.training.steps import Parameters
 from attomaton_experiments.lookup.lookup import Lookups, Pairs, lay_out_lookups
 from attomaton_experiments.lookup.parametrisations import Parametrisation, Places
 

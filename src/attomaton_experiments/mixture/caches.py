@@ -7,7 +7,7 @@ With θ = 0 every word has equal weight: the unigram cache. At the first word of
 import numpy as np
 from numpy.typing import NDArray
 
-from attomaton.base import Float64, Int64
+from attomaton.base.tables import Float64, Int64
 
 BLOCK = 512
 """Positions that are processed at once."""

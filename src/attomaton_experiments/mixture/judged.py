@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base import Float64, Int64, explained, read_arrays, write_arrays
+from attomaton.base.artifacts.arrays import read_arrays, write_arrays
+from attomaton.base.artifacts.files import explained
+from attomaton.base.tables import Float64, Int64
 from attomaton_experiments.mixture.parts import MixturePart
 from attomaton_experiments.mixture.reading import MixtureText
 from attomaton_experiments.mixture.weights import fit_weights, share_out

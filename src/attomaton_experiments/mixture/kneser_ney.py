@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.base import Float64, Int64
+from attomaton.base.tables import Float64, Int64
 from attomaton_experiments.mixture.parts import SEEN
 from attomaton_experiments.mixture.reading import MixtureText
 

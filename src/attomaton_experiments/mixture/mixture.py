@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.base import Block, Float64, Grid, Int64, Printed
+from attomaton.base.printing import Block, Grid, Printed
+from attomaton.base.tables import Float64, Int64
 from attomaton_experiments.mixture.parts import MixturePart
 from attomaton_experiments.mixture.reading import MixtureText
 from attomaton_experiments.mixture.weights import MixtureWeights, fit_weights, share_out

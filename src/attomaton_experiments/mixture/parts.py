@@ -11,7 +11,8 @@ from typing import Protocol
 import numpy as np
 
 from attomaton.automaton import Attention, BatchPrediction
-from attomaton.base import Float64, Int32, Int64, largest_of, sum_at
+from attomaton.base.ragged import largest_of, sum_at
+from attomaton.base.tables import Float64, Int32, Int64
 from attomaton.corpora import Samples
 from attomaton.graphs import count_all_tokens
 from attomaton.theories import Supports

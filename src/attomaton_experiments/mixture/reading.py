@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from attomaton.base import Int64
+from attomaton.base.tables import Int64
 from attomaton.corpora import Samples
 
 VALUES_AT_ONCE = 1 << 22

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attomaton.base import Bool, Float64, Int64, Progress, digest_arrays, silent
+from attomaton.base.artifacts.arrays import digest_arrays
+from attomaton.base.progress import Progress, silent
+from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.graphs import find_realisable
 from attomaton_experiments.mixture.caches import read_cache
 from attomaton_experiments.mixture.judged import Judged, blend, judge, keep

@@ -5,8 +5,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from attomaton.base import Grid, paper_style, table_of, wrap_caption
-from attomaton.report import new_figure, save_figure
+from attomaton.base import paper_style
+from attomaton.base.drawing import wrap_caption
+from attomaton.base.printing import Grid
+from attomaton.base.tables import table_of
+from attomaton.report.figures import new_figure, save_figure
 from attomaton_experiments.mixture.table import MIXTURE, HeldOut
 from attomaton_experiments.mixture.texts import SplitTexts
 

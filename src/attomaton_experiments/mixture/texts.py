@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.base import Int64, InvalidSamples, UnreadableSource
+from attomaton.base import InvalidSamples, UnreadableSource
+from attomaton.base.tables import Int64
 
 END, UNKNOWN = "<eos>", "<unk>"
 

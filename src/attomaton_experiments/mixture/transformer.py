@@ -18,16 +18,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attomaton.base import (
-    Float64,
-    Int64,
-    Progress,
-    digest_arrays,
-    explained,
-    read_arrays,
-    silent,
-    write_arrays,
-)
+from attomaton.base.artifacts.arrays import digest_arrays, read_arrays, write_arrays
+from attomaton.base.artifacts.files import explained
+from attomaton.base.progress import Progress, silent
+from attomaton.base.tables import Float64, Int64
 from attomaton_experiments.descent import descend, repeatable
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.base import Bool, Float64, Int64, MismatchedParts
+from attomaton.base import MismatchedParts
+from attomaton.base.tables import Bool, Float64, Int64
 
 LEVELS = 16
 """A base above the number of confidence levels of a part."""

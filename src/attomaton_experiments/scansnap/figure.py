@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from attomaton.base import Grid
+from attomaton.base.printing import Grid
 from attomaton.claims import Verdict
 from attomaton_experiments.page import Page, render_table, render_verdicts
 from attomaton_experiments.settings import Settings

@@ -7,7 +7,9 @@ from time import perf_counter
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base import Float64, Grid, Progress, make_table, silent
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress, silent
+from attomaton.base.tables import Float64, make_table
 from attomaton.claims import Verdict, VerdictStatus
 from attomaton_experiments.figures.panels import Panel, draw_panels
 from attomaton_experiments.page import Page

@@ -8,23 +8,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base import Float64, Grid, Progress
-from attomaton.claims import Judgement, verify_flow
-from attomaton.report import Line, LinePanel, draw_lines
-from attomaton.theories import (
-    LayerFlow,
-    Rates,
-    SnapLaw,
-    find_snap,
-    find_turn,
-    integrate_law,
-    make_star,
-    measure_gain,
-    solve_flow,
-    star_constant,
-)
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress
+from attomaton.base.tables import Float64
+from attomaton.claims import verify_flow
+from attomaton.claims.verdicts import Judgement
+from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.theories import LayerFlow, Rates, SnapLaw, solve_flow
+from attomaton.theories.scansnap.flow import find_snap, find_turn, measure_gain
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
+from attomaton_experiments.scansnap.star import integrate_law, make_star, star_constant
 from attomaton_experiments.settings import Settings
 
 Row = dict[str, Any]

@@ -8,9 +8,12 @@ import numpy as np
 import pyarrow as pa
 from scipy.stats import spearmanr
 
-from attomaton.base import Float64, Grid, Progress, silent
-from attomaton.claims import Judgement, Verdict
-from attomaton.report import Line, LinePanel, draw_lines
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress, silent
+from attomaton.base.tables import Float64
+from attomaton.claims import Verdict
+from attomaton.claims.verdicts import Judgement
+from attomaton.report.figures import Line, LinePanel, draw_lines
 from attomaton.theories import Reduced, draw_linear_classes
 from attomaton.training import GradientDescent
 from attomaton_experiments.page import Page

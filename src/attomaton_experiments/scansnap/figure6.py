@@ -8,9 +8,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base import Float64, Grid, Progress, UnreadableSource, silent
-from attomaton.claims import Judgement, Verdict
-from attomaton.report import Line, LinePanel, draw_lines
+from attomaton.base import UnreadableSource
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress, silent
+from attomaton.base.tables import Float64
+from attomaton.claims import Verdict
+from attomaton.claims.verdicts import Judgement
+from attomaton.report.figures import Line, LinePanel, draw_lines
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.scansnap.figure4 import draw_classes, read_setup

@@ -9,9 +9,12 @@ from time import perf_counter
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base import Float64, Grid, Int64, Progress, make_table, offsets_of, silent
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress, silent
+from attomaton.base.ragged import offsets_of
+from attomaton.base.tables import Float64, Int64, make_table
 from attomaton.claims import Verdict, VerdictStatus
-from attomaton.report import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_lines
 from attomaton_experiments.figures.maps import MapPanel, draw_maps
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure

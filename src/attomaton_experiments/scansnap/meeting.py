@@ -14,22 +14,17 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton import Automaton, learn
-from attomaton.base import Bool, Float64, Grid, Progress, silent
-from attomaton.claims import Judgement, Verdict
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress, silent
+from attomaton.base.tables import Bool, Float64
+from attomaton.claims import Verdict
+from attomaton.claims.verdicts import Judgement
 from attomaton.corpora import Samples, read_corpus
 from attomaton.graphs import find_realisable
-from attomaton.theories import (
-    CorpusClasses,
-    DecoderHead,
-    LayerFlow,
-    LearnedHead,
-    MassHead,
-    Rates,
-    TiedHead,
-    classes_of_contexts,
-    find_pulls,
-    solve_flow,
-)
+from attomaton.theories import CorpusClasses, LayerFlow, LearnedHead, MassHead, Rates, TiedHead, solve_flow
+from attomaton.theories.scansnap.classes import classes_of_contexts
+from attomaton.theories.scansnap.forecast import find_pulls
+from attomaton.theories.scansnap.heads import DecoderHead
 from attomaton_experiments.figures.grids import GridFigure as DrawnGrid, draw_grids
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure

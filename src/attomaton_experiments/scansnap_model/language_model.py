@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from attomaton.base import UnsupportedOption, real_number, settle, whole_number
+from attomaton.base import UnsupportedOption
+from attomaton.base.options import real_number, settle, whole_number
 
 REACH = 0.1
 """Embeddings and decoder are initialised uniformly in ±0.1."""

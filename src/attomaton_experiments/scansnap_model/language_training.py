@@ -12,18 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attomaton.base import (
-    MOST_THREADS,
-    Advance,
-    Float64,
-    Integers,
-    InvalidSamples,
-    UnsupportedOption,
-    real_number,
-    settle,
-    silent,
-    whole_number,
-)
+from attomaton.base import InvalidSamples, UnsupportedOption
+from attomaton.base.options import MOST_THREADS, real_number, settle, whole_number
+from attomaton.base.progress import Advance, silent
+from attomaton.base.tables import Float64, Integers
 from attomaton_experiments.descent import descend, repeatable
 from attomaton_experiments.scansnap_model.language_model import LanguageLayer, LanguageModel
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.base import Float64, Int64, Integers, UnreadableSource, UnsupportedOption
-from attomaton.corpora import read_text
+from attomaton.base import UnreadableSource, UnsupportedOption
+from attomaton.base.tables import Float64, Int64, Integers
+from attomaton.corpora.readers.corpus import read_text
 
 UNKNOWN = "<unk>"
 """The token for every word without a token of its own."""

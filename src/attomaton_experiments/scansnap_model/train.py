@@ -10,9 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attomaton.base import Advance, Float64, Int64, settle, silent, whole_number
+from attomaton.base.options import settle, whole_number
+from attomaton.base.progress import Advance, silent
+from attomaton.base.tables import Float64, Int64
 from attomaton.theories import Reduced
-from attomaton.training import GradientDescent, Parameters, Step
+from attomaton.training import GradientDescent, Step
+from attomaton.training.steps import Parameters
 from attomaton_experiments.scansnap_model.draws import draw_counts
 from attomaton_experiments.scansnap_model.forward import logits_of_counts
 

@@ -11,7 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from attomaton.base import MOST_TRIALS, UnsupportedOption, whole_number
+from attomaton.base import UnsupportedOption
+from attomaton.base.options import MOST_TRIALS, whole_number
 
 Settings = dict[str, Any]
 """The content of a file, with the experiment's ``name``, the ``seed``, and ``--data`` as ``source``."""

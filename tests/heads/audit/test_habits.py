@@ -6,8 +6,24 @@ import numpy as np
 
 from attomaton.heads.audit.explanations import TokenCounts
 from attomaton.heads.audit.rows import watch_rows
-from attomaton.heads.audit.seeking import Habits, expect_by_definition, seek_labels
+from attomaton.heads.audit.seeking import STRENGTH, Habits, seek_labels
 from tests.heads.audit.standin import StandIn, draw_documents
+
+
+def expect_by_definition(fitted, row, head):
+    """The attention of a head by habit in the first of some rows, position by position."""
+    profile, strength = fitted.profile[head], STRENGTH / fitted.window
+    attention = fitted.attention[:, head].astype(np.float64)
+    usual = np.broadcast_to(profile, attention.shape)
+    expected = np.empty(fitted.window)
+    for place, token in enumerate(row.tokens[0].tolist()):
+        mine = fitted.tokens == token
+        factor = (attention[mine].sum() + strength) / (usual[mine].sum() + strength)
+        both = mine & (fitted.queries == row.queries[0])[:, None]
+        factor = (attention[both].sum() + strength * factor) / (usual[both].sum() + strength)
+        expected[place] = profile[place] * factor
+    return expected / expected.sum()
+
 
 DOCUMENTS = draw_documents(60)
 ROWS = watch_rows(StandIn(), DOCUMENTS, window=8)

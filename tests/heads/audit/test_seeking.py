@@ -12,9 +12,20 @@ from attomaton.heads.audit.jackknife import Estimates
 from attomaton.heads.audit.ladder import Position
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.rows import watch_rows
-from attomaton.heads.audit.seeking import match_by_definition, match_tokens, seek_labels
+from attomaton.heads.audit.seeking import match_tokens, seek_labels
 from tests.heads.audit.built import KINDS, Seeker, build_heads, draw_text
 from tests.heads.audit.standin import StandIn, draw_documents
+
+
+def match_by_definition(rows, counts):
+    """The partner of each label, row by row."""
+    matched = []
+    for tokens, label in zip(rows.tokens.tolist(), rows.labels.tolist(), strict=True):
+        others = sorted(set(tokens) - {tokens[0]}, key=lambda one: (counts.tokens[one], one))
+        partner = others.index(label) ^ 1 if label in others else len(others)
+        matched.append(others[partner] if partner < len(others) else -1)
+    return np.array(matched, np.int64)
+
 
 DOCUMENTS = draw_documents(60)
 COUNTS = TokenCounts.of(DOCUMENTS, n_tokens=12)

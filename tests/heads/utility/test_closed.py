@@ -10,14 +10,24 @@ from attomaton.heads.model import Head
 from attomaton.heads.utility.closed import (
     correct_copies,
     count_pairs,
-    define_closed_utility,
     find_closed_utility,
-    find_copy_utility,
     find_mean_field,
 )
 from attomaton.heads.utility.measured import measure_utility
+from attomaton_experiments.head_study.audit import find_copy_utility
 from attomaton_experiments.head_study.small import SmallConfig
 from tests.experiments.head_study.test_small import drawn
+
+
+def define_closed_utility(model, head, counts, probabilities):
+    """Σ_y (P(y|k) − p(y|k))·ω_x(y), shape (n_tokens, n_tokens), not centred.
+
+    ``probabilities`` is p(·|k), one row per query.
+    """
+    written = model.write_logits(head, np.arange(len(counts.shares)))
+    seen = np.asarray(counts.labels.sum(axis=1)).ravel() > 0
+    return np.where(seen[:, None], counts.labels.toarray() - probabilities, 0.0) @ written.T
+
 
 TEXT = np.random.default_rng(2).zipf(1.5, 600) % 6
 COUNTS = count_pairs(Samples.from_windows(TEXT, window=5, n_tokens=6))

@@ -6,13 +6,14 @@ import pytest
 import attomaton as at
 from attomaton.engines.selection import Selection
 from attomaton.theories.beginning.passes import Cutting
-from attomaton.theories.beginning.statistics import add_statistics, define_statistics, find_statistics
+from attomaton.theories.beginning.statistics import add_statistics, find_statistics
 from tests.engines.conftest import (
     make_engine as make_engine,
     make_quick_engine as make_quick_engine,
     write_shards,
 )
 from tests.theories.beginning.corpora import cut_plainly, draw_documents
+from tests.theories.beginning.definition import define_statistics
 from tests.theories.beginning.test_statistics import assert_equal_to_definition
 
 

@@ -6,8 +6,9 @@ import pytest
 from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.engines import sums
 from attomaton.theories.beginning import passes, statistics
-from attomaton.theories.beginning.statistics import define_statistics, find_statistics
+from attomaton.theories.beginning.statistics import find_statistics
 from tests.theories.beginning.corpora import cut_plainly, draw_documents
+from tests.theories.beginning.definition import define_statistics
 
 NAMES = {"bigrams": "bigrams", "contexts": "contexts", "look_table": "looks", "lags": "lags"}
 

@@ -7,9 +7,9 @@ import pytest
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
 from attomaton.theories.decoder.course import direct_column, find_finite, squared_norm
-from attomaton.theories.decoder.descent import find_excess, law_of, train_decoder
-from attomaton.theories.decoder.features import find_compatibility, solve_decoder
+from attomaton.theories.decoder.features import find_compatibility, law_of, solve_decoder
 from attomaton.theories.decoder.supports import Supports, count_supports
+from attomaton_experiments.decoder_claims import find_excess, train_decoder
 from tests.theories.decoder.draws import draw_supports
 from tests.theories.decoder.flow import follow_flow
 

@@ -17,7 +17,7 @@ from attomaton.theories.decoder.course import (
     logits_of,
     squared_norm,
 )
-from attomaton.theories.decoder.descent import find_excess, train_decoder
+from attomaton_experiments.decoder_claims import find_excess, train_decoder
 from tests.theories.decoder.draws import draw_supports, join_supports
 
 

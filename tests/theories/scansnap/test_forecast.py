@@ -9,7 +9,6 @@ from attomaton.base.errors import InvalidSamples, UnknownToken, UnsupportedOptio
 from attomaton.theories.scansnap import forecast as module
 from attomaton.theories.scansnap.assumptions import (
     check_assumptions,
-    define_overlaps,
     largest_overlap,
     mean_overlap,
 )
@@ -17,8 +16,6 @@ from attomaton.theories.scansnap.classes import CorpusClasses, classes_of_contex
 from attomaton.theories.scansnap.flow import solve_flow
 from attomaton.theories.scansnap.forecast import (
     Clock,
-    define_distinct,
-    define_pull,
     find_distinct,
     find_pulls,
     forecast_queries,
@@ -27,6 +24,7 @@ from attomaton.theories.scansnap.heads import MassHead
 from attomaton.theories.scansnap.law import Rates, SnapLaw
 from attomaton.theories.scansnap.survey import can_follow, follow_attention, half_time, survey_samples
 from tests.strategies import orderings, paper_draws, vectors
+from tests.theories.scansnap.definitions import define_distinct, define_overlaps, define_pull
 from tests.theories.scansnap.test_estimation import counted_sets
 
 RATES = Rates(decoder=2.0, attention=0.5)

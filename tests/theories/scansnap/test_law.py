@@ -6,7 +6,8 @@ from hypothesis import given, strategies as st
 from scipy.optimize import brentq
 
 from attomaton.base.errors import UnsupportedOption
-from attomaton.theories.scansnap.law import Rates, SnapLaw, integrate_law, solve_exponent, star_constant
+from attomaton.theories.scansnap.law import Rates, SnapLaw, solve_exponent
+from attomaton_experiments.scansnap.star import integrate_law, star_constant
 
 laws = st.builds(
     SnapLaw,

@@ -20,7 +20,6 @@ from attomaton.base.errors import InvalidSamples, MismatchedParts, UnsupportedOp
 from attomaton.base.frames import Tabular
 from attomaton.base.options import make_rng, whole_number
 from attomaton.base.printing import Block, Grid
-from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int32, table_of
 from attomaton.heads.audit.jackknife import Estimates, Resampled
 from attomaton.heads.audit.rows import cut_documents, list_documents
@@ -241,7 +240,6 @@ def replace_heads(
     sets: Sequence[Head | Sequence[Head]] | None = None,
     by: str = "lag",
     means_from: LabelledContexts | None = None,
-    progress: Advance = silent,
 ) -> Causal:
     """Measure the causal value of sets of heads, by mean patterns and by mean outputs.
 
@@ -257,8 +255,6 @@ def replace_heads(
         ``"lag"`` or ``"place"``, as in :func:`measure_means`.
     means_from : LabelledContexts, optional
         Where the means are taken. None means the same contexts.
-    progress : callable, optional
-        Called with the number of contexts run so far and the total, over all runs.
 
     Examples
     --------
@@ -274,20 +270,15 @@ def replace_heads(
     if means_from is not None and means_from.tokens.shape[1] != contexts.tokens.shape[1]:
         raise MismatchedParts("the contexts for the means have another length; cut both to the same length")
     means = measure_means(model, contexts if means_from is None else means_from, by=by)
-    return replace_by(model, contexts, means, checked, progress=progress)
+    return replace_by(model, contexts, means, checked)
 
 
 def replace_by(
-    model: HeadModel,
-    contexts: LabelledContexts,
-    means: Means,
-    sets: Sequence[Sequence[Head]],
-    *,
-    progress: Advance = silent,
+    model: HeadModel, contexts: LabelledContexts, means: Means, sets: Sequence[Sequence[Head]]
 ) -> Causal:
     """The causal value of sets of heads, by means that were measured before."""
     runs = [(heads, kind) for heads in sets for kind in KINDS]
-    losses, hits = run_all(model, contexts, means, [((), "pattern"), *runs], progress=progress)
+    losses, hits = run_all(model, contexts, means, [((), "pattern"), *runs])
     drawn = Resampled.over(np.arange(len(contexts.tokens)))
     rises = (losses[1:] - losses[0]).reshape(len(sets), len(KINDS), -1)
     drops = (hits[0].mean() - hits[1:].mean(1)).reshape(len(sets), len(KINDS))
@@ -301,8 +292,6 @@ def run_all(
     contexts: LabelledContexts,
     means: Means,
     runs: Sequence[tuple[Sequence[Head], str]],
-    *,
-    progress: Advance = silent,
 ) -> tuple[Float64, Float64]:
     """Loss and accuracy of each context for several runs, each with some heads changed, shapes (n_runs, n).
 
@@ -310,7 +299,7 @@ def run_all(
     the first changed layer, with the residual stream of the unchanged model: edits change nothing before it.
     """
     losses, hits = (np.empty((len(runs), len(contexts.tokens))) for _ in range(2))
-    n_layers, start, done = model.shape.n_layers, 0, 0
+    n_layers, start = model.shape.n_layers, 0
     first = [min((head.layer for head in heads), default=n_layers) for heads, _ in runs]
     scored: Tensor = _torch.from_numpy(contexts.scored)
     for tokens in contexts.batches(model):
@@ -324,8 +313,6 @@ def run_all(
             else:
                 logits = model.watch(tokens[:, :-1], **edits).logits[:, scored]
             losses[run, part], hits[run, part] = _score(logits, tokens[:, 1:][:, scored])
-            done += len(tokens)
-            progress(done, losses.size)
     return losses, hits
 
 
@@ -400,7 +387,6 @@ def share_out(
     by: str = "lag",
     orders: int = 24,
     seed: int = 0,
-    progress: Advance = silent,
 ) -> Shapley:
     """Shapley values of heads: the rise in loss that each adds, averaged over the orders of changing them.
 
@@ -420,8 +406,6 @@ def share_out(
         How many orders are sampled if there are more than six heads.
     seed : int
         Random seed.
-    progress : callable, optional
-        Called with the number of sets measured and the largest number that may be needed.
 
     Examples
     --------
@@ -435,12 +419,11 @@ def share_out(
     means = measure_means(model, contexts, by=by)
     losses: dict[tuple[str, frozenset[Head]], float] = {}
     exact = len(checked) <= MOST_EXACT
-    total = 2 * (2 ** len(checked) if exact else len(checked) * whole_number(orders, "orders", least=2))
+    orders = orders if exact else whole_number(orders, "orders", least=2)
 
     def value(kind: str, changed: frozenset[Head]) -> float:
         if (kind, changed) not in losses:
             losses[kind, changed] = float(run_edited(model, contexts, means, sorted(changed), kind)[0].mean())
-            progress(min(len(losses), total), total)
         return losses[kind, changed]
 
     shares = list[Float64]()

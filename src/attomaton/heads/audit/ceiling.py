@@ -18,7 +18,6 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from attomaton.base.options import make_rng
-from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int64, Integers
 from attomaton.heads.audit.explanations import Duplicate
 from attomaton.heads.audit.jackknife import Estimates
@@ -109,9 +108,7 @@ class Ceiling:
     ranks: Int64
 
 
-def find_ceiling(
-    fitted: Rows, scored: Rows, own: OwnScores | None = None, *, seed: int = 0, progress: Advance = silent
-) -> Ceiling:
+def find_ceiling(fitted: Rows, scored: Rows, own: OwnScores | None = None) -> Ceiling:
     """Fit the best fixed scores of query, token and lag that are found, for every head.
 
     Parameters
@@ -120,10 +117,6 @@ def find_ceiling(
         Rows from different documents, with the same heads and window.
     own : OwnScores, optional
         The heads' own scores; None if the model shows no weights.
-    seed : int
-        Draws the documents on which ranks are compared, and the tables to start from.
-    progress : callable, optional
-        Called with the number of heads done and the total.
     """
     rungs: list[Any] = [Position(), Duplicate(), KeyToken()]
     window = fitted.window
@@ -141,7 +134,7 @@ def find_ceiling(
         )
         for part in parts
     ]
-    rng = make_rng(seed)
+    rng = make_rng(0)  # draws the documents on which ranks are compared, and the tables to start from
     documents = np.unique(fitted.documents)
     left_out = np.isin(fitted.documents, rng.permutation(documents)[: max(len(documents) // 4, 1)])
     unexplained, ranks = np.empty((1, len(scored), len(scored.heads))), np.zeros(len(scored.heads), np.int64)
@@ -155,7 +148,6 @@ def find_ceiling(
         if table is not None:
             held, ranks[place] = held + pairs[1].scores(table), table.shape[1]
         unexplained[0, :, place] = divergence(scored.of_head(place), log_softmax(held, axis=-1))
-        progress(place + 1, len(scored.heads))
     [share] = explain_rows(scored, unexplained)
     return Ceiling(share, ranks)
 

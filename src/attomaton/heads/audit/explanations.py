@@ -6,15 +6,15 @@ constant that are fitted. Rungs that need a corpus are made from documents that 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol
+from functools import cached_property, partial
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 
 from attomaton.automaton.attention import Attention
 from attomaton.automaton.finite import FiniteAttention
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.options import whole_number
+from attomaton.base.options import Checked, whole_number
 from attomaton.base.tables import Bool, Float64, Int64, Integers, column
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.grouping import count_keys, find_rows, pack_pairs, unpack_pairs
@@ -126,7 +126,7 @@ class Duplicate:
 
 
 @dataclass(frozen=True)
-class Induction:
+class Induction(Checked):
     """The positions after an earlier occurrence of the last tokens.
 
     Attributes
@@ -141,10 +141,7 @@ class Induction:
     ([[0.0, 1.0, 0.0]], 'induction by 2')
     """
 
-    length: int = 1
-
-    def __post_init__(self) -> None:
-        whole_number(self.length, "length", least=1, most=EARLIER)
+    length: Annotated[int, partial(whole_number, least=1, most=EARLIER)] = 1
 
     @property
     def name(self) -> str:

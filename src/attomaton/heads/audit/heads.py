@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from attomaton.base.artifacts import digest_arrays
 from attomaton.base.borders import check_kind
 from attomaton.base.errors import InvalidSamples, MismatchedParts, UnsupportedOption
 from attomaton.base.frames import Tabular
-from attomaton.base.options import settle, share, show, whole_number
+from attomaton.base.options import Checked, share, show, whole_number
 from attomaton.base.pages import embed_page
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Stages, as_stages
@@ -71,7 +71,7 @@ HEIGHT = 760
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(Checked):
     """Settings of an audit.
 
     Attributes
@@ -98,27 +98,14 @@ class Audit:
     0.6
     """
 
-    window: int = 32
-    per_document: int = 20
-    longest: int = 256
-    rows: int = 2_400
-    fitted: float = 0.6
-    length: int = 64
-    contexts: int = 64
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        settle(
-            self,
-            window=whole_number(self.window, "window", least=2),
-            per_document=whole_number(self.per_document, "per_document", least=1),
-            longest=whole_number(self.longest, "longest", least=3),
-            rows=whole_number(self.rows, "rows", least=2 * FEWEST),
-            fitted=share(self.fitted, "fitted"),
-            length=whole_number(self.length, "length", least=2),
-            contexts=whole_number(self.contexts, "contexts", least=FEWEST),
-            seed=whole_number(self.seed, "seed"),
-        )
+    window: Annotated[int, partial(whole_number, least=2)] = 32
+    per_document: Annotated[int, partial(whole_number, least=1)] = 20
+    longest: Annotated[int, partial(whole_number, least=3)] = 256
+    rows: Annotated[int, partial(whole_number, least=2 * FEWEST)] = 2_400
+    fitted: Annotated[float, share] = 0.6
+    length: Annotated[int, partial(whole_number, least=2)] = 64
+    contexts: Annotated[int, partial(whole_number, least=FEWEST)] = 64
+    seed: Annotated[int, whole_number] = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -706,7 +693,8 @@ def add_causal(
     layers: dict[int, list[tuple[Head, ...]]] = {}
     for head in chosen:
         layers.setdefault(head.layer, []).append((head,))
-    missing = [layer for layer in layers if _sets(parts[layer]) != layers[layer]]
+    measured = {layer: part.causal.sets for layer, part in parts.items() if part.causal is not None}
+    missing = [layer for layer, sets in layers.items() if measured.get(layer) != tuple(sets)]
     if not missing:
         return
     tell("replacing heads")
@@ -714,11 +702,6 @@ def add_causal(
     for done, layer in enumerate(missing):
         yield layer, replace(parts[layer], causal=replace_by(model, contexts, means, layers[layer]))
         tell.advance(done + 1, len(missing))
-
-
-def _sets(part: HeadAudit) -> list[tuple[Head, ...]]:
-    """The sets of heads whose causal value a part has."""
-    return [] if part.causal is None else list(part.causal.sets)
 
 
 def measure_layers(
@@ -827,13 +810,11 @@ def read_finished(folder: str | PathLike[str]) -> HeadAudit | None:
     return join_audits([HeadAudit(**parts[layer]) for layer in sorted(parts)]) if parts else None
 
 
-def join_audits(parts: Sequence[HeadAudit]) -> HeadAudit:
-    """The audit of the heads of several audits of one model on the same documents, such as its layers."""
-    return _join(parts)
+def join_audits(parts: Sequence[Any]) -> Any:
+    """The audit of all heads of several audits of one model, such as its layers, on the same documents.
 
-
-def _join(parts: Sequence[Any]) -> Any:
-    """Join values part by part: heads are the last axis of every array, and all else is the same."""
+    Values are joined field by field: heads are the last axis of every array, and all else is the same.
+    """
     parts = [part for part in parts if part is not None]  # causal value, where only some layers have it
     if not parts or isinstance(parts[0], str | int | float):
         return parts[0] if parts else None
@@ -842,8 +823,11 @@ def _join(parts: Sequence[Any]) -> Any:
     if isinstance(parts[0], pa.Array):
         return _arrow.concat_arrays(parts)
     if isinstance(parts[0], tuple):
-        return tuple(_join(one) for one in zip(*parts, strict=True))
+        return tuple(join_audits(one) for one in zip(*parts, strict=True))
     values = {one.name: [getattr(part, one.name) for part in parts] for one in fields(parts[0])}
     return type(parts[0])(
-        **{name: sum(each, ()) if name in ("heads", "sets") else _join(each) for name, each in values.items()}
+        **{
+            name: sum(each, ()) if name in ("heads", "sets") else join_audits(each)
+            for name, each in values.items()
+        }
     )

@@ -13,8 +13,8 @@ are used.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from scipy.special import log_softmax
 
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
 from attomaton.base.frames import Tabular
-from attomaton.base.options import real_number
+from attomaton.base.options import Checked, real_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int64, table_of
@@ -219,7 +219,7 @@ class Position:
 
 
 @dataclass(frozen=True)
-class KeyToken:
+class KeyToken(Checked):
     """One effect per token, fitted for each head and shrunk by a ridge.
 
     Attributes
@@ -235,11 +235,8 @@ class KeyToken:
     'key token'
     """
 
-    ridge: float = 1e-3
+    ridge: Annotated[float, partial(real_number, above=0.0)] = 1e-3
     name: str = "key token"
-
-    def __post_init__(self) -> None:
-        real_number(self.ridge, "ridge", above=0.0)
 
 
 Step = Position | KeyToken | Rung

@@ -99,21 +99,6 @@ def _pack(rows: Rows) -> Int64:
     return pack_pairs(np.repeat(rows.queries, rows.window), rows.tokens.ravel())
 
 
-def expect_by_definition(fitted: Rows, row: Rows, head: int) -> Float64:
-    """The same for the first of some rows, position by position: the slow definition."""
-    profile, strength = fitted.profile[head], STRENGTH / fitted.window
-    attention = fitted.attention[:, head].astype(np.float64)
-    usual = np.broadcast_to(profile, attention.shape)
-    expected = np.empty(fitted.window)
-    for place, token in enumerate(row.tokens[0].tolist()):
-        mine = fitted.tokens == token
-        factor = (attention[mine].sum() + strength) / (usual[mine].sum() + strength)
-        both = mine & (fitted.queries == row.queries[0])[:, None]
-        factor = (attention[both].sum() + strength * factor) / (usual[both].sum() + strength)
-        expected[place] = profile[place] * factor
-    return expected / expected.sum()
-
-
 SAID = {True: "yes", False: "no", None: "–"}
 """The words in tables for a head that seeks the next token, does not, or was not judged."""
 
@@ -299,13 +284,3 @@ def match_tokens(rows: Rows, counts: TokenCounts) -> Int32:
     return np.where(matched, order[ranks[np.arange(len(rows)), partner.argmax(1)] % len(order)], -1).astype(
         np.int32
     )
-
-
-def match_by_definition(rows: Rows, counts: TokenCounts) -> Int64:
-    """The same, row by row: the slow definition."""
-    matched = list[int]()
-    for tokens, label in zip(rows.tokens.tolist(), rows.labels.tolist(), strict=True):
-        others = sorted(set(tokens) - {tokens[0]}, key=lambda one: (counts.tokens[one], one))
-        partner = others.index(label) ^ 1 if label in others else len(others)
-        matched.append(others[partner] if partner < len(others) else -1)
-    return np.array(matched, np.int64)

@@ -28,7 +28,7 @@ from attomaton.base.tables import Float64, Int64, Integers, table_of
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import count_all_tokens
 from attomaton.heads.model import Head, HeadModel, check_heads
-from attomaton.heads.utility.measured import STRENGTH, UtilityTable, make_table
+from attomaton.heads.utility.measured import UtilityTable
 
 FEW = 512
 """Tokens that are run at once."""
@@ -216,36 +216,6 @@ def correct_copies(model: HeadModel, head: Head, counts: PairCounts) -> Float64:
         expected = counts.labels @ written.T
         mean[rows] = expected[counts.queries[rows], counts.tokens[rows] - part[0]]
     return (rate - probability) * (own[counts.tokens] - mean) / np.maximum(1 - probability, 1e-9)
-
-
-def find_copy_utility(counts: PairCounts, *, strength: float = STRENGTH) -> UtilityTable:
-    """The exact utility of the theory's layer: T·(contexts with the label x)/(occurrences of x) − 1.
-
-    Its loss is −ln of the attention on the label, so at uniform attention over T positions −∂loss/∂a_i is
-    T/m where x_i is the label, which occurs m times, and 0 elsewhere; its mean over a context is 1. All
-    contexts have the same length T. The counts come from samples whose context contains the label.
-
-    Examples
-    --------
-    >>> table = find_copy_utility(count_pairs(Samples.from_lists([[0, 1], [1, 1]], [0, 1])), strength=0.0)
-    >>> table.at(np.array([1, 1]), np.array([0, 1])).round(3).tolist()  # 2·1/1 − 1 and 2·1/3 − 1
-    [1.0, -0.333]
-    """
-    size = len(counts.shares)
-    keys, sums = counts.queries * size + counts.tokens, counts.length * counts.copied - counts.times
-    return make_table(Head(0, 0), (keys, counts.times.astype(np.int64)), sums, size, strength)
-
-
-def define_closed_utility(
-    model: HeadModel, head: Head, counts: PairCounts, probabilities: Float64
-) -> Float64:
-    """The slow definition: Σ_y (P(y|k) − p(y|k))·ω_x(y), shape (n_tokens, n_tokens), not centred.
-
-    ``probabilities`` is p(·|k), one row per query.
-    """
-    written = model.write_logits(head, np.arange(len(counts.shares)))
-    seen = np.asarray(counts.labels.sum(axis=1)).ravel() > 0
-    return np.where(seen[:, None], counts.labels.toarray() - probabilities, 0.0) @ written.T
 
 
 class _LonePass:

@@ -64,14 +64,8 @@ def begin(
     >>> beginning
     Beginning(3 sequences of 3 tokens, vocabulary of 8)
     """
-    check_options(options)
-    if isinstance(corpus, Samples):
-        raise UnsupportedOption(
-            "the corpus holds samples, which lack the order of their texts; give the documents instead"
-        )
+    most_frequent = check_texts(corpus, options, most_frequent)
     window = whole_number(options.get("window", WINDOW), "window", least=1)
-    if most_frequent is not None:
-        most_frequent = whole_number(most_frequent, "most_frequent", least=1)
     announce = as_stages(progress)
     adder = Adder(as_engine(engine), announce)
     with adder.reading(corpus, options, work) as (tokens, vocabulary, about, add_up):
@@ -79,6 +73,16 @@ def begin(
         size = tokens.n_tokens if frequent is None else frequent.n_tokens
         statistics = add_statistics(Cutting(window, size, frequent), add_up, announce)
     return Beginning(statistics, vocabulary, Skipped(**about["skipped"]))
+
+
+def check_texts(corpus: Any, options: ReadingOptions, most_frequent: int | None) -> int | None:
+    """The number of tokens that keep their names, if corpus and options are those of documents."""
+    check_options(options)
+    if isinstance(corpus, Samples):
+        raise UnsupportedOption(
+            "the corpus holds samples, which lack the order of their texts; give the documents instead"
+        )
+    return None if most_frequent is None else whole_number(most_frequent, "most_frequent", least=1)
 
 
 def find_frequent(

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.borders import check_floats
-from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
+from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
 from attomaton.base.options import real_number, whole_number
 from attomaton.base.printing import Block, Grid, Printed
 from attomaton.base.ragged import offsets_of, ranges_of
@@ -34,7 +34,6 @@ from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.separation import Separation, separate
 from attomaton.solvers.hard.solve import HardSolution, solve_graph_svm
 from attomaton.solvers.soft.solve import SoftSolution, solve_luce
-from attomaton.theories.decoder.descent import check_features, law_of
 from attomaton.theories.decoder.supports import Supports
 from attomaton.theories.decoder.telling import DecoderExplanation
 
@@ -49,6 +48,28 @@ ROUNDING = 1e-13
 
 NEGLIGIBLE = 1e-10
 """Singular values smaller than this, relative to the largest, count as zero."""
+
+
+def check_features(features: object, n_rows: int, what: str = "contexts") -> Float64:
+    """Check that features are a table of finite numbers with one row per context or label."""
+    table = np.asarray(features)
+    if table.ndim != 2 or table.dtype.kind not in "fiu" or not table.shape[1]:
+        raise UnsupportedOption("features is not a table of numbers; give an array with one row each")
+    if len(table) != n_rows:
+        raise MismatchedParts(
+            f"features has {len(table):,} rows, but there are {n_rows:,} {what}; give one row each"
+        )
+    table = table.astype(np.float64)
+    if not np.isfinite(table).all():
+        raise UnsupportedOption("features has values that are not finite; give finite ones")
+    return table
+
+
+def law_of(supports: Supports) -> Float64:
+    """p_jz as a dense table, shape (n_contexts, n_tokens)."""
+    law = np.zeros((len(supports), supports.n_tokens))
+    law[supports.row, supports.tokens] = supports.probabilities
+    return law
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,16 +14,14 @@ from attomaton.base.progress import as_stages
 from attomaton.base.ragged import rows_of
 from attomaton.base.tables import Int64
 from attomaton.corpora.documents import Piece
-from attomaton.corpora.readers.corpus import ReadingOptions, check_options
-from attomaton.corpora.samples import Samples
+from attomaton.corpora.readers.corpus import ReadingOptions
 from attomaton.corpora.shards import Shards
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.choose import Adder, Engine, as_engine
 from attomaton.engines.sums import AddUp
-from attomaton.theories.beginning.begin import find_frequent
+from attomaton.theories.beginning.begin import check_texts, find_frequent
 from attomaton.theories.beginning.passes import Frequent, PlainPass
-from attomaton.theories.decoder.descent import check_features
-from attomaton.theories.decoder.features import EmbeddedLimit, solve_decoder
+from attomaton.theories.decoder.features import EmbeddedLimit, check_features, solve_decoder
 from attomaton.theories.decoder.result import DecoderLimit
 from attomaton.theories.decoder.supports import Read, Supports, pack_contexts, supports_of
 
@@ -207,14 +205,7 @@ def _check(corpus: Any, options: DecoderOptions) -> tuple[ReadingOptions, int | 
     if "window" in given:
         raise UnsupportedOption("a decoder has no window; set the length of its contexts with 'ngram:3'")
     reading = cast("ReadingOptions", given)
-    check_options(reading)
-    if isinstance(corpus, Samples):
-        raise UnsupportedOption(
-            "the corpus holds samples, which lack the order of their texts; give the documents instead"
-        )
-    if most_frequent is not None:
-        most_frequent = whole_number(most_frequent, "most_frequent", least=1)
-    return reading, most_frequent
+    return reading, check_texts(corpus, reading, most_frequent)
 
 
 def _embed(

@@ -11,7 +11,6 @@ import numpy as np
 from scipy import sparse
 
 from attomaton.base.ragged import sum_at
-from attomaton.base.tables import Float64
 from attomaton.graphs.grouping import count_keys, distinct_keys, find_keys, pack_pairs, unpack_pairs
 from attomaton.theories.scansnap.classes import CorpusClasses
 from attomaton.theories.scansnap.law import Rates
@@ -150,12 +149,6 @@ def mean_overlap(classes: CorpusClasses) -> float:
     together = sum_at(classes.tokens, classes.shares[classes.rows] * classes.features, classes.n_tokens)
     same = float(classes.shares @ classes.shares)
     return 0.0 if len(classes) == 1 else max(float(together @ together) - same, 0.0) / (1 - same)
-
-
-def define_overlaps(classes: CorpusClasses) -> Float64:
-    """f_n·f_n' of every two classes, dense, shape (n_classes, n_classes)."""
-    features = classes.dense / np.linalg.norm(classes.dense, axis=1, keepdims=True)
-    return features @ features.T
 
 
 def largest_overlap(classes: CorpusClasses) -> float:

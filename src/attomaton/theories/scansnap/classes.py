@@ -298,39 +298,6 @@ def draw_linear_classes(
     return CorpusClasses.from_table(queries, labels, weights)
 
 
-def make_star(n_classes: int, n_tokens: int, *, common: float) -> CorpusClasses:
-    """Classes with a query and one distinct token each, around one common token of probability ``common``.
-
-    The corpus on which the closed form (:func:`attomaton.theories.scansnap.law.star_constant`) is derived.
-
-    Parameters
-    ----------
-    n_classes, n_tokens : int
-        K and M ≥ 3 K + 1.
-    common : float
-        The probability of the common token.
-
-    Examples
-    --------
-    >>> star = make_star(3, 20, common=0.1)
-    >>> star, star.common().tolist(), star.distinct().tolist()
-    (CorpusClasses(3 classes of 3 queries, 20 tokens), [0], [1, 2, 3])
-    """
-    n_classes = whole_number(n_classes, "n_classes", least=1, most=MAX_TOKENS)
-    n_tokens = whole_number(n_tokens, "n_tokens", least=2, most=MAX_TOKENS)
-    common = real_number(common, "common", least=0, most=1)
-    if n_tokens < 3 * n_classes + 1:
-        raise InvalidSamples(
-            f"{n_classes} classes need {3 * n_classes + 1} tokens (common, distinct, queries, labels); "
-            f"got {n_tokens}"
-        )
-    own = 1 + np.arange(n_classes)
-    weights = np.zeros((n_classes, n_tokens))
-    weights[:, 0] = common
-    weights[np.arange(n_classes), own] = 1 - common
-    return CorpusClasses.from_table(own + n_classes, own + 2 * n_classes, weights)
-
-
 def _count_entries(samples: Samples, number: Int64) -> tuple[Int64, Int64]:
     """The pairs of class and token before the query, packed and ascending, and their counts.
 

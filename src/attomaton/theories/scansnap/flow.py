@@ -184,8 +184,10 @@ def measure_gain(flow: LayerFlow) -> Float64:
 
     Examples
     --------
-    >>> from attomaton.theories.scansnap.classes import make_star
-    >>> flow = solve_flow(make_star(10, 1000, common=0.05), Rates(5.0, 0.5), [1.0, 15.0, 300.0])
+    >>> weights = 0.95 * np.eye(10, 1000, k=1)  # ten classes: a distinct token each, and token 0 in common
+    >>> weights[:, 0] = 0.05
+    >>> star = CorpusClasses.from_table(np.arange(11, 21), np.arange(21, 31), weights)
+    >>> flow = solve_flow(star, Rates(5.0, 0.5), [1.0, 15.0, 300.0])
     >>> measure_gain(flow)[:, 0].round(2).tolist()  # it rises, turns near K ln M/η_Y = 13.8, and falls
     [0.5, 3.7, 0.08]
     """

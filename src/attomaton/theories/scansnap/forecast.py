@@ -38,7 +38,6 @@ the order of f², and only because classes overlap. If a next token follows seve
 second sum is far larger, and distinct tokens are *lowered* at first.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -85,21 +84,6 @@ def find_pulls(classes: CorpusClasses, queries: Sequence[int] | Int64) -> list[t
     predicts.sort_indices()
     overall = np.asarray(predicts.sum(axis=0)).ravel() / classes.n_tokens
     return [_pull(classes, query, label_of, predicts, overall) for query in queries]
-
-
-def define_pull(classes: CorpusClasses, query: int) -> Float64:
-    """The definition of p_m, class by class and dense, shape (n_tokens,)."""
-    features = classes.dense / np.linalg.norm(classes.dense, axis=1, keepdims=True)
-    pull = np.zeros(classes.n_tokens)
-    for n in range(len(classes)):
-        if classes.queries[n] != query:
-            continue
-        gain = np.zeros(classes.n_tokens)
-        for other in range(len(classes)):
-            same = float(classes.labels[other] == classes.labels[n])
-            gain += (same - 1 / classes.n_tokens) * classes.shares[other] * features[other]
-        pull += classes.shares[n] * features[n] * (gain - features[n] * (features[n] @ gain))
-    return pull
 
 
 def _pull(
@@ -334,17 +318,3 @@ def find_distinct(classes: CorpusClasses, tolerance: float = 0.0) -> tuple[Int64
     single = np.diff(starts, append=len(order)) == 1
     enough = single | (mass[order][starts] >= (1 - tolerance) * total)
     return tokens[enough], order[starts][enough]
-
-
-def define_distinct(classes: CorpusClasses, tolerance: float = 0.0) -> dict[int, int]:
-    """The definition: token → class, for tokens with at most ``tolerance`` outside one class."""
-    held: dict[int, dict[int, float]] = defaultdict(dict)
-    for number in range(len(classes)):
-        for token, probability in zip(*classes.entries_of(number), strict=True):
-            held[int(token)][number] = classes.shares[number] * probability
-    found: dict[int, int] = {}
-    for token, masses in held.items():
-        best = max(masses, key=masses.__getitem__)
-        if len(masses) == 1 or masses[best] >= (1 - tolerance) * sum(masses.values()):
-            found[token] = best
-    return found

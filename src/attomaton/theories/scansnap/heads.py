@@ -53,8 +53,9 @@ class LearnedHead:
 
     Examples
     --------
-    >>> from attomaton.theories.scansnap.classes import make_star
-    >>> reduced = Reduced(make_star(2, 10, common=0.5))
+    >>> from attomaton.theories.scansnap.classes import CorpusClasses
+    >>> weights = np.eye(2, 10, k=1) + np.eye(1, 10)  # two classes: a distinct token each, and token 0
+    >>> reduced = Reduced(CorpusClasses.from_table([3, 4], [5, 6], weights))
     >>> losses, gain, moved = LearnedHead().slope(reduced, reduced.law, np.zeros((3, 3)))
     >>> losses.round(4).tolist(), np.abs(gain).max().item()  # ln 10; while Y is 0 it gives nothing back
     ([2.3026, 2.3026], 0.0)

@@ -24,16 +24,16 @@ K tan²θ₀ times less. (With several classes to a query they pull the common t
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import lambertw
 
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
-from attomaton.base.options import real_number, settle, whole_number
+from attomaton.base.options import Checked, real_number, settle, whole_number
 from attomaton.base.tables import Float64
 
 MAX_STATE = 20_000
@@ -120,28 +120,6 @@ class Rates:
         return self.decoder / self.attention
 
 
-def star_constant(n_classes: int, n_tokens: int, *, common: float) -> float:
-    """C₀ of :func:`attomaton.theories.scansnap.classes.make_star`: tan²θ₀ K (M − 1)²/((K − 1) M).
-
-    Parameters
-    ----------
-    n_classes, n_tokens : int
-        K and M.
-    common : float
-        The share of the common token before the query.
-
-    Examples
-    --------
-    >>> round(star_constant(10, 1000, common=0.05), 1)
-    400309.3
-    """
-    n_classes = whole_number(n_classes, "n_classes (that share a common token)", least=2)
-    n_tokens = whole_number(n_tokens, "n_tokens", least=2)
-    common = real_number(common, "common", least=1e-100, below=1)
-    square = ((1 - common) / common) ** 2
-    return square * n_classes * (n_tokens - 1) ** 2 / ((n_classes - 1) * n_tokens)
-
-
 def solve_exponent(clock: ArrayLike, n_tokens: int) -> Float64:
     """w = M h at η_Y t/K = ``clock``: the root of (M − 1) w/M + (e^w − 1)/M = clock.
 
@@ -167,7 +145,7 @@ def solve_exponent(clock: ArrayLike, n_tokens: int) -> Float64:
 
 
 @dataclass(frozen=True)
-class SnapLaw:
+class SnapLaw(Checked):
     """The closed form for K equally frequent classes over M tokens.
 
     Attributes
@@ -192,18 +170,10 @@ class SnapLaw:
     (69.03, 14.41, 0.1941)
     """
 
-    n_classes: int
-    n_tokens: int
+    n_classes: Annotated[int, partial(whole_number, least=1)]
+    n_tokens: Annotated[int, partial(whole_number, least=2)]
     rates: Rates
-    start: float | None = None
-
-    def __post_init__(self) -> None:
-        settle(
-            self,
-            n_classes=whole_number(self.n_classes, "n_classes", least=1),
-            n_tokens=whole_number(self.n_tokens, "n_tokens", least=2),
-            start=None if self.start is None else real_number(self.start, "start", above=0),
-        )
+    start: Annotated[float | None, partial(real_number, above=0)] = None
 
     @property
     def constant(self) -> float:
@@ -283,27 +253,3 @@ class SnapLaw:
         grown = self.growth(time)
         pace = self.rates.attention * self.gain(time) * np.exp(-4 * grown) / self.constant
         return np.asarray(time, np.float64) * pace / grown
-
-
-def integrate_law(law: SnapLaw, times: ArrayLike) -> tuple[Float64, Float64]:
-    """γ and B at ascending times by integrating ẇ and Ḃ themselves: the definition of the closed form.
-
-    Examples
-    --------
-    >>> law = SnapLaw(10, 1000, Rates(decoder=5.0, attention=0.5))
-    >>> gain, growth = integrate_law(law, [10.0, 280.0])
-    >>> np.abs(growth - law.growth([10.0, 280.0])).max() < 1e-6
-    np.True_
-    """
-    rest, size = law.n_tokens - 1, law.n_tokens
-
-    def gain_at(exponent: Any) -> Any:
-        return rest**2 / size * exponent / (rest + np.exp(exponent))
-
-    def slope(state: Float64) -> Float64:
-        exponent, grown = state
-        pace = law.rates.attention * gain_at(exponent) * np.exp(-4 * grown) / law.constant
-        return np.array([size * law.rates.decoder / law.n_classes / (rest + np.exp(exponent)), pace])
-
-    exponent, grown = follow(slope, 2, times, rtol=1e-10, atol=1e-12).T
-    return gain_at(exponent), grown

@@ -90,11 +90,6 @@ class Reduced:
         return find_keys(self.labels, self.classes.labels.astype(np.int64))
 
     @cached_property
-    def n_others(self) -> int:
-        """The number of tokens that are never a label; they share the last column."""
-        return self.classes.n_tokens - len(self.labels)
-
-    @cached_property
     def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Shapes of Y and Z here."""
         return (len(self.used), len(self.labels) + 1), (len(self.queries), len(self.used))

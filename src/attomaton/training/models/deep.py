@@ -6,14 +6,15 @@ feed-forward layer hˡ ← hˡ + relu(hˡ U) U' after each layer if enabled. h�
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
-from attomaton.base.options import real_number, settle, show, whole_number
+from attomaton.base.options import Checked, real_number, show, whole_number
 from attomaton.base.tables import Float64, Int64, Integers
 
 MOST_LAYERS = 1_000
@@ -52,7 +53,7 @@ class DeepWeights:
 
 
 @dataclass(frozen=True)
-class DeepModel:
+class DeepModel(Checked):
     """A deep attention-only model, optionally with feed-forward layers.
 
     Attributes
@@ -79,22 +80,12 @@ class DeepModel:
     13
     """
 
-    n_layers: int = 1
-    n_heads: int = 1
-    hidden: int | None = None
+    n_layers: Annotated[int, partial(whole_number, least=1, most=MOST_LAYERS)] = 1
+    n_heads: Annotated[int, partial(whole_number, least=1, most=MOST_LAYERS)] = 1
+    hidden: Annotated[int | None, partial(whole_number, least=1)] = None
     positions: bool = True
-    start: float = 0.0
+    start: Annotated[float, partial(real_number, least=0)] = 0.0
     device: str = "cpu"
-
-    def __post_init__(self) -> None:
-        hidden = None if self.hidden is None else whole_number(self.hidden, "hidden", least=1)
-        settle(
-            self,
-            n_layers=whole_number(self.n_layers, "n_layers", least=1, most=MOST_LAYERS),
-            n_heads=whole_number(self.n_heads, "n_heads", least=1, most=MOST_LAYERS),
-            hidden=hidden,
-            start=real_number(self.start, "start", least=0),
-        )
 
     def shapes(self, n_tokens: int, window: int) -> list[tuple[int, int]]:
         """The shape of each parameter in order: layer by layer, and W_O last.

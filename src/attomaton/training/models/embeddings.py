@@ -1,12 +1,13 @@
 """Embedding tables for training, drawn from a random generator."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from functools import partial
+from typing import Annotated, Any, Protocol, cast
 
 import numpy as np
 
 from attomaton.base.errors import InvalidEmbeddings
-from attomaton.base.options import real_number, settle, show, whole_number
+from attomaton.base.options import Checked, real_number, show, whole_number
 from attomaton.base.solutions import check_embeddings
 from attomaton.base.tables import Float64
 
@@ -32,7 +33,7 @@ class Embeddings(Protocol):
 
 
 @dataclass(frozen=True)
-class Orthonormal:
+class Orthonormal(Checked):
     """The first ``n_tokens`` rows of the identity; ``dim`` is ``n_tokens`` if None.
 
     Examples
@@ -41,10 +42,7 @@ class Orthonormal:
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
 
-    dim: int | None = None
-
-    def __post_init__(self) -> None:
-        settle(self, dim=None if self.dim is None else whole_number(self.dim, "dim", least=1))
+    dim: Annotated[int | None, partial(whole_number, least=1)] = None
 
     def draw(self, n_tokens: int, rng: np.random.Generator) -> Float64:  # noqa: ARG002  the same for every draw
         """A table, shape (n_tokens, dim)."""
@@ -57,7 +55,7 @@ class Orthonormal:
 
 
 @dataclass(frozen=True)
-class RandomUnit:
+class RandomUnit(Checked):
     """Rows drawn uniformly from the unit sphere.
 
     Attributes
@@ -72,10 +70,7 @@ class RandomUnit:
     ((1000, 8), 1.0)
     """
 
-    dim: int
-
-    def __post_init__(self) -> None:
-        settle(self, dim=whole_number(self.dim, "dim", least=1))
+    dim: Annotated[int, partial(whole_number, least=1)]
 
     def draw(self, n_tokens: int, rng: np.random.Generator) -> Float64:
         """A table, shape (n_tokens, dim)."""
@@ -84,7 +79,7 @@ class RandomUnit:
 
 
 @dataclass(frozen=True)
-class Equicorrelated:
+class Equicorrelated(Checked):
     """Unit rows with equal pairwise inner products, randomly rotated.
 
     Attributes
@@ -101,12 +96,8 @@ class Equicorrelated:
     [[1.0, 0.5, 0.5], [0.5, 1.0, 0.5], [0.5, 0.5, 1.0]]
     """
 
-    dim: int
-    correlation: float
-
-    def __post_init__(self) -> None:
-        correlation = real_number(self.correlation, "correlation", above=-1, below=1)
-        settle(self, dim=whole_number(self.dim, "dim", least=1), correlation=correlation)
+    dim: Annotated[int, partial(whole_number, least=1)]
+    correlation: Annotated[float, partial(real_number, above=-1, below=1)]
 
     def draw(self, n_tokens: int, rng: np.random.Generator) -> Float64:
         """A table, shape (n_tokens, dim)."""

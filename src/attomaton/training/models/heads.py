@@ -6,12 +6,13 @@ scores s is du/ds_t = a_t (du/da_t − Σ a du/da). Positions are the first axis
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Annotated, Any, Protocol
 
 import torch
 from torch import Tensor
 
-from attomaton.base.options import named_part, real_number, settle
+from attomaton.base.options import Checked, named_part, real_number
 
 _linalg: Any = torch.linalg
 
@@ -106,7 +107,7 @@ class Tied:
 
 
 @dataclass(frozen=True)
-class Untied:
+class Untied(Checked):
     """C = E: u = e_yᵀ f, or with a temperature softmax(E f / temperature)_y. Violates assumption A.
 
     Attributes
@@ -126,11 +127,7 @@ class Untied:
     0.4256
     """
 
-    temperature: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.temperature is not None:
-            settle(self, temperature=real_number(self.temperature, "temperature", above=0))
+    temperature: Annotated[float | None, partial(real_number, above=0)] = None
 
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
         """e_y · x_t, or with a temperature (divided by it) all e_k · x_t, shape (t, k, b, n), and y."""

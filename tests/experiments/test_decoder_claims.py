@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from attomaton.claims.decoder import verify_decoder
-from attomaton.theories.decoder.descent import train_decoder
 from attomaton.theories.decoder.supports import count_supports
+from attomaton_experiments.decoder_claims import train_decoder, verify_decoder
 from tests.theories.decoder.draws import draw_supports
 
 

@@ -5,8 +5,8 @@ from hypothesis import given
 
 import attomaton as at
 from attomaton.automaton.rules import RULES
-from attomaton.claims.retrieval import attend, read_retrieval
 from attomaton.graphs.bags import count_tokens
+from attomaton_experiments.retrieval import attend, read_retrieval
 from tests.drawn import learn_parts
 from tests.strategies import realisable_sets, vectors
 

@@ -1,0 +1,93 @@
+"""The star, on which the closed form of the second paper is derived, and the closed form's own definition."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from attomaton.base.errors import InvalidSamples
+from attomaton.base.options import real_number, whole_number
+from attomaton.base.tables import Float64
+from attomaton.corpora.samples import MAX_TOKENS
+from attomaton.theories.scansnap.classes import CorpusClasses
+from attomaton.theories.scansnap.law import SnapLaw, follow
+
+
+def make_star(n_classes: int, n_tokens: int, *, common: float) -> CorpusClasses:
+    """Classes with a query and one distinct token each, around one common token of probability ``common``.
+
+    The corpus on which the closed form (:func:`star_constant`) is derived.
+
+    Parameters
+    ----------
+    n_classes, n_tokens : int
+        K and M ≥ 3 K + 1.
+    common : float
+        The probability of the common token.
+
+    Examples
+    --------
+    >>> star = make_star(3, 20, common=0.1)
+    >>> star, star.common().tolist(), star.distinct().tolist()
+    (CorpusClasses(3 classes of 3 queries, 20 tokens), [0], [1, 2, 3])
+    """
+    n_classes = whole_number(n_classes, "n_classes", least=1, most=MAX_TOKENS)
+    n_tokens = whole_number(n_tokens, "n_tokens", least=2, most=MAX_TOKENS)
+    common = real_number(common, "common", least=0, most=1)
+    if n_tokens < 3 * n_classes + 1:
+        raise InvalidSamples(
+            f"{n_classes} classes need {3 * n_classes + 1} tokens (common, distinct, queries, labels); "
+            f"got {n_tokens}"
+        )
+    own = 1 + np.arange(n_classes)
+    weights = np.zeros((n_classes, n_tokens))
+    weights[:, 0] = common
+    weights[np.arange(n_classes), own] = 1 - common
+    return CorpusClasses.from_table(own + n_classes, own + 2 * n_classes, weights)
+
+
+def star_constant(n_classes: int, n_tokens: int, *, common: float) -> float:
+    """C₀ of :func:`make_star`: tan²θ₀ K (M − 1)²/((K − 1) M).
+
+    Parameters
+    ----------
+    n_classes, n_tokens : int
+        K and M.
+    common : float
+        The share of the common token before the query.
+
+    Examples
+    --------
+    >>> round(star_constant(10, 1000, common=0.05), 1)
+    400309.3
+    """
+    n_classes = whole_number(n_classes, "n_classes (that share a common token)", least=2)
+    n_tokens = whole_number(n_tokens, "n_tokens", least=2)
+    common = real_number(common, "common", least=1e-100, below=1)
+    square = ((1 - common) / common) ** 2
+    return square * n_classes * (n_tokens - 1) ** 2 / ((n_classes - 1) * n_tokens)
+
+
+def integrate_law(law: SnapLaw, times: ArrayLike) -> tuple[Float64, Float64]:
+    """γ and B at ascending times by integrating ẇ and Ḃ themselves: the definition of the closed form.
+
+    Examples
+    --------
+    >>> from attomaton.theories import Rates
+    >>> law = SnapLaw(10, 1000, Rates(decoder=5.0, attention=0.5))
+    >>> gain, growth = integrate_law(law, [10.0, 280.0])
+    >>> np.abs(growth - law.growth([10.0, 280.0])).max() < 1e-6
+    np.True_
+    """
+    rest, size = law.n_tokens - 1, law.n_tokens
+
+    def gain_at(exponent: Any) -> Any:
+        return rest**2 / size * exponent / (rest + np.exp(exponent))
+
+    def slope(state: Float64) -> Float64:
+        exponent, grown = state
+        pace = law.rates.attention * gain_at(exponent) * np.exp(-4 * grown) / law.constant
+        return np.array([size * law.rates.decoder / law.n_classes / (rest + np.exp(exponent)), pace])
+
+    exponent, grown = follow(slope, 2, times, rtol=1e-10, atol=1e-12).T
+    return gain_at(exponent), grown
