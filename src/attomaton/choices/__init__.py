@@ -6,6 +6,10 @@ from attomaton.base.doors import open_door
 
 if TYPE_CHECKING:
     from attomaton.choices.arena import simulate_arena as simulate_arena
+    from attomaton.choices.assessment import (
+        AssessedItems as AssessedItems,
+        LikelihoodRatio as LikelihoodRatio,
+    )
     from attomaton.choices.board import Board as Board, NextComparison as NextComparison, Ratings as Ratings
     from attomaton.choices.estimator import ChoiceModel as ChoiceModel
     from attomaton.choices.fit import fit_choices as fit_choices

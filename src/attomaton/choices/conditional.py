@@ -210,11 +210,19 @@ class LogitScores:
         return self.logit.n_parameters
 
     @property
+    def clustered(self) -> bool:
+        """Whether choices that belong together are not independent."""
+        return self.units.word == "clustered"
+
+    @property
+    def n_identified(self) -> int:
+        """How many numbers the choices bear on, finite or not."""
+        return self.logit.identified.rank
+
+    @property
     def why_no_aic(self) -> str:
-        """Why there is no maximum of a likelihood; empty if there is one."""
-        if self.units.word in ("robust", "weighted"):
-            return "parts of choices have no likelihood"
-        return "it is at infinity" if self.logit.dying.any() else ""
+        """Why there is no likelihood at its maximum, or at its supremum; empty if there is one."""
+        return "parts of choices have no likelihood" if self.units.repeats is not None else ""
 
     @cached_property
     def coefficients(self) -> dict[str, Contrast]:

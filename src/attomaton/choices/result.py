@@ -18,6 +18,7 @@ from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Listing, Signal, draw_text, shorten
 from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.choices.assessment import AssessedItems
 from attomaton.choices.board import (
     MOST,
     MOST_ITEMS,
@@ -35,7 +36,6 @@ from attomaton.choices.board import (
     rows_without_board,
 )
 from attomaton.choices.gaps import Gaps, lost_in_sets
-from attomaton.choices.order import OrderedItems
 from attomaton.choices.storage import KIND, pack, unpack
 from attomaton.choices.uncertainty import LuceScores, ScoreDifference
 from attomaton.graphs.paths import QueryOrder, graph_of
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 SHOWN = 12
 """Maximum number of comparisons and categories that a summary prints."""
+
+LEAST_TAIL = 1e-15
+"""The least probability of an end for which a bound is computed."""
 
 NO_POSITION = "the fit has no effect of moving first; fit with moved_first=, or leave moved_first out"
 
@@ -65,7 +68,7 @@ class Outcomes(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ChoiceFit(Tabular, OrderedItems):
+class ChoiceFit(Tabular, AssessedItems):
     """The fit of a set of choices: components, their order, scores and probabilities.
 
     Attributes
@@ -262,8 +265,8 @@ class ChoiceFit(Tabular, OrderedItems):
         if component[a] != component[b]:
             for above, below, value in ((a, b, np.inf), (b, a, -np.inf)):
                 if self._below(component[above])[component[below]]:
-                    bound = None if self._why_no_board else _Bound(self, above, below, value)
-                    return ScoreDifference(first, second, value, None, bound=bound)
+                    limits = None if self._why_no_board else _Bound(self, above, below, value)
+                    return ScoreDifference(first, second, value, None, limits=limits)
             raise self._undetermined(first, second)
         self.model.expect()
         if a == b:
@@ -315,35 +318,6 @@ class ChoiceFit(Tabular, OrderedItems):
         numbers = np.array(self._lookup(list(cast("Any", chosen)) if several else [chosen]), np.int64)
         self.model.expect()
         return self._unit**2 * self.model.covariance(numbers)
-
-    @property
-    def log_likelihood(self) -> float:
-        """Σ ln p of the choices; where the data are not connected, its supremum, which is not attained.
-
-        A tie that counts as half wins counts as parts of choices; one that is an outcome has its own
-        probability.
-        """
-        self.model.expect()
-        return self.model.log_likelihood
-
-    @property
-    def n_parameters(self) -> int:
-        """The number of fitted finite parameters: Σ (items − 1) over the components, and coefficients."""
-        return self.model.n_parameters
-
-    @property
-    def aic(self) -> float:
-        """Akaike's information criterion, 2 · n_parameters − 2 · log_likelihood.
-
-        It needs a maximum of the likelihood: connected data without half wins, ridge and prior.
-        """
-        why = self.model.why_no_aic
-        if why:
-            raise UnsupportedOption(
-                f"AIC needs a maximum of the likelihood, and {why}; compare .log_likelihood and "
-                ".n_parameters yourself, or fit connected data without half wins and without a prior"
-            )
-        return 2.0 * self.n_parameters - 2.0 * self.log_likelihood
 
     def _table(self) -> pa.Table:
         return self._rows
@@ -473,6 +447,8 @@ class ChoiceFit(Tabular, OrderedItems):
             "missing": [{"winner": won, "loser": lost} for won, lost in zip(*sides, strict=True)],
             "log_likelihood": self.log_likelihood if self.certified else None,
             "n_parameters": self.n_parameters,
+            "aic": self.aic if self.certified and not self.model.why_no_aic else None,
+            "bic": self.bic if self.certified and not self.model.why_no_aic else None,
             "n_ties": self.n_ties,
             "prior": self.prior,
             "ridge": self.model.ridge,
@@ -609,16 +585,32 @@ class ChoiceFit(Tabular, OrderedItems):
 
 @dataclass(frozen=True)
 class _Bound:
-    """The bound of an infinite difference, by the confidence."""
+    """The bound of an infinite difference, and of its p-value."""
 
     fit: ChoiceFit = field(repr=False)
     above: int
     below: int
     value: float
 
-    def __call__(self, level: float) -> float:
-        least = self.fit._least(self.above, self.below, level)  # pyright: ignore[reportPrivateUsage]
-        return least if self.value > 0 else -least
+    def interval(self, level: float) -> tuple[float, float]:
+        """One end is infinite; the other is the least that the difference may be."""
+        least = self._least(1.0 - level)
+        return (least, np.inf) if self.value > 0 else (-np.inf, -least)
+
+    def p_value(self) -> float:
+        """Twice the probability of what happened at a difference of 0, where the bound of it is 0."""
+        from scipy.optimize import brentq
+
+        if self._least(0.5) < 0:
+            return 1.0
+        if self._least(LEAST_TAIL) > 0:
+            return 2.0 * LEAST_TAIL
+        ends = np.log([LEAST_TAIL, 0.5])
+        root: Any = brentq(lambda tail: self._least(float(np.exp(tail))), *ends, xtol=1e-6)
+        return 2.0 * float(np.exp(root))
+
+    def _least(self, tail: float) -> float:
+        return self.fit._least(self.above, self.below, 1.0 - tail)  # pyright: ignore[reportPrivateUsage]
 
 
 def _whole_if(number: float) -> float:

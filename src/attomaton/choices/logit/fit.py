@@ -276,13 +276,13 @@ class LogitFit(Tabular):
 
     @property
     def aic(self) -> float:
-        """Akaike's information criterion, where the likelihood has a maximum."""
-        if self.dying.any():
-            raise UnsupportedOption(
-                "AIC is for a maximum of the likelihood, and it is at infinity; compare .log_likelihood and "
-                ".n_parameters as you see fit"
-            )
+        """Akaike's information criterion; at infinity of the supremum, by the number of finite parameters."""
         return 2.0 * self.n_parameters - 2.0 * self.log_likelihood
+
+    @property
+    def bic(self) -> float:
+        """The Bayesian information criterion: as :attr:`aic`, with ln(number of choices) in place of 2."""
+        return float(np.log(self.problem.n_choices)) * self.n_parameters - 2.0 * self.log_likelihood
 
     @cached_property
     def probabilities(self) -> Float64:
