@@ -355,5 +355,5 @@ def fit_firth(
     if (problem.counts < 0).any():
         raise UnsupportedOption("counts are negative; give counts of at least 0")
     climb = FirthClimb(problem, basis)
-    start: Float64 = np.zeros(basis.shape[1])
+    start: Float64 = np.zeros(int(basis.shape[1]))
     return FirthFit(problem, climb, climb.run(start), maximum, proof)
