@@ -88,7 +88,10 @@ def test_markup_in_tokens_is_shown_as_text(folder):
             "error: missing.txt cannot be read: No such file or directory; check the path",
         ),
         (["learn", "story.txt", "--tokenizer", "bpe"], "error: there is no tokenizer 'bpe'"),
-        (["learn", "story.txt", "--engine", "polars"], "error: there is no engine 'polars'"),
+        (
+            ["learn", "story.txt", "--engine", "polars"],
+            "error: engine is 'polars'; choose auto, memory, duckdb or spark",
+        ),
         (["learn", "story.txt", "--window", "0"], "Invalid value"),
         (["explain", "nowhere", "a"], "error: nowhere has no manifest.json"),
         (["explain", "run", ""], "error: the context is empty"),

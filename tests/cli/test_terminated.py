@@ -33,6 +33,7 @@ def sources(stories_model, tinystories, wikitext):
     texts = [story if isinstance(story, str) else story["text"] for story in stories]
     return {
         "long.txt": text,
+        "longest.txt": text * 10,
         "short.txt": text[:20_000],
         "stories.jsonl": "\n".join(json.dumps({"text": text}) for text in texts),
     }, stories_model
@@ -94,7 +95,7 @@ def test_a_command_that_is_stopped_as_it_starts_says_so(folder, seconds):
             "-c",
             "print('.', flush=True); from attomaton.cli import main; main()",
             "learn",
-            "long.txt",
+            "longest.txt",
         ],
         cwd=folder,
         stdout=subprocess.PIPE,

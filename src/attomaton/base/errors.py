@@ -208,7 +208,7 @@ class UnsupportedOption(AttomatonError, ValueError):
     >>> at.learn([0, 1, 0, 2, 0, 1], engine="abacus")
     Traceback (most recent call last):
         ...
-    attomaton.base.errors.UnsupportedOption: there is no engine 'abacus'; choose auto, memory, duckdb or
+    attomaton.base.errors.UnsupportedOption: engine is 'abacus'; choose auto, memory, duckdb or
     spark
     """
 

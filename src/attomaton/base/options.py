@@ -5,7 +5,8 @@ They are checked before any work and before anything is written, so that a wrong
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import fields
 from errno import ELOOP
 from numbers import Real
 from operator import ge, gt, index, le, lt
@@ -105,6 +106,21 @@ def share(value: object, name: str) -> float:
     return number
 
 
+def choice(value: object, name: str, *, options: Collection[str]) -> str:
+    """The value, if it is one of the options."""
+    if not isinstance(value, str) or value not in options:
+        *others, last = options
+        raise UnsupportedOption(f"{name} is {show(value)}; choose {', '.join(others)} or {last}")
+    return value
+
+
+def flag(value: object, name: str) -> bool:
+    """The value, if it is True or False."""
+    if not isinstance(value, bool):
+        raise UnsupportedOption(f"{name} is {show(value)}; give True or False")
+    return value
+
+
 def given_path(value: object, name: str) -> Path:
     """The value as a path, if it is one.
 
@@ -197,7 +213,8 @@ def settle(owner: object, **values: object) -> None:
 class Checked:
     """Common to frozen dataclasses that have the check of a field beside it, as metadata of its type.
 
-    A check takes the value and the name of the field. A field that may be None is then not checked.
+    A check takes the value and the name of the field, and returns the value of the field. A field at its
+    default is not checked.
 
     Examples
     --------
@@ -216,11 +233,12 @@ class Checked:
     """
 
     def __post_init__(self) -> None:
-        for name, hint in get_type_hints(type(self), include_extras=True).items():
-            value: Any = getattr(self, name)
-            for check in getattr(hint, "__metadata__", ()):
-                if value is not None or not isinstance(None, hint.__origin__):
-                    settle(self, **{name: check(value, name)})
+        defaults = {field.name: field.default for field in fields(cast("Any", self))}
+        given = [name for name, default in defaults.items() if getattr(self, name) is not default]
+        hints = get_type_hints(type(self), include_extras=True) if given else {}
+        for name in given:
+            for check in getattr(hints[name], "__metadata__", ()):
+                object.__setattr__(self, name, check(getattr(self, name), name))
 
 
 def show(value: object) -> str:

@@ -6,6 +6,10 @@ from attomaton.base.doors import open_door
 
 if TYPE_CHECKING:
     from attomaton.choices.arena import simulate_arena as simulate_arena
+    from attomaton.choices.assessment import (
+        AssessedItems as AssessedItems,
+        LikelihoodRatio as LikelihoodRatio,
+    )
     from attomaton.choices.board import Board as Board, NextComparison as NextComparison, Ratings as Ratings
     from attomaton.choices.estimator import ChoiceModel as ChoiceModel
     from attomaton.choices.fit import fit_choices as fit_choices
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     )
     from attomaton.choices.logit.contrasts import Contrast as Contrast, ContrastKind as ContrastKind
     from attomaton.choices.logit.direction import HardDirection as HardDirection
+    from attomaton.choices.logit.firth import FirthContrast as FirthContrast, FirthFit as FirthFit
     from attomaton.choices.logit.fit import LogitFit as LogitFit, fit_logit as fit_logit
     from attomaton.choices.logit.problem import ChoiceProblem as ChoiceProblem
     from attomaton.choices.logit.rows import ChoiceRows as ChoiceRows, Situations as Situations

@@ -18,6 +18,7 @@ from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Listing, Signal, draw_text, shorten
 from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.choices.assessment import AssessedItems
 from attomaton.choices.board import (
     MOST,
     MOST_ITEMS,
@@ -35,7 +36,6 @@ from attomaton.choices.board import (
     rows_without_board,
 )
 from attomaton.choices.gaps import Gaps, lost_in_sets
-from attomaton.choices.order import OrderedItems
 from attomaton.choices.storage import KIND, pack, unpack
 from attomaton.choices.uncertainty import LuceScores, ScoreDifference
 from attomaton.graphs.paths import QueryOrder, graph_of
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 SHOWN = 12
 """Maximum number of comparisons and categories that a summary prints."""
+
+LEAST_TAIL = 1e-15
+"""The least probability of an end for which a bound is computed."""
 
 NO_POSITION = "the fit has no effect of moving first; fit with moved_first=, or leave moved_first out"
 
@@ -65,7 +68,7 @@ class Outcomes(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ChoiceFit(Tabular, OrderedItems):
+class ChoiceFit(Tabular, AssessedItems):
     """The fit of a set of choices: components, their order, scores and probabilities.
 
     Attributes
@@ -180,15 +183,15 @@ class ChoiceFit(Tabular, OrderedItems):
             raise InvalidSamples(
                 f"moved_first is {moved_first!r}, which is not one of the two; name one of them"
             )
-        if self.logit is None:
+        model = self.model
+        if isinstance(model, LuceScores):
             if moved_first is not None:
                 raise UnsupportedOption(NO_POSITION)
             win = self.probability(first, second)
             return Outcomes(win, 0.0, 1.0 - win)
-        from attomaton.choices.logit.prediction import predict_rows  # a tenth of the start-up time
-        from attomaton.choices.logit.rows import Situations
+        from attomaton.choices.logit.rows import Situations  # a tenth of the start-up time
 
-        names, davidson = self.logit.problem.names, self.model.ties == "davidson"
+        names, davidson = model.logit.problem.names, model.ties == "davidson"
         rows = np.zeros((3, len(names)))
         rows[0, a], rows[1, b], rows[2, [a, b]] = 1.0, 1.0, 0.5
         if moved_first is not None:
@@ -201,7 +204,7 @@ class ChoiceFit(Tabular, OrderedItems):
         try:
             many = 3 if davidson else 2
             pair = Situations(np.array([0, many]))
-            win, loss, *tie = predict_rows(self.logit, rows[:many], pair).tolist()
+            win, loss, *tie = model.predict(rows[:many], pair).tolist()
         except UndeterminedChoice:
             raise self._undetermined(first, second) from None
         return Outcomes(win, tie[0] if tie else 0.0, loss)
@@ -262,8 +265,8 @@ class ChoiceFit(Tabular, OrderedItems):
         if component[a] != component[b]:
             for above, below, value in ((a, b, np.inf), (b, a, -np.inf)):
                 if self._below(component[above])[component[below]]:
-                    bound = None if self._why_no_board else _Bound(self, above, below, value)
-                    return ScoreDifference(first, second, value, None, bound=bound)
+                    limits = None if self._why_no_board else _Bound(self, above, below, value)
+                    return ScoreDifference(first, second, value, None, limits=limits)
             raise self._undetermined(first, second)
         self.model.expect()
         if a == b:
@@ -271,7 +274,12 @@ class ChoiceFit(Tabular, OrderedItems):
         value = self.model.values[a] - self.model.values[b]
         error, degrees = self.model.difference_error(a, b)
         known = None if np.isnan(error) else self._unit * error
-        return ScoreDifference(first, second, self._unit * float(value), known, degrees)
+        maximum, limits = None, None
+        if self.model.penalised is not None:
+            names = self.model.penalised.problem.names
+            limits = self.model.penalised.contrast(names[a], names[b], unit=self._unit)
+            maximum = self._unit * limits.maximum.value
+        return ScoreDifference(first, second, self._unit * float(value), known, degrees, maximum, limits)
 
     def _least(self, above: int, below: int, level: float) -> float:
         """With this confidence, the least that the infinite difference of two items may be."""
@@ -316,35 +324,6 @@ class ChoiceFit(Tabular, OrderedItems):
         self.model.expect()
         return self._unit**2 * self.model.covariance(numbers)
 
-    @property
-    def log_likelihood(self) -> float:
-        """Σ ln p of the choices; where the data are not connected, its supremum, which is not attained.
-
-        A tie that counts as half wins counts as parts of choices; one that is an outcome has its own
-        probability.
-        """
-        self.model.expect()
-        return self.model.log_likelihood
-
-    @property
-    def n_parameters(self) -> int:
-        """The number of fitted finite parameters: Σ (items − 1) over the components, and coefficients."""
-        return self.model.n_parameters
-
-    @property
-    def aic(self) -> float:
-        """Akaike's information criterion, 2 · n_parameters − 2 · log_likelihood.
-
-        It needs a maximum of the likelihood: connected data without half wins, ridge and prior.
-        """
-        why = self.model.why_no_aic
-        if why:
-            raise UnsupportedOption(
-                f"AIC needs a maximum of the likelihood, and {why}; compare .log_likelihood and "
-                ".n_parameters yourself, or fit connected data without half wins and without a prior"
-            )
-        return 2.0 * self.n_parameters - 2.0 * self.log_likelihood
-
     def _table(self) -> pa.Table:
         return self._rows
 
@@ -362,15 +341,18 @@ class ChoiceFit(Tabular, OrderedItems):
         """Why there is no board; empty if there is one."""
         if not self.certified:
             return "no ratings and ranks: the scores are not certified"
-        if len(self.components) > MOST_ITEMS and self.prior is None:
+        if len(self.components) > MOST_ITEMS and not self.model.joined:
             return f"no ranks: more than {MOST_ITEMS:,} components; ratings are about the mean of each"
         return ""
 
     @cached_property
     def _component(self) -> Int64:
-        """The position of the component of each item in ``components``; 0 for all with a prior."""
+        """The position of the component of each item in ``components``, or of its joined group."""
         places = self._places[self.graph.component_of_node[: len(self.items)]]
-        return np.zeros_like(places) if self.prior is not None else places
+        if not self.model.joined:
+            return places
+        groups = self.model.components.component_of_node[: len(self.items)]
+        return np.unique(groups, return_inverse=True)[1].ravel()
 
     def board(self, *, scale: str | None = None, centre: float | None = None, level: float = 0.95) -> Board:
         """Ratings, intervals and rank intervals, on one board for each set of items that can be compared.
@@ -462,7 +444,7 @@ class ChoiceFit(Tabular, OrderedItems):
             "choices": _whole_if(self.model.tally.n_choices),
             "items": len(self.items),
             "components": len(self.components),
-            "joined": self.prior is not None,
+            "joined": bool(self.model.joined),
             "certified": self.certified,
             "certificate": self.model.proof,
             "remarks": self._remarks,
@@ -473,8 +455,11 @@ class ChoiceFit(Tabular, OrderedItems):
             "missing": [{"winner": won, "loser": lost} for won, lost in zip(*sides, strict=True)],
             "log_likelihood": self.log_likelihood if self.certified else None,
             "n_parameters": self.n_parameters,
+            "aic": self.aic if self.certified and not self.model.why_no_aic else None,
+            "bic": self.bic if self.certified and not self.model.why_no_aic else None,
             "n_ties": self.n_ties,
             "prior": self.prior,
+            "penalty": self.model.penalty,
             "ridge": self.model.ridge,
             "ties": self.model.ties,
             **({"by": {str(name): fit.to_dict() for name, fit in self.by.items()}} if self.by else {}),
@@ -550,7 +535,7 @@ class ChoiceFit(Tabular, OrderedItems):
     def _tell(self, limit: int = SHOWN_ROWS, rest: str = ".table() has all") -> list[Block]:
         """The board with the first ``limit`` items, a note on where to find the ``rest``, and what else."""
         n_items, number, total = len(self.items), len(self.components), self.model.tally.n_choices
-        joined = " of the data, joined by the prior" * (self.prior is not None and number > 1)
+        joined = f" of the data, joined by {self.model.joined}" * bool(self.model.joined and number > 1)
         return [
             f"{total:,.12g} choice{'s' * (total != 1)} between {n_items:,} item{'s' * (n_items != 1)}: "
             f"{number:,} component{'s' * (number != 1)}{joined}",
@@ -609,16 +594,33 @@ class ChoiceFit(Tabular, OrderedItems):
 
 @dataclass(frozen=True)
 class _Bound:
-    """The bound of an infinite difference, by the confidence."""
+    """The bound of an infinite difference, and of its p-value."""
 
     fit: ChoiceFit = field(repr=False)
     above: int
     below: int
     value: float
 
-    def __call__(self, level: float) -> float:
-        least = self.fit._least(self.above, self.below, level)  # pyright: ignore[reportPrivateUsage]
-        return least if self.value > 0 else -least
+    def interval(self, level: float) -> tuple[float, float]:
+        """One end is infinite; the other is the least that the difference may be."""
+        least = self._least(1.0 - level)
+        return (least, np.inf) if self.value > 0 else (-np.inf, -least)
+
+    @property
+    def p_value(self) -> float:
+        """Twice the probability of what happened at a difference of 0, where the bound of it is 0."""
+        from scipy.optimize import brentq
+
+        if self._least(0.5) < 0:
+            return 1.0
+        if self._least(LEAST_TAIL) > 0:
+            return 2.0 * LEAST_TAIL
+        ends = np.log([LEAST_TAIL, 0.5])
+        root: Any = brentq(lambda tail: self._least(float(np.exp(tail))), *ends, xtol=1e-6)
+        return 2.0 * float(np.exp(root))
+
+    def _least(self, tail: float) -> float:
+        return self.fit._least(self.above, self.below, 1.0 - tail)  # pyright: ignore[reportPrivateUsage]
 
 
 def _whole_if(number: float) -> float:

@@ -1,12 +1,13 @@
 """Covariances of scores, and differences with their standard errors."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import connected_components
 
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.options import real_number
@@ -14,7 +15,7 @@ from attomaton.base.ragged import group_borders, offsets_of, rows_of, sum_at
 from attomaton.base.solutions import Status
 from attomaton.base.tables import Float64, Int64, column, ragged_column
 from attomaton.choices.rankings import count_ties, parts_of, steps_of
-from attomaton.choices.spread import Spread, student_quantile
+from attomaton.choices.spread import Spread, student_quantile, two_sided
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.solvers.soft.certify import SCORES_WITHIN
@@ -209,8 +210,11 @@ class ScoreDifference(NamedTuple):
     degrees : float
         The degrees of freedom of Student's t for the interval: infinite (the normal distribution) without
         clusters.
-    bound : callable, optional
-        Of an infinite difference: what it is at least (+∞) or at most (−∞), by the confidence.
+    maximum : float, optional
+        With a penalty: the estimate by the likelihood alone, which may be infinite.
+    limits : object, optional
+        Has ``interval(level)`` and ``p_value`` where these do not follow from the standard error: of an
+        infinite difference, and with a penalty; private.
 
     Examples
     --------
@@ -222,6 +226,9 @@ class ScoreDifference(NamedTuple):
     >>> gap = fit.difference("c", "b")  # c never won
     >>> gap.value, gap.standard_error, [round(end, 2) for end in gap.interval()]
     (-inf, None, [-inf, 3.64])
+    >>> gap = at.fit_choices(["a"], losers=["b"], counts=[8]).difference("a", "b")
+    >>> gap.value, round(gap.p_value, 6)  # 8 of 8: the sign test, twice ½ to the power of 8
+    (inf, 0.007813)
     """
 
     first: Any
@@ -229,7 +236,8 @@ class ScoreDifference(NamedTuple):
     value: float
     standard_error: float | None
     degrees: float = np.inf
-    bound: Callable[[float], float] | None = None
+    maximum: float | None = None
+    limits: Any = None
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The confidence interval of the difference, if the estimate is approximately normal.
@@ -238,25 +246,44 @@ class ScoreDifference(NamedTuple):
         happened has a probability of less than 1 − level.
         """
         level = real_number(level, "level", above=0, below=1)
-        if self.bound is not None:
-            end = self.bound(level)
-            return (end, np.inf) if self.value > 0 else (-np.inf, end)
-        if self.standard_error is None:
-            remedy = "add choices from more clusters, or fit without cluster="
-            if np.isinf(self.value):
-                remedy = "add a choice that the other one wins, or fit with prior=…"
-            raise UnsupportedOption(
-                f"the difference of {self.first!r} and {self.second!r} is {self.value:.6g}, without a "
-                f"standard error; {remedy}"
-            )
-        reach = float(student_quantile(0.5 + level / 2, self.degrees)) * self.standard_error
+        if self.limits is not None:
+            return self.limits.interval(level)
+        reach = float(student_quantile(0.5 + level / 2, self.degrees)) * self._error
         return self.value - reach, self.value + reach
+
+    @property
+    def p_value(self) -> float:
+        """The two-sided p-value of a difference of 0: Wald's test, by Student's t with clusters.
+
+        Where the difference is infinite, it is a number that the p-value does not exceed: twice the
+        likelihood ratio of what happened, between a difference of 0 and the infinite one.
+        """
+        if self.limits is not None:
+            return float(self.limits.p_value)
+        return two_sided(self.value / self._error, self.degrees) if self.value else 1.0
+
+    @property
+    def _error(self) -> float:
+        """The standard error, if there is one."""
+        if self.standard_error is not None:
+            return self.standard_error
+        remedy = "add choices from more clusters, or fit without cluster="
+        if np.isinf(self.value):
+            remedy = "add a choice that the other one wins, or fit with prior=…"
+        raise UnsupportedOption(
+            f"the difference of {self.first!r} and {self.second!r} is {self.value:.6g}, without a "
+            f"standard error; {remedy}"
+        )
 
     def __str__(self) -> str:
         error = "no standard error" if self.standard_error is None else f"± {self.standard_error:.3f}"
-        end = np.inf if self.bound is None else self.bound(0.95)
+        end = np.inf
+        if np.isinf(self.value) and self.limits is not None:
+            end = float(self.limits.interval(0.95)[self.value < 0])
         if np.isfinite(end):
             error = f"{'at least' if self.value > 0 else 'at most'} {end:+.3f} with confidence 95 %"
+        if self.maximum is not None:
+            error += f"; without the penalty {self.maximum:+.3f}"
         return f"{self.first!r} minus {self.second!r}: {self.value:+.3f} ({error})"
 
 
@@ -289,6 +316,9 @@ class LuceScores:
 
     logit = None
     board_errors = None
+    clustered = False
+    penalty = None
+    penalised = None
 
     def __init__(
         self,
@@ -312,6 +342,11 @@ class LuceScores:
         starts = self._borders[self._component[self._members]]
         self._place[self._members] = np.arange(len(self._members)) - starts
         self._found = dict[int, Information | Sandwich]()
+
+    @property
+    def joined(self) -> str:
+        """What joins all items; empty if nothing does."""
+        return "" if self.prior is None else "the prior"
 
     @property
     def values(self) -> Float64:
@@ -361,12 +396,19 @@ class LuceScores:
         return int((self.components.sizes[:-1] - 1).sum())
 
     @property
+    def n_identified(self) -> int:
+        """How many numbers the choices bear on, finite or not: items less groups that were never compared."""
+        edges, size = self._graph.edges, len(self.values)
+        use = edges["loser"] < size
+        ends = edges["winner"][use], edges["loser"][use]
+        met = coo_array((np.ones(len(ends[0])), ends), shape=(size, size))
+        return size - int(connected_components(met, directed=False)[0])
+
+    @property
     def why_no_aic(self) -> str:
-        """Why there is no maximum of a likelihood; empty if there is one."""
+        """Why there is no likelihood at its maximum, or at its supremum; empty if there is one."""
         if self.soft.ridge:
             return "a ridge or a prior moves the fit away from it"
-        if len(self._graph) > 2:
-            return "it is at infinity"
         return "" if self.rankings is None else "half a win has no likelihood"
 
     @property

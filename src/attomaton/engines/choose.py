@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union, cast
+from typing import TYPE_CHECKING, Annotated, Any, Union, cast
 
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.machine import parse_memory
-from attomaton.base.options import check_threads, given_path, show
+from attomaton.base.options import MOST_THREADS, Checked, choice, given_path, whole_number
 from attomaton.base.progress import Progress, silent
 from attomaton.corpora.documents import Piece
 from attomaton.corpora.readers.batches import as_reading
@@ -36,8 +36,17 @@ Passes = Union[MemoryEngine, "DuckDBEngine", "SparkEngine"]
 """Any object with ``edges()``, ``choices(components)`` and ``kept`` queries."""
 
 
+def _check_engine(engine: object, _: str) -> str:
+    return choice(engine, "engine", options=ENGINES)
+
+
+def _check_memory(memory: str | int, _: str) -> str | int:
+    parse_memory(memory)
+    return memory
+
+
 @dataclass(frozen=True)
-class Engine:
+class Engine(Checked):
     """Where the passes over a corpus run, and with which resources.
 
     Attributes
@@ -65,21 +74,10 @@ class Engine:
     (True, Automaton(2 queries, 5 components, 3 tokens))
     """
 
-    name: str = "auto"
-    memory: str | int | None = None
-    threads: int | None = None
-    master: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.name not in ENGINES:
-            raise UnsupportedOption(
-                f"there is no engine {show(self.name)}; choose auto, memory, duckdb or spark"
-            )
-        if self.memory is not None:
-            parse_memory(self.memory)
-        check_threads(self.threads)
-        if self.master is not None:
-            check_master(self.master)
+    name: Annotated[str, _check_engine] = "auto"
+    memory: Annotated[str | int | None, _check_memory] = None
+    threads: Annotated[int | None, partial(whole_number, least=1, most=MOST_THREADS)] = None
+    master: Annotated[str | None, check_master] = None
 
     @property
     def on_disk(self) -> bool:

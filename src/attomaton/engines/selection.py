@@ -2,19 +2,35 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, cast
+from functools import partial
+from typing import Annotated, Any, cast
 
 import numpy as np
 
 from attomaton.base.errors import TokenOutOfRange, UnsupportedOption
-from attomaton.base.options import settle, share, show, whole_number
+from attomaton.base.options import Checked, share, show, whole_number
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.corpora.samples import WINDOW
 from attomaton.corpora.tokenizers import Vocabulary
 
 
+def _check_queries(value: object, name: str) -> tuple[int | str, ...] | int:
+    """Queries as a tuple of ids and tokens, or the number to keep."""
+    queries = cast("Any", value)
+    if isinstance(value, str | bytes):
+        raise UnsupportedOption(f"{name} is the text {show(value)}; give a list of tokens or token ids")
+    if isinstance(value, int | float | np.number):
+        return whole_number(queries, name, least=1)
+    if not isinstance(value, Iterable) or (isinstance(value, np.ndarray) and not np.ndim(queries)):
+        raise UnsupportedOption(f"{name} is {show(queries)}; give tokens, token ids, or a number of queries")
+    listed: list[Any] = list(queries)
+    if not listed:
+        raise UnsupportedOption(f"{name} is empty; give tokens or token ids, or None for all queries")
+    return tuple(query if isinstance(query, str) else whole_number(query, "a query") for query in listed)
+
+
 @dataclass(frozen=True)
-class Selection:
+class Selection(Checked):
     """The contexts, queries and edges that a pass keeps. All counts stay exact.
 
     Attributes
@@ -43,19 +59,11 @@ class Selection:
     (32, 32, True)
     """
 
-    window: int | None = None
-    max_window: int | None = None
-    min_support: int = 1
-    queries: Sequence[int] | Sequence[str] | int | None = None
-    sample_queries: float = 1.0
-
-    def __post_init__(self) -> None:
-        settled: dict[str, Any] = {"sample_queries": share(self.sample_queries, "sample_queries")}
-        for name in ("window", "max_window", "min_support"):
-            value = getattr(self, name)
-            if value is not None or name == "min_support":
-                settled[name] = whole_number(value, name, least=1)
-        settle(self, **settled, queries=_check_queries(self.queries))
+    window: Annotated[int | None, partial(whole_number, least=1)] = None
+    max_window: Annotated[int | None, partial(whole_number, least=1)] = None
+    min_support: Annotated[int, partial(whole_number, least=1)] = 1
+    queries: Annotated[Sequence[int] | Sequence[str] | int | None, _check_queries] = None
+    sample_queries: Annotated[float, share] = 1.0
 
     @property
     def top(self) -> int | None:
@@ -128,23 +136,6 @@ def select(keep: object, window: int | None) -> Selection:
             f"window is {show(window)} and keep has a window of {keep.window}; give one of them"
         )
     return replace(keep, window=window)
-
-
-def _check_queries(value: object) -> tuple[int | str, ...] | int | None:
-    """Queries as a tuple of ids and tokens, or the number to keep."""
-    queries = cast("Any", value)
-    if value is None:
-        return None
-    if isinstance(value, str | bytes):
-        raise UnsupportedOption(f"queries is the text {show(value)}; give a list of tokens or token ids")
-    if isinstance(value, int | float | np.number):
-        return whole_number(queries, "queries", least=1)
-    if not isinstance(value, Iterable) or (isinstance(value, np.ndarray) and not np.ndim(queries)):
-        raise UnsupportedOption(f"queries is {show(queries)}; give tokens, token ids, or a number of queries")
-    listed: list[Any] = list(queries)
-    if not listed:
-        raise UnsupportedOption("queries is empty; give tokens or token ids, or None for all queries")
-    return tuple(query if isinstance(query, str) else whole_number(query, "a query") for query in listed)
 
 
 def hash_share(n_tokens: int) -> Float64:

@@ -34,7 +34,8 @@ SETTINGS: dict[str, Any] = {
 
 def open_session(master: str | None, threads: int | None, memory: str | int | None) -> Any:
     """The active session if it matches ``master``, or a new one."""
-    check_master(master)
+    if master is not None:
+        check_master(master, "master")
     builder = import_spark().sql.SparkSession.builder
     running = import_spark().sql.SparkSession.getActiveSession()
     if running is not None:
@@ -56,12 +57,13 @@ def open_session(master: str | None, threads: int | None, memory: str | int | No
         raise MissingExtra(f"Java did not start ({' '.join([str(error), *log]).strip()}); {JAVA}") from error
 
 
-def check_master(master: object) -> None:
-    """Refuse an invalid ``master``."""
-    if not (isinstance(master, str) and MASTERS.fullmatch(master)):
+def check_master(master: object, name: str) -> str:
+    """The address of a master of Spark."""
+    if not isinstance(master, str) or not MASTERS.fullmatch(master):
         raise UnsupportedOption(
-            f"master is {show(master)}; give local[2], spark://host:7077, yarn or k8s://…"
+            f"{name} is {show(master)}; give local[2], spark://host:7077, yarn or k8s://…"
         )
+    return master
 
 
 def _prepared(session: Any) -> Any:

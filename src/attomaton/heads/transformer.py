@@ -203,6 +203,8 @@ class Transformer:
     def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:
         """The head's scores before the softmax, from the tokens' own embeddings, in float64.
 
+        Learned positions, such as GPT-2's, are left out: only ``lag`` says how far apart the tokens stand.
+
         Parameters
         ----------
         head : Head

@@ -12,9 +12,10 @@ import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +47,7 @@ from attomaton.base.artifacts.manifests import FORMAT
 from attomaton.base.artifacts.ownership import PARTIAL, Lock, is_partial, take_stock
 from attomaton.base.borders import check_floats, check_int64
 from attomaton.base.errors import CorruptRun, MismatchedParts, UnwritablePlace
-from attomaton.base.options import given_path, settle, whole_number
+from attomaton.base.options import Checked, given_path, whole_number
 from attomaton.base.tables import Float64
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples, Skipped
 from attomaton.graphs.origin import check_origin
@@ -63,7 +64,7 @@ FIRST = "none"
 
 
 @dataclass(frozen=True)
-class Store:
+class Store(Checked):
     """Where a run is stored.
 
     Attributes
@@ -94,12 +95,8 @@ class Store:
 
     path: str | Path
     resume: bool = False
-    every: int | None = None
+    every: Annotated[int | None, partial(whole_number, least=1)] = None
     overwrite: bool = False
-
-    def __post_init__(self) -> None:
-        if self.every is not None:
-            settle(self, every=whole_number(self.every, "every of the Store", least=1))
 
     @classmethod
     def of(cls, out: "Store | str | PathLike[str] | None") -> "Store | None":

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attomaton.base.errors import UnsupportedOption
-from attomaton.base.options import Checked, real_number, settle, show
+from attomaton.base.options import Checked, real_number, show
 
 
 @dataclass(frozen=True)
@@ -93,19 +93,16 @@ class Step(Protocol):
         ...
 
 
-class _Paced:
+StepSize = Annotated[float, partial(real_number, above=0, most=LARGEST_STEP)]
+Momentum = Annotated[float, partial(real_number, least=0, below=1)]
+
+
+class _Paced(Checked):
     """Common to all steps here: a step size, its schedule, and running sums or means with momentum."""
 
-    step_size: float
-    momentum: float
+    step_size: StepSize
+    momentum: Momentum
     schedule: Callable[[int], float] | None
-
-    def __post_init__(self) -> None:
-        settle(
-            self,
-            step_size=real_number(self.step_size, "step_size", above=0, most=LARGEST_STEP),
-            momentum=real_number(self.momentum, "momentum", least=0, below=1),
-        )
 
     def begin(self, parameters: Parameters) -> Parameters:
         """The state before the first step: zeros, or empty without momentum."""
@@ -151,9 +148,9 @@ class GradientDescent(_Paced):
     [-0.06, 0.0, -0.08, 0.0]
     """
 
-    step_size: float
+    step_size: StepSize
     normalized: bool = False
-    momentum: float = 0.0
+    momentum: Momentum = 0.0
     schedule: Callable[[int], float] | None = None
 
     def move(
@@ -196,8 +193,16 @@ def as_step(value: object) -> Step:
     return cast("Step", value)
 
 
+def _check_betas(betas: Any, name: str) -> tuple[float, ...]:
+    """Both decay rates of Adam."""
+    given: object = betas
+    if not isinstance(given, tuple | list) or len(betas) != 2:
+        raise UnsupportedOption(f"{name} is {show(betas)}; give two numbers")
+    return tuple(real_number(beta, "a beta", least=0, below=1) for beta in betas)
+
+
 @dataclass(frozen=True)
-class Adam:
+class Adam(Checked):
     """Adam (Kingma and Ba 2015), without weight decay.
 
     Attributes
@@ -220,21 +225,10 @@ class Adam:
     [-0.1, 0.1]
     """
 
-    step_size: float
-    betas: tuple[float, float] = (0.9, 0.999)
-    epsilon: float = 1e-8
+    step_size: StepSize
+    betas: Annotated[tuple[float, float], _check_betas] = (0.9, 0.999)
+    epsilon: Annotated[float, partial(real_number, least=0)] = 1e-8
     schedule: Callable[[int], float] | None = None
-
-    def __post_init__(self) -> None:
-        given: Any = self.betas
-        if not isinstance(given, tuple | list) or len(self.betas) != 2:
-            raise UnsupportedOption(f"betas is {show(self.betas)}; give two numbers")
-        settle(
-            self,
-            step_size=real_number(self.step_size, "step_size", above=0, most=LARGEST_STEP),
-            betas=tuple(real_number(beta, "a beta", least=0, below=1) for beta in self.betas),
-            epsilon=real_number(self.epsilon, "epsilon", least=0),
-        )
 
     def begin(self, parameters: Parameters) -> Parameters:
         """Zero running means of gradients and of their squares."""
@@ -269,8 +263,8 @@ class Adam:
 class _Steepest(_Paced):
     """W ← W − η_t D, where D is the direction of the gradient or of its running mean."""
 
-    step_size: float
-    momentum: float = 0.0
+    step_size: StepSize
+    momentum: Momentum = 0.0
     schedule: Callable[[int], float] | None = None
 
     def move(
@@ -370,8 +364,8 @@ class Muon(_Paced):
     [-0.08, 0.0, 0.0, 0.11]
     """
 
-    step_size: float
-    momentum: float = 0.95
+    step_size: StepSize
+    momentum: Momentum = 0.95
     nesterov: bool = True
     schedule: Callable[[int], float] | None = None
 

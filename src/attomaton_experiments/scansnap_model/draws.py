@@ -21,7 +21,7 @@ class Draws:
 
     Examples
     --------
-    >>> from attomaton.theories.scansnap.classes import make_star
+    >>> from attomaton_experiments.scansnap.star import make_star
     >>> drawn = draw_counts(Reduced(make_star(2, 10, common=0.5)), (1000,), 9, np.random.default_rng(0))
     >>> own = drawn.counts[np.arange(1000), 1 + drawn.classes]  # the distinct token of each sequence's class
     >>> bool((own + drawn.counts[:, 0] == 8).all()), round(own.mean())

@@ -158,5 +158,9 @@ def _finite(value: float | str | None) -> bool:
 
 
 def _read_dense(run: Run, name: str) -> dict[str, NDArray[Any]]:
-    dense = run.arrays.get(f"{name}/weights")
-    return {} if dense is None else {"weights": dense}
+    """The weights of this side, if the run has those of both."""
+    if not run.arrays:
+        return {}
+    if f"{name}/weights" not in run.arrays:
+        raise ValueError(f"the arrays need {name}/weights")
+    return {"weights": run.arrays[f"{name}/weights"]}

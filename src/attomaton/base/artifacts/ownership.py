@@ -111,7 +111,7 @@ def _is_side_record(path: Path) -> bool:
 def refuse_inside(place: Path, target: object) -> None:
     """Refuse a path inside a folder that attomaton wrote; the message calls it ``target``."""
     for folder in place.parents:
-        if read_sealed(folder / MANIFEST) is not None:
+        if (folder / MANIFEST).is_file() and read_sealed(folder / MANIFEST) is not None:
             raise UnwritablePlace(
                 f"{target} is inside {shown(folder)}, which attomaton wrote; choose another path"
             )

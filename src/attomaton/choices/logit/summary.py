@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import erfc, sqrt
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +10,7 @@ from attomaton.base.frames import Tabular
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import table_of
 from attomaton.choices.logit.contrasts import Contrast, ContrastKind
+from attomaton.choices.spread import two_sided
 
 COLUMNS = ("coef", "std err", "z", "P>|z|", "[0.025", "0.975]")
 """As statsmodels has them."""
@@ -86,7 +86,7 @@ def _wald(row: Contrast, robust: bool) -> list[float]:
     if row.kind is not ContrastKind.FINITE or error is None:
         return [row.value, *[np.nan] * (len(COLUMNS) - 1)]
     z = row.value / error
-    return [row.value, error, z, erfc(abs(z) / sqrt(2)), *row.interval(robust=robust)]
+    return [row.value, error, z, two_sided(z, np.inf), *row.interval(robust=robust)]
 
 
 def _cell(value: float, form: str) -> str:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol, cast
+from functools import partial
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 
 from attomaton.base.errors import AttomatonError, UnreadableSource, UnsupportedOption
-from attomaton.base.options import settle, show, whole_number
+from attomaton.base.options import Checked, choice, flag, show, whole_number
 from attomaton.base.printing import show_hidden
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32, Int64, Integers
@@ -23,8 +24,15 @@ Text = str | Sequence[str]
 """A document as text, or as a list of tokens if it is already split."""
 
 
+def _check_name(value: object, name: str) -> str:
+    """The name of a column or format."""
+    if not isinstance(value, str) or not value:
+        raise UnsupportedOption(f"{name} is {show(value)}; give a name, or leave it out")
+    return value
+
+
 @dataclass(frozen=True)
-class Reading:
+class Reading(Checked):
     """How to read a corpus; each reader uses the options that concern it.
 
     Attributes
@@ -58,30 +66,14 @@ class Reading:
     [0, 2, 6]
     """
 
-    column: str | None = None
-    documents: str = "file"
-    separator: int | None = None
-    dtype: str = "uint16"
-    max_bytes: int = 1 << 26
-    skip_bad: bool = False
-    n_tokens: int = MAX_TOKENS
-    format: str | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("column", "format"):
-            value: Any = getattr(self, name)
-            if value is not None and not (isinstance(value, str) and value):
-                raise UnsupportedOption(f"{name} is {show(value)}; give a name, or leave it out")
-        if self.documents not in ("file", "line"):
-            raise UnsupportedOption(f"documents is {show(self.documents)}; choose file or line")
-        if self.dtype not in TOKEN_TYPES:
-            raise UnsupportedOption(f"dtype is {show(self.dtype)}; choose one of {', '.join(TOKEN_TYPES)}")
-        if not isinstance(cast("object", self.skip_bad), bool):
-            raise UnsupportedOption(f"skip_bad is {show(self.skip_bad)}; give True or False")
-        separator = None if self.separator is None else whole_number(self.separator, "separator")
-        most = whole_number(self.n_tokens, "n_tokens", most=MAX_TOKENS)
-        longest = whole_number(self.max_bytes, "max_bytes", least=1)
-        settle(self, separator=separator, n_tokens=most, max_bytes=longest)
+    column: Annotated[str | None, _check_name] = None
+    documents: Annotated[str, partial(choice, options=("file", "line"))] = "file"
+    separator: Annotated[int | None, whole_number] = None
+    dtype: Annotated[str, partial(choice, options=tuple(TOKEN_TYPES))] = "uint16"
+    max_bytes: Annotated[int, partial(whole_number, least=1)] = 1 << 26
+    skip_bad: Annotated[bool, flag] = False
+    n_tokens: Annotated[int, partial(whole_number, most=MAX_TOKENS)] = MAX_TOKENS
+    format: Annotated[str | None, _check_name] = None
 
     def to_record(self) -> dict[str, Any]:
         """All options, for JSON; ``format`` only if it is given, since older records lack it.

@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike
 from scipy.special import lambertw
 
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
-from attomaton.base.options import Checked, real_number, settle, whole_number
+from attomaton.base.options import Checked, real_number, whole_number
 from attomaton.base.tables import Float64
 
 MAX_STATE = 20_000
@@ -83,7 +83,7 @@ SLOWEST, FASTEST = 1e-12, 1e12
 
 
 @dataclass(frozen=True)
-class Rates:
+class Rates(Checked):
     """Learning rates of the two layers.
 
     Attributes
@@ -99,13 +99,8 @@ class Rates:
     Rates(decoder=10.0, attention=1.0)
     """
 
-    decoder: float
-    attention: float
-
-    def __post_init__(self) -> None:
-        decoder = real_number(self.decoder, "the decoder's learning rate", least=SLOWEST, most=FASTEST)
-        attention = real_number(self.attention, "the learning rate of attention", least=SLOWEST, most=FASTEST)
-        settle(self, decoder=decoder, attention=attention)
+    decoder: Annotated[float, partial(real_number, least=SLOWEST, most=FASTEST)]
+    attention: Annotated[float, partial(real_number, least=SLOWEST, most=FASTEST)]
 
     @classmethod
     def with_momentum(cls, decoder: float, attention: float, momentum: float) -> "Rates":
