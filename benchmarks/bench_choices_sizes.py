@@ -48,7 +48,7 @@ def measure(games: dict[str, np.ndarray], **columns: object) -> dict:
     certified = fit.certified
     figures = {"cpu_s": round(time.process_time() - start, 2), "gb": peak_gigabytes(), "certified": certified}
     figures["components"] = len(fit.components)
-    if len(fit.items) >= 10**5:
+    if len(fit.items) >= 10**5 or "cluster" in columns:
         start = time.process_time()
         text = str(fit.board())
         figures |= {"print_cpu_s": round(time.process_time() - start, 2), "gb": peak_gigabytes()}

@@ -8,14 +8,13 @@ multipliers stored as such. Both proofs have margins of order 1, so that a round
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
 
 from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.tables import Bool, Float64
-from attomaton.choices.logit.curvature import GraphCurvature
 from attomaton.choices.logit.exact import has_rank
 from attomaton.choices.logit.face import distinct_directions, solve_program
 from attomaton.choices.logit.newton import LARGEST_FALL, LEAST_PROBABILITY, measure_fall
@@ -296,7 +295,7 @@ def _prove_on_graph(
     problem: ChoiceProblem, face: Bool | None, utilities: Float64, probability: Float64
 ) -> StepProof:
     """The same on the graph of games, whose curvature bounds what the solver and rounding left."""
-    curvature = cast("GraphCurvature", problem.curvature(probability))
+    curvature = problem.curvature(probability)
     gradient = problem.gradient(problem.residuals(probability))
     step = curvature.solve(gradient)
     rest = np.abs(gradient - curvature.times(step)) + problem.rounding(utilities)

@@ -7,7 +7,7 @@ or more; on others the step vanishes and the test passes.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import scipy.linalg
@@ -155,9 +155,8 @@ class NewtonClimb:
         if curvature is None:
             first = number == 0 and face is None and problem.offsets is None and not beta.any()
             known = first and problem.graph is None
-            curvature = (
-                DenseCurvature(problem.information_at_zero(None)) if known else problem.curvature(probability)
-            )
+            zero = DenseCurvature(problem.information_at_zero(None)) if known else None
+            curvature = zero or cast("InformationMatrix", problem.curvature(probability))
         if self.basis is None or not isinstance(curvature, DenseCurvature):
             step = curvature.solve(gradient)
         else:

@@ -18,7 +18,7 @@ import scipy.sparse
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.logit.centring import AS_GIVEN, Centring, centre_columns
-from attomaton.choices.logit.curvature import DenseCurvature, GraphCurvature, InformationMatrix
+from attomaton.choices.logit.curvature import DenseCurvature, GraphCurvature
 from attomaton.choices.logit.graph import GameGraph
 from attomaton.choices.logit.rows import (
     CACHED_ITEMS,
@@ -333,8 +333,8 @@ class ChoiceProblem:
         large = rows.n_items > CACHED_ITEMS and few
         return GameGraph(rows.first, rows.second, rows.n_items) if large or self.dense is False else None
 
-    def curvature(self, probability: Float64) -> InformationMatrix:
-        """The information under these probabilities."""
+    def curvature(self, probability: Float64) -> Any:
+        """The :class:`~attomaton.choices.logit.curvature.InformationMatrix` under these probabilities."""
         if self.graph is None:
             return DenseCurvature(self.information(probability))
         return self._curve(probability, self.scale)

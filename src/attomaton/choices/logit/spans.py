@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.linalg
 
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.choices.logit.curvature import GraphCurvature
 from attomaton.choices.logit.problem import MOST_PARAMETERS, SMALL, ChoiceProblem
 
 linalg: Any = scipy.linalg
@@ -162,7 +161,7 @@ def span_on_graph(problem: ChoiceProblem, face: Bool | None) -> GraphSpan:
     graph, situations = problem.graph, problem.situations
     joined = None if face is None else situations.sum(face.astype(np.float64)) > 1
     component = graph.components(joined)
-    curvature = cast("GraphCurvature", problem.curvature(problem.even(face)))
+    curvature = problem.curvature(problem.even(face))
     plain = GraphSpan(
         component, problem.scale, np.zeros((len(problem.scale), 0)), curvature.least**0.5, 0.0, 0.0
     )
