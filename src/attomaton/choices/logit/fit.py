@@ -380,27 +380,32 @@ class LogitFit(Tabular):
         """The sandwich without clusters, in scaled coordinates."""
         self._check()
         problem, bread = self.problem, self.scaled_covariance
-        rest = problem.residuals(self._at_limit[0])
-        if (problem.counts % 1 == 0).all():
-            shared = rest / problem.situations.spread(np.sqrt(problem.totals))
-            meat = problem.rows.scores(shared, None)
-            if (problem.totals > 1).any():  # choices of one situation scatter about its mean, too
-                share = problem.counts / problem.situations.spread(problem.totals)
-                meat = meat + problem.rows.information(share, problem.totals)
-        else:
-            meat = problem.rows.scores(rest, None)
+        meat = problem.rows.scores(self._residuals, None)
+        if (problem.totals > 1).any() and (
+            problem.counts % 1 == 0
+        ).all():  # they scatter about their mean, too
+            share = problem.counts / problem.situations.spread(problem.totals)
+            meat = meat + problem.rows.information(share, problem.totals)
         meat = meat / np.outer(problem.scale, problem.scale)
         return bread @ meat @ bread
+
+    @cached_property
+    def _residuals(self) -> Float64:
+        """What is left of the counts of each row; of each choice alone where counts are whole."""
+        rest = self.problem.residuals(self._at_limit[0])
+        whole = (self.problem.counts % 1 == 0).all()
+        return rest / self.problem.situations.spread(np.sqrt(self.problem.totals)) if whole else rest
 
     def _scatter(self, moved: Float64) -> float:
         """What the sandwich without clusters has for a contrast f, from H⁺ f."""
         problem, along = self.problem, self.problem.utilities(moved)
-        score = problem.situations.sum(problem.residuals(self._at_limit[0]) * along)
-        if (problem.counts % 1 != 0).any():
-            return float(score @ score)
-        share = problem.counts / problem.situations.spread(problem.totals)
-        away = along - problem.situations.spread(problem.situations.sum(share * along))
-        return float(score @ (score / problem.totals) + problem.counts @ away**2)
+        score = problem.situations.sum(self._residuals * along)
+        square = float(score @ score)
+        if (problem.totals > 1).any() and (problem.counts % 1 == 0).all():
+            share = problem.counts / problem.situations.spread(problem.totals)
+            away = along - problem.situations.spread(problem.situations.sum(share * along))
+            square += float(problem.counts @ away**2)
+        return square
 
     def contrast(self, *names: Any, level: float = 0.95, clusters: Int64 | None = None) -> Contrast:
         """What the data say about a contrast of parameters.

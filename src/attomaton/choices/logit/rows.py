@@ -387,19 +387,37 @@ class BattleRows:
         """One weighted Gram of h."""
         return self._gram(*self.weigh(probability, totals))
 
-    def weigh(self, probability: Float64, totals: Float64) -> tuple[Float64, Float64 | None, float]:
-        """The weight of h hᵀ in each battle, that of h e_tieᵀ, and the sum of those of e_tie e_tieᵀ.
+    def weigh(self, probability: Float64, totals: Float64) -> tuple[Float64, Float64 | None, Float64 | None]:
+        """The weights of h hᵀ, of h e_tieᵀ and of e_tie e_tieᵀ in each battle.
 
         The variance of h's sign is 4 p_a p_b + p_t (1 − p_t).
         """
         first, second, *rest = self.situations.columns(probability)
         weight = 4.0 * first * second
         if not rest:
-            return totals * weight, None, 0.0
+            return totals * weight, None, None
         tie = rest[0]
         spread = tie * (first + second)
         weight += spread
-        return totals * weight, totals * (second - first) * tie, float(totals @ spread)
+        return totals * weight, totals * (second - first) * tie, totals * spread
+
+    def leverage(self, covariance: Float64, probability: Float64, totals: Float64) -> Float64:
+        """The trace of each battle's information times a matrix, without the rows themselves."""
+        weight, cross, tie = self.weigh(probability, totals)
+        first, second, own = self.first, self.second, np.diag(covariance)[: self.n_items]
+        across, corner = (
+            covariance[: self.n_items, self.n_items :],
+            covariance[self.n_items :, self.n_items :],
+        )
+        square = own[first] + own[second] - 2.0 * covariance[first, second]
+        for place, feature in enumerate(self.features):
+            beside = corner[place, : len(self.features)] @ self.features
+            square += feature * (2.0 * (across[first, place] - across[second, place]) + beside)
+        trace = 0.25 * weight * square
+        if cross is not None and tie is not None:
+            along = across[first, -1] - across[second, -1] + corner[-1, : len(self.features)] @ self.features
+            trace += cross * along + tie * corner[-1, -1]
+        return trace
 
     def scores(self, weight: Float64, groups: Int64 | None) -> Float64:
         """The score of a battle is r h + t e_tie, so that its square is a weighted Gram too."""
@@ -407,7 +425,7 @@ class BattleRows:
         along = first - second
         tie = rest[0] if rest else np.zeros(0)
         if groups is None:
-            return self._gram(along**2, along * tie, float(tie @ tie)) if rest else self._gram(along**2)
+            return self._gram(along**2, along * tie, tie**2) if rest else self._gram(along**2)
         size = int(groups.max(initial=-1)) + 1
         sums = csr_array((0.5 * along, (groups, self.first)), shape=(size, self.n_parameters))
         sums = sums - csr_array((0.5 * along, (groups, self.second)), shape=(size, self.n_parameters))
@@ -483,7 +501,7 @@ class BattleRows:
         return sums
 
     def join_columns(
-        self, weight: Float64, cross: Float64 | None = None, tie: float = 0.0
+        self, weight: Float64, cross: Float64 | None = None, tie: Float64 | None = None
     ) -> tuple[Float64, Float64]:
         """What :meth:`_gram` has of features and tie: beside the items, and among themselves."""
         n_features = len(self.features)
@@ -494,10 +512,10 @@ class BattleRows:
             np.multiply(feature, weight, out=weighted[place])
             across[:, place] = 0.25 * self._sides(weighted[place])
         corner[:n_features, :n_features] = 0.25 * (weighted @ self.features.T)
-        if cross is not None:
+        if cross is not None and tie is not None:
             across[:, -1] = 0.5 * self._sides(cross)
             corner[:n_features, -1] = 0.5 * (self.features @ cross)
-            corner[-1, -1] = tie
+            corner[-1, -1] = tie.sum()
         upper = np.triu(corner, 1)
         return across, upper + upper.T + np.diag(np.diag(corner))
 
@@ -510,8 +528,8 @@ class BattleRows:
         wide = np.append(np.abs(self.features) @ totals, [totals.sum()] * self.ties)
         return np.concatenate([items, wide * (n_battles + ROUNDINGS)])
 
-    def _gram(self, weight: Float64, cross: Float64 | None = None, tie: float = 0.0) -> Float64:
-        """Σ w h hᵀ + Σ cross (h e_tieᵀ + e_tie hᵀ) + tie · e_tie e_tieᵀ."""
+    def _gram(self, weight: Float64, cross: Float64 | None = None, tie: Float64 | None = None) -> Float64:
+        """Σ w h hᵀ + Σ cross (h e_tieᵀ + e_tie hᵀ) + Σ tie · e_tie e_tieᵀ."""
         size = self.n_items
         total = np.zeros((self.n_parameters, self.n_parameters))
         met = np.bincount(self._pair, weight, size**2).reshape(size, size)
