@@ -19,7 +19,9 @@ from attomaton.choices.logit.clusters import FEWEST, ClusterErrors, SingleResidu
 from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind
 from attomaton.choices.logit.fit import LogitFit, fit_logit
 from attomaton.choices.logit.identification import relate
+from attomaton.choices.logit.prediction import predict_rows
 from attomaton.choices.logit.problem import ChoiceProblem, check_columns
+from attomaton.choices.logit.rows import Situations
 from attomaton.choices.numbering import SetChoices
 from attomaton.choices.sequences import SECOND, TIE, Alternatives, PairChoices, ParsedChoices
 from attomaton.choices.spread import Spread
@@ -72,6 +74,9 @@ class LogitScores:
 
     soft = None
     prior = None
+    penalty = None
+    penalised = None
+    joined = ""
     ridge = 0.0
 
     @cached_property
@@ -82,10 +87,18 @@ class LogitScores:
     @cached_property
     def values(self) -> Float64:
         """The score of each item, with mean zero in its component, shape (n_items,)."""
-        beta = self.logit.problem.parameters(self.logit.evidence.beta)[: self.n_items]
+        beta = self._beta[: self.n_items]
         component = self.components.component_of_node[: self.n_items]
         size = np.bincount(component)
         return beta - (np.bincount(component, beta) / np.maximum(size, 1))[component]
+
+    @property
+    def _beta(self) -> Float64:
+        return self.logit.problem.parameters(self.logit.evidence.beta)
+
+    def predict(self, rows: Float64, situations: Situations) -> Float64:
+        """The limit of the probability of each row of new situations."""
+        return predict_rows(self.logit, rows, situations)
 
     @property
     def certified(self) -> bool:

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from attomaton.base.errors import UncertifiedSolution
+from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.logit.face import CHUNK, distinct_directions, solve_cone, solve_program
 from attomaton.choices.logit.newton import solve_information
@@ -445,6 +445,19 @@ def _minimise(
         if n_low > 10:
             break
     return point, value, None
+
+
+def weights_of(names: tuple[Any, ...]) -> dict[str, float]:
+    """The weights of a contrast by name, from one name, two, or a mapping."""
+    if len(names) == 1 and isinstance(names[0], Mapping):
+        mapping = cast("Mapping[Any, Any]", names[0])
+        return {str(name): float(weight) for name, weight in mapping.items() if weight}
+    if len(names) == 1:
+        return {str(names[0]): 1.0}
+    if len(names) == 2:
+        first, second = map(str, names)
+        return {first: 1.0, second: -1.0} if first != second else {}
+    raise UnsupportedOption("give one name, two names for their difference, or a mapping of names to weights")
 
 
 def describe_contrast(weights: Mapping[str, float]) -> str:

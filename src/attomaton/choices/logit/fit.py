@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -33,10 +33,12 @@ from attomaton.choices.logit.contrasts import (
     classify_all,
     describe_contrast,
     describe_settling,
+    weights_of,
 )
 from attomaton.choices.logit.direction import HardDirection, find_direction
 from attomaton.choices.logit.exact import classify_in_fractions, prove_in_fractions
 from attomaton.choices.logit.face import PATIENCE, Face, find_face, find_metric
+from attomaton.choices.logit.firth import FirthFit, fit_firth
 from attomaton.choices.logit.folders import LOGIT, pack_fit, unpack_fit
 from attomaton.choices.logit.identification import describe_aliases, null_vectors
 from attomaton.choices.logit.newton import Course, NewtonClimb
@@ -376,7 +378,7 @@ class LogitFit(Tabular):
         """
         self._check()
         level = real_number(level, "level", above=0, below=1)
-        weights = _weights_of(names)
+        weights = weights_of(names)
         contrast = np.zeros(self.problem.rows.n_parameters)
         for name, weight in weights.items():
             contrast[self.problem.number(name)] += weight
@@ -526,6 +528,20 @@ class LogitFit(Tabular):
             }
         )
 
+    def firth(self) -> FirthFit:
+        """The estimates by Firth's penalised likelihood: finite wherever the data bear on a parameter.
+
+        Examples
+        --------
+        All of 8 tosses are heads: the maximum is infinite. Firth's estimate adds half a toss to each side.
+
+        >>> fit = fit_logit(ChoiceProblem.from_rows([[1.0], [0.0]], [2], [8, 0], names=["x"]))
+        >>> fit.firth().coefficients.round(4).tolist(), np.log([8.5 / 0.5]).round(4).tolist()
+        ([2.8332], [2.8332])
+        """
+        self.expect()
+        return fit_firth(self.problem, self.identified.basis, self.contrast, str(self.certificate))
+
     @property
     def _head(self) -> str:
         problem = self.problem
@@ -544,18 +560,6 @@ class LogitFit(Tabular):
         """Refuse what nothing is proved of; what treats small differences as equal is said by contrasts."""
         if self.state is LogitState.UNCERTIFIED:
             self.expect()
-
-
-def _weights_of(names: tuple[Any, ...]) -> dict[str, float]:
-    if len(names) == 1 and isinstance(names[0], Mapping):
-        mapping = cast("Mapping[Any, Any]", names[0])
-        return {str(name): float(weight) for name, weight in mapping.items() if weight}
-    if len(names) == 1:
-        return {str(names[0]): 1.0}
-    if len(names) == 2:
-        first, second = map(str, names)
-        return {first: 1.0, second: -1.0} if first != second else {}
-    raise UnsupportedOption("give one name, two names for their difference, or a mapping of names to weights")
 
 
 def _cells(row: Contrast) -> list[str]:
