@@ -154,8 +154,11 @@ def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "la
 
 
 def _by_lag(mean: Tensor) -> Tensor:
-    """Mean patterns, shape (n_heads, length, length), as the mass on the first token and a profile by lag."""
-    length = mean.shape[1]
+    """Mean patterns, shape (n_heads, length, length), as the mass on the first token and a profile by lag.
+
+    Every row sums to what the mean row at this position sums to: less than 1 in models with learned sinks.
+    """
+    length, mass = mean.shape[1], mean.sum(2, keepdim=True)
     lags = torch.arange(length)[:, None] - torch.arange(length)
     first = mean[:, 1:, 0].mean(1)
     profile = torch.stack(
@@ -163,11 +166,11 @@ def _by_lag(mean: Tensor) -> Tensor:
     )  # row lag + 1 + i looks at position 1 + i
     spread = profile[:, lags.clamp(0, length - 2)] * ((lags >= 0) & (torch.arange(length) > 0))
     total = spread.sum(2, keepdim=True)
-    spread = spread / torch.where(total > 0, total, 1.0) * (1.0 - first)[:, None, None]
+    spread = spread / torch.where(total > 0, total, 1.0) * (mass - first[:, None, None]).clamp_min(0.0)
     spread[:, :, 0] = first[:, None]
     spread[:, 0] = 0.0
     spread[:, 0, 0] = 1.0
-    return spread / spread.sum(2, keepdim=True)
+    return spread / spread.sum(2, keepdim=True) * mass
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -33,6 +33,7 @@ from attomaton.heads.audit.page import render_audit, write_audit
 from attomaton.heads.audit.pictures import draw_audit
 from attomaton.heads.audit.randomised import draw_random
 from attomaton.heads.audit.rows import (
+    OF_HEADS,
     Recorded,
     Rows,
     check_copies,
@@ -290,6 +291,9 @@ class HeadAudit(Tabular):
         Causal value of each head, or of those with the largest |z| of next-token seeking.
     inside, first : float64 array, shape (n_heads,)
         Mean attention inside the window, and on the first token.
+    withheld, entropy : float64 array, shape (n_heads,)
+        Mean attention that no position gets, because a learned sink takes it; and the mean entropy in nats of
+        the attention over all positions.
     outside : int64 array, shape (n_heads,)
         The number of scored rows in which the head attends to neither the window nor the first token. They
         are left out for this head.
@@ -336,6 +340,8 @@ class HeadAudit(Tabular):
     causal: Causal | None
     inside: Float64
     first: Float64
+    withheld: Float64
+    entropy: Float64
     outside: Int64
     n_documents: int
     n_rows: int
@@ -397,10 +403,11 @@ class HeadAudit(Tabular):
         """One row per head.
 
         Columns: head, layer, number; type, type_share with type_share_error, _low and _high, type_z,
-        type_is_stable and type_reason; inside, first, rows_outside; named, pairs (both with _error, _low and
-        _high) and contextual; for each rung ``explained_<rung>``, ``added_<rung>`` and ``z_<rung>``; for each
-        rung alone ``alone_<rung>``; seeking_mass, seeking_excess, seeking_z, seeking_z_documents, seeks; and,
-        where causal value was measured, the rise in loss from mean patterns and from mean outputs.
+        type_is_stable and type_reason; inside, first, withheld, entropy, effective_length and rows_outside;
+        named, pairs (both with _error, _low and _high) and contextual; for each rung
+        ``explained_<rung>``, ``added_<rung>`` and ``z_<rung>``; for each rung alone ``alone_<rung>``;
+        seeking_mass, seeking_excess, seeking_z, seeking_z_documents, seeks; and, where causal value was
+        measured, the rise in loss from mean patterns and from mean outputs.
         """
         columns: dict[str, Any] = {
             "head": [str(head) for head in self.heads],
@@ -417,6 +424,9 @@ class HeadAudit(Tabular):
             "type_reason": [str(one) for one in self.types],
             "inside": self.inside,
             "first": self.first,
+            "withheld": self.withheld,
+            "entropy": self.entropy,
+            "effective_length": np.exp(self.entropy),
             "rows_outside": self.outside,
         }
         for name, one in (("named", self.ladder.explained[-1]), ("pairs", self.ceiling.pairs)):
@@ -771,6 +781,9 @@ def measure_layer(
 
     ceiling = limit(0)
     ceilings = [limit(at) for at in range(1, len(sets))] if may_be_tokens(ladders[0], ceiling) else []
+    inside, first, withheld, entropy = (
+        getattr(every[1], name).mean(0, dtype=np.float64) for name in OF_HEADS[1:]
+    )
     return HeadAudit(
         "",
         scored.heads,
@@ -779,8 +792,10 @@ def measure_layer(
         seekings[0].against(seekings[1:]) if n_random else seekings[0],
         ceiling,
         None,
-        every[1].inside.mean(0, dtype=np.float64),
-        every[1].first.mean(0, dtype=np.float64),
+        inside,
+        first,
+        withheld,
+        entropy,
         (~scored.seen).sum(0),
         len(np.unique(scored.documents)),
         len(scored),

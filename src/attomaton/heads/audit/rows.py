@@ -25,7 +25,10 @@ _torch: Any = torch  # its type stubs leave some functions partly unknown
 
 Float32 = NDArray[np.float32]
 
-ARRAYS = ("attention", "inside", "first", "past", "starts", "labels", "documents", "positions")
+OF_HEADS = ("attention", "inside", "first", "withheld", "entropy")
+"""Fields whose second axis is that of the heads."""
+
+ARRAYS = (*OF_HEADS, "past", "starts", "labels", "documents", "positions")
 """Fields that have one entry per row."""
 
 EARLIER = 3
@@ -52,6 +55,9 @@ class Rows:
         The attention on each position, divided by its sum inside the window.
     inside, first : float32 array, shape (n_rows, n_heads)
         The attention inside the window, and on the first token of the context, which is always outside.
+    withheld, entropy : float32 array, shape (n_rows, n_heads)
+        The attention that no position gets, which learned sinks take in models such as gpt_oss; and the
+        entropy in nats of the attention over all positions.
     past : int32 array, shape (n_rows, window + 3)
         The tokens up to the query, the query first; −1 before the document begins.
     starts, labels : int32 array, shape (n_rows,)
@@ -74,6 +80,8 @@ class Rows:
     attention: Float32
     inside: Float32
     first: Float32
+    withheld: Float32
+    entropy: Float32
     past: Int32
     starts: Int32
     labels: Int32
@@ -128,7 +136,7 @@ class Rows:
         """The rows of the heads of one layer; nothing is copied."""
         mine = [place for place, head in enumerate(self.heads) if head.layer == layer]
         part = slice(mine[0], mine[-1] + 1)
-        arrays = {name: getattr(self, name)[:, part] for name in ("attention", "inside", "first")}
+        arrays = {name: getattr(self, name)[:, part] for name in OF_HEADS}
         return replace(self, heads=self.heads[part], **arrays)
 
 
@@ -305,7 +313,7 @@ class _Tape:
         start = np.repeat(offset[:-1], [len(one) for one in places.values()])
         flat = np.concatenate(list(documents.values()))
         heads, n_sets = tuple(model.shape.heads), 1 + len(beside)
-        empty = (np.empty((len(at), len(heads), *size), np.float32) for size in ((window,), (), ()))
+        empty = (np.empty((len(at), len(heads), *size), np.float32) for size in ((window,), (), (), (), ()))
         own = Rows(
             heads,
             *empty,
@@ -316,9 +324,8 @@ class _Tape:
             positions=at.astype(np.int32),
             n_tokens=model.shape.n_tokens,
         )
-        filled = ("attention", "inside", "first")
         self.sets = [own] + [
-            replace(own, **{name: np.empty_like(getattr(own, name)) for name in filled})
+            replace(own, **{name: np.empty_like(getattr(own, name)) for name in OF_HEADS})
             for _ in range(n_sets - 1)
         ]
         ends = np.cumsum([len(one) for one in places.values()])
@@ -383,6 +390,10 @@ class _Tape:
         kept[inside <= NOTHING] = 1.0 / rows.window  # no information about these positions
         mine = (batch.rows, slice(layer * seen.shape[1], (layer + 1) * seen.shape[1]))
         rows.attention[mine], rows.inside[mine], rows.first[mine] = kept, inside, first
+        mass = seen.sum(-1, keepdim=True)
+        entropy = _torch.special.entr(seen / mass.clamp_min(NOTHING)).sum(-1)
+        for name, values in (("withheld", (1.0 - mass[..., 0]).clamp_min(0.0)), ("entropy", entropy)):
+            getattr(rows, name)[mine] = values.movedim(1, 2)[batch.there].float().cpu().numpy()
 
     def _add(self, layer: int, numbers: Sequence[int], read: Tensor) -> None:
         """Add what attention reads in a layer to the sums of its tokens."""
@@ -406,6 +417,8 @@ def example_rows() -> Rows:
         attention=np.full((1, 1, 3), 1 / 3, np.float32),
         inside=one,
         first=one * 0,
+        withheld=one * 0,
+        entropy=one,
         past=np.array([[0, 1, 0, 1, -1, -1]], np.int32),
         starts=np.array([1], np.int32),
         labels=np.array([1], np.int32),
