@@ -94,7 +94,7 @@ class GrowingContext:
         self._kept: dict[tuple[int, bytes], tuple[Float64, bool]] = {}
 
     def run(self, n: int, rng: np.random.Generator | None) -> tuple[tuple[int, ...], int]:
-        """The next n tokens, drawn by ``rng`` or, if None, the most probable; and how many were drawn without evidence."""
+        """The next n tokens, drawn by ``rng`` or the most probable, and how many had no evidence."""
         first, no_evidence = len(self._context), 0
         for _ in range(n):
             odds, backed = self._odds(self._context[-1])

@@ -319,7 +319,7 @@ class WritingAutomaton(Tabular, Attention):
     def _continue(
         self, prompt: Sequence[int], n: int, rng: np.random.Generator | None, window: int | None
     ) -> tuple[tuple[int, ...], int]:
-        """The next n tokens, which need not be in the prompt, and how many of them were drawn without evidence."""
+        """The next n tokens, which need not be in the prompt, and how many had no evidence."""
         context, no_evidence = list(prompt), 0
         for _ in range(n):
             visible = np.array(context if window is None else context[-window:], np.int32)
