@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -284,8 +285,13 @@ class JsonLinesReader(JsonTableReader):
 
     def table(self) -> list[Any]:
         """One object for each row, one per line."""
-        lines = self.read_values().split("\n")
-        return check_records(lambda: [json.loads(line) for line in lines if line.strip()], self.source)
+        lines = enumerate(self.read_values().split("\n"), 1)
+        records = [
+            parse_json(partial(json.loads, line), f"{self.source}, line {number},")
+            for number, line in lines
+            if line.strip()
+        ]
+        return check_records(lambda: records, self.source)
 
     def locate(self, row: int) -> str:
         """The line of a row of the table, from 1."""
