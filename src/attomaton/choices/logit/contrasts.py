@@ -4,7 +4,7 @@ f outside R: not identified. f in S: finite. f in cone(D) but not in S: +∞; �
 supremum of the likelihood is approached with f·β tending to anything.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -14,8 +14,8 @@ import numpy as np
 
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.choices.logit.curvature import solve_information
 from attomaton.choices.logit.face import CHUNK, distinct_directions, solve_cone, solve_program
-from attomaton.choices.logit.newton import solve_information
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import Span, span_of_vectors
 from attomaton.choices.spread import student_quantile
@@ -242,18 +242,18 @@ class Lowest(NamedTuple):
     distance: float
 
 
-def classify(contrast: Float64, finite: Span, identified: Span, cone: Cone) -> Proof:
+def classify(contrast: Float64, finite: Span, identified: Span, cone: Callable[[], Cone]) -> Proof:
     """The class of a contrast in scaled coordinates."""
     length = float(np.linalg.norm(contrast))
     if length == 0:
         return Proof(ContrastKind.FINITE, True)
-    outside = float(np.linalg.norm(identified.complement.T @ contrast)) / length
+    outside = float(np.linalg.norm(identified.reject(contrast))) / length
     if outside > CLOSE:
         return Proof(ContrastKind.UNIDENTIFIED, True)
-    off = float(np.linalg.norm(finite.complement.T @ contrast)) / length
+    off = float(np.linalg.norm(finite.reject(contrast))) / length
     if off <= CLOSE:
         return Proof(ContrastKind.FINITE, max(off, outside) <= SURE)
-    proof = cone.decide(contrast)
+    proof = cone().decide(contrast)
     return Proof(proof.kind, proof.certified and outside <= SURE)
 
 
