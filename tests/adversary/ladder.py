@@ -60,7 +60,7 @@ def draw_rows(rng):
     apart = rng.spawn(1)[0]
     there = apart.random((n, heads)) >= apart.choice([0.0, 0.0, 0.3]) * apart.integers(2, size=heads)
     return Rows(
-        named, attention, inside * there, (1 - inside) * there, past, past[:, -1],
+        named, attention, inside * there, (1 - inside) * there, inside * 0, inside * 0, past, past[:, -1],
         rng.integers(0, n_tokens, n), documents, np.arange(n), n_tokens,
     )  # fmt: skip
 

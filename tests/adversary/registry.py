@@ -6,6 +6,7 @@ from tests.adversary import (
     causal,
     choices,
     choices_features,
+    choices_games,
     choices_ties,
     clusters,
     configurations,
@@ -68,6 +69,9 @@ TARGETS = {
     "choices-ties": Target("ties as half wins: errors, ranks, no scores", choices_ties.attack, 25),
     "choices-features": Target(
         "pairs, ranks and contrasts of choices with features, in fractions", choices_features.attack, 200
+    ),
+    "choices-games": Target(
+        "games on their graph, against fractions and a plain fit", choices_games.attack, 600, least_judged=0.8
     ),
     "choices-features-near": Target(
         "nothing certified is wrong at gaps of 10⁻³ to 10⁻¹²",

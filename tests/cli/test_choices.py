@@ -35,6 +35,7 @@ def folder(tmp_path):
         (["races.csv", "--ranking", "result", "--split", ">"], "Ann", 2),
         (["battles.jsonl", "--first", "a", "--second", "b", "--outcome", "won"], "x", 1),
         (["games.csv", "--prior", "1"], "Ann", 2),
+        (["games.csv", "--penalty", "firth"], "Ann", 2),
     ],
 )
 def test_tables(folder, arguments, best, components):

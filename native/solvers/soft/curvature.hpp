@@ -132,7 +132,36 @@ inline double find_least_curvature(const Group &group, const Space &space, doubl
     return std::max(least, 0.0) / largest * (1.0 - 4.0 * looseness);
 }
 
-// Of each group: the largest entry of the gradient, a bound on its norm, a lower bound on the curvature, the loss.
+// At most this far is any score, about the mean, from the optimum, by entries of the gradient; infinite if unproven.
+//
+// `space` has v and L_r v after `find_least_curvature`. In the box in which scores less the root's move by at most b,
+// weights p_i p_j change by factors of e^{±4b} at most, so that L_r v falls by (e^{4b} − 1) · diagonal · max v. As L_r
+// stays an M-matrix, a gradient with |g_i| ≤ t (L_r v)_i everywhere in the box moves no score by more than t v_i; if
+// t max v ≤ b, the way to the optimum does not leave the box. Rounding errors count for each entry by itself.
+inline double find_reach(const Group &group, const Space &space, double looseness, In<double> moved) {
+    const In<double> heights = space.direction;
+    double top = 0.0, total = 0.0, box = 0.0, ratio = INFINITE;
+    for (const double height : heights) {
+        top = std::max(top, height);
+        total += height;
+    }
+    for (int pass = 0; pass < 2; ++pass) { // the first has no box, the second twice what that would do
+        ratio = 0.0;
+        for (Int node = 0; node < group.size; ++node) {
+            if (heights[node] == 0.0) continue; // the root
+            const double slope = std::abs(space.gradient[node]) + looseness * moved[node];
+            const double lost = std::expm1(4.0 * box) * space.diagonal[node] + 4.0 * looseness * moved[node];
+            const double lift = space.bent[node] - lost * (1.0 + 1e-9) * top;
+            if (!(lift > 0.0)) return INFINITE;
+            ratio = std::max(ratio, slope / lift);
+        }
+        if (pass == 0) box = 2.0 * ratio * top;
+    }
+    return ratio * top <= box ? ratio * (top + total / group.size) * (1.0 + 1e-9) : INFINITE;
+}
+
+// Of each group: the largest entry of the gradient, a bound on its norm (or, if that proves more, a length that times
+// 1 / curvature bounds the error of each score), a lower bound on the curvature, the loss.
 struct Slopes {
     Out<double> largest, gradient, curvature, loss;
 };
@@ -153,7 +182,11 @@ inline void bound_slopes(const Groups &groups, In<Int> some, In<double> all_scor
         const Steepness steepness = measure_gradient(group, scores, space, looseness, ridge, moved);
         slopes.largest[number] = steepness.largest;
         slopes.gradient[number] = steepness.norm;
-        slopes.curvature[number] = ridge + find_least_curvature(group, space, looseness, moved);
+        const double least = find_least_curvature(group, space, looseness, moved);
+        slopes.curvature[number] = ridge + least;
+        if (ridge == 0.0 && least > 0.0)
+            slopes.gradient[number] =
+                std::min(steepness.norm, least * find_reach(group, space, looseness, moved));
     }
 }
 

@@ -302,6 +302,14 @@ inline double solve_group(const Group &group, In<double> anchor, double stiffnes
     return INFINITE;
 }
 
+// How many choices the node in most of them is in; `often` is overwritten.
+inline double count_most(const Group &group, Out<double> often) {
+    std::fill(often.begin(), often.end(), 0.0);
+    for (Int choice = group.first_choice; choice < group.last_choice; ++choice)
+        for (const Int32 member : group.members(choice)) often[group.node(member)] += group.count(choice);
+    return *std::max_element(often.begin(), often.end());
+}
+
 // Move the scores of the groups `some` from the anchor to their minimum; `stalled` tells which of them ended far
 // from the tolerance.
 inline void solve_groups(const Groups &groups, In<Int> some, In<double> anchor, double stiffness, Out<double> scores,
@@ -312,11 +320,11 @@ inline void solve_groups(const Groups &groups, In<Int> some, In<double> anchor, 
         const In<double> from = anchor.slice(group.first, group.first + group.size);
         const Out<double> moved = scores.slice(group.first, group.first + group.size);
         std::copy(from.begin(), from.end(), moved.begin());
-        double n_choices = 0.0, farthest = 0.0;
-        for (Int choice = group.first_choice; choice < group.last_choice; ++choice) n_choices += group.count(choice);
+        const Space space = room.of(group);
+        double farthest = 0.0;
         for (const double score : from) farthest = std::max(farthest, std::abs(score));
-        const double goal = atol + 8 * EPSILON * (n_choices + stiffness * farthest);
-        stalled[number] = solve_group(group, from, stiffness, moved, room.of(group), goal, max_steps) > FAR * goal;
+        const double goal = atol + 8 * EPSILON * (count_most(group, space.step) + stiffness * farthest);
+        stalled[number] = solve_group(group, from, stiffness, moved, space, goal, max_steps) > FAR * goal;
     }
 }
 

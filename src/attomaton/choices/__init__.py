@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from attomaton.choices.logit.contrasts import Contrast as Contrast, ContrastKind as ContrastKind
     from attomaton.choices.logit.direction import HardDirection as HardDirection
+    from attomaton.choices.logit.firth import FirthContrast as FirthContrast, FirthFit as FirthFit
     from attomaton.choices.logit.fit import LogitFit as LogitFit, fit_logit as fit_logit
     from attomaton.choices.logit.problem import ChoiceProblem as ChoiceProblem
     from attomaton.choices.logit.rows import ChoiceRows as ChoiceRows, Situations as Situations

@@ -19,7 +19,9 @@ from attomaton.choices.logit.clusters import FEWEST, ClusterErrors, SingleResidu
 from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind
 from attomaton.choices.logit.fit import LogitFit, fit_logit
 from attomaton.choices.logit.identification import relate
+from attomaton.choices.logit.prediction import predict_rows
 from attomaton.choices.logit.problem import ChoiceProblem, check_columns
+from attomaton.choices.logit.rows import Situations
 from attomaton.choices.numbering import SetChoices
 from attomaton.choices.sequences import SECOND, TIE, Alternatives, PairChoices, ParsedChoices
 from attomaton.choices.spread import Spread
@@ -72,6 +74,9 @@ class LogitScores:
 
     soft = None
     prior = None
+    penalty = None
+    penalised = None
+    joined = ""
     ridge = 0.0
 
     @cached_property
@@ -82,10 +87,18 @@ class LogitScores:
     @cached_property
     def values(self) -> Float64:
         """The score of each item, with mean zero in its component, shape (n_items,)."""
-        beta = self.logit.problem.parameters(self.logit.evidence.beta)[: self.n_items]
+        beta = self._beta[: self.n_items]
         component = self.components.component_of_node[: self.n_items]
         size = np.bincount(component)
         return beta - (np.bincount(component, beta) / np.maximum(size, 1))[component]
+
+    @property
+    def _beta(self) -> Float64:
+        return self.logit.problem.parameters(self.logit.evidence.beta)
+
+    def predict(self, rows: Float64, situations: Situations) -> Float64:
+        """The limit of the probability of each row of new situations."""
+        return predict_rows(self.logit, rows, situations)
 
     @property
     def certified(self) -> bool:
@@ -168,12 +181,25 @@ class LogitScores:
 
     def difference_error(self, first: int, second: int) -> tuple[float, float]:
         """The standard error of the difference of two scores of one component, and its degrees of freedom."""
-        contrast = np.zeros(len(self._covariance))
+        contrast = np.zeros(len(self.logit.problem.names))
         contrast[[first, second]] = 1.0, -1.0
+        return self._error(contrast)
+
+    def _error(self, contrast: Float64) -> tuple[float, float]:
+        """The standard error of a finite contrast and its degrees of freedom."""
         if self._clusters is not None:
             error, degrees = self._clusters.of(contrast[None])
             return float(error[0]), float(degrees[0])
-        return max(float(contrast @ self._covariance @ contrast), 0.0) ** 0.5, np.inf
+        logit, problem = self.logit, self.logit.problem
+        logit.expect()
+        scaled = problem.scaled(contrast)
+        moved = logit.deviate(scaled)
+        if self.units.word == "information":
+            return max(float(scaled @ moved), 0.0) ** 0.5, np.inf
+        score = problem.situations.sum(self._residuals * problem.utilities(moved))
+        rankings = self.units.rankings
+        score = score if rankings is None else np.bincount(rankings, score)
+        return float(score @ score) ** 0.5, np.inf
 
     def errors(self) -> Float64:
         """The standard error of the score of each item; NaN for one alone in its component."""
@@ -231,12 +257,9 @@ class LogitScores:
         for number, name in enumerate(self.logit.problem.names[self.n_items :], self.n_items):
             contrast = self.logit.contrast(name, clusters=self.units.clusters)
             error, degrees = None, np.inf
-            if contrast.kind is ContrastKind.FINITE and self._clusters is not None:
-                spread = self._clusters.of(np.eye(1, len(self._covariance), number))
-                error, degrees = float(spread.error[0]), float(spread.degrees[0])
+            if contrast.kind is ContrastKind.FINITE:
+                error, degrees = self._error(np.eye(1, len(self.logit.problem.names), number)[0])
                 error = None if np.isnan(error) else error
-            elif contrast.kind is ContrastKind.FINITE:
-                error = float(np.sqrt(max(self._covariance[number, number], 0.0)))
             found[name] = replace(contrast, standard_error=error, robust_error=None, degrees=degrees)
         for name, sentence in self.aliases.items():
             found[name] = Contrast(name, ContrastKind.UNIDENTIFIED, np.nan, settle=sentence)
@@ -304,7 +327,7 @@ def fit_conditional(parsed: ParsedChoices, side: Side, ties: str) -> LogitScores
 def _find_aliases(fitted: LogitScores, names: Sequence[str]) -> dict[str, str]:
     """The features that follow from items and features before them, and how; the last comes first."""
     aliases = dict[str, str]()
-    null = fitted.logit.identified.complement
+    null = fitted.logit.identified.aliases
     for column in range(fitted.n_items + len(names) - 1, fitted.n_items - 1, -1):
         size = np.linalg.norm(null[column])
         if size > ALIASED:
@@ -483,7 +506,7 @@ def order_items(logit: LogitFit, n_items: int, edges: EdgeTable | None) -> Compo
     every pair of components is decided by :func:`~attomaton.choices.logit.contrasts.classify`.
     """
     graph = None if edges is None else find_components(edges)
-    others = np.abs(logit.finite.complement[n_items:]).max(initial=0.0)
+    others = np.abs(logit.finite.aliases[n_items:]).max(initial=0.0)
     if graph is not None and others <= CLOSE:
         return graph
     return order_by_contrasts(logit, n_items, graph)

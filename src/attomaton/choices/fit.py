@@ -41,6 +41,7 @@ def fit_choices(
     scale: str = "log-odds",
     ridge: float = 0.0,
     prior: float | None = None,
+    penalty: str | None = None,
     **columns: Unpack[Columns],
 ) -> ChoiceFit:
     """Fit p(y | X) = m_y e^{s_y} / Σ_{j∈X} m_j e^{s_j} where the choices determine it.
@@ -80,6 +81,9 @@ def fit_choices(
     prior : float, optional
         Joins all components by a prior: every score is normal about 0 with this standard deviation.
         Differences between components then come from the prior alone, and the result says so.
+    penalty : str, optional
+        "firth": Firth's penalised likelihood, which is finite for all items that comparisons connect and less
+        biased than the maximum. Components and their order remain those of the maximum.
     **columns
         Names of columns of a frame, or sequences: ``winner`` with ``loser`` (in a table of wins a list of
         columns, one per loser) or ``choice_set`` (a column of lists, or a list of columns); ``first``,
@@ -129,7 +133,11 @@ def fit_choices(
         prior = real_number(prior, "prior, the standard deviation of a score,", least=1e-3, most=1e3)
     if ridge and prior is not None:
         raise UnsupportedOption("ridge acts within components, prior also between them; give only one")
-    for option, value, known in (("ties", ties, (None, "davidson", "half")), ("scale", scale, tuple(SCALES))):
+    if penalty is not None and (ridge or prior is not None):
+        raise UnsupportedOption("a penalty takes the place of a ridge or prior; give only one of them")
+    known_values = {"ties": (None, "davidson", "half"), "scale": tuple(SCALES), "penalty": (None, "firth")}
+    for option, value in (("ties", ties), ("scale", scale), ("penalty", penalty)):
+        known = known_values[option]
         if value not in known:
             words = " or ".join(repr(one) for one in known if one is not None)
             raise UnsupportedOption(f"{option} is {show(value)}; give {words}")
@@ -138,7 +146,7 @@ def fit_choices(
         raise UnsupportedOption('tied items of a ranking count as the average over their orders: ties="half"')
 
     def fit(part: ParsedChoices, by: dict[Any, ChoiceFit]) -> ChoiceFit:
-        why = _why_conditional(part, side, ties)
+        why = _why_conditional(part, side, ties) or "a penalty" * (penalty is not None)
         if not why:
             graph, model = _fit_luce(part, ridge, prior)
             return ChoiceFit(part.items, graph, model, scale, by, part.reading)
@@ -151,7 +159,12 @@ def fit_choices(
         from attomaton.choices.conditional import fit_conditional  # a tenth of the start-up time
 
         model = fit_conditional(part, side, ties or "davidson")
-        return ChoiceFit(part.items, model.components, model, scale, by, part.reading)
+        graph = model.components
+        if penalty is not None:
+            from attomaton.choices.firth import FirthScores
+
+            model = FirthScores.of(model)
+        return ChoiceFit(part.items, graph, model, scale, by, part.reading)
 
     by = dict[Any, ChoiceFit]()
     if side.by is not None:

@@ -240,13 +240,13 @@ def lost_in_logit(
     ``component`` and ``score`` belong to the items, which are the first parameters.
     """
     problem, rows = fit.problem, np.flatnonzero(fit.dying)
-    columns = list[Any]()
-    for number in range(n_components):
-        moved, members = np.zeros(problem.rows.n_parameters), np.flatnonzero(component == number)
-        moved[members] = 1.0
-        slope = problem.gaps(problem.coordinates(moved))[rows]
-        columns.append(csr_array(np.where(np.abs(slope) > LEAST_SLOPE, slope, 0.0)[:, None]))
-    slopes = scipy.sparse.hstack(columns).tocsr() if columns else csr_array((len(rows), 0))
+    reference = problem.reference[problem.situation_of(rows)]
+    differences = (problem.rows.pick(reference) - problem.rows.pick(rows))[:, : len(component)]
+    moved = (np.ones(len(component)), component, np.arange(len(component) + 1))
+    slopes = csr_array(differences @ csr_array(moved, shape=(len(component), n_components)))
+    slopes.data[np.abs(slopes.data) <= LEAST_SLOPE] = 0.0
+    slopes.eliminate_zeros()
+    slopes.sort_indices()
     leader = np.unique(component, return_index=True)[1]
     mean = problem.parameters(fit.evidence.beta)[leader] - score[leader]
     start = fit.behind + slopes @ mean

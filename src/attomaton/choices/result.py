@@ -183,15 +183,15 @@ class ChoiceFit(Tabular, AssessedItems):
             raise InvalidSamples(
                 f"moved_first is {moved_first!r}, which is not one of the two; name one of them"
             )
-        if self.logit is None:
+        model = self.model
+        if isinstance(model, LuceScores):
             if moved_first is not None:
                 raise UnsupportedOption(NO_POSITION)
             win = self.probability(first, second)
             return Outcomes(win, 0.0, 1.0 - win)
-        from attomaton.choices.logit.prediction import predict_rows  # a tenth of the start-up time
-        from attomaton.choices.logit.rows import Situations
+        from attomaton.choices.logit.rows import Situations  # a tenth of the start-up time
 
-        names, davidson = self.logit.problem.names, self.model.ties == "davidson"
+        names, davidson = model.logit.problem.names, model.ties == "davidson"
         rows = np.zeros((3, len(names)))
         rows[0, a], rows[1, b], rows[2, [a, b]] = 1.0, 1.0, 0.5
         if moved_first is not None:
@@ -204,7 +204,7 @@ class ChoiceFit(Tabular, AssessedItems):
         try:
             many = 3 if davidson else 2
             pair = Situations(np.array([0, many]))
-            win, loss, *tie = predict_rows(self.logit, rows[:many], pair).tolist()
+            win, loss, *tie = model.predict(rows[:many], pair).tolist()
         except UndeterminedChoice:
             raise self._undetermined(first, second) from None
         return Outcomes(win, tie[0] if tie else 0.0, loss)
@@ -274,7 +274,12 @@ class ChoiceFit(Tabular, AssessedItems):
         value = self.model.values[a] - self.model.values[b]
         error, degrees = self.model.difference_error(a, b)
         known = None if np.isnan(error) else self._unit * error
-        return ScoreDifference(first, second, self._unit * float(value), known, degrees)
+        maximum, limits = None, None
+        if self.model.penalised is not None:
+            names = self.model.penalised.problem.names
+            limits = self.model.penalised.contrast(names[a], names[b], unit=self._unit)
+            maximum = self._unit * limits.maximum.value
+        return ScoreDifference(first, second, self._unit * float(value), known, degrees, maximum, limits)
 
     def _least(self, above: int, below: int, level: float) -> float:
         """With this confidence, the least that the infinite difference of two items may be."""
@@ -336,15 +341,18 @@ class ChoiceFit(Tabular, AssessedItems):
         """Why there is no board; empty if there is one."""
         if not self.certified:
             return "no ratings and ranks: the scores are not certified"
-        if len(self.components) > MOST_ITEMS and self.prior is None:
+        if len(self.components) > MOST_ITEMS and not self.model.joined:
             return f"no ranks: more than {MOST_ITEMS:,} components; ratings are about the mean of each"
         return ""
 
     @cached_property
     def _component(self) -> Int64:
-        """The position of the component of each item in ``components``; 0 for all with a prior."""
+        """The position of the component of each item in ``components``, or of its joined group."""
         places = self._places[self.graph.component_of_node[: len(self.items)]]
-        return np.zeros_like(places) if self.prior is not None else places
+        if not self.model.joined:
+            return places
+        groups = self.model.components.component_of_node[: len(self.items)]
+        return np.unique(groups, return_inverse=True)[1].ravel()
 
     def board(self, *, scale: str | None = None, centre: float | None = None, level: float = 0.95) -> Board:
         """Ratings, intervals and rank intervals, on one board for each set of items that can be compared.
@@ -436,7 +444,7 @@ class ChoiceFit(Tabular, AssessedItems):
             "choices": _whole_if(self.model.tally.n_choices),
             "items": len(self.items),
             "components": len(self.components),
-            "joined": self.prior is not None,
+            "joined": bool(self.model.joined),
             "certified": self.certified,
             "certificate": self.model.proof,
             "remarks": self._remarks,
@@ -451,6 +459,7 @@ class ChoiceFit(Tabular, AssessedItems):
             "bic": self.bic if self.certified and not self.model.why_no_aic else None,
             "n_ties": self.n_ties,
             "prior": self.prior,
+            "penalty": self.model.penalty,
             "ridge": self.model.ridge,
             "ties": self.model.ties,
             **({"by": {str(name): fit.to_dict() for name, fit in self.by.items()}} if self.by else {}),
@@ -526,7 +535,7 @@ class ChoiceFit(Tabular, AssessedItems):
     def _tell(self, limit: int = SHOWN_ROWS, rest: str = ".table() has all") -> list[Block]:
         """The board with the first ``limit`` items, a note on where to find the ``rest``, and what else."""
         n_items, number, total = len(self.items), len(self.components), self.model.tally.n_choices
-        joined = " of the data, joined by the prior" * (self.prior is not None and number > 1)
+        joined = f" of the data, joined by {self.model.joined}" * bool(self.model.joined and number > 1)
         return [
             f"{total:,.12g} choice{'s' * (total != 1)} between {n_items:,} item{'s' * (n_items != 1)}: "
             f"{number:,} component{'s' * (number != 1)}{joined}",
@@ -597,6 +606,7 @@ class _Bound:
         least = self._least(1.0 - level)
         return (least, np.inf) if self.value > 0 else (-np.inf, -least)
 
+    @property
     def p_value(self) -> float:
         """Twice the probability of what happened at a difference of 0, where the bound of it is 0."""
         from scipy.optimize import brentq

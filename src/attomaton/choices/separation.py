@@ -18,6 +18,7 @@ from attomaton.choices.logit.builders import binary_logit, multinomial_logit
 from attomaton.choices.logit.centring import centre_columns
 from attomaton.choices.logit.certificate import LogitState
 from attomaton.choices.logit.contrasts import Contrast, ContrastKind
+from attomaton.choices.logit.firth import FirthFit
 from attomaton.choices.logit.fit import LogitFit, fit_logit
 from attomaton.choices.logit.identification import null_vectors, relate, sparse_null_vectors
 from attomaton.choices.logit.spans import span_of_vectors
@@ -389,6 +390,18 @@ class SeparationCheck(Tabular):
         readings = tuple(self._read_off(one) for one in self.coefficients)
         notes = (*([f"{self.note}."] if self.note else []), str(self.fit.certificate))
         return LogitSummary(self._head, self.coefficients, readings, robust, notes)
+
+    def firth(self) -> FirthFit:
+        """The coefficients by Firth's penalised likelihood, finite and less biased, beside the maxima.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> fit = at.check_separation({"treated": [0, 0, 0, 1, 1]}, [0, 1, 0, 1, 1]).firth()
+        >>> [round(end, 3) for end in fit.contrast("treated").interval()]
+        [-1.117, 7.327]
+        """
+        return self.fit.firth()
 
     def _read_off(self, one: Contrast) -> str:
         """What is said beside a coefficient that is not finite."""

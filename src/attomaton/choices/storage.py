@@ -153,7 +153,12 @@ def _pack_logit(model: "LogitScores") -> Run:
     arrays |= {"tally/wins": tally.wins, "tally/losses": tally.losses}
     arrays |= {name: array for name, array in optional.items() if array is not None}
     about: dict[str, Any] = {"logit": dict(run.manifest), "ties": model.ties, "units": units.word}
-    about |= {"n_choices": tally.n_choices, "n_ties": tally.n_ties, "edges": model.edges is not None}
+    about |= {
+        "penalty": model.penalty,
+        "n_choices": tally.n_choices,
+        "n_ties": tally.n_ties,
+        "edges": model.edges is not None,
+    }
     return Run(
         tables={} if model.edges is None else {"edges": model.edges.rows},
         arrays=arrays if model.edges is None else {**arrays, **_edge_arrays(model.edges)},
@@ -186,7 +191,14 @@ def _unpack_logit(run: Run, n_items: int) -> "tuple[Components, LogitScores]":
     if len(logit.problem.names) < n_items or units.word not in UNITS:
         raise ValueError("the items or the standard errors are not those of the fit")
     model = LogitScores(logit, n_items, edges, tally, units, str(about["ties"]), aliases)
-    return model.components, model
+    graph = model.components
+    if about["penalty"] not in (None, "firth"):
+        raise ValueError("there is no such penalty")
+    if about["penalty"] is not None:
+        from attomaton.choices.firth import FirthScores
+
+        model = FirthScores.of(model)
+    return graph, model
 
 
 def _numbers(values: Any, size: int) -> Any:

@@ -210,8 +210,10 @@ class ScoreDifference(NamedTuple):
     degrees : float
         The degrees of freedom of Student's t for the interval: infinite (the normal distribution) without
         clusters.
+    maximum : float, optional
+        With a penalty: the estimate by the likelihood alone, which may be infinite.
     limits : object, optional
-        Has ``interval(level)`` and ``p_value()`` where these do not follow from the standard error: of an
+        Has ``interval(level)`` and ``p_value`` where these do not follow from the standard error: of an
         infinite difference, and with a penalty; private.
 
     Examples
@@ -234,6 +236,7 @@ class ScoreDifference(NamedTuple):
     value: float
     standard_error: float | None
     degrees: float = np.inf
+    maximum: float | None = None
     limits: Any = None
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
@@ -256,7 +259,7 @@ class ScoreDifference(NamedTuple):
         likelihood ratio of what happened, between a difference of 0 and the infinite one.
         """
         if self.limits is not None:
-            return self.limits.p_value()
+            return float(self.limits.p_value)
         return two_sided(self.value / self._error, self.degrees) if self.value else 1.0
 
     @property
@@ -279,6 +282,8 @@ class ScoreDifference(NamedTuple):
             end = float(self.limits.interval(0.95)[self.value < 0])
         if np.isfinite(end):
             error = f"{'at least' if self.value > 0 else 'at most'} {end:+.3f} with confidence 95 %"
+        if self.maximum is not None:
+            error += f"; without the penalty {self.maximum:+.3f}"
         return f"{self.first!r} minus {self.second!r}: {self.value:+.3f} ({error})"
 
 
@@ -312,6 +317,8 @@ class LuceScores:
     logit = None
     board_errors = None
     clustered = False
+    penalty = None
+    penalised = None
 
     def __init__(
         self,
@@ -335,6 +342,11 @@ class LuceScores:
         starts = self._borders[self._component[self._members]]
         self._place[self._members] = np.arange(len(self._members)) - starts
         self._found = dict[int, Information | Sandwich]()
+
+    @property
+    def joined(self) -> str:
+        """What joins all items; empty if nothing does."""
+        return "" if self.prior is None else "the prior"
 
     @property
     def values(self) -> Float64:

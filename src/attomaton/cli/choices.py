@@ -82,6 +82,9 @@ def choices(
         float | None,
         real("Connect all components by a normal prior with this standard deviation.", sign="> 0", above=0),
     ] = None,
+    penalty: Annotated[
+        str | None, words("firth: finite ratings by Firth's penalised likelihood, beside what is infinite.")
+    ] = None,
     format: Annotated[  # noqa: A002  the name of the option
         str | None, words("Read the file or standard input as csv, tsv, jsonl, json or parquet.")
     ] = None,
@@ -121,7 +124,9 @@ def choices(
         announce("fitting the scores")
         listed = ("loser", "choice_set", "outcome", "ranking", "ranks")
         columns |= {role: _list_columns(columns[role], frame) for role in listed if role in columns}
-        fit = fit_choices(frame, tied=tied, ties=ties, scale=scale, ridge=ridge, prior=prior, **columns)
+        fit = fit_choices(
+            frame, tied=tied, ties=ties, scale=scale, ridge=ridge, prior=prior, penalty=penalty, **columns
+        )
         announce("making the board")
         if out is not None:
             fit.save(out, overwrite=overwrite)

@@ -71,6 +71,8 @@ def test_three_kernels_are_one_definition(ties, seed):
                 problem.rows.scores(rest, groups)[: len(beta), : len(beta)],
                 (problem.differences(np.arange(len(flat))) * problem.scale)[:, : len(beta)],
                 problem.rows.norms(problem.reference, np.ones(size)),
+                problem.rows.pick(np.arange(len(flat))).toarray()[:, : len(beta)]
+                - problem.rows.take(problem.situations.spread(problem.reference))[:, : len(beta)],
             ]
         )
     _, definition, _ = answers
@@ -78,6 +80,13 @@ def test_three_kernels_are_one_definition(ties, seed):
         for a, b in zip(other, definition, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-11)
     # and the definition itself
+    matrices = rng.normal(size=(len(beta), 2))
+    bread = matrices @ matrices.T
+    traces = battles.rows.leverage(bread, answers[1][0], battles.totals)
+    moved = matrix @ matrices
+    away = moved - np.repeat(battles.situations.sum(answers[1][0][:, None] * moved), counts.shape[1], axis=0)
+    spread = battles.situations.sum(answers[1][0] * (away**2).sum(axis=1))
+    np.testing.assert_allclose(traces, battles.totals * spread, atol=1e-11)
     weights = problem.situations.spread(problem.totals) * answers[1][0]
     centred = matrix - np.repeat(
         problem.situations.sum(answers[1][0][:, None] * matrix), counts.shape[1], axis=0

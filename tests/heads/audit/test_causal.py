@@ -16,7 +16,8 @@ from attomaton.heads.audit.causal import (
     run_edited,
     share_out,
 )
-from attomaton.heads.model import Head
+from attomaton.heads.audit.rows import watch_rows
+from attomaton.heads.model import Head, Watched
 from tests.heads.audit.standin import StandIn, draw_documents
 
 MODEL = StandIn(n_layers=2, n_heads=2)
@@ -148,3 +149,41 @@ def test_contexts_are_capped_evenly():
     documents = [np.full(9, number) for number in range(12)]
     capped = LabelledContexts.of(documents, length=8, n_tokens=12, most=4)
     assert capped.tokens[:, 0].tolist() == [0, 4, 7, 11]
+
+
+class Withholding(StandIn):
+    """A stand-in whose softmax has a learned sink: rows sum to less than 1."""
+
+    def watch(self, tokens, *, edit_patterns=None, edit_outputs=None):
+        shares = torch.linspace(0.2, 0.9, np.shape(tokens)[1])[:, None].double()
+        seen = super().watch(
+            tokens,
+            edit_patterns=lambda layer, one: (edit_patterns or (lambda _, own: own))(layer, one * shares),
+            edit_outputs=edit_outputs,
+        )
+        return Watched(seen.logits, tuple(pattern * shares for pattern in seen.patterns))
+
+
+def test_mean_patterns_of_models_with_sinks_sum_to_what_their_rows_do():
+    model = Withholding(n_layers=1, n_heads=2, slope=0.3)
+    mean = model.watch(CONTEXTS.tokens[:, :-1]).patterns[0].mean(0)
+    found = measure_means(model, CONTEXTS).patterns[0]
+    torch.testing.assert_close(found.sum(2), mean.sum(2))
+    assert float(found[:, 0].sum(1).max()) < 0.21
+    model.qk[:] = 0.0  # it looks by place alone, so its mean pattern by place is its pattern
+    causal = replace_heads(model, CONTEXTS, by="place")
+    assert np.abs(causal.pattern.value).max() < 1e-12
+
+
+def test_rows_tell_what_no_position_gets_and_how_spread_the_rest_is():
+    documents = draw_documents(12, length=9)
+    plain, less = (
+        watch_rows(kind(n_layers=1, slope=0.3), documents, window=3) for kind in (StandIn, Withholding)
+    )
+    np.testing.assert_allclose(plain.withheld, 0.0, atol=1e-6)
+    shares = np.linspace(0.2, 0.9, 8)[less.positions]
+    np.testing.assert_allclose(less.withheld, np.repeat(1 - shares[:, None], 2, 1), atol=1e-6)
+    np.testing.assert_allclose(less.entropy, plain.entropy, atol=1e-6)
+    pattern = StandIn(n_layers=1, slope=0.3).watch(documents[plain.documents[0]][None, :-1]).patterns[0]
+    row = pattern[0, :, int(plain.positions[0]), : int(plain.positions[0]) + 1].numpy()
+    np.testing.assert_allclose(plain.entropy[0], -(row * np.log(row)).sum(1), atol=1e-6)

@@ -159,9 +159,14 @@ class LogitCertificate:
 
 
 def certify(
-    problem: ChoiceProblem, evidence: LogitEvidence, finite: Span, identified: Span, *, exact: bool = False
-) -> tuple[LogitCertificate, Float64]:
-    """Compute the proof of a fit from its vectors, and with it S (SᵀHS)⁻¹ Sᵀ at β.
+    problem: ChoiceProblem,
+    evidence: LogitEvidence,
+    finite: Span,
+    identified: Span,
+    *,
+    exact: bool = False,
+) -> tuple[LogitCertificate, Float64 | None]:
+    """Compute the proof of a fit from its vectors, and with it S (SᵀHS)⁻¹ Sᵀ at β (None on a graph).
 
     Parameters
     ----------
@@ -223,7 +228,9 @@ def measure_direction(
     others = height[~dying]
     leak = float(np.abs(others).max(initial=0.0))
     off = float(np.linalg.norm(others)) / finite.least_kept if finite.rank else 0.0
-    rounding = 4 * len(direction) * np.finfo(float).eps * float(np.linalg.norm(direction))
+    terms = len(direction) if problem.graph is None else len(direction) - problem.graph.n_items + 3
+    length = min(terms**0.5 * float(np.abs(direction).max()), float(np.linalg.norm(direction)))
+    rounding = 4 * terms * np.finfo(float).eps * length
     return float(height[dying].min()) - off - rounding, leak
 
 
@@ -233,7 +240,7 @@ class StepProof(NamedTuple):
     decrement: float
     least: float  # eigenvalue of the scaled information on S, or its root, as a share of the largest
     fall: float
-    covariance: Float64  # S (SᵀHS)⁻¹ Sᵀ
+    covariance: Float64 | None  # S (SᵀHS)⁻¹ Sᵀ
 
 
 def prove_by_step(problem: ChoiceProblem, face: Bool | None, beta: Float64, finite: Span) -> StepProof:
@@ -243,9 +250,11 @@ def prove_by_step(problem: ChoiceProblem, face: Bool | None, beta: Float64, fini
     H ⪰ N p (x − x̄)(x − x̄)ᵀ for every alternative. It is infinite where it proves nothing.
     """
     if finite.rank == 0:
-        return StepProof(0.0, 1.0, 0.0, np.zeros((len(beta), len(beta))))
+        return StepProof(0.0, 1.0, 0.0, None if problem.graph else np.zeros((len(beta), len(beta))))
     utilities = problem.with_offsets(problem.utilities(beta))
     probability = problem.probabilities(utilities, face)[0]
+    if problem.graph is not None:
+        return _prove_on_graph(problem, face, utilities, probability)
     information = problem.information(probability)
     scale, basis = np.ones(len(beta)), finite.basis
     inner = basis.T @ information @ basis
@@ -282,6 +291,22 @@ def prove_by_step(problem: ChoiceProblem, face: Bool | None, beta: Float64, fini
     return StepProof(float(gradient @ step), least, fall, (half / values) @ half.T)
 
 
+def _prove_on_graph(
+    problem: ChoiceProblem, face: Bool | None, utilities: Float64, probability: Float64
+) -> StepProof:
+    """The same on the graph of games, whose curvature bounds what the solver and rounding left."""
+    curvature = problem.curvature(probability)
+    gradient = problem.gradient(problem.residuals(probability))
+    step = curvature.solve(gradient)
+    rest = np.abs(gradient - curvature.times(step)) + problem.rounding(utilities)
+    bound = curvature.bound(rest)
+    fall, lowest = measure_fall(problem, face, probability, problem.utilities(step))
+    fall += bound / np.sqrt(max(lowest * float(problem.totals.min(initial=1.0)), 1e-300))
+    fall = fall if lowest >= LEAST_PROBABILITY else np.inf
+    decrement = (max(float(gradient @ step), 0.0) ** 0.5 + bound) ** 2
+    return StepProof(decrement, curvature.least, fall, None)
+
+
 def _times(information: Float64, rows: Float64 | None, step: Float64) -> Float64:
     return information @ step if rows is None else rows.T @ (rows @ step)
 
@@ -299,7 +324,7 @@ def surviving_directions(problem: ChoiceProblem, dying: Bool) -> tuple[Float64, 
 
 def find_multipliers(problem: ChoiceProblem, dying: Bool) -> Float64 | None:
     """λ ≥ 1 with Σ λ d = 0 over surviving directions (any sign on pairs both ways); None if none is there."""
-    if int((problem.is_pair & ~dying).sum()) > MOST_MULTIPLIERS:
+    if problem.graph is not None or int((problem.is_pair & ~dying).sum()) > MOST_MULTIPLIERS:
         return None
     directions, both = surviving_directions(problem, dying)
     if not len(directions):

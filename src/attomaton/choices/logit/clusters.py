@@ -27,6 +27,7 @@ import scipy.linalg
 from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.logit.problem import ChoiceProblem
+from attomaton.choices.logit.rows import BattleRows
 from attomaton.choices.spread import Spread
 
 linalg: Any = scipy.linalg
@@ -150,12 +151,17 @@ class ClusterErrors:
     @cached_property
     def _leverage(self) -> Float64:
         """Tr M_g of each cluster, shape (n_clusters,)."""
-        problem, total = self._problem, np.zeros(len(self._clusters))
-        for column in np.ascontiguousarray(self._root.T):
-            value = problem.utilities(column)
-            mean = problem.situations.sum(self._probability * value)
-            total += problem.situations.sum(self._probability * value**2) - mean**2
-        traces: Any = np.bincount(self._clusters, problem.totals * total, self.n_clusters)
+        problem, rows = self._problem, self._problem.rows
+        if isinstance(rows, BattleRows):
+            root = self._root / problem.scale[:, None]
+            total = rows.leverage(root @ root.T, self._probability, problem.totals)
+        else:
+            total = np.zeros(len(self._clusters))
+            for column in np.ascontiguousarray(self._root.T):
+                value = problem.utilities(column)
+                mean = problem.situations.sum(self._probability * value)
+                total += problem.totals * (problem.situations.sum(self._probability * value**2) - mean**2)
+        traces: Any = np.bincount(self._clusters, total, self.n_clusters)
         return traces
 
     @cached_property

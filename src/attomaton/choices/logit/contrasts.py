@@ -4,18 +4,18 @@ f outside R: not identified. f in S: finite. f in cone(D) but not in S: +∞; �
 supremum of the likelihood is approached with f·β tending to anything.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from attomaton.base.errors import UncertifiedSolution
+from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.choices.logit.curvature import solve_information
 from attomaton.choices.logit.face import CHUNK, distinct_directions, solve_cone, solve_program
-from attomaton.choices.logit.newton import solve_information
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import Span, span_of_vectors
 from attomaton.choices.spread import student_quantile
@@ -242,18 +242,18 @@ class Lowest(NamedTuple):
     distance: float
 
 
-def classify(contrast: Float64, finite: Span, identified: Span, cone: Cone) -> Proof:
+def classify(contrast: Float64, finite: Span, identified: Span, cone: Callable[[], Cone]) -> Proof:
     """The class of a contrast in scaled coordinates."""
     length = float(np.linalg.norm(contrast))
     if length == 0:
         return Proof(ContrastKind.FINITE, True)
-    outside = float(np.linalg.norm(identified.complement.T @ contrast)) / length
+    outside = float(np.linalg.norm(identified.reject(contrast))) / length
     if outside > CLOSE:
         return Proof(ContrastKind.UNIDENTIFIED, True)
-    off = float(np.linalg.norm(finite.complement.T @ contrast)) / length
+    off = float(np.linalg.norm(finite.reject(contrast))) / length
     if off <= CLOSE:
         return Proof(ContrastKind.FINITE, max(off, outside) <= SURE)
-    proof = cone.decide(contrast)
+    proof = cone().decide(contrast)
     return Proof(proof.kind, proof.certified and outside <= SURE)
 
 
@@ -445,6 +445,19 @@ def _minimise(
         if n_low > 10:
             break
     return point, value, None
+
+
+def weights_of(names: tuple[Any, ...]) -> dict[str, float]:
+    """The weights of a contrast by name, from one name, two, or a mapping."""
+    if len(names) == 1 and isinstance(names[0], Mapping):
+        mapping = cast("Mapping[Any, Any]", names[0])
+        return {str(name): float(weight) for name, weight in mapping.items() if weight}
+    if len(names) == 1:
+        return {str(names[0]): 1.0}
+    if len(names) == 2:
+        first, second = map(str, names)
+        return {first: 1.0, second: -1.0} if first != second else {}
+    raise UnsupportedOption("give one name, two names for their difference, or a mapping of names to weights")
 
 
 def describe_contrast(weights: Mapping[str, float]) -> str:

@@ -13,6 +13,7 @@ import scipy.sparse
 
 from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.choices.logit.graph import connect, find_levels
 from attomaton.choices.logit.newton import NewtonClimb, information_root
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import CUT, span_of, span_of_vectors
@@ -104,34 +105,34 @@ def find_face(
 
 def find_components_face(problem: ChoiceProblem, arcs: tuple[Int64, Int64], start: Float64) -> Face:
     """Where all differences are e_a − e_b a pair survives exactly inside a strongly connected component."""
-    from scipy.sparse.csgraph import connected_components
-
     winner, loser = arcs
     both = problem.also_chosen
     tails, heads = np.concatenate([winner, loser[both]]), np.concatenate([loser, winner[both]])
-    size = problem.rows.n_parameters
-    graph = sparse.csr_array((np.ones(len(tails)), (tails, heads)), shape=(size, size))
-    component = np.asarray(connected_components(graph, connection="strong")[1], np.int64)
+    component = connect(tails, heads, problem.rows.n_parameters, "strong")
     dying = component[winner] != component[loser]
-    level = _levels(component[winner[dying]], component[loser[dying]], int(component.max(initial=0)) + 1)
+    level = find_levels(component[winner[dying]], component[loser[dying]], int(component.max(initial=0)) + 1)
     direction = level[component].astype(np.float64) * problem.scale
     return Face(dying, direction, start, "components")
 
 
-def _levels(above: Int64, below: Int64, size: int) -> Int64:
-    """Whole numbers with level[above] > level[below] on a graph without circles."""
-    level = np.arange(size)
-    for order in (level, size - 1 - level):  # scipy numbers components along the order, one way or the other
-        if (order[above] > order[below]).all():
-            return order
-    level = np.zeros(size, np.int64)
-    for _ in range(size):
-        lifted = level.copy()
-        np.maximum.at(lifted, above, level[below] + 1)
-        if np.array_equal(lifted, level):
-            return level
-        level = lifted
-    raise UncertifiedSolution("the components of the choices have a circle; this is a fault of attomaton")
+def find_games_face(problem: ChoiceProblem) -> Face:
+    """The face if all columns but the items' have finite estimates: games between strong components die.
+
+    A tie is an edge each way. That nothing else dies must be proved.
+    """
+    rows: Any = problem.rows
+    won, lost, *tied = problem.situations.columns(problem.counts)
+    ahead, behind = won + sum(tied) > 0, lost + sum(tied) > 0
+    tails = np.concatenate([rows.first[ahead], rows.second[behind]])
+    heads = np.concatenate([rows.second[ahead], rows.first[behind]])
+    component = connect(tails, heads, rows.n_items, "strong")
+    between = component[rows.first] != component[rows.second]
+    dying = problem.situations.spread(between) & problem.is_pair
+    apart = component[tails] != component[heads]
+    level = find_levels(component[tails[apart]], component[heads[apart]], int(component.max(initial=0)) + 1)
+    direction = np.zeros(rows.n_parameters)
+    direction[: rows.n_items] = level[component]
+    return Face(dying, direction * problem.scale, np.zeros_like(direction), "components")
 
 
 def find_metric(problem: ChoiceProblem, basis: Float64) -> Float64 | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -33,19 +33,22 @@ from attomaton.choices.logit.contrasts import (
     classify_all,
     describe_contrast,
     describe_settling,
+    weights_of,
 )
+from attomaton.choices.logit.curvature import InformationMatrix
 from attomaton.choices.logit.direction import HardDirection, find_direction
 from attomaton.choices.logit.exact import classify_in_fractions, prove_in_fractions
-from attomaton.choices.logit.face import PATIENCE, Face, find_face, find_metric
+from attomaton.choices.logit.face import PATIENCE, Face, find_face, find_games_face, find_metric
+from attomaton.choices.logit.firth import FirthFit, fit_firth
 from attomaton.choices.logit.folders import LOGIT, pack_fit, unpack_fit
 from attomaton.choices.logit.identification import describe_aliases, null_vectors
 from attomaton.choices.logit.newton import Course, NewtonClimb
-from attomaton.choices.logit.problem import ChoiceProblem
+from attomaton.choices.logit.problem import MOST_PARAMETERS, ChoiceProblem
 from attomaton.choices.logit.spans import Span, span_of
 from attomaton.choices.logit.summary import LogitSummary
 
 
-def fit_logit(problem: ChoiceProblem, *, guess: bool | None = None) -> "LogitFit":
+def fit_logit(problem: ChoiceProblem, *, guess: bool | None = None, dense: bool | None = None) -> "LogitFit":
     """Fit a conditional logit and decide what of it is finite.
 
     Newton's method runs with a test that proves survival of all pairs. Where it fails, the face of the data
@@ -57,6 +60,9 @@ def fit_logit(problem: ChoiceProblem, *, guess: bool | None = None) -> "LogitFit
         The choices.
     guess : bool, optional
         Whether to guess the face before the linear program; None means what is faster.
+    dense : bool, optional
+        Whether to form matrices of all parameters. None means: but for battles of more than 256 items, whose
+        information is kept on the graph of games; matrices are formed only if nothing is proved there.
 
     Returns
     -------
@@ -76,6 +82,14 @@ def fit_logit(problem: ChoiceProblem, *, guess: bool | None = None) -> "LogitFit
     >>> fit.contrast("x").kind.value, round(fit.contrast("x").bound, 3)
     ('+inf', 0.154)
     """
+    if dense is not None:
+        problem = replace(problem, dense=dense)
+    if problem.graph is not None:
+        face = find_games_face(problem)
+        fit = _fit_on(problem, face, _climb(problem, face), span_of(problem, None))
+        if fit.certificate.certified or problem.rows.n_parameters > MOST_PARAMETERS:
+            return fit
+        problem = replace(problem, dense=True)
     zero = np.zeros(problem.rows.n_parameters)
     course = NewtonClimb(patience=PATIENCE).run(problem, None, zero)
     identified = span_of(problem, None)
@@ -106,7 +120,8 @@ def _fit_on(problem: ChoiceProblem, face: Face, course: Course, identified: Span
     if not fit.certificate.converged:  # again from 0, with steps that stay in S and are all looked at
         alive = ~face.dying if face.dying.any() else None
         reach = np.inf if fit.certificate.survival else NewtonClimb.reach  # there is a maximum to go to
-        climb = NewtonClimb(most_steps=200, settled=1e-20, chord=False, reach=reach, basis=finite.basis)
+        basis = finite.basis if problem.graph is None else None
+        climb = NewtonClimb(most_steps=200, settled=1e-20, chord=False, reach=reach, basis=basis)
         further = climb.run(problem, alive, np.zeros_like(face.start))
         fit = _prove(problem, face, Course(further.last, course.proof or further.proof), finite, identified)
     return fit
@@ -179,8 +194,9 @@ class LogitFit(Tabular):
         S, the contrasts with a finite estimate, and R, those that the data bear on, in scaled coordinates.
     certificate : LogitCertificate
         The numbers of the proof.
-    scaled_covariance : float64 array, shape (n_parameters, n_parameters)
-        S (SᵀHS)⁻¹ Sᵀ at β*, in scaled coordinates.
+    known_covariance : float64 array, shape (n_parameters, n_parameters), or None
+        S (SᵀHS)⁻¹ Sᵀ at β*, in scaled coordinates; None on the graph of
+        games, where it is computed on demand.
     way : str
         How it was decided which pairs die.
     program_rows : int
@@ -202,7 +218,7 @@ class LogitFit(Tabular):
     finite: Span
     identified: Span
     certificate: LogitCertificate
-    scaled_covariance: Float64
+    known_covariance: Float64 | None
     way: str = "Newton"
     program_rows: int = 0
 
@@ -304,6 +320,28 @@ class LogitFit(Tabular):
         self.expect()
         return self.problem.covariance(self.scaled_covariance)
 
+    @cached_property
+    def scaled_covariance(self) -> Float64:
+        """S (SᵀHS)⁻¹ Sᵀ at β*, in scaled coordinates: H lifted along the complement, inverted."""
+        if self.known_covariance is not None:
+            return self.known_covariance
+        outside = self.finite.complement
+        lift = float(self._curvature.diagonal.mean()) or 1.0
+        matrix = self.problem.information(self._at_limit[0]) + lift * outside @ outside.T
+        inverse = np.linalg.inv(matrix) - outside @ outside.T / lift
+        return (inverse + inverse.T) / 2
+
+    @cached_property
+    def _curvature(self) -> InformationMatrix:
+        return self.problem.curvature(self._at_limit[0])
+
+    def deviate(self, contrast: Float64) -> Float64:
+        """H⁺ f of a finite contrast, in scaled coordinates: f·H⁺f is its variance by the information."""
+        inside = self.finite.project(contrast)
+        if self.known_covariance is not None:
+            return self.known_covariance @ inside
+        return self.finite.project(self._curvature.solve(inside))
+
     def robust_covariance(self, clusters: Any = None) -> Float64:
         """The sandwich, shape (n_parameters, n_parameters); for contrasts in S.
 
@@ -342,17 +380,32 @@ class LogitFit(Tabular):
         """The sandwich without clusters, in scaled coordinates."""
         self._check()
         problem, bread = self.problem, self.scaled_covariance
-        rest = problem.residuals(self._at_limit[0])
-        if (problem.counts % 1 == 0).all():
-            shared = rest / problem.situations.spread(np.sqrt(problem.totals))
-            meat = problem.rows.scores(shared, None)
-            if (problem.totals > 1).any():  # choices of one situation scatter about its mean, too
-                share = problem.counts / problem.situations.spread(problem.totals)
-                meat = meat + problem.rows.information(share, problem.totals)
-        else:
-            meat = problem.rows.scores(rest, None)
+        meat = problem.rows.scores(self._residuals, None)
+        if (problem.totals > 1).any() and (
+            problem.counts % 1 == 0
+        ).all():  # they scatter about their mean, too
+            share = problem.counts / problem.situations.spread(problem.totals)
+            meat = meat + problem.rows.information(share, problem.totals)
         meat = meat / np.outer(problem.scale, problem.scale)
         return bread @ meat @ bread
+
+    @cached_property
+    def _residuals(self) -> Float64:
+        """What is left of the counts of each row; of each choice alone where counts are whole."""
+        rest = self.problem.residuals(self._at_limit[0])
+        whole = (self.problem.counts % 1 == 0).all()
+        return rest / self.problem.situations.spread(np.sqrt(self.problem.totals)) if whole else rest
+
+    def _scatter(self, moved: Float64) -> float:
+        """What the sandwich without clusters has for a contrast f, from H⁺ f."""
+        problem, along = self.problem, self.problem.utilities(moved)
+        score = problem.situations.sum(self._residuals * along)
+        square = float(score @ score)
+        if (problem.totals > 1).any() and (problem.counts % 1 == 0).all():
+            share = problem.counts / problem.situations.spread(problem.totals)
+            away = along - problem.situations.spread(problem.situations.sum(share * along))
+            square += float(problem.counts @ away**2)
+        return square
 
     def contrast(self, *names: Any, level: float = 0.95, clusters: Int64 | None = None) -> Contrast:
         """What the data say about a contrast of parameters.
@@ -376,12 +429,12 @@ class LogitFit(Tabular):
         """
         self._check()
         level = real_number(level, "level", above=0, below=1)
-        weights = _weights_of(names)
+        weights = weights_of(names)
         contrast = np.zeros(self.problem.rows.n_parameters)
         for name, weight in weights.items():
             contrast[self.problem.number(name)] += weight
         scaled = self.problem.scaled(contrast)
-        kind, sure = classify(scaled, self.finite, self.identified, self._cone)
+        kind, sure = classify(scaled, self.finite, self.identified, lambda: self._cone)
         size = np.abs(scaled[scaled != 0])
         sure = sure and bool((size > CLOSE * size.max(initial=0.0)).all())  # else small entries may decide
         if self.certificate.certified and not sure:
@@ -423,13 +476,13 @@ class LogitFit(Tabular):
     ) -> Contrast:
         label = describe_contrast(weights)
         if kind is ContrastKind.FINITE:
-            inside = self.finite.project(contrast)
+            moved = self.deviate(contrast)
             return Contrast(
                 label,
                 kind,
                 float(contrast @ self.evidence.beta),
-                float(np.sqrt(max(inside @ self.scaled_covariance @ inside, 0.0))),
-                float(np.sqrt(max(inside @ self._robust @ inside, 0.0))),
+                float(np.sqrt(max(contrast @ moved, 0.0))),
+                float(np.sqrt(self._scatter(moved))),
                 level=level,
                 comparisons=self._on_face,
             )
@@ -460,7 +513,7 @@ class LogitFit(Tabular):
     @cached_property
     def behind(self) -> Float64:
         """Log odds of each dying row against the face of its situation, at β*, shape (n_dying,)."""
-        situations, rows = self.problem.situations, self._cone.rows
+        situations, rows = self.problem.situations, np.flatnonzero(self.dying)
         inside = np.where(self.dying, -np.inf, self._utilities)
         top = situations.top(inside)
         sums = top + np.log(situations.sum(np.exp(inside - situations.spread(top))))
@@ -526,6 +579,20 @@ class LogitFit(Tabular):
             }
         )
 
+    def firth(self) -> FirthFit:
+        """The estimates by Firth's penalised likelihood: finite wherever the data bear on a parameter.
+
+        Examples
+        --------
+        All of 8 tosses are heads: the maximum is infinite. Firth's estimate adds half a toss to each side.
+
+        >>> fit = fit_logit(ChoiceProblem.from_rows([[1.0], [0.0]], [2], [8, 0], names=["x"]))
+        >>> fit.firth().coefficients.round(4).tolist(), np.log([8.5 / 0.5]).round(4).tolist()
+        ([2.8332], [2.8332])
+        """
+        self.expect()
+        return fit_firth(self.problem, self.identified.basis, self.contrast, str(self.certificate))
+
     @property
     def _head(self) -> str:
         problem = self.problem
@@ -544,18 +611,6 @@ class LogitFit(Tabular):
         """Refuse what nothing is proved of; what treats small differences as equal is said by contrasts."""
         if self.state is LogitState.UNCERTIFIED:
             self.expect()
-
-
-def _weights_of(names: tuple[Any, ...]) -> dict[str, float]:
-    if len(names) == 1 and isinstance(names[0], Mapping):
-        mapping = cast("Mapping[Any, Any]", names[0])
-        return {str(name): float(weight) for name, weight in mapping.items() if weight}
-    if len(names) == 1:
-        return {str(names[0]): 1.0}
-    if len(names) == 2:
-        first, second = map(str, names)
-        return {first: 1.0, second: -1.0} if first != second else {}
-    raise UnsupportedOption("give one name, two names for their difference, or a mapping of names to weights")
 
 
 def _cells(row: Contrast) -> list[str]:

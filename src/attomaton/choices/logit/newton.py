@@ -7,12 +7,13 @@ or more; on others the step vanishes and the test passes.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import scipy.linalg
 
 from attomaton.base.tables import Bool, Float64
+from attomaton.choices.logit.curvature import DenseCurvature, InformationMatrix, solve_information
 from attomaton.choices.logit.problem import ChoiceProblem
 
 linalg: Any = scipy.linalg
@@ -38,7 +39,7 @@ class Iterate(NamedTuple):
     probability: Float64
     log_likelihood: float
     gradient: Float64
-    information: Float64
+    curvature: InformationMatrix
     step: Float64
     moved: Float64  # X·step, one value for each row
     decrement: float  # g·u, twice what the quadratic model still gains
@@ -104,7 +105,7 @@ class NewtonClimb:
         for number in range(self.most_steps + 1):
             if number:
                 close = self.chord and proof is not None and before < CLOSE
-                near = here.information if close else None
+                near = here.curvature if close else None
                 here = self._look(problem, face, beta, probability, value, number, near)
                 if close and here.decrement > max(
                     0.1 * before, 1e-16
@@ -143,29 +144,31 @@ class NewtonClimb:
         probability: Float64,
         log_likelihood: float,
         number: int,
-        information: Float64 | None = None,
+        curvature: InformationMatrix | None = None,
     ) -> Iterate:
         """The derivatives at a point, the step from there, and what the step proves.
 
         With the information of a point nearby, the step is one of the chord method, and proves nothing.
         """
-        chord = information is not None
+        chord = curvature is not None
         gradient = problem.gradient(problem.residuals(probability))
-        first = number == 0 and face is None and problem.offsets is None and not beta.any()
-        if information is None:
-            information = problem.information_at_zero(None) if first else problem.information(probability)
-        if self.basis is None:
-            step = solve_information(information, gradient)
+        if curvature is None:
+            first = number == 0 and face is None and problem.offsets is None and not beta.any()
+            known = first and problem.graph is None
+            zero = DenseCurvature(problem.information_at_zero(None)) if known else None
+            curvature = zero or cast("InformationMatrix", problem.curvature(probability))
+        if self.basis is None or not isinstance(curvature, DenseCurvature):
+            step = curvature.solve(gradient)
         else:
             root = information_root(problem, probability, self.basis)
             if root is None:
-                inside = self.basis.T @ information @ self.basis
+                inside = self.basis.T @ curvature.matrix @ self.basis
                 step = self.basis @ solve_information(inside, self.basis.T @ gradient)
             else:
                 step = root @ (root.T @ gradient)
         moved = problem.utilities(step)
-        spread = np.sqrt(np.maximum(np.diag(information), 0.0))
-        rest = np.abs(gradient - information @ step)
+        spread = np.sqrt(np.maximum(curvature.diagonal, 0.0))
+        rest = np.abs(gradient - curvature.times(step))
         residual = float(np.max(rest / np.where(spread > 0, spread, 1.0), initial=0.0))
         fall, least = (np.inf, 0.0) if chord else measure_fall(problem, face, probability, moved)
         decrement = float(gradient @ step)
@@ -174,7 +177,7 @@ class NewtonClimb:
             probability,
             log_likelihood,
             gradient,
-            information,
+            curvature,
             step,
             moved,
             decrement,
@@ -205,32 +208,6 @@ def measure_fall(
     return -float(lowest), float(np.where(counted, probability, 1.0).min())
 
 
-def solve_information(information: Float64, gradient: Float64) -> Float64:
-    """A solution u of H u = g for a singular H whose range holds g: Cholesky, or else eigenvalues."""
-    scale = np.sqrt(np.maximum(np.diag(information), 0.0))
-    scale = np.where(scale > 0, scale, 1.0)
-    matrix, right = information / np.outer(scale, scale), gradient / scale
-    size = float(np.abs(right).max(initial=0.0))
-    if size == 0:
-        return np.zeros_like(gradient)
-    try:
-        factor: Any = linalg.cho_factor(matrix + LIFT * np.eye(len(matrix)), check_finite=False)
-        found = np.zeros_like(right)
-        for _ in range(REFINEMENTS):
-            rest = right - matrix @ found
-            if float(np.abs(rest).max()) <= 1e-14 * size:
-                return found / scale
-            found = found + linalg.cho_solve(factor, rest, check_finite=False)
-        if float(np.abs(right - matrix @ found).max()) <= 1e-13 * size:
-            return found / scale
-    except linalg.LinAlgError:
-        pass
-    values, vectors = linalg.eigh(matrix, check_finite=False)
-    large = values > 1e-12 * max(float(values[-1]), 1e-300)
-    found = vectors[:, large] @ ((vectors[:, large].T @ right) / values[large])
-    return found / scale
-
-
 def information_root(problem: ChoiceProblem, probability: Float64, basis: Float64) -> Float64 | None:
     """R with R Rᵀ = H⁺ on the span of a basis, from the rows themselves: a Gram matrix squares the condition.
 
@@ -242,10 +219,3 @@ def information_root(problem: ChoiceProblem, probability: Float64, basis: Float6
     values, vectors = linalg.svd(rows, full_matrices=False, check_finite=False)[1:]
     inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > 1e-15 * values[:1])
     return basis @ (inverse[:, None] * vectors).T
-
-
-LIFT = 1e-10
-"""Added to the scaled information so that Cholesky goes through where some columns are not identified."""
-
-REFINEMENTS = 6
-"""Solves with the lifted matrix; each removes all but LIFT / (smallest eigenvalue) of what is left."""

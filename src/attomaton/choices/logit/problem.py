@@ -18,7 +18,10 @@ import scipy.sparse
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.logit.centring import AS_GIVEN, Centring, centre_columns
+from attomaton.choices.logit.curvature import DenseCurvature, GraphCurvature
+from attomaton.choices.logit.graph import GameGraph
 from attomaton.choices.logit.rows import (
+    CACHED_ITEMS,
     BattleRows,
     ChoiceRows,
     DenseRows,
@@ -33,6 +36,9 @@ issparse: Any = scipy.sparse.issparse
 MOST_PARAMETERS, MOST_FEATURES = 5_000, 2_000
 """Columns of which the information matrix is formed, and those among them that may have any values: 2,000
 take minutes, and the time grows with their cube."""
+
+MOST_BESIDE = 64
+"""Columns beside the items up to which the information of many items is kept on the graph of games."""
 
 LARGEST, SMALLEST = 1e100, 1e-100
 """Sizes of a column between which squares neither overflow nor underflow."""
@@ -63,6 +69,9 @@ class ChoiceProblem:
         were, or where equal battles were added up.
     centring : Centring
         Which columns of ``rows`` are those given less a multiple of a constant column.
+    dense : bool or None
+        Whether to form matrices of all parameters; None: but for battles of more than 256 items, whose
+        information is kept on the graph of games.
 
     Examples
     --------
@@ -78,6 +87,7 @@ class ChoiceProblem:
     source_rows: Int64 | None = None
     source_situations: Int64 | None = None
     centring: Centring = AS_GIVEN
+    dense: bool | None = None
 
     @classmethod
     def from_rows(
@@ -243,7 +253,12 @@ class ChoiceProblem:
     @cached_property
     def scale(self) -> Float64:
         """Powers of two near the spread of each column inside situations; 1 for a column without any."""
-        spread = np.sqrt(np.diag(self._raw_information) / max(self.n_choices, 1.0))
+        diagonal = (
+            np.diag(self._raw_information)
+            if self.graph is None
+            else self._curve(self.even(None), np.ones(self.rows.n_parameters)).diagonal
+        )
+        spread = np.sqrt(diagonal / max(self.n_choices, 1.0))
         exponent = np.round(np.log2(np.where(spread > 0, spread, 1.0)))
         return np.where(spread > 0, 2.0**exponent, 1.0)
 
@@ -308,6 +323,28 @@ class ChoiceProblem:
         """Σ N_i Cov_i(x) under these probabilities."""
         return self.rows.information(probability, self.totals) / np.outer(self.scale, self.scale)
 
+    @cached_property
+    def graph(self) -> Any:
+        """The graph of games on which the information is kept; None if it is a dense matrix."""
+        rows = self.rows
+        if self.dense or not isinstance(rows, BattleRows):
+            return None
+        few = rows.n_parameters - rows.n_items <= MOST_BESIDE
+        large = rows.n_items > CACHED_ITEMS and few
+        return GameGraph(rows.first, rows.second, rows.n_items) if large or self.dense is False else None
+
+    def curvature(self, probability: Float64) -> Any:
+        """The :class:`~attomaton.choices.logit.curvature.InformationMatrix` under these probabilities."""
+        if self.graph is None:
+            return DenseCurvature(self.information(probability))
+        return self._curve(probability, self.scale)
+
+    def _curve(self, probability: Float64, scale: Float64) -> GraphCurvature:
+        rows: Any = self.rows
+        weight, cross, tie = rows.weigh(probability, self.totals)
+        across, corner = rows.join_columns(weight, cross, tie)
+        return GraphCurvature(self.graph, 0.25 * weight, across, corner, scale)
+
     def weighted_rows(self, probability: Float64, basis: Float64) -> Float64 | None:
         """√(N p) (x − x̄)·basis of each row, whose Gram matrix is the information; None if it is too large."""
         if self.situations.n_rows * self.rows.n_parameters > SMALL:
@@ -341,6 +378,12 @@ class ChoiceProblem:
         """n_ij − N_i p_ij."""
         expected = self.situations.apply(np.multiply, probability.copy(), self.totals)
         return np.subtract(self.counts, expected, out=expected)
+
+    def rounding(self, utilities: Float64) -> Float64:
+        """What rounding may add to each entry of a gradient at these utilities of battles."""
+        rows: Any = self.rows
+        wide = max(float(np.abs(utilities).max(initial=0.0)) / 10, 1.0)
+        return wide * np.finfo(np.float64).eps * rows.exposure(self.totals) / self.scale
 
     @cached_property
     def _chosen(self) -> Int64:

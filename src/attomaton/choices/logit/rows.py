@@ -27,6 +27,9 @@ FEW = 12
 CACHED_ITEMS = 256
 """Items up to which a sum for each pair of them stays in the cache."""
 
+ROUNDINGS = 64
+"""Rounding errors of one residual, in units of float64's, as long as utilities are below 10."""
+
 
 @dataclass(frozen=True, eq=False)
 class Situations:
@@ -120,6 +123,10 @@ class ChoiceRows(Protocol):
         """Some rows as a dense matrix."""
         ...
 
+    def pick(self, rows: Int64) -> Any:
+        """Some rows as a sparse matrix."""
+        ...
+
     def norms(self, reference: Int64, scale: Float64) -> Float64:
         """‖(x_r − x_row) / scale‖ with r the reference row of the row's situation, shape (n_rows,)."""
         ...
@@ -193,6 +200,10 @@ class DenseRows:
         """Some rows."""
         return self.matrix[rows]
 
+    def pick(self, rows: Int64) -> Any:
+        """Some rows, sparse."""
+        return csr_array(self.matrix[rows])
+
     def norms(self, reference: Int64, scale: Float64) -> Float64:  # noqa: ARG002
         """The reference row is zero, so these are the norms of the rows."""
         return np.sqrt(np.square(self.matrix) @ scale**-2.0)
@@ -257,6 +268,10 @@ class SparseRows:
     def take(self, rows: Int64) -> Float64:
         """Some rows, dense."""
         return self.matrix[rows].toarray()
+
+    def pick(self, rows: Int64) -> Any:
+        """Some rows, sparse."""
+        return self.matrix[rows]
 
     def norms(self, reference: Int64, scale: Float64) -> Float64:  # noqa: ARG002
         """The reference row is zero, so these are the norms of the rows."""
@@ -369,16 +384,40 @@ class BattleRows:
         return np.concatenate([self._sides(half), self.features @ half, [column.sum() for column in tie]])
 
     def information(self, probability: Float64, totals: Float64) -> Float64:
-        """One weighted Gram of h: the variance of h's sign is 4 p_a p_b + p_t (1 − p_t)."""
+        """One weighted Gram of h."""
+        return self._gram(*self.weigh(probability, totals))
+
+    def weigh(self, probability: Float64, totals: Float64) -> tuple[Float64, Float64 | None, Float64 | None]:
+        """The weights of h hᵀ, of h e_tieᵀ and of e_tie e_tieᵀ in each battle.
+
+        The variance of h's sign is 4 p_a p_b + p_t (1 − p_t).
+        """
         first, second, *rest = self.situations.columns(probability)
         weight = 4.0 * first * second
         if not rest:
-            return self._gram(totals * weight)
+            return totals * weight, None, None
         tie = rest[0]
         spread = tie * (first + second)
         weight += spread
-        cross = (second - first) * tie
-        return self._gram(totals * weight, totals * cross, float(totals @ spread))
+        return totals * weight, totals * (second - first) * tie, totals * spread
+
+    def leverage(self, covariance: Float64, probability: Float64, totals: Float64) -> Float64:
+        """The trace of each battle's information times a matrix, without the rows themselves."""
+        weight, cross, tie = self.weigh(probability, totals)
+        first, second, own = self.first, self.second, np.diag(covariance)[: self.n_items]
+        across, corner = (
+            covariance[: self.n_items, self.n_items :],
+            covariance[self.n_items :, self.n_items :],
+        )
+        square = own[first] + own[second] - 2.0 * covariance[first, second]
+        for place, feature in enumerate(self.features):
+            beside = corner[place, : len(self.features)] @ self.features
+            square += feature * (2.0 * (across[first, place] - across[second, place]) + beside)
+        trace = 0.25 * weight * square
+        if cross is not None and tie is not None:
+            along = across[first, -1] - across[second, -1] + corner[-1, : len(self.features)] @ self.features
+            trace += cross * along + tie * corner[-1, -1]
+        return trace
 
     def scores(self, weight: Float64, groups: Int64 | None) -> Float64:
         """The score of a battle is r h + t e_tie, so that its square is a weighted Gram too."""
@@ -386,7 +425,7 @@ class BattleRows:
         along = first - second
         tie = rest[0] if rest else np.zeros(0)
         if groups is None:
-            return self._gram(along**2, along * tie, float(tie @ tie)) if rest else self._gram(along**2)
+            return self._gram(along**2, along * tie, tie**2) if rest else self._gram(along**2)
         size = int(groups.max(initial=-1)) + 1
         sums = csr_array((0.5 * along, (groups, self.first)), shape=(size, self.n_parameters))
         sums = sums - csr_array((0.5 * along, (groups, self.second)), shape=(size, self.n_parameters))
@@ -403,16 +442,23 @@ class BattleRows:
 
     def take(self, rows: Int64) -> Float64:
         """Some rows, dense."""
+        return self.pick(rows).toarray()
+
+    def pick(self, rows: Int64) -> Any:
+        """Some rows, sparse."""
         size = 3 if self.ties else 2
         battle, place = rows // size, rows % size
         sign = np.where(place == 0, 0.5, np.where(place == 1, -0.5, 0.0))
-        result = np.zeros((len(rows), self.n_parameters))
-        result[np.arange(len(rows)), self.first[battle]] += sign
-        result[np.arange(len(rows)), self.second[battle]] -= sign
-        result[:, self.n_items : self._last] = sign[:, None] * self.features[:, battle].T
-        if self.ties:
-            result[:, -1] = place == 2
-        return result
+        ends = np.stack([self.first[battle], self.second[battle]], axis=1)
+        number = 2 * np.arange(len(rows) + 1)
+        items = csr_array(
+            (np.outer(sign, [1.0, -1.0]).ravel(), ends.ravel(), number), shape=(len(rows), self.n_items)
+        )
+        wide = [sign[:, None] * self.features[:, battle].T, (place == 2)[:, None]]
+        others = csr_array(np.hstack(wide if self.ties else wide[:1]).astype(np.float64))
+        picked = scipy.sparse.hstack([items, others]).tocsr()
+        picked.eliminate_zeros()
+        return picked
 
     def norms(self, reference: Int64, scale: Float64) -> Float64:
         """‖2h‖ between the two items, √(‖h‖² + 1) between an item and the tie, in units of ``scale``."""
@@ -454,24 +500,43 @@ class BattleRows:
         sums: Any = np.bincount(self.first, weight, size) - np.bincount(self.second, weight, size)
         return sums
 
-    def _gram(self, weight: Float64, cross: Float64 | None = None, tie: float = 0.0) -> Float64:
-        """Σ w h hᵀ + Σ cross (h e_tieᵀ + e_tie hᵀ) + tie · e_tie e_tieᵀ."""
-        n_items, last = self.n_items, self._last
-        total = np.zeros((self.n_parameters, self.n_parameters))
-        met = np.bincount(self._pair, weight, n_items**2).reshape(n_items, n_items)
-        total[:n_items, :n_items] = np.diag(met.sum(axis=0) + met.sum(axis=1)) - met - met.T
+    def join_columns(
+        self, weight: Float64, cross: Float64 | None = None, tie: Float64 | None = None
+    ) -> tuple[Float64, Float64]:
+        """What :meth:`_gram` has of features and tie: beside the items, and among themselves."""
+        n_features = len(self.features)
+        across = np.zeros((self.n_items, n_features + self.ties))
+        corner = np.zeros((n_features + self.ties,) * 2)
         weighted = np.empty_like(self.features)
         for place, feature in enumerate(self.features):
             np.multiply(feature, weight, out=weighted[place])
-            total[:n_items, n_items + place] = self._sides(weighted[place])
-        total[n_items:last, n_items:last] = weighted @ self.features.T
-        total *= 0.25
-        if cross is not None:
-            total[:n_items, -1] = 0.5 * self._sides(cross)
-            total[n_items:last, -1] = 0.5 * (self.features @ cross)
-            total[-1, -1] = tie
-        upper = np.triu(total, 1)
-        return upper + upper.T + np.diag(np.diag(total))
+            across[:, place] = 0.25 * self._sides(weighted[place])
+        corner[:n_features, :n_features] = 0.25 * (weighted @ self.features.T)
+        if cross is not None and tie is not None:
+            across[:, -1] = 0.5 * self._sides(cross)
+            corner[:n_features, -1] = 0.5 * (self.features @ cross)
+            corner[-1, -1] = tie.sum()
+        upper = np.triu(corner, 1)
+        return across, upper + upper.T + np.diag(np.diag(corner))
+
+    def exposure(self, totals: Float64) -> Float64:
+        """What rounding of a gradient is a share of: Σ N |x| times the number of terms, by parameter."""
+        size, n_battles = self.n_items, len(self.first)
+        ends = np.concatenate([self.first, self.second])
+        often: Any = np.bincount(ends, minlength=size)
+        items = np.bincount(ends, np.tile(totals, 2), size) * (often + ROUNDINGS)
+        wide = np.append(np.abs(self.features) @ totals, [totals.sum()] * self.ties)
+        return np.concatenate([items, wide * (n_battles + ROUNDINGS)])
+
+    def _gram(self, weight: Float64, cross: Float64 | None = None, tie: Float64 | None = None) -> Float64:
+        """Σ w h hᵀ + Σ cross (h e_tieᵀ + e_tie hᵀ) + Σ tie · e_tie e_tieᵀ."""
+        size = self.n_items
+        total = np.zeros((self.n_parameters, self.n_parameters))
+        met = np.bincount(self._pair, weight, size**2).reshape(size, size)
+        total[:size, :size] = 0.25 * (np.diag(met.sum(axis=0) + met.sum(axis=1)) - met - met.T)
+        total[:size, size:], total[size:, size:] = self.join_columns(weight, cross, tie)
+        total[size:, :size] = total[:size, size:].T
+        return total
 
 
 def most_chosen(situations: Situations, counts: Float64) -> Int64:

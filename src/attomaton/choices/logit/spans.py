@@ -1,12 +1,15 @@
 """What the pairs of a face span: contrasts that are finite, and directions that change none of them."""
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.linalg
 
-from attomaton.base.tables import Bool, Float64
-from attomaton.choices.logit.problem import SMALL, ChoiceProblem
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.choices.logit.problem import MOST_PARAMETERS, SMALL, ChoiceProblem
 
 linalg: Any = scipy.linalg
 
@@ -21,8 +24,55 @@ ROUNDING = 4e-15
 tiny amount."""
 
 
-class Span(NamedTuple):
+class Span(Protocol):
     """S = span of the differences of a face and its orthogonal complement, in scaled coordinates."""
+
+    @property
+    def basis(self) -> Float64:
+        """An orthonormal basis of S, shape (n_parameters, rank)."""
+        ...
+
+    @property
+    def complement(self) -> Float64:
+        """The same of the complement, shape (n_parameters, n_parameters − rank)."""
+        ...
+
+    @property
+    def aliases(self) -> Float64:
+        """The vectors of the complement that may have other columns than those of items."""
+        ...
+
+    @property
+    def least_kept(self) -> float:
+        """The singular value of normalised differences next to the cut, as a share of the largest."""
+        ...
+
+    @property
+    def largest_dropped(self) -> float:
+        """The one on the other side of the cut."""
+        ...
+
+    @property
+    def leak(self) -> float:
+        """The largest |d·b| / ‖d‖ over differences d of the face and vectors b of the complement."""
+        ...
+
+    @property
+    def rank(self) -> int:
+        """The dimension of S."""
+        ...
+
+    def project(self, vector: Float64) -> Float64:
+        """The part of a vector inside S."""
+        ...
+
+    def reject(self, vector: Float64) -> Float64:
+        """The part of a vector outside S."""
+        ...
+
+
+class DenseSpan(NamedTuple):
+    """A span by dense bases."""
 
     basis: Float64  # (n_parameters, rank)
     complement: Float64  # (n_parameters, n_parameters − rank)
@@ -35,6 +85,11 @@ class Span(NamedTuple):
         """The dimension of the span."""
         return self.basis.shape[1]
 
+    @property
+    def aliases(self) -> Float64:
+        """The vectors of the complement that may have other columns than those of items."""
+        return self.complement
+
     def project(self, vector: Float64) -> Float64:
         """The part of a vector inside the span."""
         return self.basis @ (self.basis.T @ vector)
@@ -44,8 +99,94 @@ class Span(NamedTuple):
         return self.complement @ (self.complement.T @ vector)
 
 
+@dataclass(frozen=True)
+class GraphSpan:
+    """A span on the graph of games: the complement is spanned by components of items, and by aliases.
+
+    ``component`` numbers the component of each item; its vectors are 1 on the items of one component, times
+    ``scale``. The columns of ``aliases`` are orthonormal, orthogonal to those, and have other columns, too.
+    """
+
+    component: Int64
+    scale: Float64
+    aliases: Float64
+    least_kept: float
+    largest_dropped: float
+    leak: float
+
+    @cached_property
+    def _weight(self) -> Float64:
+        """What each component's vector has for a square."""
+        weight: Any = np.bincount(self.component, self.scale[: len(self.component)] ** 2)
+        return weight
+
+    @property
+    def rank(self) -> int:
+        """The dimension of the span."""
+        return len(self.scale) - len(self._weight) - self.aliases.shape[1]
+
+    def project(self, vector: Float64) -> Float64:
+        """The part of a vector inside the span."""
+        return vector - self.reject(vector)
+
+    def reject(self, vector: Float64) -> Float64:
+        """The part of a vector outside the span, exactly equal on the items of a component."""
+        rejected, scale = self.aliases @ (self.aliases.T @ vector), self.scale[: len(self.component)]
+        means = np.bincount(self.component, scale * vector[: len(scale)]) / self._weight
+        rejected[: len(scale)] += scale * means[self.component]
+        return rejected
+
+    @property
+    def complement(self) -> Float64:
+        """An orthonormal basis of the complement, dense."""
+        return self._bases[1]
+
+    @property
+    def basis(self) -> Float64:
+        """An orthonormal basis of the span, dense."""
+        return self._bases[0]
+
+    @cached_property
+    def _bases(self) -> tuple[Float64, Float64]:
+        size = len(self.component)
+        check_dense(len(self.scale))
+        units = np.zeros((len(self.scale), len(self._weight)))
+        units[np.arange(size), self.component] = self.scale[:size] / np.sqrt(self._weight)[self.component]
+        complement = np.hstack([units, self.aliases])
+        return _split(complement)[1], complement
+
+
+def span_on_graph(problem: ChoiceProblem, face: Bool | None) -> GraphSpan:
+    """The span of the differences of a face on the graph of games."""
+    graph, situations = problem.graph, problem.situations
+    joined = None if face is None else situations.sum(face.astype(np.float64)) > 1
+    component = graph.components(joined)
+    curvature = problem.curvature(problem.even(face))
+    plain = GraphSpan(
+        component, problem.scale, np.zeros((len(problem.scale), 0)), curvature.least**0.5, 0.0, 0.0
+    )
+    aliases = curvature.aliases
+    if not aliases.shape[1]:
+        return plain
+    aliases = np.stack([plain.project(column) for column in aliases.T], axis=1)
+    aliases = linalg.qr(aliases, mode="economic", check_finite=False)[0]
+    inside = problem.is_pair if face is None else problem.is_pair & face
+    return replace(plain, aliases=aliases, leak=_measure_leak(problem, inside, aliases))
+
+
+def check_dense(size: int) -> None:
+    """Refuse matrices of more parameters than are inverted in minutes."""
+    if size > MOST_PARAMETERS:
+        raise UnsupportedOption(
+            f"this needs a dense matrix of all {size:,} parameters, and at most {MOST_PARAMETERS:,} are "
+            "supported; ratings, probabilities and differences of two items do without it"
+        )
+
+
 def span_of(problem: ChoiceProblem, face: Bool | None) -> Span:
     """The span of the differences d of the alternatives of ``face`` (None: all)."""
+    if problem.graph is not None:
+        return span_on_graph(problem, face)
     inside = problem.is_pair if face is None else problem.is_pair & face
     rows = np.flatnonzero(inside)
     if len(rows) * problem.rows.n_parameters <= SMALL:
@@ -66,15 +207,15 @@ def span_of(problem: ChoiceProblem, face: Bool | None) -> Span:
         complement = _refine(problem, face, information, basis, complement)
         basis = _split(complement)[1]
         leak = _measure_leak(problem, inside, complement)
-    return Span(basis, complement, kept, dropped, leak)
+    return DenseSpan(basis, complement, kept, dropped, leak)
 
 
-def span_of_vectors(vectors: Float64, size: int) -> Span:
+def span_of_vectors(vectors: Float64, size: int) -> DenseSpan:
     """The span of a few vectors, shape (n, size), by singular values of their directions."""
     norm = np.linalg.norm(vectors, axis=1)
     directions = vectors[norm > 0] / norm[norm > 0, None]
     if not len(directions):
-        return Span(np.zeros((size, 0)), np.eye(size), 1.0, 0.0, 0.0)
+        return DenseSpan(np.zeros((size, 0)), np.eye(size), 1.0, 0.0, 0.0)
     if len(directions) > 4 * size:  # the triangle of a QR factorisation has the same singular values
         directions = linalg.qr(directions, mode="r", check_finite=False)[0][:size]
     values, right = linalg.svd(directions, check_finite=False)[1:]
@@ -83,7 +224,7 @@ def span_of_vectors(vectors: Float64, size: int) -> Span:
     basis, complement = right[:rank].T, right[rank:].T
     leak = float(np.abs((vectors[norm > 0] / norm[norm > 0, None]) @ complement).max(initial=0.0))
     kept, dropped = values[rank - 1] / values[0], values[rank] / values[0] if rank < size else 0.0
-    return Span(basis, complement, float(kept), float(dropped), leak)
+    return DenseSpan(basis, complement, float(kept), float(dropped), leak)
 
 
 def _split(columns: Float64) -> tuple[Float64, Float64]:

@@ -21,7 +21,7 @@ from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.heads.audit.excerpts import most_apart
 from attomaton.heads.audit.heads import Audit, of_heads, prepare, record_all
 from attomaton.heads.audit.ladder import Features, climb_head, divergence
-from attomaton.heads.audit.rows import Rows, list_documents
+from attomaton.heads.audit.rows import OF_HEADS, Rows, list_documents
 from attomaton.heads.audit.rungs import Rungs, settle_rungs
 from attomaton.heads.model import Head, check_head
 from attomaton.heads.opening import open_model
@@ -176,7 +176,7 @@ def show_head(
     plan = prepare(model, documents, rungs, how, theory=theory, vocabulary=vocabulary)
     rows = record_all(model, (), documents, how, tell)[0].own
     mine = [rows.heads.index(head)]
-    arrays = {name: getattr(rows, name)[:, mine] for name in ("attention", "inside", "first")}
+    arrays = {name: getattr(rows, name)[:, mine] for name in OF_HEADS}
     rows = replace(rows, heads=(head,), **arrays)
     fitted, scored = plan.split(rows)
     own = [of_heads(one, [head], model) for one in settle_rungs(plan.rungs, model)]

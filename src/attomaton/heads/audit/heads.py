@@ -33,6 +33,7 @@ from attomaton.heads.audit.page import render_audit, write_audit
 from attomaton.heads.audit.pictures import draw_audit
 from attomaton.heads.audit.randomised import draw_random
 from attomaton.heads.audit.rows import (
+    OF_HEADS,
     Recorded,
     Rows,
     check_copies,
@@ -46,11 +47,9 @@ from attomaton.heads.audit.rungs import OfModel, Rungs, learned_rungs, plain_run
 from attomaton.heads.audit.saved import NO_EVIDENCE, About, mark, restore, store, write_saved
 from attomaton.heads.audit.seeking import SAID, Seeking, seek_labels
 from attomaton.heads.audit.types import HeadType, distribute, may_be_tokens, type_heads
-from attomaton.heads.model import Head, HeadModel
+from attomaton.heads.model import Head, HeadModel, LayeredModel
 from attomaton.heads.opening import open_model
-from attomaton.heads.patterns import PatternModel
 from attomaton.heads.texts import read_for
-from attomaton.heads.transformer import Transformer
 
 _arrow: Any = pa
 
@@ -229,14 +228,7 @@ def record_all(
     """
     sizes: Any = {"window": how.window, "per_document": how.per_document, "longest": how.longest}
     sizes |= {"seed": how.seed, "progress": tell.advance}
-    beside = [
-        one.recorded
-        for one in controls
-        if isinstance(one, Transformer)
-        and isinstance(model, Transformer)
-        and one.layers is model.layers
-        and one.recorded is not None
-    ]
+    beside = [one for one in controls if isinstance(one, LayeredModel) and one.reads_from(model)]
     if len(beside) == len(controls):
         tell(f"recording attention of {model.name}")
         recorded = record(model, documents, beside=beside, reads_of=reads_of, **sizes)
@@ -261,12 +253,14 @@ def causal_length(model: HeadModel, how: Audit, causal: str) -> tuple[int, str]:
         raise UnsupportedOption(f"causal is {show(causal)}; give one of {', '.join(CAUSAL)}")
     if causal == "none":
         return 0, ""
-    if isinstance(model, PatternModel):
-        why = f"it needs weights, and {model.name} shows attention patterns only"
-    elif not bool(model.watch(np.zeros((1, 1), np.int64)).logits.isfinite().all()):
-        why = f"{model.name} gives probability 0 to tokens outside the context, so its loss is infinite"
+    try:
+        logits = model.watch(np.zeros((1, 1), np.int64), edit_patterns=lambda _, pattern: pattern).logits
+    except UnsupportedOption as error:  # it shows patterns only
+        why = str(error).split("; ", 1)[0]
     else:
-        return min(how.length, model.shape.longest or how.length), ""
+        if bool(logits.isfinite().all()):
+            return min(how.length, model.shape.longest or how.length), ""
+        why = f"{model.name} gives probability 0 to tokens outside the context, so its loss is infinite"
     return 0, f"Causal value is left out: {why}."
 
 
@@ -290,6 +284,9 @@ class HeadAudit(Tabular):
         Causal value of each head, or of those with the largest |z| of next-token seeking.
     inside, first : float64 array, shape (n_heads,)
         Mean attention inside the window, and on the first token.
+    withheld, entropy : float64 array, shape (n_heads,)
+        Mean attention that no position gets, because a learned sink takes it; and the mean entropy in nats of
+        the attention over all positions.
     outside : int64 array, shape (n_heads,)
         The number of scored rows in which the head attends to neither the window nor the first token. They
         are left out for this head.
@@ -336,6 +333,8 @@ class HeadAudit(Tabular):
     causal: Causal | None
     inside: Float64
     first: Float64
+    withheld: Float64
+    entropy: Float64
     outside: Int64
     n_documents: int
     n_rows: int
@@ -397,10 +396,11 @@ class HeadAudit(Tabular):
         """One row per head.
 
         Columns: head, layer, number; type, type_share with type_share_error, _low and _high, type_z,
-        type_is_stable and type_reason; inside, first, rows_outside; named, pairs (both with _error, _low and
-        _high) and contextual; for each rung ``explained_<rung>``, ``added_<rung>`` and ``z_<rung>``; for each
-        rung alone ``alone_<rung>``; seeking_mass, seeking_excess, seeking_z, seeking_z_documents, seeks; and,
-        where causal value was measured, the rise in loss from mean patterns and from mean outputs.
+        type_is_stable and type_reason; inside, first, withheld, entropy, effective_length and rows_outside;
+        named, pairs (both with _error, _low and _high) and contextual; for each rung
+        ``explained_<rung>``, ``added_<rung>`` and ``z_<rung>``; for each rung alone ``alone_<rung>``;
+        seeking_mass, seeking_excess, seeking_z, seeking_z_documents, seeks; and, where causal value was
+        measured, the rise in loss from mean patterns and from mean outputs.
         """
         columns: dict[str, Any] = {
             "head": [str(head) for head in self.heads],
@@ -417,6 +417,9 @@ class HeadAudit(Tabular):
             "type_reason": [str(one) for one in self.types],
             "inside": self.inside,
             "first": self.first,
+            "withheld": self.withheld,
+            "entropy": self.entropy,
+            "effective_length": np.exp(self.entropy),
             "rows_outside": self.outside,
         }
         for name, one in (("named", self.ladder.explained[-1]), ("pairs", self.ceiling.pairs)):
@@ -722,7 +725,7 @@ def measure_layers(
     scores = [
         OwnScores(one, part.reads)
         for one, part in zip((model, *controls), recorded, strict=True)
-        if isinstance(one, Transformer) and part.reads is not None
+        if isinstance(one, LayeredModel) and part.reads is not None
     ]
     own = settle_rungs(plan.rungs, model)  # compared with these, random heads are not more or less useful
     settled = [own, *(own if null == "intact" else settle_rungs(plan.rungs, one) for one in controls)]
@@ -771,6 +774,9 @@ def measure_layer(
 
     ceiling = limit(0)
     ceilings = [limit(at) for at in range(1, len(sets))] if may_be_tokens(ladders[0], ceiling) else []
+    inside, first, withheld, entropy = (
+        getattr(every[1], name).mean(0, dtype=np.float64) for name in OF_HEADS[1:]
+    )
     return HeadAudit(
         "",
         scored.heads,
@@ -779,8 +785,10 @@ def measure_layer(
         seekings[0].against(seekings[1:]) if n_random else seekings[0],
         ceiling,
         None,
-        every[1].inside.mean(0, dtype=np.float64),
-        every[1].first.mean(0, dtype=np.float64),
+        inside,
+        first,
+        withheld,
+        entropy,
         (~scored.seen).sum(0),
         len(np.unique(scored.documents)),
         len(scored),

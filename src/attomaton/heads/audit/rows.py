@@ -16,16 +16,17 @@ from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int32, Int64
 from attomaton.corpora.documents import Documents
 from attomaton.heads.audit.jackknife import FEWEST
-from attomaton.heads.model import Head, HeadModel
-from attomaton.heads.parts import AttentionMaps
+from attomaton.heads.model import Head, HeadModel, LayeredModel
 from attomaton.heads.patterns import PatternModel
-from attomaton.heads.transformer import Transformer
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
 
 Float32 = NDArray[np.float32]
 
-ARRAYS = ("attention", "inside", "first", "past", "starts", "labels", "documents", "positions")
+OF_HEADS = ("attention", "inside", "first", "withheld", "entropy")
+"""Fields whose second axis is that of the heads."""
+
+ARRAYS = (*OF_HEADS, "past", "starts", "labels", "documents", "positions")
 """Fields that have one entry per row."""
 
 EARLIER = 3
@@ -52,6 +53,9 @@ class Rows:
         The attention on each position, divided by its sum inside the window.
     inside, first : float32 array, shape (n_rows, n_heads)
         The attention inside the window, and on the first token of the context, which is always outside.
+    withheld, entropy : float32 array, shape (n_rows, n_heads)
+        The attention that no position gets, which learned sinks take in models such as gpt_oss; and the
+        entropy in nats of the attention over all positions.
     past : int32 array, shape (n_rows, window + 3)
         The tokens up to the query, the query first; −1 before the document begins.
     starts, labels : int32 array, shape (n_rows,)
@@ -74,6 +78,8 @@ class Rows:
     attention: Float32
     inside: Float32
     first: Float32
+    withheld: Float32
+    entropy: Float32
     past: Int32
     starts: Int32
     labels: Int32
@@ -128,7 +134,7 @@ class Rows:
         """The rows of the heads of one layer; nothing is copied."""
         mine = [place for place, head in enumerate(self.heads) if head.layer == layer]
         part = slice(mine[0], mine[-1] + 1)
-        arrays = {name: getattr(self, name)[:, part] for name in ("attention", "inside", "first")}
+        arrays = {name: getattr(self, name)[:, part] for name in OF_HEADS}
         return replace(self, heads=self.heads[part], **arrays)
 
 
@@ -222,7 +228,7 @@ def record(
     window: int = 32,
     per_document: int = 20,
     longest: int = 256,
-    beside: Sequence[Sequence[AttentionMaps]] = (),
+    beside: Sequence[LayeredModel] = (),
     reads_of: Sequence[int] = (),
     most_bytes: int = 1 << 30,
     seed: int = 0,
@@ -230,10 +236,10 @@ def record(
 ) -> Recorded:
     """The rows of a model from one pass over documents, as :func:`watch_rows`, and more from the same pass.
 
-    ``beside`` are sets of heads, one entry per layer each, that read the residual stream of a
-    :class:`~attomaton.heads.transformer.Transformer` and write nothing: what ``rotate_beside`` defines, at
-    sampled positions only. ``reads_of`` are the documents over which what attention reads is averaged; none
-    means that it is not recorded. ``most_bytes`` bounds the rows of all heads together.
+    ``beside`` are models with random heads that read the residual stream of this model and write nothing:
+    what ``rotate_beside`` defines, at sampled positions only. ``reads_of`` are the documents over which what
+    attention reads is averaged; none means that it is not recorded. ``most_bytes`` bounds the rows of all
+    heads together.
     """
     window = whole_number(window, "window", least=2)
     per_document = whole_number(per_document, "per_document", least=1)
@@ -294,7 +300,7 @@ class _Tape:
         documents: dict[int, Int32],
         places: dict[int, Int64],
         window: int,
-        beside: Sequence[Sequence[AttentionMaps]],
+        beside: Sequence[LayeredModel],
         reads_of: Sequence[int],
     ) -> None:
         self.model, self.documents, self.places, self.beside = model, documents, places, beside
@@ -305,7 +311,7 @@ class _Tape:
         start = np.repeat(offset[:-1], [len(one) for one in places.values()])
         flat = np.concatenate(list(documents.values()))
         heads, n_sets = tuple(model.shape.heads), 1 + len(beside)
-        empty = (np.empty((len(at), len(heads), *size), np.float32) for size in ((window,), (), ()))
+        empty = (np.empty((len(at), len(heads), *size), np.float32) for size in ((window,), (), (), (), ()))
         own = Rows(
             heads,
             *empty,
@@ -316,9 +322,8 @@ class _Tape:
             positions=at.astype(np.int32),
             n_tokens=model.shape.n_tokens,
         )
-        filled = ("attention", "inside", "first")
         self.sets = [own] + [
-            replace(own, **{name: np.empty_like(getattr(own, name)) for name in filled})
+            replace(own, **{name: np.empty_like(getattr(own, name)) for name in OF_HEADS})
             for _ in range(n_sets - 1)
         ]
         ends = np.cumsum([len(one) for one in places.values()])
@@ -351,21 +356,19 @@ class _Tape:
         for row, one in zip(filled, numbers, strict=True):  # causal models do not look ahead
             row[: len(self.documents[one]) - 1] = self.documents[one][:-1]
         batch = _Batch.of([self.places[one] for one in numbers], [self.rows[one] for one in numbers])
-        model, own = self.model, self.sets[0]
-        if not isinstance(model, Transformer):
-            for layer, patterns in enumerate(model.watch(filled).patterns):
+        if not isinstance(self.model, LayeredModel):
+            for layer, patterns in enumerate(self.model.watch(filled).patterns):
                 rows = _torch.take_along_dim(patterns.detach(), batch.places[:, None, :, None], 2)
-                self._write(own, layer, batch, rows)
+                self._write(self.sets[0], layer, batch, rows)
             return
 
-        def see(layer: int, read: Tensor) -> None:
-            self._add(layer, numbers, read)
-            mine = [one.attention for one in model.layers] if model.recorded is None else model.recorded
-            every = (maps[layer] for maps in (mine, *self.beside))
-            for rows, maps in zip(self.sets, every, strict=True):
-                self._write(rows, layer, batch, model.attend(maps, read, places=batch.places))
+        def write(layer: int, number: int, rows: Tensor) -> None:
+            self._write(self.sets[number], layer, batch, rows)
 
-        model.run_layers(model.embed(filled), range(len(model.layers)), see=see)
+        def add(layer: int, read: Tensor) -> None:
+            self._add(layer, numbers, read)
+
+        self.model.record(filled, batch.places, write, beside=self.beside, reads=add)
 
     def _write(self, rows: Rows, layer: int, batch: "_Batch", seen: Tensor) -> None:
         """Write the rows of a batch in a layer, from attention of shape (n, n_heads, n_places, length)."""
@@ -383,6 +386,10 @@ class _Tape:
         kept[inside <= NOTHING] = 1.0 / rows.window  # no information about these positions
         mine = (batch.rows, slice(layer * seen.shape[1], (layer + 1) * seen.shape[1]))
         rows.attention[mine], rows.inside[mine], rows.first[mine] = kept, inside, first
+        mass = seen.sum(-1, keepdim=True)
+        entropy = _torch.special.entr(seen / mass.clamp_min(NOTHING)).sum(-1)
+        for name, values in (("withheld", (1.0 - mass[..., 0]).clamp_min(0.0)), ("entropy", entropy)):
+            getattr(rows, name)[mine] = values.movedim(1, 2)[batch.there].float().cpu().numpy()
 
     def _add(self, layer: int, numbers: Sequence[int], read: Tensor) -> None:
         """Add what attention reads in a layer to the sums of its tokens."""
@@ -406,6 +413,8 @@ def example_rows() -> Rows:
         attention=np.full((1, 1, 3), 1 / 3, np.float32),
         inside=one,
         first=one * 0,
+        withheld=one * 0,
+        entropy=one,
         past=np.array([[0, 1, 0, 1, -1, -1]], np.int32),
         starts=np.array([1], np.int32),
         labels=np.array([1], np.int32),
@@ -509,7 +518,7 @@ def _batches(model: HeadModel, lengths: dict[int, int], n_documents: int) -> Ite
             else:
                 model.skip()
         return
-    fast = isinstance(model, Transformer)  # it holds no patterns or logits
+    fast = isinstance(model, LayeredModel)  # it holds no patterns or logits
     batch = list[int]()
     for number in sorted(lengths, key=lambda one: -lengths[one]):
         length = lengths[batch[0] if batch else number]

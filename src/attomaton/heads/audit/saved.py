@@ -283,7 +283,7 @@ class _Restored:
             ),
             "causal": self.causal() if about.whole else None,
             "inside": self.column("inside"),
-            "first": self.column("first"),
+            **{name: self.column(name) for name in ("first", "withheld", "entropy")},
             "outside": self.column("rows_outside").astype(np.int64),
             **{name: getattr(about, name) for name in names},
         }

@@ -11,7 +11,10 @@ With d ≤ κ‖δ‖ (κ = √2 for free scores: the range of a vector is at mo
 
     ‖δ‖ ≤ −ln(1 − κ‖g‖/λ)/κ   where κ‖g‖/λ < 1.
 
-This is ‖g‖/λ to first order, but it also holds far from the optimum.
+This is ‖g‖/λ to first order, but it also holds far from the optimum. Near it, and without a ridge, entries of
+the gradient bound the error of each score more closely, because rounding errors of different tokens do not
+add up: with v > 0 as in :mod:`~attomaton.solvers.soft.curvature`, no score moves by more than
+max_i |g_i| / (L_r v)_i · max v (the kernel proves it with the change of L_r on the way).
 """
 
 from collections.abc import Sequence

@@ -193,7 +193,7 @@ class Slopes(NamedTuple):
     """Properties of the loss of each component at some scores, each of shape (n_components,)."""
 
     largest: Float64  # the largest absolute entry of the gradient, as computed
-    gradient: Float64  # at least the Euclidean norm of the gradient
+    gradient: Float64  # at least its Euclidean norm, or what of it moves any score at most
     curvature: Float64  # at most the smallest eigenvalue of the Hessian on scores with mean zero
     loss: Float64  # the summed loss −Σ count · ln p(winner)
 

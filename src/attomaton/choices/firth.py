@@ -1,0 +1,135 @@
+"""Scores by Firth's penalised likelihood: finite for all items that comparisons connect, in any direction."""
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+
+from attomaton.base.errors import UndeterminedChoice, UnsupportedOption
+from attomaton.base.tables import Float64, Int64
+from attomaton.choices.conditional import LogitScores
+from attomaton.choices.gaps import Gaps, OpenGaps
+from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind
+from attomaton.choices.logit.firth import FirthFit
+from attomaton.choices.logit.rows import Situations
+from attomaton.graphs.components import Components, merge_components
+
+
+@dataclass(frozen=True, eq=False)
+class FirthScores(LogitScores):
+    """The scores and coefficients of a conditional logit with Firth's penalty.
+
+    ``logit`` keeps the maximum of the likelihood alone, and ``graph`` the components and the order that it
+    proves; ``components`` has the items that the penalty joins.
+    """
+
+    joined = "Firth's penalty"
+    penalty = "firth"
+
+    @classmethod
+    def of(cls, model: LogitScores) -> "FirthScores":
+        """The scores of a model, with the penalty."""
+        if model.units.word != "information":
+            raise UnsupportedOption(
+                "Firth's penalty is for whole and independent choices; leave cluster= out, give whole "
+                "numbers as counts, and count ties as outcomes"
+            )
+        return cls(**{field.name: getattr(model, field.name) for field in fields(model)})
+
+    @cached_property
+    def graph(self) -> Components:
+        """The components of the likelihood alone, and their order."""
+        return LogitScores.components.func(self)
+
+    @cached_property
+    def penalised(self) -> FirthFit:
+        """The estimates."""
+        return self.logit.firth()
+
+    @property
+    def proof(self) -> str:
+        """The certificate of the likelihood alone, in words."""
+        return f"Firth's estimate is stationary; without the penalty: {super().proof}"
+
+    @cached_property
+    def components(self) -> Components:
+        """The items whose differences the choices bear on."""
+        outside = self.logit.problem.parameters(self.logit.identified.complement)[: self.n_items]
+        component = self.graph.component_of_node
+        groups, leaders = np.full(len(self.graph), -1), np.unique(component, return_index=True)[1]
+        for number in range(len(groups) - 1):
+            if groups[number] < 0:
+                away = np.linalg.norm(outside[leaders[:-1]] - outside[leaders[number]], axis=1)
+                groups[np.flatnonzero((away <= CLOSE) & (groups[:-1] < 0))] = number
+        groups[component[-1]] = len(groups)
+        return merge_components(self.graph, groups)
+
+    @property
+    def _beta(self) -> Float64:
+        return self.penalised.coefficients
+
+    @cached_property
+    def _covariance(self) -> Float64:
+        return self.penalised.covariance
+
+    def gaps(self, component: Int64, above: Int64, below: Int64) -> Gaps:  # noqa: ARG002
+        """No gap is infinite."""
+        nothing = np.zeros(0, np.int64)
+        return OpenGaps(_no_bound, nothing, nothing, int(component.max(initial=-1)) + 1)
+
+    @property
+    def log_likelihood(self) -> float:
+        """At these scores, without the penalty."""
+        return self.penalised.log_likelihood
+
+    @property
+    def n_parameters(self) -> int:
+        """The number of fitted numbers, all of which are finite."""
+        return self.n_identified
+
+    @property
+    def why_no_aic(self) -> str:
+        """Why there is no maximum of a likelihood."""
+        return "Firth's penalty moves the fit away from it"
+
+    @cached_property
+    def coefficients(self) -> dict[str, Contrast]:
+        """Position, features and the tie parameter by name, finite where they are identified."""
+        found = dict(LogitScores.coefficients.func(self))
+        for name, contrast in found.items():
+            if contrast.kind is not ContrastKind.UNIDENTIFIED:
+                estimate = self.penalised.contrast(name)
+                value, error = estimate.value, estimate.standard_error
+                found[name] = Contrast(name, ContrastKind.FINITE, value, error, level=contrast.level)
+        return found
+
+    def predict(self, rows: Float64, situations: Situations) -> Float64:
+        """The probability of each row of new situations."""
+        scaled = self.logit.problem.scaled(rows)
+        away = scaled - situations.spread(scaled[situations.starts[:-1]])
+        outside = np.linalg.norm(away @ self.logit.identified.complement, axis=1)
+        if (outside > CLOSE * np.maximum(np.linalg.norm(away, axis=1), 1.0)).any():
+            raise UndeterminedChoice("the data do not bear on the difference of two alternatives")
+        height = away @ self.penalised.scaled
+        odds = np.exp(height - situations.spread(situations.top(height)))
+        return odds / situations.spread(situations.sum(odds))
+
+    def remarks(self) -> list[str]:
+        """Notes on ties, the penalty, and what is infinite without it."""
+        note = (
+            "penalty: Firth's, half the log determinant of the information; intervals here are Wald's, those "
+            "of .difference and .probability_interval by profile penalised likelihood"
+        )
+        infinite = [
+            f"{name} at {contrast.kind.value}"
+            for name, contrast in LogitScores.coefficients.func(self).items()
+            if contrast.kind in (ContrastKind.PLUS, ContrastKind.MINUS)
+        ]
+        if infinite:
+            note += f"; the likelihood alone has its supremum with {', '.join(infinite)}"
+        return [*super().remarks(), note]
+
+
+def _no_bound(above: int, below: int, level: float) -> float | None:  # noqa: ARG001
+    """No gap is infinite."""
+    return None

@@ -1,0 +1,359 @@
+"""Firth's penalised likelihood: finite estimates where the maximum is infinite, with profile intervals.
+
+ℓ*(β) = ℓ(β) + ½ log det I(β), with the information I on the span of what is identified (Firth 1993; Jeffreys'
+prior). Its gradient is that of ℓ with the residual n_j − N p_j of each row raised by ½ N p_j (h_j − h̄), where
+h_j = (x_j − x̄)ᵀ I⁻¹ (x_j − x̄) and h̄ is the mean of h_j in its situation.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import scipy.linalg
+
+from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
+from attomaton.base.frames import Tabular
+from attomaton.base.options import real_number
+from attomaton.base.printing import Block, Grid
+from attomaton.base.tables import Float64, table_of
+from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind, weights_of
+from attomaton.choices.logit.problem import ChoiceProblem
+
+linalg: Any = scipy.linalg
+
+MOST_STEPS, MOST_MOVED = 500, 4.0
+"""Steps of Fisher scoring, and the largest change of a utility in one of them."""
+
+LOST = "the information is lost in rounding; scale features to a common size"
+
+SETTLED, LEVEL = 1e-18, 1e-9
+"""The decrement at which scoring stops, and the largest at which what it found is a maximum."""
+
+MOST_AT_ONCE = 1 << 24
+"""Entries of rows times columns of the root of the inverse information in memory at once."""
+
+
+class PenalisedPoint(NamedTuple):
+    """ℓ* and what a step needs, at one point in coordinates of the span."""
+
+    position: Float64
+    probability: Float64
+    log_likelihood: float
+    value: float
+    gradient: Float64
+    factor: Any  # of the information, by Cholesky
+
+
+class FirthClimb:
+    """Fisher scoring on ℓ*, on all of the identified span or where one contrast has a given value.
+
+    Parameters
+    ----------
+    problem : ChoiceProblem
+        The choices.
+    basis : float64 array, shape (n_parameters, rank)
+        A basis of the identified span, in scaled coordinates.
+    """
+
+    def __init__(self, problem: ChoiceProblem, basis: Float64) -> None:
+        self.problem, self.basis = problem, basis
+
+    def run(self, start: Float64, fixed: Float64 | None = None) -> PenalisedPoint:
+        """Climb from ``start``, along directions in which the contrast ``fixed`` is level."""
+        here = self.look(start)
+        if here is None:
+            raise UncertifiedSolution(LOST)
+        before = np.inf
+        for _ in range(MOST_STEPS):
+            step = linalg.cho_solve(here.factor, here.gradient)
+            if fixed is not None:
+                across = linalg.cho_solve(here.factor, fixed)
+                step = step - float(fixed @ step) / float(fixed @ across) * across
+            decrement = float(here.gradient @ step)
+            if decrement <= SETTLED or (decrement < LEVEL and decrement > 0.9 * before):
+                return here
+            before = decrement
+            moved = float(np.abs(self.problem.utilities(self.basis @ step)).max(initial=0.0))
+            length = min(1.0, MOST_MOVED / max(moved, 1e-300))
+            while (there := self.look(here.position + length * step)) is None or (
+                there.value < here.value - 1e-12 * abs(here.value)
+            ):
+                length /= 2
+                if length < 1e-10:
+                    break
+            if there is None or length < 1e-10:
+                break
+            here = there
+        if before > LEVEL:
+            raise UncertifiedSolution(
+                f"Firth's estimate was not found (a step of {before**0.5:.1g} standard errors is left); "
+                "scale features to a common size, or drop those that hardly differ"
+            )
+        return here
+
+    def look(self, position: Float64) -> PenalisedPoint | None:
+        """ℓ* and its gradient; None where the information is lost in rounding."""
+        problem, basis = self.problem, self.basis
+        utilities = problem.with_offsets(problem.utilities(basis @ position))
+        probability, value = problem.probabilities(utilities, None)
+        information = basis.T @ problem.information(probability) @ basis
+        try:
+            factor = linalg.cho_factor(information, lower=True)
+        except linalg.LinAlgError:
+            return None
+        half = float(np.log(np.diag(factor[0])).sum())
+        raised = self.leverages(probability, factor)
+        mean = problem.situations.spread(problem.situations.sum(probability * raised))
+        times = problem.situations.spread(problem.totals)
+        weight = problem.residuals(probability) + 0.5 * times * probability * (raised - mean)
+        gradient = basis.T @ problem.gradient(weight)
+        return PenalisedPoint(position, probability, value, value + half, gradient, factor)
+
+    def leverages(self, probability: Float64, factor: Any) -> Float64:
+        """(x − x̄)ᵀ I⁻¹ (x − x̄) of each row."""
+        problem = self.problem
+        root = self.basis @ linalg.solve_triangular(factor[0], np.eye(len(factor[0])), lower=True).T
+        total = np.zeros(len(probability))
+        for part in np.array_split(root, 1 + root.shape[1] * len(total) // MOST_AT_ONCE, axis=1):
+            inside = problem.utilities(part)
+            mean = problem.situations.sum(probability[:, None] * inside)
+            total += np.square(inside - problem.situations.spread(mean)).sum(axis=1)
+        return total
+
+
+class Profile:
+    """The profile of ℓ* along a contrast: its interval and its p-value.
+
+    Parameters
+    ----------
+    climb : FirthClimb
+        How a maximum is found.
+    top : PenalisedPoint
+        The maximum.
+    contrast : float64 array, shape (rank,)
+        The contrast in coordinates of the span.
+    """
+
+    def __init__(self, climb: FirthClimb, top: PenalisedPoint, contrast: Float64) -> None:
+        self._climb, self._top, self._contrast = climb, top, contrast
+        self._along = linalg.cho_solve(top.factor, contrast)
+        self.error = float(contrast @ self._along) ** 0.5
+
+    def drop(self, distance: float) -> float:
+        """Twice the fall of ℓ* where the contrast is this many standard errors from its estimate."""
+        start = self._top.position + distance / self.error * self._along
+        return max(2.0 * (self._top.value - self._climb.run(start, self._contrast).value), 0.0)
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Where ℓ* falls by less than half the quantile of the chi-square distribution."""
+        from scipy.optimize import brentq
+        from scipy.special import ndtri
+
+        level = real_number(level, "level", above=0, below=1)
+        reach, ends = float(ndtri(0.5 + level / 2)), list[float]()
+        for sign in (-1.0, 1.0):
+            near, far = 0.0, sign * reach
+            while self.drop(far) < reach**2:
+                near, far = far, 2.0 * far
+            root: Any = brentq(self._excess, near, far, (reach,), xtol=1e-9)
+            ends.append(self.estimate + self.error * float(root))
+        return ends[0], ends[1]
+
+    def _excess(self, distance: float, reach: float) -> float:
+        return self.drop(distance) ** 0.5 - reach
+
+    @property
+    def estimate(self) -> float:
+        """The contrast at the maximum of ℓ*."""
+        return float(self._contrast @ self._top.position)
+
+    def p_value(self) -> float:
+        """The p-value of a contrast of 0, by the chi-square distribution of the fall of ℓ*."""
+        from scipy.special import chdtrc
+
+        return float(chdtrc(1, self.drop(-self.estimate / self.error))) if self.error else 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class FirthContrast:
+    """A contrast by Firth's penalised likelihood, beside what the likelihood alone says.
+
+    Attributes
+    ----------
+    label : str
+        The contrast in words.
+    value, standard_error : float
+        The estimate, and its standard error by the information there; NaN where it is not identified.
+    maximum : Contrast
+        The estimate by the likelihood alone, which may be infinite, with its proof.
+    profile : object or None
+        Where interval and p-value come from; None where it is not identified; private.
+    unit : float
+        What estimate, error and interval are multiplied by.
+
+    Examples
+    --------
+    >>> from attomaton.choices import binary_logit, fit_logit
+    >>> fit = fit_logit(binary_logit([[1.0]] * 8, [1] * 8, names=["constant"]))
+    >>> one = fit.firth().contrast("constant")
+    >>> round(one.value, 4), one.maximum.kind.value, [round(end, 3) for end in one.interval()]
+    (2.8332, '+inf', [0.752, 7.695])
+    """
+
+    label: str
+    value: float
+    standard_error: float
+    maximum: Contrast
+    profile: Any
+    unit: float = 1.0
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """The interval of profile penalised likelihood, which is not symmetric about the estimate."""
+        if self.profile is None:
+            return -np.inf, np.inf
+        low, high = self.profile.interval(level)
+        return self.unit * low, self.unit * high
+
+    @cached_property
+    def p_value(self) -> float:
+        """The p-value of 0, by the ratio of penalised likelihoods."""
+        return np.nan if self.profile is None else self.profile.p_value()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FirthFit(Tabular):
+    """A conditional logit by Firth's penalised likelihood, beside the proof of what is infinite without it.
+
+    Its bias is smaller than that of the maximum, and it is finite for all that the data bear on.
+
+    Attributes
+    ----------
+    problem : ChoiceProblem
+        The choices.
+    climb, top : objects
+        The span and the maximum on it; private.
+    maximum : callable
+        The estimate of a contrast by the likelihood alone: ``LogitFit.contrast``.
+    proof : str
+        The certificate of that estimate, in words.
+
+    Examples
+    --------
+    Whoever was treated recovered; of the others, one of three.
+
+    >>> import attomaton as at
+    >>> fit = at.check_separation({"treated": [0, 0, 0, 1, 1]}, [0, 1, 0, 1, 1]).firth()
+    >>> print(fit)  # doctest: +ELLIPSIS
+    5 choices, Firth's penalty: half the log determinant of the information
+    ...
+    >>> fit.to_pandas()[["parameter", "estimate", "maximum"]].round(3).values.tolist()
+    [['intercept', -0.511, 'finite'], ['treated', 2.12, '+inf']]
+    """
+
+    problem: ChoiceProblem
+    climb: Any
+    top: Any
+    maximum: Callable[..., Contrast]
+    proof: str
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    @property
+    def scaled(self) -> Float64:
+        """β in scaled coordinates, in the span of what is identified."""
+        return self.climb.basis @ self.top.position
+
+    @property
+    def coefficients(self) -> Float64:
+        """The estimates, shape (n_parameters,): only identified contrasts count."""
+        return self.problem.parameters(self.scaled)
+
+    @cached_property
+    def covariance(self) -> Float64:
+        """The inverse of the information there, shape (n_parameters, n_parameters)."""
+        inside = linalg.cho_solve(self.top.factor, self.climb.basis.T)
+        return self.problem.covariance(self.climb.basis @ inside)
+
+    @property
+    def log_likelihood(self) -> float:
+        """Σ n ln p at the estimates, without the penalty."""
+        return self.top.log_likelihood
+
+    @property
+    def penalty(self) -> float:
+        """½ log det I at the estimates; it depends on the unit of the columns."""
+        return self.top.value - self.top.log_likelihood
+
+    def contrast(self, *names: Any, unit: float = 1.0) -> FirthContrast:
+        """A parameter, the difference of two, or a mapping of names to weights.
+
+        Parameters
+        ----------
+        *names : str, or one mapping
+            One name; two names for their difference; or a mapping from names to weights.
+        unit : float
+            What estimate, error and interval are multiplied by, as for Elo points.
+        """
+        maximum = self.maximum(*names)
+        contrast = np.zeros(len(self.problem.names))
+        for name, weight in weights_of(names).items():
+            contrast[self.problem.number(name)] += weight
+        scaled = self.problem.scaled(contrast)
+        inside = self.climb.basis.T @ scaled
+        outside = np.linalg.norm(scaled - self.climb.basis @ inside)
+        if outside > CLOSE * np.linalg.norm(scaled):
+            return FirthContrast(maximum.label, np.nan, np.nan, maximum, None)
+        profile = Profile(self.climb, self.top, inside)
+        return FirthContrast(
+            maximum.label, unit * profile.estimate, unit * profile.error, maximum, profile, unit
+        )
+
+    @cached_property
+    def contrasts(self) -> tuple[FirthContrast, ...]:
+        """Each parameter by itself."""
+        return tuple(self.contrast(name) for name in self.problem.names)
+
+    def _table(self) -> pa.Table:
+        rows = self.contrasts
+        low, high = zip(*(row.interval() for row in rows), strict=True) if rows else ((), ())
+        return table_of(
+            {
+                "parameter": [row.label for row in rows],
+                "estimate": [row.value for row in rows],
+                "standard_error": [row.standard_error for row in rows],
+                "low": list(low),
+                "high": list(high),
+                "p_value": [row.p_value for row in rows],
+                "maximum": [row.maximum.kind.value for row in rows],
+            }
+        )
+
+    def _blocks(self) -> list[Block]:
+        cells = list[list[str]]()
+        for row in self.contrasts:
+            low, high = row.interval()
+            infinite = row.maximum.kind is not ContrastKind.FINITE
+            reading = row.maximum.kind.value if infinite else f"{row.maximum.value:+.3f}"
+            known = row.profile is not None
+            numbers = [f"{row.value:+.3f}", f"{row.standard_error:.3f}", f"{low:+.3f} … {high:+.3f}"]
+            numbers.append(f"{row.p_value:.3g}")
+            cells.append([row.label, *(numbers if known else ["-"] * 4), reading])
+        head = f"{self.problem.n_choices:,.12g} choices, "
+        head += "Firth's penalty: half the log determinant of the information"
+        headers = ["parameter", "estimate", "s.e.", "95 % profile", "p", "maximum"]
+        return [head, Grid("", headers, cells), f"maxima {self.proof}"]
+
+
+def fit_firth(
+    problem: ChoiceProblem, basis: Float64, maximum: Callable[..., Contrast], proof: str
+) -> FirthFit:
+    """The maximum of ℓ* on the identified span."""
+    if (problem.counts < 0).any():
+        raise UnsupportedOption("counts are negative; give counts of at least 0")
+    climb = FirthClimb(problem, basis)
+    start: Float64 = np.zeros(int(basis.shape[1]))
+    return FirthFit(problem, climb, climb.run(start), maximum, proof)
