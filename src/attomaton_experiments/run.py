@@ -11,6 +11,7 @@ from attomaton_experiments.course import run_course
 from attomaton_experiments.decoder import run_concepts, run_decoder, run_text as run_decoder_text
 from attomaton_experiments.heads import run_heads
 from attomaton_experiments.heldout import run_heldout
+from attomaton_experiments.losses import run_losses
 from attomaton_experiments.mechanics import run_training
 from attomaton_experiments.optimisers import run_optimisers
 from attomaton_experiments.page import Page
@@ -27,6 +28,7 @@ from attomaton_experiments.text import run_text
 
 KINDS: dict[str, Callable[[Settings, Progress], Page]] = {
     "training": run_training,
+    "losses": run_losses,
     "path": run_path,
     "optimisers": run_optimisers,
     "text": run_text,

@@ -2,7 +2,15 @@ import numpy as np
 
 from attomaton.claims.local import SELECTED, UNDECIDED, selected_edges, solve_local
 from attomaton.claims.measures import measure_trace, read_contexts, solve_trials
-from tests.claims.runs import global_run, local_run
+from attomaton.claims.mechanics import verify
+from attomaton.claims.verdicts import VerdictStatus
+from attomaton.training.loop import train
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.embeddings import RandomUnit
+from attomaton.training.models.heads import EmbeddingDistance, Tied, TokenId
+from attomaton.training.models.losses import CorrelationLoss, SquaredLoss
+from attomaton.training.steps import GradientDescent
+from tests.claims.runs import draws, global_run, local_run
 from tests.drawn import embeddings_for, paper_draw
 
 
@@ -55,3 +63,21 @@ def test_where_training_ends_globally_both_graphs_agree():
     local = solve_local(trace)
     for solution, automaton in zip(local.hard, solve_trials(trace), strict=True):
         np.testing.assert_allclose(solution.weights, automaton.hard.weights, atol=1e-6)
+
+
+def test_a_loss_that_is_flat_at_the_end_is_not_judged():
+    """Gaps of contexts that select their label then grow half as fast: margins are not all 1."""
+    step = GradientDescent(0.05, normalized=True)
+    for head, loss in ((TokenId(), SquaredLoss()), (EmbeddingDistance(), CorrelationLoss())):
+        trace = train(draws(3), AttentionModel(RandomUnit(8), head, loss), step, steps=200)
+        verdicts = {one.claim: one for one in verify(solve_trials(trace), trace)}
+        assert verdicts["local direction"].status is VerdictStatus.NOT_APPLICABLE
+        assert "flat" in verdicts["local direction"].reason
+
+
+def test_a_run_too_slow_to_deselect_is_too_early():
+    """Cross-entropy of sharp masses swings so much that W hardly grows: selected tokens fade slowly."""
+    model = AttentionModel(RandomUnit(8), Tied(0.1), start=1.0)
+    trace = train(draws(20), model, GradientDescent(0.1, normalized=True), steps=1000)
+    verdict = next(one for one in verify(solve_trials(trace), trace) if one.claim == "local direction")
+    assert verdict.status is not VerdictStatus.FAILS

@@ -28,7 +28,7 @@ from attomaton.claims.evidence import (
 from attomaton.claims.measures import Curves, dense, measure_against, unless_orthonormal
 from attomaton.claims.verdicts import Judgement
 from attomaton.training.models.attention import measure_curvatures
-from attomaton.training.models.heads import Tied, TokenId
+from attomaton.training.models.heads import TokenId, reads_mass
 from attomaton.trajectory.forward import Trajectory, fast_forward
 from attomaton.trajectory.sharpness import bound_any_sharpness
 
@@ -451,7 +451,7 @@ def draw_curvature(evidence: Evidence) -> Curvature:
     settled in all samples, every eigenvalue is small, and is compared with what is not.
     """
     trace = evidence.trace
-    model = replace(trace.model, head=TokenId()) if isinstance(trace.model.head, Tied) else trace.model
+    model = replace(trace.model, head=TokenId()) if reads_mass(trace.model.head) else trace.model
     rng = np.random.default_rng(0)
     dim = trace.weights.shape[2]
     axes = evidence.target.axes

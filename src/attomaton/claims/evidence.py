@@ -11,7 +11,7 @@ from attomaton.automaton.automaton import Automaton
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.tables import Bool, Float64
 from attomaton.claims.measures import Curves, Target, aim_at, measure_against
-from attomaton.training.models.heads import Tied, TokenId
+from attomaton.training.models.heads import Tied, TokenId, reads_mass
 from attomaton.training.models.losses import LogLoss
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
@@ -133,7 +133,7 @@ def need_mass_head(evidence: Evidence) -> str:
     head = evidence.trace.model.head
     if isinstance(head, TokenId):
         return ""
-    if not isinstance(head, Tied):
+    if not reads_mass(head):
         return f"the head is {head}, which does not read the attention mass on the label"
     if evidence.independent.all():
         return ""

@@ -35,7 +35,8 @@ from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
 from attomaton.graphs.grouping import count_keys
 from attomaton.solvers.hard.solve import HardSolution, solve_graph_svm
 from attomaton.training.frames import settle_within
-from attomaton.training.models.losses import LogLoss
+from attomaton.training.models.heads import EmbeddingDistance, reads_mass
+from attomaton.training.models.losses import LogLoss, slope_at
 from attomaton.training.path import MOST_DIMENSIONS, trace_path
 from attomaton.training.trace import Trace
 
@@ -274,8 +275,23 @@ def _decided(evidence: Evidence) -> Bool:
         settled[trial] = bool((clear & (keeps == (after > SELECTED)))[after > 0].all())
     first, half = trace.weights[0], trace.weights[evidence.middle]
     moved = np.linalg.norm(half - first, axis=(1, 2)) >= FORGOTTEN * np.linalg.norm(first, axis=(1, 2))
-    directions = find_local_directions(trace, evidence.middle)
-    return settled & moved & _alike(evidence.once(_local_directions), directions)
+    along, directions = evidence.once(_local_directions), find_local_directions(trace, evidence.middle)
+    advance = np.einsum("bij,bij->b", trace.weights[-1] - half, along)
+    could_tell = advance >= -np.log(KEEPS) * np.sum(along**2, axis=(1, 2))
+    return settled & moved & could_tell & _alike(along, directions)
+
+
+def need_slope(evidence: Evidence) -> str:
+    """The loss is not flat where the label has all attention.
+
+    Where it is, contexts that select their label have gradients e^{−2 gap}, others e^{−gap}, and margins that
+    differ by the factor 2, while the Graph-SVM of the selected tokens gives all of them 1.
+    """
+    head, loss = evidence.trace.model.head, evidence.trace.model.loss
+    flat = reads_mass(head) and slope_at(loss, 1.0) == 0
+    if not (flat or isinstance(head, EmbeddingDistance)):
+        return ""
+    return "the loss is flat where the label has all attention (ℓ' = 0), so margins are not all alike"
 
 
 def need_decided(evidence: Evidence) -> str:

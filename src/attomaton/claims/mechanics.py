@@ -31,7 +31,7 @@ from attomaton.claims.evidence import (
     need_ties,
     step_size_of,
 )
-from attomaton.claims.local import judge_local, judge_path, need_decided, need_path
+from attomaton.claims.local import judge_local, judge_path, need_decided, need_path, need_slope
 from attomaton.claims.margins import MARGIN_CLAIMS
 from attomaton.claims.measures import check_automata, dense, solve_trial, solve_trials
 from attomaton.claims.verdicts import Claim, Judgement, Verdicts
@@ -252,7 +252,7 @@ _CONVEX = (need_log_loss, need_mass_head, approach.need_few_dimensions)
 _RUN = (need_log_loss, need_mass_head, need_descent, need_start, need_stable_step, need_digits)
 _GLOBAL = (*_RUN, need_direction, need_records, approach.need_way)
 _FINITE = (*_RUN, need_ties, need_records, approach.need_way, approach.need_short_steps)
-_LOCAL = (need_descent, need_start, need_stable_step, need_digits, need_records)
+_LOCAL = (need_descent, need_slope, need_start, need_stable_step, need_digits, need_records)
 _PLAIN = (need_plain_descent, *_RUN, need_direction)
 
 

@@ -207,6 +207,7 @@ def watch_layer(
         written = torch.eye(len(table), dtype=torch.float64)
     elif isinstance(head, Tied):
         written = table @ torch.as_tensor(np.linalg.pinv(table.numpy()))
+        temperature = head.temperature
     elif isinstance(head, Untied):
         written, temperature = table @ table.T, head.temperature
     else:

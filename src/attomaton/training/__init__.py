@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         RandomUnit as RandomUnit,
     )
     from attomaton.training.models.heads import (
+        EmbeddingDistance as EmbeddingDistance,
         Readout as Readout,
         Tied as Tied,
         TokenId as TokenId,

@@ -30,7 +30,7 @@ from attomaton.training.checkpoints import Checkpoint, Store, TrainingFiles, ope
 from attomaton.training.configuration import describe, digest_corpora, versions
 from attomaton.training.models.attention import AttentionModel, lay_out
 from attomaton.training.models.deep import DeepModel, lay_out_sequences
-from attomaton.training.models.heads import Tied, TokenId
+from attomaton.training.models.heads import reads_mass
 from attomaton.training.models.losses import LogLoss
 from attomaton.training.steps import GradientDescent, Parameters, Step, as_step
 from attomaton.training.trace import DeepTrace, Record, Trace
@@ -48,7 +48,7 @@ def describe_unstable(
     """
     if not isinstance(step, GradientDescent) or step.normalized or step.momentum or step.schedule is not None:
         return ""
-    mass_head = isinstance(model.head, TokenId | Tied)
+    mass_head = reads_mass(model.head)
     if not isinstance(model.loss, LogLoss) or not mass_head or model.rank is not None:
         return ""
     try:

@@ -81,29 +81,36 @@ class TokenId:
 
 
 @dataclass(frozen=True)
-class Tied:
+class Tied(Checked):
     """C with C Eᵀ = I (assumption A): u = c_yᵀ f is the attention mass on the label if rows are independent.
+
+    Attributes
+    ----------
+    temperature : float, optional
+        With a temperature, u = softmax(C f / temperature)_y, a softmax over the masses of all tokens; None
+        means no softmax.
 
     Examples
     --------
     >>> table = torch.tensor([[[1.0, 0.0], [1.0, 1.0]]])  # embeddings of tokens 0 and 1, not orthogonal
     >>> keys, labels = table[:, None], torch.tensor([[0]])  # one context, (0, 1), labelled 0
-    >>> head = Tied()
-    >>> prepared = head.prepare(keys, torch.tensor([[[True, False]]]), table, labels)
-    >>> value, slope = head.read(torch.tensor([[[0.7]], [[0.3]]]), prepared)
-    >>> round(value.item(), 6)  # still the mass on the label
+    >>> for head in (Tied(), Tied(temperature=1.0)):
+    ...     prepared = head.prepare(keys, torch.tensor([[[True, False]]]), table, labels)
+    ...     value, slope = head.read(torch.tensor([[[0.7]], [[0.3]]]), prepared)
+    ...     print(round(value.item(), 4))  # still the mass on the label; and 1/(1 + e^(0.3 − 0.7))
     0.7
+    0.5987
     """
 
+    temperature: Annotated[float | None, partial(real_number, above=0)] = None
+
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
-        """c_y · x_t."""
-        heads = _linalg.pinv(table).transpose(1, 2)
-        chosen = torch.take_along_dim(heads, labels[:, :, None], dim=1)
-        return (_positions_first((keys @ chosen[..., None])[..., 0]),)
+        """c_y · x_t, or with a temperature (divided by it) all c_k · x_t, shape (t, k, b, n), and y."""
+        return _prepare_linear(keys, _linalg.pinv(table).transpose(1, 2), labels, self.temperature)
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """u and du/ds."""
-        return _read_linear(attention, prepared[0])
+        return _read_prepared(attention, prepared)
 
 
 @dataclass(frozen=True)
@@ -131,26 +138,64 @@ class Untied(Checked):
 
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
         """e_y · x_t, or with a temperature (divided by it) all e_k · x_t, shape (t, k, b, n), and y."""
-        chosen = torch.take_along_dim(table, labels[:, :, None], dim=1)
-        own = _positions_first((keys @ chosen[..., None])[..., 0])
-        if self.temperature is None:
-            return (own,)
-        logits = (keys @ table.transpose(1, 2)[:, None]).permute(2, 3, 0, 1).contiguous()
-        return own / self.temperature, logits / self.temperature, labels[None]
+        return _prepare_linear(keys, table, labels, self.temperature)
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """u and du/ds."""
-        if self.temperature is None:
-            return _read_linear(attention, prepared[0])
-        own, logits, labels = prepared
-        probabilities = torch.softmax((attention[:, None] * logits).sum(0), 0)
-        right = probabilities.gather(0, labels)[0]
-        _, along = _read_linear(attention, own - (probabilities * logits).sum(1))
-        return right, right * along
+        return _read_prepared(attention, prepared)
 
 
-HEADS: dict[str, type[Any]] = {"token-id": TokenId, "tied": Tied, "untied": Untied}
+@dataclass(frozen=True)
+class EmbeddingDistance:
+    """u = −‖ŷᵀE − e_y‖², with ŷ the masses of the tokens if tied, E f otherwise.
+
+    With :class:`~attomaton.training.models.losses.CorrelationLoss`, ℓ(u) = −u, this is the loss ``mse`` in
+    the code of the first paper's authors.
+
+    Attributes
+    ----------
+    tied : bool
+        Whether ŷ are the masses, so that ŷᵀE = f.
+
+    Examples
+    --------
+    >>> table = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
+    >>> keys, labels = table[:, None], torch.tensor([[0]])  # one context, (0, 1), labelled 0
+    >>> head = EmbeddingDistance()
+    >>> prepared = head.prepare(keys, torch.tensor([[[True, False]]]), table, labels)
+    >>> value, slope = head.read(torch.tensor([[[0.7]], [[0.3]]]), prepared)
+    >>> round(value.item(), 6)  # −(0.3² + 0.3²)
+    -0.18
+    """
+
+    tied: bool = True
+
+    def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
+        """What each position adds to ŷᵀE − e_y, shape (t, d, b, n): attention sums to 1."""
+        seen = keys if self.tied else keys @ (table.transpose(1, 2) @ table)[:, None]
+        chosen = torch.take_along_dim(table, labels[:, :, None], dim=1)
+        return ((seen - chosen[:, :, None]).permute(2, 3, 0, 1).contiguous(),)
+
+    def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """u and du/ds."""
+        (apart,) = prepared
+        missed = (attention[:, None] * apart).sum(0)
+        _, along = _read_linear(attention, -2.0 * (missed * apart).sum(1))
+        return -missed.square().sum(0), along
+
+
+HEADS: dict[str, type[Any]] = {
+    "token-id": TokenId,
+    "tied": Tied,
+    "untied": Untied,
+    "distance": EmbeddingDistance,
+}
 """Name of a head → its class; stored runs can name these."""
+
+
+def reads_mass(head: object) -> bool:
+    """Whether u is the attention mass on the label, for independent embeddings if the head is tied."""
+    return isinstance(head, TokenId) or (isinstance(head, Tied) and head.temperature is None)
 
 
 def as_head(value: object) -> Readout:
@@ -159,7 +204,7 @@ def as_head(value: object) -> Readout:
     Examples
     --------
     >>> as_head("tied"), as_head(TokenId())
-    (Tied(), TokenId())
+    (Tied(temperature=None), TokenId())
     """
     return named_part(value, "head", HEADS, ["prepare", "read"])
 
@@ -167,6 +212,29 @@ def as_head(value: object) -> Readout:
 def _positions_first(values: Tensor) -> Tensor:
     """(b, n, t) → (t, b, n)."""
     return values.permute(2, 0, 1).contiguous()
+
+
+def _prepare_linear(
+    keys: Tensor, readout: Tensor, labels: Tensor, temperature: float | None
+) -> tuple[Tensor, ...]:
+    """c_y · x_t, or with a temperature (divided by it) all c_k · x_t, shape (t, k, b, n), and y."""
+    chosen = torch.take_along_dim(readout, labels[:, :, None], dim=1)
+    own = _positions_first((keys @ chosen[..., None])[..., 0])
+    if temperature is None:
+        return (own,)
+    logits = (keys @ readout.transpose(1, 2)[:, None]).permute(2, 3, 0, 1).contiguous()
+    return own / temperature, logits / temperature, labels[None]
+
+
+def _read_prepared(attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """u and du/ds of a linear or a softmax head."""
+    if len(prepared) == 1:
+        return _read_linear(attention, prepared[0])
+    own, logits, labels = prepared
+    probabilities = torch.softmax((attention[:, None] * logits).sum(0), 0)
+    right = probabilities.gather(0, labels)[0]
+    _, along = _read_linear(attention, own - (probabilities * logits).sum(1))
+    return right, right * along
 
 
 def _read_linear(attention: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from attomaton.base.options import named_part
@@ -103,6 +104,11 @@ LOSSES: dict[str, type[Any]] = {
     "correlation": CorrelationLoss,
 }
 """Name of a loss → its class; stored runs can name these."""
+
+
+def slope_at(loss: Loss, value: float) -> float:
+    """ℓ'(u) at one value."""
+    return float(loss.slope(torch.tensor(value, dtype=torch.float64)))
 
 
 def as_loss(value: object) -> Loss:
