@@ -16,7 +16,7 @@ from scipy.sparse import csc_array
 
 import attomaton as at
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton
-from attomaton.choices import Contrast, LogitFit
+from attomaton.choices import Contrast, GoodnessOfFit, Intransitivity, LogitFit
 from attomaton.corpora.readers.corpus import ReadingOptions
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.spark import SparkEngine
@@ -30,7 +30,9 @@ LATER = {
         Contrast,
         DuckDBEngine,
         FactoredSolution,
+        GoodnessOfFit,
         InteriorPoint,
+        Intransitivity,
         LogitFit,
         ReadingOptions,
         SparkEngine,

@@ -9,8 +9,10 @@ if TYPE_CHECKING:
     from attomaton.choices.assessment import (
         AssessedItems as AssessedItems,
         LikelihoodRatio as LikelihoodRatio,
+        Outcomes as Outcomes,
     )
     from attomaton.choices.board import Board as Board, NextComparison as NextComparison, Ratings as Ratings
+    from attomaton.choices.checks import GoodnessOfFit as GoodnessOfFit, Intransitivity as Intransitivity
     from attomaton.choices.estimator import ChoiceModel as ChoiceModel
     from attomaton.choices.fit import fit_choices as fit_choices
     from attomaton.choices.gaps import Gaps as Gaps
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from attomaton.choices.logit.summary import LogitSummary as LogitSummary
     from attomaton.choices.order import Comparison as Comparison, OrderedItems as OrderedItems
     from attomaton.choices.rankings import unroll_rankings as unroll_rankings
-    from attomaton.choices.result import ChoiceFit as ChoiceFit, Outcomes as Outcomes
+    from attomaton.choices.result import ChoiceFit as ChoiceFit
     from attomaton.choices.separation import (
         SeparationCheck as SeparationCheck,
         check_separation as check_separation,

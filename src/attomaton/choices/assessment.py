@@ -1,12 +1,50 @@
-"""Whether a model fits: tests between models, and against the choices themselves."""
+"""What a fit predicts, and whether it is right: probabilities of new pairs, tests, and goodness of fit."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from attomaton.base.errors import UnsupportedOption
+from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
+from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.choices.board import outcome_probabilities
+from attomaton.choices.columns import columns_of, find_column, number_values
+from attomaton.choices.given import read_side
 from attomaton.choices.order import OrderedItems
+from attomaton.choices.sequences import PairChoices, ParsedChoices
+from attomaton.choices.uncertainty import LuceScores
+from attomaton.graphs.paths import QueryOrder, graph_of
+
+if TYPE_CHECKING:
+    from attomaton.choices.checks import GoodnessOfFit, Intransitivity
+    from attomaton.choices.simulation import FittedChoices
+
+PAIR_COLUMNS = (("first", "second"), ("winner", "loser"), ("model_a", "model_b"))
+"""The columns of the two items of a pair."""
+
+NO_POSITION = "the fit has no effect of moving first; fit with moved_first=, or leave moved_first out"
+
+EFFECTS = ("moved_first", "tie")
+"""Coefficients that are not features."""
+
+NO_FEATURE = "the fit has no such feature; fit with features=, or leave features out"
+
+
+class Outcomes(NamedTuple):
+    """The probabilities of the outcomes of a pair.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> at.fit_choices(["a", "b", "a"], losers=["b", "a", "b"]).outcomes("b", "a").tie
+    0.0
+    """
+
+    win: float
+    tie: float
+    loss: float
 
 
 class LikelihoodRatio(NamedTuple):
@@ -62,6 +100,142 @@ class AssessedItems(OrderedItems):
     >>> isinstance(at.fit_choices(["a", "b"], losers=["b", "a"]), AssessedItems)
     True
     """
+
+    def outcomes(self, first: Any, second: Any, *, moved_first: Any = None) -> Outcomes:
+        """The probabilities that ``first`` wins, that neither does, and that ``second`` wins.
+
+        ``moved_first`` names the one that moves first; without it neither does. Features are equal for both.
+        Without ties as outcomes (Davidson) the probability of a tie is 0.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "b"], tied=[0, 0, 0, 1])
+        >>> [round(probability, 3) for probability in fit.outcomes("a", "b")]
+        [0.5, 0.25, 0.25]
+        """
+        a, b = self._lookup([first, second])
+        if a == b:
+            raise InvalidSamples(f"{first!r} against itself has no outcome; name two items")
+        if moved_first not in (None, first, second):
+            raise InvalidSamples(
+                f"moved_first is {moved_first!r}, which is not one of the two; name one of them"
+            )
+        sign = 1.0 if moved_first == first else -1.0
+        features = {} if moved_first is None else {"moved_first": np.array([sign])}
+        outcome = Outcomes(*self._predict_pairs(np.array([a]), np.array([b]), features)[0].tolist())
+        if np.isnan(outcome.win):
+            raise self._undetermined(first, second)
+        return outcome
+
+    def win_probabilities(self) -> Float64:
+        """The probability that the item of each row wins against that of each column.
+
+        The shape is (n_items, n_items). Items are in the order of :attr:`items`. It is NaN on the diagonal
+        and where the choices leave it open. Where ties are outcomes, both of a pair add up to less than 1.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"])
+        >>> fit.win_probabilities().round(3).tolist()
+        [[nan, 0.667, 1.0], [0.333, nan, 1.0], [0.0, 0.0, nan]]
+        """
+        size = len(self.items)
+        first, second = np.triu_indices(size, 1)
+        win, _, loss = self._predict_pairs(first, second, {}).T
+        result = np.full((size, size), np.nan)
+        result[first, second], result[second, first] = win, loss
+        return result
+
+    def predict_proba(
+        self,
+        frame: Any,
+        *,
+        first: Any = None,
+        second: Any = None,
+        moved_first: Any = None,
+        features: Any = None,
+    ) -> Float64:
+        """The probabilities of the outcomes of new pairs: win of the first, tie, win of the second.
+
+        Parameters
+        ----------
+        frame : frame
+            One row per pair, in any form that :func:`~attomaton.fit_choices` reads.
+        first, second : column names, optional
+            The columns of the two items; None means ``first`` and ``second``, ``winner`` and ``loser``, or
+            ``model_a`` and ``model_b``, whichever are there.
+        moved_first, features : optional
+            As in :func:`~attomaton.fit_choices`. None means that nobody moves first, and that the features of
+            the fit are columns of the same names.
+
+        Returns
+        -------
+        float64 array, shape (n_rows, 3)
+            NaN where the choices leave it open.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"])
+        >>> fit.predict_proba({"first": ["a", "c"], "second": ["b", "a"]}).round(3).tolist()
+        [[0.667, 0.0, 0.333], [0.0, 0.0, 1.0]]
+        """
+        columns = columns_of(frame)
+        usual = (pair for pair in PAIR_COLUMNS if all(name in columns for name in pair))
+        names = (first, second) if first is not None else next(usual, ("first", "second"))
+        one, other = (
+            self._number(find_column(columns, name, role))
+            for name, role in zip(names, ("first", "second"), strict=True)
+        )
+        known = () if self.logit is None else self.logit.problem.names
+        fitted = [name for name in self.model.coefficients if name in known and name not in EFFECTS]
+        described = {"moved_first": moved_first, "features": fitted if features is None else features}
+        parsed = ParsedChoices(self.items, PairChoices(one, other, np.zeros_like(one)), np.ones(len(one)))
+        given = {name: source for name, source in described.items() if source is not None}
+        return self._predict_pairs(one, other, read_side(parsed, given, columns, names).features)
+
+    def _number(self, column: Any) -> Int64:
+        """The number of each item of a column."""
+        number, distinct = number_values(column)
+        return np.array(self._lookup(distinct), np.int64)[number]
+
+    def _predict_pairs(self, first: Int64, second: Int64, features: Mapping[str, Float64]) -> Float64:
+        """Win, tie and loss of the first of each pair, shape (n_pairs, 3); features are first less second."""
+        model, size = self.model, len(first)
+        if isinstance(model, LuceScores):
+            if features:
+                raise UnsupportedOption(NO_POSITION if "moved_first" in features else NO_FEATURE)
+            component = model.components.component_of_node
+            ends, gap = (component[first], component[second]), np.full(size, np.nan)
+            for sign, (above, below) in ((1.0, ends), (-1.0, ends[::-1])):
+                for number in np.unique(above).tolist():
+                    here = np.flatnonzero(above == number)
+                    gap[here[self._below(number)[below[here]]]] = sign * np.inf
+            level = ends[0] == ends[1]
+            if level.any():
+                model.expect()
+            gap[level] = (model.values[first] - model.values[second])[level]
+            win, loss = outcome_probabilities(gap, -np.inf)
+            return np.stack([win, 0.0 * win, loss], axis=1)
+        from attomaton.choices.logit.rows import Situations, csr_array  # a tenth of the start-up time
+
+        names, n_outcomes = model.logit.problem.names, 3 if model.ties == "davidson" else 2
+        rows, once = np.arange(size) * n_outcomes, np.ones(size)
+        entries: list[Any] = [(rows, first, once), (rows + 1, second, once)]
+        for name, values in features.items():
+            if name not in names:
+                raise UnsupportedOption(NO_POSITION if name == "moved_first" else NO_FEATURE)
+            entries.append((rows, np.full(size, names.index(name)), values))
+        if n_outcomes == 3:
+            half = [(rows + 2, column, 0.5 * value) for _, column, value in entries]
+            entries += [*half, (rows + 2, np.full(size, names.index("tie")), once)]
+        row, column, value = (np.concatenate(part) for part in zip(*entries, strict=True))
+        matrix = csr_array((value, (row, column)), shape=(n_outcomes * size, len(names)))
+        starts = n_outcomes * np.arange(size + 1, dtype=np.int64)
+        win, loss, *tie = model.predict(matrix, Situations(starts)).reshape(size, n_outcomes).T
+        return np.stack([win, tie[0] if tie else 0.0 * win, loss], axis=1)
 
     @property
     def log_likelihood(self) -> float:
@@ -151,3 +325,97 @@ class AssessedItems(OrderedItems):
         statistic = 2.0 * (self.log_likelihood - nested.log_likelihood)
         infinite = any(one.model.n_parameters < one.model.n_identified for one in (self, nested))
         return LikelihoodRatio(max(statistic, 0.0), degrees, infinite)
+
+    def goodness_of_fit(
+        self, *, method: str | None = None, n_draws: int = 499, seed: int = 0
+    ) -> "GoodnessOfFit":
+        """Whether the model fits the choices, pair by pair: deviance, Pearson's statistic and residuals.
+
+        Parameters
+        ----------
+        method : str, optional
+            "chi-square", "bootstrap", or None: chi-square if nothing but items and ties matters and at least
+            5 choices are expected in every cell, otherwise the parametric bootstrap, in which choices are
+            drawn again from the model and fitted again.
+        n_draws : int
+            How often choices are drawn for the bootstrap.
+        seed : int
+            The seed of the draws.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> games = {"winner": list("abbcca"), "loser": list("bacbac"), "count": [14, 6, 15, 5, 16, 4]}
+        >>> print(at.fit_choices(games).goodness_of_fit())  # a beats b, b beats c, and c beats a
+        deviance 15.83, Pearson 15.10, 1 degree of freedom: p = 6.92e-05 (chi-square)
+         pair  games  wins (expected)  losses (expected)  residual
+        a – c     20          4 (9.0)          16 (11.0)     -2.25
+        a – b     20         14 (9.0)           6 (11.0)     +2.25
+        b – c     20        15 (10.0)           5 (10.0)     +2.24
+        """
+        from attomaton.choices.checks import assess  # a tenth of the start-up time
+
+        return assess(self._fitted, self.items, method, n_draws, seed)
+
+    def intransitivity(self, *, n_draws: int = 499, seed: int = 0) -> "Intransitivity":
+        """Whether there are more cycles (a beats b, b beats c, c beats a) than the model leads one to expect.
+
+        Parameters
+        ----------
+        n_draws : int
+            How often choices are drawn again from the model, and fitted again.
+        seed : int
+            The seed of the draws.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> games = {"winner": list("abbcca"), "loser": list("bacbac"), "count": [14, 6, 15, 5, 16, 4]}
+        >>> print(at.fit_choices(games).intransitivity())
+        1 of 1 triads are cycles, 0.2 expected: p = 0.086 (parametric bootstrap, 499 draws)
+          a > b > c > a, each by 8 or more
+        """
+        from attomaton.choices.checks import count_cycles
+
+        return count_cycles(self._fitted, self.items, n_draws, seed)
+
+    @cached_property
+    def _fitted(self) -> "FittedChoices":
+        from attomaton.choices.simulation import read_fitted
+
+        return read_fitted(self.model, len(self.items))
+
+    @cached_property
+    def _number_of(self) -> dict[Any, int]:
+        return {item: number for number, item in enumerate(self.items)}
+
+    @cached_property
+    def _paths(self) -> QueryOrder:
+        return QueryOrder(graph_of(self.model.components, len(self.items)))
+
+    def _below(self, component: int) -> Bool:
+        """Which components this one precedes, itself included, shape (n_components,)."""
+        return self._paths.search(component)[0]
+
+    def _lookup(self, items: Sequence[Any]) -> list[int]:
+        for item in items:
+            if not self._is_item(item):
+                raise UnknownToken(f"{item!r} occurs in no choice; leave it out, or add choices with it")
+        return [self._number_of[item] for item in items]
+
+    def _is_item(self, item: Any) -> bool:
+        try:
+            return item in self._number_of
+        except TypeError:  # it cannot be hashed
+            return False
+
+    def _undetermined(self, one: Any, other: Any) -> UndeterminedChoice:
+        if self.logit is not None:
+            return UndeterminedChoice(
+                f"the choices leave the difference of {one!r} and {other!r} open; add comparisons of the two "
+                "(see .missing and .coefficients)"
+            )
+        return UndeterminedChoice(
+            f"no chain of choices leads from {one!r} to {other!r} or back, so neither is "
+            "preferred; add comparisons that connect them (see .missing)"
+        )

@@ -96,9 +96,9 @@ class LogitScores:
     def _beta(self) -> Float64:
         return self.logit.problem.parameters(self.logit.evidence.beta)
 
-    def predict(self, rows: Float64, situations: Situations) -> Float64:
-        """The limit of the probability of each row of new situations."""
-        return predict_rows(self.logit, rows, situations)
+    def predict(self, rows: Any, situations: Situations) -> Float64:
+        """The limit of the probability of each row of new situations; NaN where the data leave it open."""
+        return predict_rows(self.logit, rows, situations, leave_open=True)
 
     @property
     def certified(self) -> bool:

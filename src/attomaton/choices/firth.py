@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from attomaton.base.errors import UndeterminedChoice, UnsupportedOption
+from attomaton.base.errors import UnsupportedOption
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.conditional import LogitScores
 from attomaton.choices.gaps import Gaps, OpenGaps
@@ -103,14 +104,14 @@ class FirthScores(LogitScores):
                 found[name] = Contrast(name, ContrastKind.FINITE, value, error, level=contrast.level)
         return found
 
-    def predict(self, rows: Float64, situations: Situations) -> Float64:
-        """The probability of each row of new situations."""
-        scaled = self.logit.problem.scaled(rows)
+    def predict(self, rows: Any, situations: Situations) -> Float64:
+        """The probability of each row of new situations; NaN where the data do not bear on it."""
+        dense: Any = rows.toarray() if hasattr(rows, "toarray") else rows
+        scaled = self.logit.problem.scaled(dense)
         away = scaled - situations.spread(scaled[situations.starts[:-1]])
         outside = np.linalg.norm(away @ self.logit.identified.complement, axis=1)
-        if (outside > CLOSE * np.maximum(np.linalg.norm(away, axis=1), 1.0)).any():
-            raise UndeterminedChoice("the data do not bear on the difference of two alternatives")
-        height = away @ self.penalised.scaled
+        known = outside <= CLOSE * np.linalg.norm(away, axis=1)
+        height = np.where(known, away @ self.penalised.scaled, np.nan)
         odds = np.exp(height - situations.spread(situations.top(height)))
         return odds / situations.spread(situations.sum(odds))
 

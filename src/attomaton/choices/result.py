@@ -1,23 +1,23 @@
 """The fit of a set of choices: ranks, scores and probabilities."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from attomaton.base.artifacts import Run, load_run, write_run
-from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
+from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Listing, Signal, draw_text, shorten
-from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.base.tables import Float64, Int64
 from attomaton.choices.assessment import AssessedItems
 from attomaton.choices.board import (
     MOST,
@@ -38,7 +38,6 @@ from attomaton.choices.board import (
 from attomaton.choices.gaps import Gaps, lost_in_sets
 from attomaton.choices.storage import KIND, pack, unpack
 from attomaton.choices.uncertainty import LuceScores, ScoreDifference
-from attomaton.graphs.paths import QueryOrder, graph_of
 
 if TYPE_CHECKING:
     from attomaton.choices.logit.contrasts import Contrast
@@ -48,23 +47,6 @@ SHOWN = 12
 
 LEAST_TAIL = 1e-15
 """The least probability of an end for which a bound is computed."""
-
-NO_POSITION = "the fit has no effect of moving first; fit with moved_first=, or leave moved_first out"
-
-
-class Outcomes(NamedTuple):
-    """The probabilities of the outcomes of a pair.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> at.fit_choices(["a", "b", "a"], losers=["b", "a", "b"]).outcomes("b", "a").tie
-    0.0
-    """
-
-    win: float
-    tie: float
-    loss: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -162,52 +144,6 @@ class ChoiceFit(Tabular, AssessedItems):
         {'moved_first': 0.767, 'tie': -0.275}
         """
         return rescale(self.model.coefficients, self._unit)
-
-    def outcomes(self, first: Any, second: Any, *, moved_first: Any = None) -> Outcomes:
-        """The probabilities that ``first`` wins, that neither does, and that ``second`` wins.
-
-        ``moved_first`` names the one that moves first; without it neither does. Features are equal for both.
-        Without ties as outcomes (Davidson) the probability of a tie is 0.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "b"], tied=[0, 0, 0, 1])
-        >>> [round(probability, 3) for probability in fit.outcomes("a", "b")]
-        [0.5, 0.25, 0.25]
-        """
-        a, b = self._lookup([first, second])
-        if a == b:
-            raise InvalidSamples(f"{first!r} against itself has no outcome; name two items")
-        if moved_first not in (None, first, second):
-            raise InvalidSamples(
-                f"moved_first is {moved_first!r}, which is not one of the two; name one of them"
-            )
-        model = self.model
-        if isinstance(model, LuceScores):
-            if moved_first is not None:
-                raise UnsupportedOption(NO_POSITION)
-            win = self.probability(first, second)
-            return Outcomes(win, 0.0, 1.0 - win)
-        from attomaton.choices.logit.rows import Situations  # a tenth of the start-up time
-
-        names, davidson = model.logit.problem.names, model.ties == "davidson"
-        rows = np.zeros((3, len(names)))
-        rows[0, a], rows[1, b], rows[2, [a, b]] = 1.0, 1.0, 0.5
-        if moved_first is not None:
-            if "moved_first" not in names:
-                raise UnsupportedOption(NO_POSITION)
-            column = names.index("moved_first")
-            rows[0 if moved_first == first else 1, column], rows[2, column] = 1.0, 0.5
-        if davidson:
-            rows[2, names.index("tie")] = 1.0
-        try:
-            many = 3 if davidson else 2
-            pair = Situations(np.array([0, many]))
-            win, loss, *tie = model.predict(rows[:many], pair).tolist()
-        except UndeterminedChoice:
-            raise self._undetermined(first, second) from None
-        return Outcomes(win, tie[0] if tie else 0.0, loss)
 
     def probability(self, winner: Any, choice_set: Any) -> float:
         """The probability that ``winner`` is chosen from ``choice_set`` (repeats count), if determined.
@@ -488,18 +424,6 @@ class ChoiceFit(Tabular, AssessedItems):
         by = {name: cls._unpack(part) for name, part in fits.items()}
         return cls(items, graph, model, scale, by, reading)
 
-    @cached_property
-    def _number_of(self) -> dict[Any, int]:
-        return {item: number for number, item in enumerate(self.items)}
-
-    @cached_property
-    def _paths(self) -> QueryOrder:
-        return QueryOrder(graph_of(self.model.components, len(self.items)))
-
-    def _below(self, component: int) -> Bool:
-        """Which components this one precedes, itself included, shape (n_components,)."""
-        return self._paths.search(component)[0]
-
     def _members(self, winner: Any, choice_set: Any) -> Any:
         """The choice set; a single item means the pair of it and the winner."""
         single = isinstance(choice_set, str | bytes) or not isinstance(choice_set, Collection)
@@ -508,29 +432,6 @@ class ChoiceFit(Tabular, AssessedItems):
         if single and choice_set == winner:
             raise InvalidSamples(f"{winner!r} against itself has no probability; give another item, or a set")
         return [winner, choice_set] if single else cast("Any", choice_set)
-
-    def _lookup(self, items: Sequence[Any]) -> list[int]:
-        for item in items:
-            if not self._is_item(item):
-                raise UnknownToken(f"{item!r} occurs in no choice; leave it out, or add choices with it")
-        return [self._number_of[item] for item in items]
-
-    def _is_item(self, item: Any) -> bool:
-        try:
-            return item in self._number_of
-        except TypeError:  # it cannot be hashed
-            return False
-
-    def _undetermined(self, one: Any, other: Any) -> UndeterminedChoice:
-        if self.logit is not None:
-            return UndeterminedChoice(
-                f"the choices leave the difference of {one!r} and {other!r} open; add comparisons of the two "
-                "(see .missing and .coefficients)"
-            )
-        return UndeterminedChoice(
-            f"no chain of choices leads from {one!r} to {other!r} or back, so neither is "
-            "preferred; add comparisons that connect them (see .missing)"
-        )
 
     def _tell(self, limit: int = SHOWN_ROWS, rest: str = ".table() has all") -> list[Block]:
         """The board with the first ``limit`` items, a note on where to find the ``rest``, and what else."""

@@ -20,7 +20,9 @@ BLOCK = 4_000_000
 """Entries of differences that are formed at a time."""
 
 
-def predict_rows(fit: LogitFit, matrix: Any, situations: Situations, *, descent: bool = False) -> Float64:
+def predict_rows(
+    fit: LogitFit, matrix: Any, situations: Situations, *, descent: bool = False, leave_open: bool = False
+) -> Float64:
     """The limit of the probability of each row of new situations, shape (n_rows,).
 
     Parameters
@@ -34,6 +36,8 @@ def predict_rows(fit: LogitFit, matrix: Any, situations: Situations, *, descent:
     descent : bool
         Whether what the data leave open is what gradient descent from 0 tends to; otherwise, and where that
         direction is level too, ``UndeterminedChoice`` is raised.
+    leave_open : bool
+        Whether the probabilities of a situation that the data leave open are NaN instead.
     """
     probability = np.empty(situations.n_rows)
     most = max(BLOCK // max(matrix.shape[1], 1), 1)
@@ -45,13 +49,13 @@ def predict_rows(fit: LogitFit, matrix: Any, situations: Situations, *, descent:
         part: Any = matrix[rows]
         values: Any = part.toarray() if hasattr(part, "toarray") else np.asarray(part, np.float64)
         inside = Situations(starts[here : there + 1] - starts[here])
-        probability[rows] = _predict_block(fit, values, inside, descent, here)
+        probability[rows] = _predict_block(fit, values, inside, descent, here, leave_open)
         here = there
     return probability
 
 
 def _predict_block(
-    fit: LogitFit, matrix: Float64, situations: Situations, descent: bool, before: int
+    fit: LogitFit, matrix: Float64, situations: Situations, descent: bool, before: int, leave_open: bool
 ) -> Float64:
     """The probabilities of a few situations, which stand after ``before`` others."""
     problem = fit.problem
@@ -79,14 +83,14 @@ def _predict_block(
         kinds = fit.classify(contrasts)
         level, ahead = kinds == ContrastKind.FINITE, kinds == ContrastKind.PLUS
     bad = np.flatnonzero(~(level | ahead))
-    if len(bad):
+    if len(bad) and not leave_open:
         number = before + int(situations.of_row[bad[0]])
         still = ", nor does gradient descent" if descent else ""
         raise UndeterminedChoice(
             f"the data do not decide between two alternatives of situation {number}{still}: the estimate of "
             "their difference is undecided or not identified"
         )
-    gap = np.where(level, rows @ fit.evidence.beta, np.inf)
+    gap = np.where(level, rows @ fit.evidence.beta, np.where(ahead, np.inf, np.nan))
     odds = np.exp(-(gap - situations.spread(-situations.top(-gap))))
     return odds / situations.spread(situations.sum(odds))
 

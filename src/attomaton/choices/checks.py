@@ -1,0 +1,278 @@
+"""Whether choices look like those of a model: goodness of fit by pair, and cycles.
+
+Both statistics are compared with what the model itself produces: choices are drawn from it and fitted again.
+The number of cyclic triads is taken less what each fit leads one to expect, so that it does not depend on how
+far apart the items are.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.frames import Tabular
+from attomaton.base.options import show, whole_number
+from attomaton.base.printing import Block, Listing
+from attomaton.base.tables import Float64, Int64, table_of
+from attomaton.choices.board import item_column
+from attomaton.choices.simulation import FittedChoices
+
+ENOUGH = 5.0
+"""Choices expected in every cell from which the chi-square distribution is used."""
+
+SHOWN = 5
+"""Pairs or cycles that are printed."""
+
+MOST_ITEMS = 500
+"""Most items among which cycles are counted."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GoodnessOfFit(Tabular):
+    """Whether a model fits the choices, with the residual of each pair.
+
+    Attributes
+    ----------
+    deviance, pearson : float
+        2 Σ O ln(O / E) and Σ (O − E)² / E over the cells: each item in each set of items that were offered
+        together.
+    degrees : int
+        The cells that are not fixed by totals, less the fitted numbers.
+    p_value : float
+        The probability of a deviance at least this large if the model is right.
+    method : str
+        How it was found.
+    pairs : pyarrow.Table
+        One row per pair, the most surprising first: first, second, games, wins, expected_wins, losses,
+        expected_losses, and residual, the excess of wins over losses in standard deviations.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> fit = at.fit_choices(list("abbcca"), losers=list("bacbac"), counts=[14, 6, 15, 5, 16, 4])
+    >>> test = fit.goodness_of_fit()
+    >>> round(test.deviance, 2), test.degrees, test.to_pandas()["residual"].round(2).tolist()
+    (15.83, 1, [-2.25, 2.25, 2.24])
+    """
+
+    deviance: float
+    pearson: float
+    degrees: int
+    p_value: float
+    method: str
+    pairs: pa.Table
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _table(self) -> pa.Table:
+        return self.pairs
+
+    def _blocks(self) -> list[Block]:
+        plural = "s" * (self.degrees != 1)
+        head = (
+            f"deviance {self.deviance:.2f}, Pearson {self.pearson:.2f}, {self.degrees:,} degree{plural} of "
+            f"freedom: p = {self.p_value:.3g} ({self.method})"
+        )
+        rows: Any = self.pairs.slice(0, SHOWN).to_pylist()
+        cells = [
+            [
+                f"{row['first']} – {row['second']}",
+                f"{row['games']:,.12g}",
+                f"{row['wins']:,.12g} ({row['expected_wins']:.1f})",
+                f"{row['losses']:,.12g} ({row['expected_losses']:.1f})",
+                f"{row['residual']:+.2f}",
+            ]
+            for row in rows
+        ]
+        more = [f"and {len(self.pairs) - SHOWN:,} more pairs; .table() has all"] * (len(self.pairs) > SHOWN)
+        return [
+            head,
+            Listing(["pair", "games", "wins (expected)", "losses (expected)", "residual"], cells),
+            *more,
+        ]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Intransitivity(Tabular):
+    """Cyclic triads: three items of which each beat the next more often than it lost to it.
+
+    Attributes
+    ----------
+    triads : int
+        Triads in which every pair met and one of the two won more often.
+    cyclic : int
+        Those that are cycles.
+    expected : float
+        How many cycles the model leads one to expect, by draws from it.
+    p_value : float
+        The probability of at least as many if the model is right, by the parametric bootstrap.
+    n_draws : int
+        How often choices were drawn.
+    cycles : pyarrow.Table
+        One row per cycle, the clearest first: first beats second, second beats third, third beats first, and
+        margin, the least excess of wins among the three pairs.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> fit = at.fit_choices(list("abbcca"), losers=list("bacbac"), counts=[14, 6, 15, 5, 16, 4])
+    >>> test = fit.intransitivity()
+    >>> test.cyclic, test.triads, test.to_pandas().values.tolist()
+    (1, 1, [['a', 'b', 'c', 8.0]])
+    """
+
+    triads: int
+    cyclic: int
+    expected: float
+    p_value: float
+    n_draws: int
+    cycles: pa.Table
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _table(self) -> pa.Table:
+        return self.cycles
+
+    def _blocks(self) -> list[Block]:
+        head = (
+            f"{self.cyclic:,} of {self.triads:,} triads are cycles, {self.expected:.1f} expected: "
+            f"p = {self.p_value:.3g} (parametric bootstrap, {self.n_draws:,} draws)"
+        )
+        rows: Any = self.cycles.slice(0, SHOWN).to_pylist()
+        lines = [
+            f"  {row['first']} > {row['second']} > {row['third']} > {row['first']}, each by "
+            f"{row['margin']:,.12g} or more"
+            for row in rows
+        ]
+        more = [f"  and {len(self.cycles) - SHOWN:,} more; .table() has all"] * (len(self.cycles) > SHOWN)
+        return [head, *lines, *more]
+
+
+def assess(
+    fitted: FittedChoices, items: tuple[Any, ...], method: str | None, n_draws: int, seed: int
+) -> GoodnessOfFit:
+    """The deviance by pair, its p-value, and residuals."""
+    if method not in (None, "chi-square", "bootstrap"):
+        raise UnsupportedOption(f"method is {show(method)}; give 'chi-square', 'bootstrap' or None")
+    n_draws = whole_number(n_draws, "n_draws", least=1)
+    counts, expected = fitted.problem.counts, fitted.expected
+    deviance, pearson = measure(fitted.cells, counts, expected)
+    degrees = fitted.n_free - fitted.fit.identified.rank
+    enough = fitted.plain and np.bincount(fitted.cells, expected).min(initial=np.inf) >= ENOUGH
+    if method == "chi-square" or (method is None and enough):
+        from scipy.special import chdtrc
+
+        how, p_value = "chi-square", float(chdtrc(degrees, deviance)) if degrees > 0 else 1.0
+    else:
+        how = f"parametric bootstrap, {n_draws:,} draws"
+        drawn = fitted.draw(n_draws, np.random.default_rng(seed))
+        others = [measure(fitted.cells, again, fitted.expect_again(again))[0] for again in drawn]
+        p_value = tail(deviance, np.array(others))
+    return GoodnessOfFit(deviance, pearson, degrees, p_value, how, _list_pairs(fitted, items))
+
+
+def measure(cells: Int64, counts: Float64, expected: Float64) -> tuple[float, float]:
+    """The deviance and Pearson's statistic of the cells."""
+    observed, right = np.bincount(cells, counts), np.bincount(cells, expected)
+    some, likely = observed > 0, right > 0
+    deviance = 2.0 * float((observed[some] * np.log(observed[some] / right[some])).sum())
+    pearson = float((np.square(observed - right)[likely] / right[likely]).sum())
+    return max(deviance, 0.0), pearson
+
+
+def tail(statistic: float, drawn: Float64) -> float:
+    """The share of draws at least as large, counting the statistic itself."""
+    return float((1 + (drawn >= statistic - 1e-9).sum()) / (1 + len(drawn)))
+
+
+def _list_pairs(fitted: FittedChoices, items: tuple[Any, ...]) -> pa.Table:
+    """Observed and expected wins of each pair, the most surprising first."""
+    pairs, expected = fitted.pairs, fitted.expected
+    wins, losses = pairs.wins(fitted.problem.counts)
+    right_wins, right_losses = pairs.wins(expected)
+    gap, variance = _net_wins(fitted, expected)
+    excess = wins - losses - gap
+    residual = np.divide(excess, np.sqrt(variance), out=np.zeros_like(excess), where=variance > 1e-9)
+    order = np.argsort(-np.abs(residual), kind="stable")
+    games = pairs.add(fitted.problem.situations.spread(fitted.problem.totals)[pairs.rows[0]])
+    columns = {
+        "first": item_column([items[item] for item in pairs.first[order].tolist()]),
+        "second": item_column([items[item] for item in pairs.second[order].tolist()]),
+    }
+    numbers = (games, wins, right_wins, losses, right_losses, residual)
+    names = ("games", "wins", "expected_wins", "losses", "expected_losses", "residual")
+    return table_of(columns | {name: part[order] for name, part in zip(names, numbers, strict=True)})
+
+
+def _net_wins(fitted: FittedChoices, expected: Float64) -> tuple[Float64, Float64]:
+    """The expected excess of wins over losses of each pair, and its variance."""
+    pairs, times = fitted.pairs, fitted.problem.situations.spread(fitted.problem.totals)
+    first, second = (expected / times)[pairs.rows]
+    times = times[pairs.rows[0]]
+    variance = pairs.add(times * (first + second - np.square(first - second)))
+    return pairs.add(times * (first - second)), variance
+
+
+def count_cycles(fitted: FittedChoices, items: tuple[Any, ...], n_draws: int, seed: int) -> Intransitivity:
+    """The cyclic triads, against those of draws from the model."""
+    n_draws = whole_number(n_draws, "n_draws", least=1)
+    if len(items) > MOST_ITEMS:
+        raise UnsupportedOption(f"cycles are counted among at most {MOST_ITEMS:,} items; fit fewer")
+    ahead, margin = _beats(fitted, fitted.problem.counts)
+    cyclic = _cycles(ahead)
+    statistic = cyclic - _anticipate(fitted, fitted.expected)
+    drawn, numbers = list[float](), list[float]()
+    for again in fitted.draw(n_draws, np.random.default_rng(seed)):
+        numbers.append(_cycles(_beats(fitted, again)[0]))
+        drawn.append(numbers[-1] - _anticipate(fitted, fitted.expect_again(again)))
+    decided = ahead + ahead.T
+    triads = round(float(np.trace(decided @ decided @ decided)) / 6)
+    rows = _list_cycles(ahead, margin, items)
+    p_value = tail(statistic, np.array(drawn)) if cyclic else 1.0
+    return Intransitivity(triads, round(cyclic), float(np.mean(numbers)), p_value, n_draws, rows)
+
+
+def _beats(fitted: FittedChoices, counts: Float64) -> tuple[Float64, Float64]:
+    """Who won more often against whom, 1 or 0, and by how many, shape (n_items, n_items)."""
+    pairs, margin = fitted.pairs, np.zeros((fitted.n_items, fitted.n_items))
+    wins, losses = pairs.wins(counts)
+    margin[pairs.first, pairs.second], margin[pairs.second, pairs.first] = wins - losses, losses - wins
+    return (margin > 0).astype(np.float64), margin
+
+
+def _cycles(ahead: Float64) -> float:
+    """The number of cyclic triads, or the expected number, of a matrix of probabilities of being ahead."""
+    return float(np.einsum("ij,ji->", ahead @ ahead, ahead)) / 3
+
+
+def _anticipate(fitted: FittedChoices, expected: Float64) -> float:
+    """About how many cycles a fit leads one to expect: pairs as independent and normal."""
+    from scipy.special import ndtr
+
+    pairs, ahead = fitted.pairs, np.zeros((fitted.n_items, fitted.n_items))
+    gap, variance = _net_wins(fitted, expected)
+    probability = ndtr(gap / np.sqrt(np.maximum(variance, 1e-12)))
+    ahead[pairs.first, pairs.second], ahead[pairs.second, pairs.first] = probability, 1.0 - probability
+    return _cycles(ahead)
+
+
+def _list_cycles(ahead: Float64, margin: Float64, items: tuple[Any, ...]) -> pa.Table:
+    """The cycles, each from its first item on, the clearest first."""
+    found = list[tuple[float, tuple[int, int, int]]]()
+    for first in range(len(items)):
+        later = ahead.copy()
+        later[:, :first] = 0.0
+        for second in np.flatnonzero(later[first]).tolist():
+            for third in np.flatnonzero(later[second] * ahead[:, first]).tolist():
+                least = min(margin[first, second], margin[second, third], margin[third, first])
+                found.append((-float(least), (first, second, third)))
+    found.sort()
+    columns = {
+        name: item_column([items[cycle[side]] for _, cycle in found])
+        for side, name in enumerate(("first", "second", "third"))
+    }
+    return table_of(columns | {"margin": [-margin for margin, _ in found]})
