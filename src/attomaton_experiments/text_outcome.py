@@ -27,7 +27,7 @@ SHOWN = {
     "incomparable": "incomparable",
     "unseen_ignored": "unseen ignored",
 }
-"""The rules in the figure; if the back-off answers, every token counts as retrieved."""
+"""The rules in the figure; without evidence, every token counts as retrieved."""
 
 MEASURES = ("retrieved", "mass", "same_top", "distance")
 CURVE_SCHEMA = pa.schema(

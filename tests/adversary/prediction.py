@@ -112,7 +112,7 @@ def attack_scores(rng) -> Finding:
         ("top-1", abs(float(np.mean(hits)) - told.top1), 1e-12),
         ("labels with probability 0", abs(zero / len(pairs) - told.zero_share), 1e-12),
         ("unseen", abs(np.mean([len(s) < len(c) for s, c in seen]) - told.unseen), 1e-12),
-        ("backed off", abs(np.mean([not s for s, _ in seen]) - told.backed_off), 1e-12),
+        ("no evidence", abs(np.mean([not s for s, _ in seen]) - told.no_evidence), 1e-12),
     ]
     case = describe(contexts, labels, n_tokens, asked=asked, wanted=wanted, epsilon=epsilon)
     return worst_of(checks, len(contexts), case)

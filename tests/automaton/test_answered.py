@@ -30,7 +30,7 @@ def test_shares_are_those_of_explanations(tokens, window):
     assert np.isclose(told.determined, meant[Rule.DETERMINED])
     assert np.isclose(told.incomparable, meant[Rule.INCOMPARABLE])
     assert np.isclose(told.unseen_ignored, meant[Rule.UNSEEN_IGNORED])
-    assert np.isclose(told.backed_off, meant[Rule.BACK_OFF])
+    assert np.isclose(told.no_evidence, meant[Rule.NO_EVIDENCE])
 
 
 def test_a_tenth_is_answered_by_what_the_others_teach():

@@ -30,8 +30,8 @@ def test_a_batch_equals_the_definition_context_by_context(drawn, asked):
     where, token = predicted.most_likely()
     assert where.tolist() == list(range(len(asked)))
     assert token.tolist() == dense.argmax(axis=1).tolist()
-    backed_off = [auto.explain(sample.context).rule is at.automaton.Rule.BACK_OFF for sample in asked]
-    assert predicted.backed_off.tolist() == backed_off
+    no_evidence = [auto.explain(sample.context).rule is at.automaton.Rule.NO_EVIDENCE for sample in asked]
+    assert predicted.no_evidence.tolist() == no_evidence
 
 
 @given(sample_sets(max_samples=30), st.sets(st.integers(0, 5)))
@@ -62,4 +62,4 @@ def test_ids_beyond_the_vocabulary_are_unseen():
     predicted = auto.predict_samples(at.Samples.from_lists([[0, 7, 2], [7, 7, 8]], [0, 0]))
     assert predicted.seen.tolist() == [True, True, False, False, False]
     np.testing.assert_allclose(predicted.probabilities, [1, 0, 0, 2 / 3, 1 / 3])
-    assert predicted.backed_off.tolist() == [False, True]
+    assert predicted.no_evidence.tolist() == [False, True]

@@ -39,7 +39,7 @@ def test_the_numbers_shown_are_those_of_the_automaton(context):
         ([0, 4, 3], Rule.INCOMPARABLE, "no path orders them"),
         ([4, 2, 3], Rule.INCOMPARABLE, "only their lower hard score: 2"),
         ([0, 7, 3], Rule.UNSEEN_IGNORED, "Ignored, without evidence under this query: 7"),
-        ([0, 7], Rule.BACK_OFF, "by convention"),
+        ([0, 7], Rule.NO_EVIDENCE, "by convention"),
     ],
 )
 def test_every_rule_is_told(context, rule, words):

@@ -39,9 +39,9 @@ def test_draws_without_evidence_are_counted(prompt, n):
     written = AUTO.generate(prompt, n, seed=0)
     context, counted = list(prompt), 0
     for token in written.tokens:
-        counted += AUTO.explain(context).rule is at.automaton.Rule.BACK_OFF
+        counted += AUTO.explain(context).rule is at.automaton.Rule.NO_EVIDENCE
         context.append(token)
-    assert written.backed_off == counted
+    assert written.no_evidence == counted
 
 
 def test_draws_follow_the_probabilities():
@@ -85,5 +85,5 @@ def test_unknown_words_may_be_copied_where_nothing_is_known():
     auto = at.learn(["to be or not to be", "to be is to do"])
     written = auto.generate("zebra gnu", 30, seed=1)
     assert set(written.words) == {"zebra", "gnu"}
-    assert written.backed_off == 30
+    assert written.no_evidence == 30
     assert written.unknown == ("zebra", "gnu")

@@ -1,4 +1,4 @@
-"""Held-out use: scores of predictions, finite attention, shrinkage and its back-off."""
+"""Held-out use: scores of predictions, finite attention, shrinkage, and contexts without evidence."""
 
 import math
 from collections import Counter
@@ -97,7 +97,7 @@ def test_the_rule_says_whether_the_background_answered(attention, context):
         assert rule is at.automaton.Rule.UNSEEN_BACKGROUND
     else:
         flat = len({attention.background[token] for token in context}) == 1
-        assert rule is (at.automaton.Rule.BACK_OFF if flat else at.automaton.Rule.BACKGROUND)
+        assert rule is (at.automaton.Rule.NO_EVIDENCE if flat else at.automaton.Rule.BACKGROUND)
         if flat:
             np.testing.assert_allclose(attention.attention(context), 1 / len(context))
 
@@ -117,8 +117,8 @@ def test_many_contexts_at_once_score_like_one_after_the_other(attention, samples
     np.testing.assert_allclose(figures(score), expected, rtol=1e-9, atol=1e-12)
     rules = [attention.explain(list(context)).rule for context, _ in realisable_part(samples)]
     assert score.n_samples == len(rules)
-    back = [rule in (at.automaton.Rule.BACK_OFF, at.automaton.Rule.BACKGROUND) for rule in rules]
-    assert score.backed_off == pytest.approx(np.mean(back))
+    back = [rule in (at.automaton.Rule.NO_EVIDENCE, at.automaton.Rule.BACKGROUND) for rule in rules]
+    assert score.no_evidence == pytest.approx(np.mean(back))
     assert score.unseen == pytest.approx(np.mean([rule is not at.automaton.Rule.SCORED for rule in rules]))
 
 
@@ -216,7 +216,7 @@ def test_tokens_beyond_the_vocabulary_are_unseen():
     attention = shrink(at.Samples.from_lists([[0, 1], [1, 0]], [0, 1]), strength=1.0)
     held_out = at.Samples.from_lists([[0, 7, 1], [0, 7]], [0, 7])
     assert attention.score(held_out).n_samples == 2
-    assert attention.score(held_out).backed_off == 0.5
+    assert attention.score(held_out).no_evidence == 0.5
 
 
 def test_contexts_may_be_text():

@@ -35,7 +35,7 @@ def test_queries_and_min_support_filter(tmp_path):
     text.write_text("a b a c a b a b\n" * 5)
     auto = at.learn(text, window=4, keep=at.Selection(queries=["a", "b"]))
     assert set(auto.components.queries.tolist()) <= set(auto.vocabulary.lookup(["a", "b"]).tolist())
-    assert auto.explain("a b c").rule is at.automaton.Rule.BACK_OFF
+    assert auto.explain("a b c").rule is at.automaton.Rule.NO_EVIDENCE
     everything, frequent = (
         at.learn(text, window=4),
         at.learn(text, window=4, keep=at.Selection(min_support=10)),
@@ -45,7 +45,7 @@ def test_queries_and_min_support_filter(tmp_path):
 
 
 def test_options_that_do_not_exist_are_refused(tmp_path):
-    with pytest.raises(UnsupportedOption, match="no engine 'polars'; choose auto, memory, duckdb or spark"):
+    with pytest.raises(UnsupportedOption, match="engine is 'polars'; choose auto, memory, duckdb or spark"):
         at.learn([0, 1, 0], engine="polars")
     with pytest.raises(UnsupportedOption, match="min_support is 0"):
         at.learn([0, 1, 0], keep=at.Selection(min_support=0))

@@ -135,6 +135,8 @@ def test_parts_and_queries_of_an_opened_run(samples):
         some = run.of_queries(asked)
         assert some.components.queries.tolist() == asked.tolist()
         assert equal_parts(auto, some, asked)
+        assert tables_of(run.of_queries(asked.tolist())) == tables_of(some)
+        assert np.array_equal(run.outline(asked.tolist()).hard, run.outline(asked).hard)
         assert auto.of_queries(asked) is auto
         assert list(auto.parts()) == [auto]
 

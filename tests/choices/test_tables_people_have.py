@@ -395,6 +395,13 @@ def test_rows_are_named_as_in_the_file_and_may_be_skipped(name, tmp_path):
     assert record["choices"] == 2 + 2 * (name == "games.csv")
 
 
+def test_a_line_that_is_not_json_is_named(tmp_path):
+    path = tmp_path / "games.jsonl"
+    path.write_text('{"winner": "a", "loser": "b"}\n\n{"winner": "b", "lo')
+    with pytest.raises(at.AttomatonError, match=r"games\.jsonl, line 3, is not JSON"):
+        at.fit_choices(path)
+
+
 SKIPPED = {
     "first,second,result,judge,language\n": (
         ["a,b,1-0,x,en", "b,a,*,x,en", "b,a,1-0,,en", "a,c,1/2-1/2,y,", "c,a,0-1,y,de", "a,b,,z,de"],

@@ -116,7 +116,7 @@ def test_a_typed_context_is_answered_as_python_answers_it(browser, drawn):
         assert set(found) == set(context)
         assert rule == automaton.explain(context).rule.name.lower().replace("_", " ")
         rules.add(rule)
-    assert rules == {"determined", "incomparable", "unseen ignored", "back off"}
+    assert rules == {"determined", "incomparable", "unseen ignored", "no evidence"}
     assert opened.wrong == []
     page.close()
 
@@ -408,7 +408,7 @@ def test_a_run_without_any_query_has_a_page(browser, folder):
     opened = Opened(browser.new_page(), folder / "empty.html")
     assert "does not apply" in opened.page.inner_text("#summary")
     opened.page.fill("#context-text", "0 1")
-    assert shown_answer(opened.page) == ({0: (0.5, 0.5), 1: (0.5, 0.5)}, "back off")
+    assert shown_answer(opened.page) == ({0: (0.5, 0.5), 1: (0.5, 0.5)}, "no evidence")
     assert opened.wrong == []
     opened.page.close()
 

@@ -67,6 +67,8 @@ NEVER = (
         np.array([1, 2]),
         np.array([[1]]),
         np.array("a"),
+        np.str_("3"),
+        np.bytes_(b"3"),
         float,
         print,
         Path("1"),

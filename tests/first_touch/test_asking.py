@@ -68,7 +68,7 @@ def test_unknown_words_are_unseen_and_named(auto):
     assert auto.predict("zebra the cat saw the") == auto.predict("the cat saw the")
 
 
-def test_only_unknown_words_back_off(auto):
+def test_only_unknown_words_are_no_evidence(auto):
     assert auto.predict("zebra gnu") == {"zebra": 0.5, "gnu": 0.5}
     assert auto.predict_proba("zebra gnu").sum() == 0.0
     assert auto.retrieve("zebra gnu").tolist() == []

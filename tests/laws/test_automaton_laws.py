@@ -52,7 +52,7 @@ def test_answers_are_consistent_with_each_other(samples, context):
     )
     groups = [*explanation.retrieved, *explanation.incomparable, *(b.tokens for b in explanation.beaten)]
     known = [token for group in groups for token in group]
-    if explanation.rule is not at.automaton.Rule.BACK_OFF:
+    if explanation.rule is not at.automaton.Rule.NO_EVIDENCE:
         assert sorted([*known, *explanation.unseen]) == sorted(set(context))
 
 
@@ -73,7 +73,7 @@ def test_the_rule_is_the_one_of_the_theory(samples, context):
     unseen = {token for token in context if (query, token) not in number}
     winners = [top for top in present if present - {top} <= nx.descendants(order, top)]
     if not present:
-        expected = at.automaton.Rule.BACK_OFF
+        expected = at.automaton.Rule.NO_EVIDENCE
     elif not winners:
         expected = at.automaton.Rule.INCOMPARABLE
     else:

@@ -261,7 +261,7 @@ class Attention(ABC):
         Attention only points at its context, so a token that is not in the prompt never appears, whatever the
         corpus: the text repeats the prompt's own tokens, in the order that the corpus prefers. Where nothing
         is known about the last token (it is new, or was never a query), every position is equally likely, by
-        convention, and an unknown word may be copied; ``backed_off`` counts these draws.
+        convention, and an unknown word may be copied; ``no_evidence`` counts these draws.
 
         Parameters
         ----------
@@ -280,8 +280,8 @@ class Attention(ABC):
         n = whole_number(n, "n", most=MOST_GENERATED)
         window = None if window is None else whole_number(window, "window", least=1)
         ids, names = read_context(prompt, self.n_tokens, self.vocabulary)
-        tokens, backed_off = self._continue(ids.tolist(), n, None if greedy else make_rng(seed), window)
-        return Generation(tuple(ids.tolist()), tokens, backed_off, names.unknown, names)
+        tokens, no_evidence = self._continue(ids.tolist(), n, None if greedy else make_rng(seed), window)
+        return Generation(tuple(ids.tolist()), tokens, no_evidence, names.unknown, names)
 
     def _continue(
         self, prompt: Sequence[int], n: int, rng: np.random.Generator | None, window: int | None

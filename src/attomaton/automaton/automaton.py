@@ -179,7 +179,7 @@ class Automaton(Tabular, Solved, Attention):
         """The probabilities of the tokens of many contexts, given as bags.
 
         Among the tokens that are nodes under the query, those with the highest hard score share the
-        probability, with odds m_j e^{s_j}. A context without any node is backed off: every position has equal
+        probability, with odds m_j e^{s_j}. Without any node there is no evidence: every position has equal
         weight.
         """
         return answer(bags, self.know(bags.samples.queries[bags.sample], bags.token))

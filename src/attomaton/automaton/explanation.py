@@ -26,7 +26,7 @@ class Rule(Enum):
     >>> import attomaton as at
     >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1], n_tokens=4))
     >>> [auto.explain(context).rule.name for context in ([0, 1, 2], [0, 3, 2], [0, 1])]
-    ['DETERMINED', 'UNSEEN_IGNORED', 'BACK_OFF']
+    ['DETERMINED', 'UNSEEN_IGNORED', 'NO_EVIDENCE']
     """
 
     DETERMINED = "one component precedes every other component of the context: the theorem decides"
@@ -34,7 +34,9 @@ class Rule(Enum):
     UNSEEN_IGNORED = (
         "tokens without evidence under this query get no mass; among the others the theorem decides"
     )
-    BACK_OFF = "no sample teaches anything about this query: every position has equal weight, by convention"
+    NO_EVIDENCE = (
+        "no sample teaches anything about this query: every position has equal weight, by convention"
+    )
     SCORED = "every token of the context has a finite score under this query: the softmax of these scores"
     UNSEEN_BACKGROUND = (
         "tokens without evidence under this query keep their background score, by convention; no theorem"
@@ -56,7 +58,8 @@ class Beaten:
     tokens : tuple of int
         Its tokens that are in the context.
     steps : tuple of tuples of Edge
-        The path from the retrieved component down to this one, as the data edges behind each step.
+        The path from the retrieved component down to this one, as the data edges behind each step: first
+        those between tokens of the context, then the others, each best supported first.
 
     Examples
     --------
@@ -386,7 +389,11 @@ def explain_answer(
         searches = [order.search(top) for top in retrieved]
         under = [number for number in others if all(reached[order.local(number)] for reached, _ in searches)]
         evidence = order.evidence(searches[0][1], retrieved[0], under)
-        beaten = [Beaten(present[number], steps) for number, steps in zip(under, evidence, strict=True)]
+        context = set(tokens.tolist())
+        beaten = [
+            Beaten(present[number], tuple(_context_first(step, context) for step in steps))
+            for number, steps in zip(under, evidence, strict=True)
+        ]
         others = [number for number in others if number not in under]
     return Explanation(
         context=tuple(answer.bags.samples.values.tolist()),
@@ -401,9 +408,14 @@ def explain_answer(
     )
 
 
+def _context_first(step: tuple[Edge, ...], context: set[int]) -> tuple[Edge, ...]:
+    """The edges in the same order, but those with more of their two tokens in the context first."""
+    return tuple(sorted(step, key=lambda edge: (edge.winner not in context) + (edge.loser not in context)))
+
+
 def _rule(answer: BatchPrediction, n_retrieved: int, undecided: bool) -> Rule:
     if not n_retrieved:
-        return Rule.BACK_OFF
+        return Rule.NO_EVIDENCE
     if undecided or n_retrieved > 1:
         return Rule.INCOMPARABLE
     return Rule.DETERMINED if answer.seen.all() else Rule.UNSEEN_IGNORED

@@ -103,7 +103,7 @@ class FiniteAttention(Tabular, Attention):
         rule = Rule.SCORED if seen.all() else Rule.UNSEEN_BACKGROUND
         if not seen.any():
             even = np.ptp(self._scores_of(answer.bags)[1]) == 0
-            rule = Rule.BACK_OFF if even else Rule.BACKGROUND
+            rule = Rule.NO_EVIDENCE if even else Rule.BACKGROUND
         return Explanation(
             context=tuple(answer.bags.samples.values.tolist()),
             rule=rule,

@@ -30,7 +30,7 @@ class Generation:
         The ids of the prompt; words outside the vocabulary are numbered after it.
     tokens : tuple of int
         The ids of the generated tokens; each is one of the prompt's.
-    backed_off : int
+    no_evidence : int
         The number of draws without evidence: nothing is known about the token before them, so every position
         was equally likely (or, with finite scores, had its background score).
     unknown : tuple of str
@@ -44,18 +44,20 @@ class Generation:
     >>> written = at.learn(["to be or not to be", "to be is to do"]).generate("to be or not to", 3)
     >>> print(written)
     to be or not to be to be
-    >>> written.text, written.words, written.backed_off
+    >>> written.text, written.words, written.no_evidence
     ('be to be', ('be', 'to', 'be'), 1)
     """
 
     prompt: tuple[int, ...]
     tokens: tuple[int, ...]
-    backed_off: int
+    no_evidence: int
     unknown: tuple[str, ...] = ()
     name: Names = field(default_factory=Names, compare=False)
 
     def __repr__(self) -> str:
-        return f"Generation({str(self)!r}, {len(self.tokens):,} tokens, {self.backed_off:,} without evidence)"
+        return (
+            f"Generation({str(self)!r}, {len(self.tokens):,} tokens, {self.no_evidence:,} without evidence)"
+        )
 
     def __str__(self) -> str:
         return self.name.join([*self.prompt, *self.tokens])
@@ -92,14 +94,14 @@ class GrowingContext:
         self._kept: dict[tuple[int, bytes], tuple[Float64, bool]] = {}
 
     def run(self, n: int, rng: np.random.Generator | None) -> tuple[tuple[int, ...], int]:
-        """The next n tokens, drawn by ``rng`` or, if None, the most probable; and the number backed off."""
-        first, backed_off = len(self._context), 0
+        """The next n tokens, drawn by ``rng`` or the most probable, and how many had no evidence."""
+        first, no_evidence = len(self._context), 0
         for _ in range(n):
             odds, backed = self._odds(self._context[-1])
             chosen = choose(odds * self._counts, rng)
-            backed_off += backed
+            no_evidence += backed
             self._append(int(self._distinct[chosen]), chosen)
-        return tuple(self._context[first:]), backed_off
+        return tuple(self._context[first:]), no_evidence
 
     def _append(self, token: int, place: int) -> None:
         self._context.append(token)
@@ -118,7 +120,7 @@ class GrowingContext:
             answer = self._answer(np.append(others, np.int32(query)).astype(np.int32))
             odds = np.zeros(len(present))
             odds[np.searchsorted(self._distinct, answer.bags.token)] = answer.probabilities
-            self._kept[key] = odds, bool(answer.backed_off[0])
+            self._kept[key] = odds, bool(answer.no_evidence[0])
         return self._kept[key]
 
 

@@ -89,7 +89,7 @@ def learn(
     Warns
     -----
     NothingRealisable
-        If no label is in its context: every prediction is then the back-off.
+        If no label is in its context: then no prediction has evidence.
 
     Examples
     --------

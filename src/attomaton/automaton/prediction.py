@@ -31,7 +31,7 @@ class BatchPrediction(Tabular):
         The component of each entry under the context's query; meaningless where ``seen`` is false and with
         finite scores.
     seen : bool array, shape (n_entries,)
-        Whether the token is a node under its context's query. A sample without a node is backed off.
+        Whether the token is a node under its context's query. A sample without a node has no evidence.
     probabilities : float64 array, shape (n_entries,)
         The probability that the token comes next; they sum to 1 over each sample that has entries.
 
@@ -40,7 +40,7 @@ class BatchPrediction(Tabular):
     >>> import attomaton as at
     >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1]))
     >>> prediction = auto.predict_samples(at.Samples.from_lists([[0, 1, 2], [1, 2], [0, 1]], [0, 2, 0]))
-    >>> prediction.of_labels().tolist(), prediction.backed_off.tolist()
+    >>> prediction.of_labels().tolist(), prediction.no_evidence.tolist()
     ([1.0, 0.0, 0.5], [False, False, True])
     >>> [part.tolist() for part in prediction.most_likely()]
     [[0, 1, 2], [0, 1, 0]]
@@ -68,8 +68,8 @@ class BatchPrediction(Tabular):
         return len(self.bags.samples)
 
     @property
-    def backed_off(self) -> Bool:
-        """Which samples have no node of their query's graph, and so are backed off, shape (n_samples,)."""
+    def no_evidence(self) -> Bool:
+        """Which samples have no node of their query's graph, shape (n_samples,)."""
         return ~occurs(self.bags.sample[self.seen], self.n_samples)
 
     def distribution(self) -> dict[int, float]:
@@ -99,7 +99,7 @@ def answer(bags: Bags, known: Known) -> BatchPrediction:
     """The probabilities of the tokens of many contexts, from the knowledge about each entry.
 
     Among the tokens that are nodes under the query, those with the highest hard score share the probability,
-    with odds m_j e^{s_j}. A context without any node is backed off: every position has equal weight.
+    with odds m_j e^{s_j}. Without any node there is no evidence: every position has equal weight.
     """
     size, seen = len(bags.samples), known.seen
     weights = bags.multiplicity.astype(np.float64)

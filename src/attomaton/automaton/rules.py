@@ -18,7 +18,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import Bags, count_all_tokens
 from attomaton.solvers.solved import solve_samples
 
-RULES = (Rule.DETERMINED, Rule.INCOMPARABLE, Rule.UNSEEN_IGNORED, Rule.BACK_OFF)
+RULES = (Rule.DETERMINED, Rule.INCOMPARABLE, Rule.UNSEEN_IGNORED, Rule.NO_EVIDENCE)
 """The rules of the automaton, in the numbering of :func:`find_rules`."""
 
 
@@ -32,7 +32,7 @@ def find_rules(automaton: Automaton, prediction: BatchPrediction) -> Int64:
     >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1], n_tokens=4))
     >>> new = at.Samples.from_lists([[0, 2], [0, 3, 2], [0, 1]], [0, 0, 0], n_tokens=4)
     >>> [RULES[number].name for number in find_rules(auto, auto.predict_samples(new))]
-    ['DETERMINED', 'UNSEEN_IGNORED', 'BACK_OFF']
+    ['DETERMINED', 'UNSEEN_IGNORED', 'NO_EVIDENCE']
     """
     bags, seen = prediction.bags, prediction.seen
     size = prediction.n_samples
@@ -46,7 +46,7 @@ def find_rules(automaton: Automaton, prediction: BatchPrediction) -> Int64:
     unseen = ~_all_of(bags.sample, seen, size)
     rules = np.where(unseen, RULES.index(Rule.UNSEEN_IGNORED), RULES.index(Rule.DETERMINED))
     rules[~ordered] = RULES.index(Rule.INCOMPARABLE)
-    rules[prediction.backed_off] = RULES.index(Rule.BACK_OFF)
+    rules[prediction.no_evidence] = RULES.index(Rule.NO_EVIDENCE)
     return rules
 
 
@@ -109,7 +109,7 @@ class Answered:
     determined: float
     incomparable: float
     unseen_ignored: float
-    backed_off: float
+    no_evidence: float
 
 
 def measure_answered(automaton: Automaton, samples: Samples) -> Answered:

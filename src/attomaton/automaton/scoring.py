@@ -39,8 +39,8 @@ class Score(Tabular):
         Share of labels with p = 0.
     unseen : float
         Share of contexts with a token that has no evidence under its query.
-    backed_off : float
-        Share of contexts without any token that has evidence under its query: backed off.
+    no_evidence : float
+        Share of contexts without any token that has evidence under its query.
     unknown : tuple of str
         Words of the new text that are not in the vocabulary, in order of first appearance.
 
@@ -50,7 +50,7 @@ class Score(Tabular):
     >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1]))
     >>> new = at.Samples.from_lists([[0, 2], [0, 1, 2]], [0, 1])  # in the second the label 1 loses to 0
     >>> auto.score(new)
-    Score(n_samples=2, log_loss=inf, top1=0.5, zero_share=0.5, unseen=0.0, backed_off=0.0)
+    Score(n_samples=2, log_loss=inf, top1=0.5, zero_share=0.5, unseen=0.0, no_evidence=0.0)
     >>> auto.score(new).to_dict()["top1"]
     0.5
     >>> print(auto.score(new, epsilon=0.1))
@@ -70,7 +70,7 @@ class Score(Tabular):
     top1: float
     zero_share: float
     unseen: float
-    backed_off: float
+    no_evidence: float
     unknown: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     def _blocks(self) -> list[Block]:
@@ -80,7 +80,7 @@ class Score(Tabular):
             ("most probable token is the label", f"{self.top1:.1%}"),
             ("labels with probability 0", f"{self.zero_share:.1%}"),
             ("contexts with a token without evidence", f"{self.unseen:.1%}"),
-            ("contexts without any evidence", f"{self.backed_off:.1%}"),
+            ("contexts without any evidence", f"{self.no_evidence:.1%}"),
         ]
         blocks: list[Block] = [Grid("Score", ["", ""], rows)]
         if self.log_loss == float("inf"):
@@ -133,7 +133,7 @@ def score_prediction(prediction: BatchPrediction) -> Score:
         top1=float(hits.mean()),
         zero_share=float((probabilities == 0).mean()),
         unseen=float(unseen.mean()),
-        backed_off=float(prediction.backed_off.mean()),
+        no_evidence=float(prediction.no_evidence.mean()),
     )
 
 

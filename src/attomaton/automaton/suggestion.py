@@ -43,7 +43,7 @@ WORTHS = ("answered", "by the theorem", "with several tokens")
 def _worth(automaton: Automaton, ids: list[int]) -> int:
     """The number of ``WORTHS`` that hold; a context with a line end counts less."""
     explanation = automaton.explain(ids)
-    worth = 0 if explanation.rule is Rule.BACK_OFF else 1
+    worth = 0 if explanation.rule is Rule.NO_EVIDENCE else 1
     if explanation.rule is Rule.DETERMINED and len(set(ids)) > 1:
         worth += 1 + (len(explanation.probabilities) > 1)
     return worth - (EOS in map(automaton.name, ids))

@@ -251,10 +251,15 @@ def show(value: object) -> str:
     return line if len(line) <= SHOWN else f"{line[:SHOWN]}…"
 
 
+def _scalar(value: Any) -> Any:
+    """What an array without axes holds; every other value as it is, also the texts of numpy."""
+    return value[()] if getattr(value, "ndim", None) == 0 and not isinstance(value, str | bytes) else value
+
+
 def _whole(value: Any) -> int | None:
     import numpy as np
 
-    value = value[()] if getattr(value, "ndim", None) == 0 else value
+    value = _scalar(value)
     if isinstance(value, bool | np.bool_ | np.ndarray):
         return None
     if isinstance(value, float | np.floating):
@@ -267,7 +272,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _real(value: Any) -> float | None:
-    value = value[()] if getattr(value, "ndim", None) == 0 else value
+    value = _scalar(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
     try:

@@ -44,9 +44,9 @@ def generate(
         return
     print_text(written.text if quiet else str(written))
     tell_unknown(written.unknown)
-    if written.backed_off and not quiet:
+    if written.no_evidence and not quiet:
         print_error(
-            f"{written.backed_off:,} of {len(written.tokens):,} tokens were drawn without evidence: no "
+            f"{written.no_evidence:,} of {len(written.tokens):,} tokens were drawn without evidence: no "
             "realisable sample has the token before them as its query."
         )
 
@@ -56,6 +56,6 @@ def _record(written: "Generation") -> dict[str, Any]:
         "prompt": [written.name(token) for token in written.prompt],
         "tokens": list(written.words),
         "text": written.text,
-        "backed_off": written.backed_off,
+        "no_evidence": written.no_evidence,
         "unknown": list(written.unknown),
     }

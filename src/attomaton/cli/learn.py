@@ -21,7 +21,7 @@ RULES = {
     "determined": "the theorem decides",
     "unseen_ignored": "the theorem decides among the tokens with evidence",
     "incomparable": "no component precedes all others; the highest is taken",
-    "backed_off": "no token has evidence under the query",
+    "no_evidence": "no token has evidence under the query",
 }
 """The rules as :class:`~attomaton.automaton.rules.Answered` names them, and what they mean."""
 

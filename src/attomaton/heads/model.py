@@ -1,9 +1,9 @@
 """The model interface of the audit: logits and attention, also with patterns or outputs replaced."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 import torch
@@ -11,7 +11,8 @@ from torch import Tensor
 
 from attomaton.base.errors import InvalidSamples, MismatchedParts, TokenOutOfRange
 from attomaton.base.options import show
-from attomaton.base.tables import Float64, Integers
+from attomaton.base.progress import silent
+from attomaton.base.tables import Float64, Int64, Integers
 
 PatternEdit = Callable[[int, Tensor], Tensor]
 """(layer, patterns of shape (n, n_heads, length, length)) → the patterns to apply instead."""
@@ -165,6 +166,77 @@ class HeadModel(Protocol):
 
         The token's own embedding passes through values, output and decoder; the last norm's scale is taken
         as one. The result has (n_read, n_tokens) numbers: pass only the tokens you need.
+        """
+        ...
+
+
+WriteRows = Callable[[int, int, Tensor], object]
+"""(layer, 0 for a model's own heads or the number of a set of random heads, rows) → nothing.
+
+Rows have shape (n, n_heads, n_positions, length)."""
+
+WriteReads = Callable[[int, Tensor], object]
+"""(layer, what its attention reads, shape (n, length, dim)) → nothing."""
+
+Edits = dict[str, PatternEdit]
+"""Arguments of ``watch`` that edit patterns or outputs."""
+
+
+@runtime_checkable
+class RotatableModel(HeadModel, Protocol):
+    """A model that makes random heads from its own, by rotating what queries and keys read."""
+
+    def rotate(self, *, seed: int) -> HeadModel:
+        """The model with random heads added: their patterns are recorded, the model's own are applied."""
+        ...
+
+
+@runtime_checkable
+class LayeredModel(RotatableModel, Protocol):
+    """A model that is followed layer by layer, so that no pattern is held as a whole."""
+
+    def reads_from(self, model: HeadModel) -> bool:
+        """Whether these are random heads that read the residual stream of the other model."""
+        ...
+
+    def record(
+        self,
+        tokens: Integers,
+        positions: Tensor,
+        write: WriteRows,
+        *,
+        beside: Sequence[Any] = (),
+        reads: WriteReads = silent,
+    ) -> None:
+        """Run the model on contexts and hand on the rows of positions (n, n_positions).
+
+        ``beside`` are models with random heads that read from this one; their rows come from the same run.
+        """
+        ...
+
+    def run_edits(
+        self, tokens: Integers | Tensor, runs: Sequence[tuple[int, Edits]], scored: Tensor
+    ) -> Iterator[Tensor]:
+        """The logits at the scored positions in several runs, each with its first edited layer, ascending."""
+        ...
+
+    def score_inputs(self, layer: int, inputs: Any, queries: Int64, keys: Int64, lags: Int64) -> Float64:
+        """The scores of all heads of a layer before the softmax, from given inputs of its attention.
+
+        Parameters
+        ----------
+        layer : int
+            Which.
+        inputs : float32 array, shape (n_inputs, dim)
+            What attention reads.
+        queries : int array, shape (n,)
+            The input of each query.
+        keys, lags : int arrays, shape (n, n_keys)
+            The input of each of its keys, and how far before the query it is.
+
+        Returns
+        -------
+        float64 array, shape (n, n_heads, n_keys)
         """
         ...
 

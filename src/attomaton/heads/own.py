@@ -1,6 +1,6 @@
 """attomaton's own trained models as ``HeadModel``: the theory's layer, and deep attention."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from attomaton.heads.model import (
     keep_shape,
 )
 from attomaton.heads.parts import AttentionMaps, FeedForward, Layer, Linear
+from attomaton.heads.rotations import draw_frame, make_generator
 from attomaton.heads.transformer import Transformer
 from attomaton.training.models.deep import DeepModel
 from attomaton.training.models.heads import Tied, TokenId, Untied
@@ -76,6 +77,13 @@ class TheoryLayer:
     def shape(self) -> ModelShape:
         """Its sizes."""
         return ModelShape(1, 1, len(self.embeddings))
+
+    def rotate(self, *, seed: int) -> "TheoryLayer":
+        """The layer with O W O' for W: embeddings are read, which no head writes to."""
+        draw, size = make_generator(seed), len(self.weights)
+        left, right = (draw_frame(size, size, draw) for _ in range(2))
+        name = f"{self.name} with rotated heads, seed {seed}"
+        return replace(self, name=name, weights=left @ self.weights @ right)
 
     def watch(
         self,

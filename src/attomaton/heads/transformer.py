@@ -3,8 +3,8 @@
 hˡ = hˡ⁻¹ + attention(norm hˡ⁻¹), then + feed(norm hˡ); GPT-NeoX adds both at once (``parallel``).
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,17 +16,22 @@ from attomaton.base.options import LARGEST, whole_number
 from attomaton.base.progress import silent
 from attomaton.base.tables import Float64, Int64, Integers
 from attomaton.heads.model import (
+    Edits,
     Head,
+    HeadModel,
     ModelShape,
     OutputEdit,
     PatternEdit,
     Watched,
+    WriteReads,
+    WriteRows,
     check_contexts,
     check_head,
     check_tokens,
     keep_shape,
 )
 from attomaton.heads.parts import AttentionMaps, Layer, Linear, Norm, Rotary, in_dtype
+from attomaton.heads.rotations import rotate_maps
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
 
@@ -167,6 +172,45 @@ class Transformer:
             stream = self._add(layer, stream, attention.output.apply(outputs.transpose(1, 2).flatten(2)))
         return stream
 
+    def rotate(self, *, seed: int) -> "Transformer":
+        """The model with random heads that read the same residual stream and write nothing."""
+        name = f"{self.name} with rotated heads beside its own, seed {seed}"
+        maps = tuple(layer.attention for layer in self.layers)
+        return replace(self, name=name, recorded=rotate_maps(maps, self.n_heads, self.n_groups, seed=seed))
+
+    def reads_from(self, model: HeadModel) -> bool:
+        """Whether these are random heads that read the residual stream of the other model."""
+        return self.recorded is not None and getattr(model, "layers", None) is self.layers
+
+    def record(
+        self,
+        tokens: Integers,
+        positions: Tensor,
+        write: WriteRows,
+        *,
+        beside: Sequence["Transformer"] = (),
+        reads: WriteReads = silent,
+    ) -> None:
+        """Run the model and hand on rows, see :class:`~attomaton.heads.model.LayeredModel`."""
+
+        def see(layer: int, read: Tensor) -> None:
+            reads(layer, read)
+            for number, model in enumerate((self, *beside)):
+                maps = model.layers[layer].attention if model.recorded is None else model.recorded[layer]
+                write(layer, number, self.attend(maps, read, places=positions))
+
+        self.run_layers(self.embed(tokens), range(len(self.layers)), see=see)
+
+    def run_edits(
+        self, tokens: Integers | Tensor, runs: Sequence[tuple[int, Edits]], scored: Tensor
+    ) -> Iterator[Tensor]:
+        """The logits of several runs; each begins at its first edited layer with the unchanged stream."""
+        stream, layer = self.embed(tokens), 0
+        for first, edits in runs:
+            stream, layer = self.run_layers(stream, range(layer, first)), first
+            changed: Any = edits
+            yield self.decode(self.run_layers(stream, range(first, len(self.layers)), **changed)[:, scored])
+
     def decode(self, stream: Tensor) -> Tensor:
         """The logits of a residual stream after the last layer, shape (n, length, n_tokens)."""
         stream = stream if self.last is None else in_dtype(self.last, self.dtype).apply(stream)
@@ -248,25 +292,7 @@ class Transformer:
         return queries * self.layers[layer].attention.scale, keys
 
     def score_inputs(self, layer: int, inputs: Any, queries: Int64, keys: Int64, lags: Int64) -> Float64:
-        """The scores of all heads of a layer before the softmax, from given inputs of its attention.
-
-        They are those of the heads whose patterns are recorded.
-
-        Parameters
-        ----------
-        layer : int
-            Which.
-        inputs : float32 array, shape (n_inputs, dim)
-            Normed residual streams.
-        queries, keys : int64 arrays, shapes (n,) and (n, n_keys)
-            The input of each query and of its keys.
-        lags : int64 array, shape (n, n_keys)
-            The distance of keys before the query.
-
-        Returns
-        -------
-        float64 array, shape (n, n_heads, n_keys)
-        """
+        """The scores of the heads whose patterns are recorded, from given inputs of their attention."""
         check_head(Head(layer, 0), self.shape)
         maps = self.layers[layer].attention if self.recorded is None else self.recorded[layer]
         attention = in_dtype(maps, self.dtype)

@@ -91,7 +91,7 @@ class Limit:
         """The rule that answers, and the tokens of the component that precedes all others, if one does."""
         seen = self.seen(context)
         if not seen:
-            return "BACK_OFF", set()
+            return "NO_EVIDENCE", set()
         graph = self.graphs[context[-1]]
         top = {one for one in seen if all(one == other or other in graph.reached[one] for other in seen)}
         if not top:

@@ -206,6 +206,22 @@ def test_a_text_file_reads_as_before(tmp_path):
     assert before.offsets.tolist() == now.offsets.tolist()
 
 
+@pytest.mark.parametrize("skip_bad", [True, False])
+def test_a_declared_delimiter_may_be_followed_by_blank_lines(skip_bad, tmp_path):
+    (tmp_path / "a.csv").write_text("\nsep=;\n\r\n\ntext;n\na, b;1\n")
+    found = read_corpus(tmp_path / "a.csv", reading=Reading(skip_bad=skip_bad))
+    assert found.vocabulary.tokens == ("a,", "b")
+
+
+def test_a_compressed_list_of_ids_may_hold_a_value_in_each_byte(tmp_path):
+    """Two million and more ids, which gzip stores in less than two bytes each."""
+    ids = np.random.default_rng(0).integers(0, 100, (2_200, 1_000))
+    path = tmp_path / "ids.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(ids.tolist()).encode(), 1))
+    assert ids.size < path.stat().st_size < 2 * ids.size
+    assert read_corpus(path).ids.tolist() == ids.ravel().tolist()
+
+
 def test_a_column_is_found_or_asked_for(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"story": ["x"], "n": [1]}), path)

@@ -44,7 +44,7 @@ def test_without_priorities_the_direction_is_zero(embeddings):
 
 def test_no_samples_at_all():
     auto = at.learn(at.Samples.from_lists([], [], n_tokens=3))
-    assert auto.explain([0, 1]).rule is at.automaton.Rule.BACK_OFF
+    assert auto.explain([0, 1]).rule is at.automaton.Rule.NO_EVIDENCE
     assert auto.predict_proba([0, 1]).tolist() == [0.5, 0.5, 0.0]
     assert auto.coverage.realisable == 0
 

@@ -319,14 +319,14 @@ class WritingAutomaton(Tabular, Attention):
     def _continue(
         self, prompt: Sequence[int], n: int, rng: np.random.Generator | None, window: int | None
     ) -> tuple[tuple[int, ...], int]:
-        """The next n tokens, which need not be in the prompt, and the number backed off."""
-        context, backed_off = list(prompt), 0
+        """The next n tokens, which need not be in the prompt, and how many had no evidence."""
+        context, no_evidence = list(prompt), 0
         for _ in range(n):
             visible = np.array(context if window is None else context[-window:], np.int32)
             answer = self._answer_ids([visible])
             context.append(int(answer.bags.token[choose(answer.probabilities, rng)]))
-            backed_off += bool(answer.backed_off[0])
-        return tuple(context[len(prompt) :]), backed_off
+            no_evidence += bool(answer.no_evidence[0])
+        return tuple(context[len(prompt) :]), no_evidence
 
     def save(
         self, path: str | Place, *, about: Mapping[str, Any] | None = None, overwrite: bool = False

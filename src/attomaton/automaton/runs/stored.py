@@ -207,7 +207,8 @@ class StoredRun:
             return storage.assemble(tables, samples, self.run)
 
     def _rising(self, queries: Integers) -> Int64:
-        return np.unique(queries[(queries >= 0) & (queries < self.n_tokens)]).astype(np.int64)
+        rising = np.unique(np.asarray(queries, np.int64))
+        return rising[(rising >= 0) & (rising < self.n_tokens)]
 
     def solve_parts(self) -> Iterator[Solved]:
         """Components, hard and soft solution of each part of the queries in turn."""

@@ -218,7 +218,7 @@ def too_long(place: str, reading: Reading, *, advice: str) -> UnreadableSource:
 
 def checked_ids(ids: Integers, place: str, n_tokens: int) -> Integers:
     """The ids themselves, if all are in 0 … n_tokens − 1."""
-    check_range(ids, n_tokens, lambda at: f"{place}, position {at},", ID_CURE)
+    check_range(ids, n_tokens, lambda at: f"{place.rstrip(',')}, position {at},", ID_CURE)
     return ids
 
 

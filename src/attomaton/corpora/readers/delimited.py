@@ -113,9 +113,10 @@ class _CsvRows:
     def open(self, file: BinaryIO) -> list[str]:
         """Read the header and return the names of the columns, none if the file is empty."""
         lines = self._lines(file)
-        header = next((line for line in lines if line.strip("\r\n")), "")
+        filled = (line for line in lines if line.strip("\r\n"))
+        header = next(filled, "")
         if (declared := _DECLARED.fullmatch(header)) is not None:
-            header, delimiter = next(lines, ""), declared[1]
+            header, delimiter = next(filled, ""), declared[1]
         else:
             plain = _QUOTED.sub("", header)
             delimiter = next((sign for sign in self._delimiters if sign in plain), self._delimiters[0])

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -77,6 +78,8 @@ def document_of(value: Any, reading: Reading, place: str) -> Document:
         raise UnreadableSource(f"{place} is not a list of ids ({error}); correct it") from error
     if ids.size == 0 and ids.ndim == 1:
         return NOTHING
+    if ids.ndim == 1 and isinstance(items, LISTS) and ids.dtype.kind not in "iu":
+        raise UnreadableSource(f"{place} has an id that no integer of 64 bits holds; correct it")
     if ids.ndim != 1 or ids.dtype.kind not in "iu":
         kind = type(cast("object", value)).__name__
         raise UnreadableSource(
@@ -109,7 +112,8 @@ class JsonTableReader(RecordReader, TableReader):
         """The text of the file, if its values, each of which becomes an object, are not too many."""
         text = self.read_whole()
         if _values_of(text) > TABLE_VALUES:
-            self.check_number(_values_of(_STRING.sub("", text)), "values", TABLE_VALUES)
+            most = max(TABLE_VALUES, self.stored() or 0)  # an id may be compressed to little more than a byte
+            self.check_number(_values_of(_STRING.sub("", text)), "values", most)
         return text
 
 
@@ -281,8 +285,13 @@ class JsonLinesReader(JsonTableReader):
 
     def table(self) -> list[Any]:
         """One object for each row, one per line."""
-        lines = self.read_values().split("\n")
-        return check_records(lambda: [json.loads(line) for line in lines if line.strip()], self.source)
+        lines = enumerate(self.read_values().split("\n"), 1)
+        records = [
+            parse_json(partial(json.loads, line), f"{self.source}, line {number},")
+            for number, line in lines
+            if line.strip()
+        ]
+        return check_records(lambda: records, self.source)
 
     def locate(self, row: int) -> str:
         """The line of a row of the table, from 1."""

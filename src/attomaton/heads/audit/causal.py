@@ -23,8 +23,7 @@ from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Bool, Float64, Int32, table_of
 from attomaton.heads.audit.jackknife import Estimates, Resampled
 from attomaton.heads.audit.rows import cut_documents, list_documents
-from attomaton.heads.model import Head, HeadModel, PatternEdit, check_heads
-from attomaton.heads.transformer import Transformer
+from attomaton.heads.model import Edits, Head, HeadModel, LayeredModel, check_heads
 
 MOST_EXACT = 6
 """Shapley values of up to this many heads are exact, over all subsets; beyond, orders are sampled."""
@@ -108,7 +107,7 @@ class Means:
     patterns: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
 
-    def edits(self, heads: Sequence[Head], kind: str) -> dict[str, PatternEdit]:
+    def edits(self, heads: Sequence[Head], kind: str) -> Edits:
         """Arguments of ``watch`` that give these heads their mean patterns or mean outputs."""
         means = self.patterns if kind == "pattern" else self.outputs
 
@@ -298,24 +297,25 @@ def run_all(
 ) -> tuple[Float64, Float64]:
     """Loss and accuracy of each context for several runs, each with some heads changed, shapes (n_runs, n).
 
-    What :func:`run_edited` defines. A run of a :class:`~attomaton.heads.transformer.Transformer` begins at
-    the first changed layer, with the residual stream of the unchanged model: edits change nothing before it.
+    What :func:`run_edited` defines; a :class:`~attomaton.heads.model.LayeredModel` may begin a run at the
+    first changed layer, since edits change nothing before it.
     """
     losses, hits = (np.empty((len(runs), len(contexts.tokens))) for _ in range(2))
     n_layers, start = model.shape.n_layers, 0
     first = [min((head.layer for head in heads), default=n_layers) for heads, _ in runs]
     scored: Tensor = _torch.from_numpy(contexts.scored)
+    order = sorted(range(len(runs)), key=first.__getitem__)
+    changes: list[tuple[int, Any]] = [(first[run], means.edits(*runs[run])) for run in order]
     for tokens in contexts.batches(model):
         part, start = slice(start, start + len(tokens)), start + len(tokens)
-        stream, layer = model.embed(tokens[:, :-1]) if isinstance(model, Transformer) else None, 0
-        for run in sorted(range(len(runs)), key=first.__getitem__):
-            edits: Any = means.edits(*runs[run])
-            if isinstance(model, Transformer) and stream is not None:
-                stream, layer = model.run_layers(stream, range(layer, first[run])), first[run]
-                logits = model.decode(model.run_layers(stream, range(layer, n_layers), **edits)[:, scored])
-            else:
-                logits = model.watch(tokens[:, :-1], **edits).logits[:, scored]
-            losses[run, part], hits[run, part] = _score(logits, tokens[:, 1:][:, scored])
+        read, labels = tokens[:, :-1], tokens[:, 1:][:, scored]
+        every = (
+            model.run_edits(read, changes, scored)
+            if isinstance(model, LayeredModel)
+            else (model.watch(read, **edits).logits[:, scored] for _, edits in changes)
+        )
+        for run, logits in zip(order, every, strict=True):
+            losses[run, part], hits[run, part] = _score(logits, labels)
     return losses, hits
 
 

@@ -23,7 +23,7 @@ from attomaton.heads.audit.explanations import Duplicate
 from attomaton.heads.audit.jackknife import Estimates
 from attomaton.heads.audit.ladder import Features, KeyToken, Position, divergence, explain_rows, fit_head
 from attomaton.heads.audit.rows import MeanReads, Rows
-from attomaton.heads.transformer import Transformer
+from attomaton.heads.model import LayeredModel
 
 RANKS = (1, 2, 4, 8, 16)
 """Ranks of the pair table that are tried in turn, until one explains no more than the rank before."""
@@ -46,13 +46,13 @@ class OwnScores:
 
     Attributes
     ----------
-    model : Transformer
+    model : LayeredModel
         The model.
     reads : MeanReads
         From the documents to fit on.
     """
 
-    model: Transformer = field(repr=False)
+    model: LayeredModel = field(repr=False)
     reads: MeanReads = field(repr=False)
 
     def score(self, rows: Rows) -> Float64:

@@ -47,11 +47,9 @@ from attomaton.heads.audit.rungs import OfModel, Rungs, learned_rungs, plain_run
 from attomaton.heads.audit.saved import NO_EVIDENCE, About, mark, restore, store, write_saved
 from attomaton.heads.audit.seeking import SAID, Seeking, seek_labels
 from attomaton.heads.audit.types import HeadType, distribute, may_be_tokens, type_heads
-from attomaton.heads.model import Head, HeadModel
+from attomaton.heads.model import Head, HeadModel, LayeredModel
 from attomaton.heads.opening import open_model
-from attomaton.heads.patterns import PatternModel
 from attomaton.heads.texts import read_for
-from attomaton.heads.transformer import Transformer
 
 _arrow: Any = pa
 
@@ -230,14 +228,7 @@ def record_all(
     """
     sizes: Any = {"window": how.window, "per_document": how.per_document, "longest": how.longest}
     sizes |= {"seed": how.seed, "progress": tell.advance}
-    beside = [
-        one.recorded
-        for one in controls
-        if isinstance(one, Transformer)
-        and isinstance(model, Transformer)
-        and one.layers is model.layers
-        and one.recorded is not None
-    ]
+    beside = [one for one in controls if isinstance(one, LayeredModel) and one.reads_from(model)]
     if len(beside) == len(controls):
         tell(f"recording attention of {model.name}")
         recorded = record(model, documents, beside=beside, reads_of=reads_of, **sizes)
@@ -262,12 +253,14 @@ def causal_length(model: HeadModel, how: Audit, causal: str) -> tuple[int, str]:
         raise UnsupportedOption(f"causal is {show(causal)}; give one of {', '.join(CAUSAL)}")
     if causal == "none":
         return 0, ""
-    if isinstance(model, PatternModel):
-        why = f"it needs weights, and {model.name} shows attention patterns only"
-    elif not bool(model.watch(np.zeros((1, 1), np.int64)).logits.isfinite().all()):
-        why = f"{model.name} gives probability 0 to tokens outside the context, so its loss is infinite"
+    try:
+        logits = model.watch(np.zeros((1, 1), np.int64), edit_patterns=lambda _, pattern: pattern).logits
+    except UnsupportedOption as error:  # it shows patterns only
+        why = str(error).split("; ", 1)[0]
     else:
-        return min(how.length, model.shape.longest or how.length), ""
+        if bool(logits.isfinite().all()):
+            return min(how.length, model.shape.longest or how.length), ""
+        why = f"{model.name} gives probability 0 to tokens outside the context, so its loss is infinite"
     return 0, f"Causal value is left out: {why}."
 
 
@@ -732,7 +725,7 @@ def measure_layers(
     scores = [
         OwnScores(one, part.reads)
         for one, part in zip((model, *controls), recorded, strict=True)
-        if isinstance(one, Transformer) and part.reads is not None
+        if isinstance(one, LayeredModel) and part.reads is not None
     ]
     own = settle_rungs(plan.rungs, model)  # compared with these, random heads are not more or less useful
     settled = [own, *(own if null == "intact" else settle_rungs(plan.rungs, one) for one in controls)]

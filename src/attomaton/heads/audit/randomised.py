@@ -16,13 +16,11 @@ from torch import Tensor
 
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import whole_number
-from attomaton.heads.model import HeadModel
+from attomaton.heads.model import HeadModel, RotatableModel
 from attomaton.heads.own import TheoryLayer
-from attomaton.heads.parts import AttentionMaps, Linear
-from attomaton.heads.patterns import PatternModel
+from attomaton.heads.parts import Linear
+from attomaton.heads.rotations import make_generator
 from attomaton.heads.transformer import Transformer
-
-_torch: Any = torch  # its type stubs leave some functions partly unknown
 
 MOST = 100
 """The largest number of draws of random heads in an audit."""
@@ -44,36 +42,15 @@ def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
     'arrays with rotated heads, seed 0'
     """
     if isinstance(model, TheoryLayer):
-        draw, size = _generator(seed), len(model.weights)
-        left, right = (_frame(size, size, draw) for _ in range(2))
-        name = f"{model.name} with rotated heads, seed {seed}"
-        return replace(model, name=name, weights=left @ model.weights @ right)
+        return model.rotate(seed=seed)
     whole = check_weights(model)
-    layers = zip(whole.layers, rotate_maps(whole, seed=seed), strict=True)
+    rotated = whole.rotate(seed=seed).recorded or ()
     return replace(
         whole,
         name=f"{whole.name} with rotated heads, seed {seed}",
-        layers=tuple(replace(layer, attention=maps) for layer, maps in layers),
-    )
-
-
-def rotate_maps(model: Transformer, *, seed: int) -> tuple[AttentionMaps, ...]:
-    """The attention maps of all layers with rotated queries and keys, as :func:`rotate_heads` has them.
-
-    O W depends only on what O makes of the column space of W, so that space alone is rotated: if W = Q R with
-    orthonormal Q, then O Q is uniformly distributed among such matrices.
-    """
-    draw = _generator(seed)
-
-    def turn(part: Linear, count: int) -> Linear:
-        turned = list[Tensor]()
-        for one in part.weight.double().chunk(count, 1):
-            turned.append(_frame(one.shape[0], one.shape[1], draw) @ _torch.linalg.qr(one).R)
-        return replace(part, weight=torch.cat(turned, 1).to(part.weight.dtype))
-
-    return tuple(
-        replace(maps, query=turn(maps.query, model.n_heads), key=turn(maps.key, model.n_groups))
-        for maps in (layer.attention for layer in model.layers)
+        layers=tuple(
+            replace(layer, attention=maps) for layer, maps in zip(whole.layers, rotated, strict=True)
+        ),
     )
 
 
@@ -94,10 +71,7 @@ def rotate_beside(model: HeadModel, *, seed: int) -> HeadModel:
     >>> beside.name, bool((beside.watch(tokens).logits == model.watch(tokens).logits).all())
     ('arrays with rotated heads beside its own, seed 0', True)
     """
-    if not isinstance(model, Transformer):
-        return rotate_heads(model, seed=seed)
-    name = f"{model.name} with rotated heads beside its own, seed {seed}"
-    return replace(model, name=name, recorded=rotate_maps(model, seed=seed))
+    return model.rotate(seed=seed) if isinstance(model, RotatableModel) else check_weights(model)
 
 
 NULLS = {"intact": rotate_beside, "rotated": rotate_heads}
@@ -113,8 +87,9 @@ def draw_random(
     if isinstance(random, Sequence) and not isinstance(random, str):
         return random, ""
     count = whole_number(random, "random", most=MOST)
-    if count and not isinstance(model, Transformer | TheoryLayer):
-        why = f" ({model.reason})" if isinstance(model, PatternModel) and model.reason else ""
+    if count and not isinstance(model, RotatableModel):
+        reason = getattr(model, "reason", "")
+        why = f" ({reason})" if reason else ""
         return (), (
             "No head is compared with random heads: these are made from weights, which attomaton does not "
             f"read from {model.name}{why}; give your own models with random heads as random."
@@ -135,7 +110,7 @@ def permute_weights(model: HeadModel, *, seed: int) -> HeadModel:
     >>> permute_weights(from_arrays(np.eye(3, 2), ones, ones, ones, ones), seed=0).name
     'arrays with permuted weights, seed 0'
     """
-    whole, draw = check_weights(model), _generator(seed)
+    whole, draw = check_weights(model), make_generator(seed)
 
     def shuffle(weight: Tensor) -> Tensor:
         return weight.reshape(-1)[torch.randperm(weight.numel(), generator=draw)].reshape(weight.shape)
@@ -164,16 +139,3 @@ def _change_maps(part: Any, change: Callable[[Tensor], Tensor]) -> Any:
         return part
     inner = {one.name: _change_maps(getattr(part, one.name), change) for one in fields(part)}
     return replace(part, **inner)
-
-
-def _generator(seed: int) -> torch.Generator:
-    draw = torch.Generator()
-    draw.manual_seed(whole_number(seed, "seed"))
-    return draw
-
-
-def _frame(size: int, width: int, draw: torch.Generator) -> Tensor:
-    """A random matrix with orthonormal columns, min(size, width) of them, uniformly distributed."""
-    drawn = torch.randn(size, min(size, width), generator=draw, dtype=torch.float64)
-    q, r = _torch.linalg.qr(drawn)
-    return q * _torch.sign(_torch.diagonal(r))

@@ -16,10 +16,8 @@ from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int32, Int64
 from attomaton.corpora.documents import Documents
 from attomaton.heads.audit.jackknife import FEWEST
-from attomaton.heads.model import Head, HeadModel
-from attomaton.heads.parts import AttentionMaps
+from attomaton.heads.model import Head, HeadModel, LayeredModel
 from attomaton.heads.patterns import PatternModel
-from attomaton.heads.transformer import Transformer
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
 
@@ -230,7 +228,7 @@ def record(
     window: int = 32,
     per_document: int = 20,
     longest: int = 256,
-    beside: Sequence[Sequence[AttentionMaps]] = (),
+    beside: Sequence[LayeredModel] = (),
     reads_of: Sequence[int] = (),
     most_bytes: int = 1 << 30,
     seed: int = 0,
@@ -238,10 +236,10 @@ def record(
 ) -> Recorded:
     """The rows of a model from one pass over documents, as :func:`watch_rows`, and more from the same pass.
 
-    ``beside`` are sets of heads, one entry per layer each, that read the residual stream of a
-    :class:`~attomaton.heads.transformer.Transformer` and write nothing: what ``rotate_beside`` defines, at
-    sampled positions only. ``reads_of`` are the documents over which what attention reads is averaged; none
-    means that it is not recorded. ``most_bytes`` bounds the rows of all heads together.
+    ``beside`` are models with random heads that read the residual stream of this model and write nothing:
+    what ``rotate_beside`` defines, at sampled positions only. ``reads_of`` are the documents over which what
+    attention reads is averaged; none means that it is not recorded. ``most_bytes`` bounds the rows of all
+    heads together.
     """
     window = whole_number(window, "window", least=2)
     per_document = whole_number(per_document, "per_document", least=1)
@@ -302,7 +300,7 @@ class _Tape:
         documents: dict[int, Int32],
         places: dict[int, Int64],
         window: int,
-        beside: Sequence[Sequence[AttentionMaps]],
+        beside: Sequence[LayeredModel],
         reads_of: Sequence[int],
     ) -> None:
         self.model, self.documents, self.places, self.beside = model, documents, places, beside
@@ -358,21 +356,19 @@ class _Tape:
         for row, one in zip(filled, numbers, strict=True):  # causal models do not look ahead
             row[: len(self.documents[one]) - 1] = self.documents[one][:-1]
         batch = _Batch.of([self.places[one] for one in numbers], [self.rows[one] for one in numbers])
-        model, own = self.model, self.sets[0]
-        if not isinstance(model, Transformer):
-            for layer, patterns in enumerate(model.watch(filled).patterns):
+        if not isinstance(self.model, LayeredModel):
+            for layer, patterns in enumerate(self.model.watch(filled).patterns):
                 rows = _torch.take_along_dim(patterns.detach(), batch.places[:, None, :, None], 2)
-                self._write(own, layer, batch, rows)
+                self._write(self.sets[0], layer, batch, rows)
             return
 
-        def see(layer: int, read: Tensor) -> None:
-            self._add(layer, numbers, read)
-            mine = [one.attention for one in model.layers] if model.recorded is None else model.recorded
-            every = (maps[layer] for maps in (mine, *self.beside))
-            for rows, maps in zip(self.sets, every, strict=True):
-                self._write(rows, layer, batch, model.attend(maps, read, places=batch.places))
+        def write(layer: int, number: int, rows: Tensor) -> None:
+            self._write(self.sets[number], layer, batch, rows)
 
-        model.run_layers(model.embed(filled), range(len(model.layers)), see=see)
+        def add(layer: int, read: Tensor) -> None:
+            self._add(layer, numbers, read)
+
+        self.model.record(filled, batch.places, write, beside=self.beside, reads=add)
 
     def _write(self, rows: Rows, layer: int, batch: "_Batch", seen: Tensor) -> None:
         """Write the rows of a batch in a layer, from attention of shape (n, n_heads, n_places, length)."""
@@ -522,7 +518,7 @@ def _batches(model: HeadModel, lengths: dict[int, int], n_documents: int) -> Ite
             else:
                 model.skip()
         return
-    fast = isinstance(model, Transformer)  # it holds no patterns or logits
+    fast = isinstance(model, LayeredModel)  # it holds no patterns or logits
     batch = list[int]()
     for number in sorted(lengths, key=lambda one: -lengths[one]):
         length = lengths[batch[0] if batch else number]

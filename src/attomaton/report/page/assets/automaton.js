@@ -100,7 +100,7 @@ function answer(graph, context, tie) {
       entry.probability = entry.times / context.length;
       entry.taken = true;
     }
-    return { entries, rule: "BACK_OFF", retrieved: [], beaten: [], incomparable: [] };
+    return { entries, rule: "NO_EVIDENCE", retrieved: [], beaten: [], incomparable: [] };
   }
   const best = Math.max(...seen.map((entry) => graph.hard[entry.row]));
   const taken = seen.filter((entry) => graph.hard[entry.row] >= best - tie);

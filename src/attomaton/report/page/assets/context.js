@@ -192,7 +192,7 @@ class ContextBox {
         "li",
         null,
         make("strong", null, "Composition: "),
-        rule === "BACK_OFF"
+        rule === "NO_EVIDENCE"
           ? "every position has equal weight."
           : "each retrieved token has the odds m · eˢ, with m its count in the context and s its soft score.",
       ),
@@ -227,7 +227,7 @@ class ContextBox {
 
   // The outcome of an entry, with the evidence on the path from the retrieved component.
   fate(entry, found, graph) {
-    if (found.rule === "BACK_OFF") return "equal weight for every position";
+    if (found.rule === "NO_EVIDENCE") return "equal weight for every position";
     if (!entry.seen) return "ignored: no evidence under this query";
     if (entry.taken) return "retrieved";
     const component = graph.componentOf[entry.row];
