@@ -12,7 +12,7 @@ from tests.choices.test_fit import choices
 
 import attomaton as at
 from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
-from attomaton.choices import fit_logit, simulate_arena
+from attomaton.choices import simulate_arena
 from attomaton.choices.board import (
     add_comparison,
     close,
@@ -22,7 +22,6 @@ from attomaton.choices.board import (
     variance_drops,
 )
 from attomaton.choices.gaps import Gaps, lost_in_logit
-from attomaton.choices.logit.builders import battles
 from attomaton.report import draw_board, write_board
 
 MAIN = [("a", "b", 30), ("b", "a", 20), ("b", "c", 25), ("c", "b", 15), ("a", "c", 30), ("c", "a", 10)]
@@ -146,7 +145,7 @@ def test_bounds_are_those_of_the_conditional_logit(drawn):
         return
     won, lost = zip(*games, strict=True)
     fit = at.fit_choices(won, losers=lost)
-    logit = fit_logit(battles(won, lost, ["first"] * len(won)))
+    logit = at.fit_choices(won, losers=lost, cluster=list(range(len(won)))).logit
     gaps = fit._ratings.gaps
     heads = [members[0] for members in fit.components]
     number = {item: number for number, members in enumerate(fit.components) for item in members}

@@ -20,7 +20,6 @@ from attomaton.choices import (
     ContrastKind,
     LogitFit,
     LogitState,
-    battles,
     binary_logit,
     fit_logit,
     long_table,
@@ -288,12 +287,12 @@ def test_far_features_of_many_classes_stored_as_a_sparse_matrix():
 
 def test_far_features_beside_a_position_are_decided_and_saved(tmp_path):
     first, second = ["a", "b", "a", "b"], ["b", "a", "b", "a"]
-    outcome = ["first", "first", "second", "second"]
-    features = 4e14 + np.array([[3.0], [2.0], [1.0], [0.0]])
-    fit = fit_logit(battles(first, second, outcome, position=True, features=features, names=["length"]))
+    games = {"first": first, "second": second, "outcome": ["a", "b", "b", "a"]}
+    games["length"] = 4e14 + np.array([3.0, 2.0, 1.0, 0.0])
+    fit = at.fit_choices(games, moved_first="first", features=["length"]).logit
     assert fit.state is LogitState.CERTIFIED
     assert fit.separation == "complete"
     assert fit.contrast("length").kind is ContrastKind.PLUS
     again = LogitFit.load(fit.save(tmp_path / "fit"))
-    assert str(again.contrast("first")) == str(fit.contrast("first"))
-    assert fit.contrast("first").kind is ContrastKind.MINUS
+    assert str(again.contrast("moved_first")) == str(fit.contrast("moved_first"))
+    assert fit.contrast("moved_first").kind is ContrastKind.MINUS

@@ -18,12 +18,9 @@ if TYPE_CHECKING:
     from attomaton.choices.gaps import Gaps as Gaps
     from attomaton.choices.given import Columns as Columns
     from attomaton.choices.logit.builders import (
-        battles as battles,
-        best_worst as best_worst,
         binary_logit as binary_logit,
         long_table as long_table,
         multinomial_logit as multinomial_logit,
-        ranked_choices as ranked_choices,
     )
     from attomaton.choices.logit.centring import Centring as Centring
     from attomaton.choices.logit.certificate import (

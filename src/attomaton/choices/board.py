@@ -572,8 +572,14 @@ class Board(Tabular):
         percent = f"{100 * self.level:g} %"
         lines = [f"ranks: intervals that contain all true ranks of a board jointly with confidence {percent}"]
         if self.ratings.covariance is None:
-            why = f"more than {MOST_ITEMS:,} items" if len(self) > MOST_ITEMS else "they are lost in rounding"
-            lines = [f"no standard errors, no intervals: {why}"]
+            why = (
+                f"of all items, here more than {MOST_ITEMS:,}"
+                if len(self) > MOST_ITEMS
+                else "of the scores, which is lost in rounding"
+            )
+            lines = [
+                f"no standard errors, intervals and joint rank intervals: they need the covariance {why}"
+            ]
         if (self._side != 0).any():
             lines.append(
                 "≥, ≤: infinitely far ahead of the largest component, or behind it; with confidence "

@@ -278,7 +278,10 @@ class ChoiceFit(Tabular, AssessedItems):
         if not self.certified:
             return "no ratings and ranks: the scores are not certified"
         if len(self.components) > MOST_ITEMS and not self.model.joined:
-            return f"no ranks: more than {MOST_ITEMS:,} components; ratings are about the mean of each"
+            return (
+                f"no ranks and standard errors: more than {MOST_ITEMS:,} components; ratings are about the "
+                "mean of each"
+            )
         return ""
 
     @cached_property

@@ -4,22 +4,16 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.base.errors import InvalidSamples
 from attomaton.choices.logit import fit_logit
-from attomaton.choices.logit.builders import (
-    battles,
-    best_worst,
-    binary_logit,
-    multinomial_logit,
-    ranked_choices,
-)
+from attomaton.choices.logit.builders import binary_logit, multinomial_logit
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_rankings_are_as_fit_choices_has_them(seed):
+def test_rankings_in_the_general_engine_are_those_of_the_luce_model(seed):
     rng = np.random.default_rng(seed)
     orders = [[f"item {k}" for k in rng.permutation(5)[: rng.integers(2, 6)]] for _ in range(12)]
-    fit, present = fit_logit(ranked_choices(orders)).expect(), at.fit_choices(rankings=orders)
+    judges = at.fit_choices(rankings=orders, cluster=list(range(12)))
+    fit, present = judges.logit.expect(), at.fit_choices(rankings=orders)
     for part in present.components:
         for item in part[1:]:
             assert fit.contrast(part[0], item).value == pytest.approx(
@@ -28,21 +22,14 @@ def test_rankings_are_as_fit_choices_has_them(seed):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_half_wins_are_as_fit_choices_has_them(seed):
+def test_half_wins_in_the_general_engine_are_those_of_the_luce_model(seed):
     rng = np.random.default_rng(seed)
     first = rng.integers(0, 4, 60)
     second = (first + rng.integers(1, 4, 60)) % 4
     tied = rng.random(60) < 0.3
-    fit = fit_logit(
-        battles(
-            [f"{k}" for k in first],
-            [f"{k}" for k in second],
-            ["tie" if tie else "first" for tie in tied],
-            ties="half",
-        )
-    ).expect()
-    losers = [f"{k}" for k in second]
-    present = at.fit_choices([f"{k}" for k in first], losers=losers, tied=tied, ties="half")
+    options = {"losers": [f"{k}" for k in second], "tied": tied, "ties": "half"}
+    fit = at.fit_choices([f"{k}" for k in first], cluster=list(range(60)), **options).logit.expect()
+    present = at.fit_choices([f"{k}" for k in first], **options)
     difference, contrast = present.difference("0", "1"), fit.contrast("0", "1")
     assert contrast.value == pytest.approx(difference.value, abs=1e-9)
     assert contrast.robust_error == pytest.approx(difference.standard_error, rel=0.2)  # another sandwich
@@ -70,25 +57,16 @@ def test_position_and_style_are_estimated():
     half = 0.5 * (0.3 * (first - second) + 0.4 + 0.5 * style[:, 0])
     noise = rng.gumbel(size=(4000, 3))
     ends = (np.stack([half, -half, np.full(4000, -0.2)], axis=1) + noise).argmax(axis=1)
-    fit = fit_logit(
-        battles(
-            [f"{k}" for k in first],
-            [f"{k}" for k in second],
-            [("first", "second", "tie")[end] for end in ends],
-            position=True,
-            features=style,
-            names=["style"],
-        )
-    ).expect()
-    truth = {"first": 0.4, "style": 0.5, "tie": -0.2}
+    games = {
+        "one": first + 7,
+        "other": second + 7,
+        "end": np.array([1.0, 0.0, 0.5])[ends],
+        "style": style[:, 0],
+    }
+    names = {"first": "one", "second": "other", "outcome": "end", "moved_first": "one"}
+    fit = at.fit_choices(games, **names, features=["style"]).logit.expect()
+    truth = {"moved_first": 0.4, "style": 0.5, "tie": -0.2}
     for name, value in truth.items():
         contrast = fit.contrast(name)
         assert abs(contrast.value - value) < 4 * contrast.standard_error
-    assert abs(fit.contrast("3", "0").value - 0.9) < 4 * fit.contrast("3", "0").standard_error
-
-
-def test_what_is_no_outcome_is_refused():
-    with pytest.raises(InvalidSamples, match="row 1 is 'draw'"):
-        battles(["a", "a"], ["b", "b"], ["tie", "draw"])
-    with pytest.raises(InvalidSamples, match="are not two items of the set"):
-        best_worst([["a", "b"]], ["a"], ["c"])
+    assert abs(fit.contrast("10", "7").value - 0.9) < 4 * fit.contrast("10", "7").standard_error

@@ -1,4 +1,4 @@
-"""Choice models as rows with names: battles, rankings, best–worst, long tables, logistic regression."""
+"""Choice models as rows with names: long tables and logistic regression."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -6,143 +6,9 @@ from typing import Any
 import numpy as np
 
 from attomaton.base.errors import InvalidSamples
-from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.logit.problem import ChoiceProblem, issparse
 from attomaton.choices.logit.rows import csr_array
-
-OUTCOMES = ("first", "second", "tie")
-"""How a battle ends."""
-
-
-def battles(
-    first: Sequence[Hashable],
-    second: Sequence[Hashable],
-    outcome: Sequence[str],
-    *,
-    ties: str = "davidson",
-    position: bool = False,
-    features: Float64 | None = None,
-    names: Sequence[str] = (),
-    counts: Any = None,
-    merge: bool = True,
-) -> ChoiceProblem:
-    """Battles of two items, each won by the first, the second, or neither.
-
-    The first has the row e_first + z_first, the second e_second + z_second; a tie their mean and e_tie
-    (Davidson). ``position`` adds a column for standing first.
-
-    Parameters
-    ----------
-    first, second : sequence of items
-        Who met whom.
-    outcome : sequence of str
-        "first", "second" or "tie".
-    ties : str
-        "davidson": a tie is an outcome of its own. "half": half a win for each, which estimates the expected
-        score and not the odds; use robust errors then.
-    position : bool
-        Whether standing first has an effect of its own.
-    features : float array, shape (n_battles, n_features), optional
-        Features of the first less those of the second.
-    names : sequence of str
-        What the features are called.
-    counts : sequence of float, optional
-        How often each battle was fought.
-    merge : bool
-        Whether equal battles are added up; clusters need each for itself.
-
-    Examples
-    --------
-    >>> from attomaton.choices.logit import fit_logit
-    >>> problem = battles(["a", "b", "a", "b"], ["b", "a", "b", "a"], ["first", "first", "tie", "second"])
-    >>> fit = fit_logit(problem)
-    >>> round(fit.contrast("a", "b").value, 4), fit.contrast("tie").kind.value
-    (0.6931, 'finite')
-    """
-    items, (a, b) = number_items(first, second)
-    ends = np.array([OUTCOMES.index(end) if end in OUTCOMES else -1 for end in outcome], np.int64)
-    if not len(a) == len(b) == len(ends):
-        raise InvalidSamples(
-            f"{len(a)} first items, {len(b)} second and {len(ends)} outcomes; give equally many"
-        )
-    if (ends < 0).any():
-        row = int(np.flatnonzero(ends < 0)[0])
-        raise InvalidSamples(f"the outcome in row {row} is {outcome[row]!r}; say first, second or tie")
-    if ties not in ("davidson", "half"):
-        raise InvalidSamples(f"there is no way {ties!r} of ties; choose davidson or half")
-    times = np.ones(len(ends)) if counts is None else np.asarray(counts, np.float64)
-    won = np.eye(3)[ends] * times[:, None]
-    if ties == "half":
-        won = won[:, :2] + 0.5 * won[:, 2:]
-    elif not (ends == 2).any():
-        won = won[:, :2]
-    wide = np.zeros((len(ends), 0)) if features is None else np.asarray(features, np.float64)
-    labels = (
-        [f"x{k + 1}" for k in range(wide.shape[1])] if features is not None and not names else list(names)
-    )
-    if position:
-        wide, labels = np.column_stack([np.ones(len(ends)), wide]), ["first", *labels]
-    return ChoiceProblem.from_battles(a, b, won, items=items, features=wide, names=labels, merge=merge)
-
-
-def ranked_choices(orders: Sequence[Sequence[Hashable]]) -> ChoiceProblem:
-    """Rankings, each best first (Plackett–Luce): the first is chosen from all, the second from the rest, ….
-
-    Examples
-    --------
-    >>> from attomaton.choices.logit import fit_logit
-    >>> fit = fit_logit(ranked_choices([["a", "b", "c"], ["b", "a", "c"], ["a", "c"]]))
-    >>> fit.contrast("a", "b").value.__round__(6), fit.contrast("a", "c").kind.value
-    (0.0, '+inf')
-    """
-    items, numbers = number_items(*orders)
-    stages = [order[place:] for order in numbers for place in range(len(order) - 1)]
-    flat = np.concatenate(stages) if stages else np.zeros(0, np.int64)
-    sizes = np.array([len(stage) for stage in stages], np.int64)
-    matrix = csr_array((np.ones(len(flat)), (np.arange(len(flat)), flat)), shape=(len(flat), len(items)))
-    counts = np.zeros(len(flat))
-    counts[offsets_of(sizes)[:-1]] = 1.0
-    return ChoiceProblem.from_rows(matrix, sizes, counts, names=items)
-
-
-def best_worst(
-    sets: Sequence[Sequence[Hashable]], best: Sequence[Hashable], worst: Sequence[Hashable]
-) -> ChoiceProblem:
-    """From each set one pair (best, worst) is chosen among all ordered pairs, with row e_best − e_worst.
-
-    Parameters
-    ----------
-    sets : sequence of sequences of items
-        What was shown.
-    best, worst : sequence of items
-        What was called the best and the worst of each set.
-
-    Examples
-    --------
-    >>> from attomaton.choices.logit import fit_logit
-    >>> problem = best_worst([["a", "b", "c"]] * 3, ["a", "a", "b"], ["c", "b", "a"])
-    >>> fit_logit(problem).contrast("a", "c").kind.value
-    'finite'
-    """
-    items, numbers = number_items(*sets)
-    number = {item: place for place, item in enumerate(items)}
-    rows, counts, sizes = list[Float64](), list[float](), list[int]()
-    for place, members in enumerate(numbers):
-        chosen = number.get(str(best[place]), -1), number.get(str(worst[place]), -1)
-        pairs = [(a, b) for a in members.tolist() for b in members.tolist() if a != b]
-        if chosen not in pairs:
-            raise InvalidSamples(
-                f"in row {place} best {best[place]!r} and worst {worst[place]!r} are not two items of the set"
-            )
-        block = np.zeros((len(pairs), len(items)))
-        for row, (a, b) in enumerate(pairs):
-            block[row, a], block[row, b] = 1.0, -1.0
-        rows.append(block)
-        counts += [float(pair == chosen) for pair in pairs]
-        sizes.append(len(pairs))
-    matrix = csr_array(np.concatenate(rows)) if rows else np.zeros((0, len(items)))
-    return ChoiceProblem.from_rows(matrix, sizes, counts, names=items)
 
 
 def long_table(
