@@ -12,11 +12,17 @@ if TYPE_CHECKING:
         Outcomes as Outcomes,
     )
     from attomaton.choices.board import Board as Board, NextComparison as NextComparison, Ratings as Ratings
-    from attomaton.choices.checks import GoodnessOfFit as GoodnessOfFit, Intransitivity as Intransitivity
+    from attomaton.choices.checks import (
+        Assessment as Assessment,
+        CrossValidation as CrossValidation,
+        GoodnessOfFit as GoodnessOfFit,
+        Intransitivity as Intransitivity,
+    )
     from attomaton.choices.estimator import ChoiceModel as ChoiceModel
     from attomaton.choices.fit import fit_choices as fit_choices
     from attomaton.choices.gaps import Gaps as Gaps
     from attomaton.choices.given import Columns as Columns
+    from attomaton.choices.judges import JudgeComparison as JudgeComparison, compare_judges as compare_judges
     from attomaton.choices.logit.builders import (
         binary_logit as binary_logit,
         long_table as long_table,
