@@ -3,15 +3,15 @@
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Union, cast
+from typing import TYPE_CHECKING, Any, Union, cast
 
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.machine import parse_memory
-from attomaton.base.options import MOST_THREADS, Checked, choice, given_path, whole_number
+from attomaton.base.options import MOST_THREADS, Checked, checked, choice, given_path, whole_number
 from attomaton.base.progress import Progress, silent
 from attomaton.corpora.documents import Piece
 from attomaton.corpora.readers.batches import as_reading
@@ -74,10 +74,10 @@ class Engine(Checked):
     (True, Automaton(2 queries, 5 components, 3 tokens))
     """
 
-    name: Annotated[str, _check_engine] = "auto"
-    memory: Annotated[str | int | None, _check_memory] = None
-    threads: Annotated[int | None, partial(whole_number, least=1, most=MOST_THREADS)] = None
-    master: Annotated[str | None, check_master] = None
+    name: str = field(default="auto", metadata=checked(_check_engine))
+    memory: str | int | None = field(default=None, metadata=checked(_check_memory))
+    threads: int | None = field(default=None, metadata=checked(whole_number, least=1, most=MOST_THREADS))
+    master: str | None = field(default=None, metadata=checked(check_master))
 
     @property
     def on_disk(self) -> bool:
