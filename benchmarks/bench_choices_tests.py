@@ -1,10 +1,10 @@
 """Coverage and level of the intervals and tests of a fit by simulation: ``--runs N``, 2,000 by default.
 
-Bradley and Terry's model, 6 items whose scores are equally far apart, between 1 and 4 from first to last. *Many*:
-30 games of each pair; *few*: 4 of each pair, where about half of the tables are separated if the items are far
-apart. Nominal: 95 % for intervals, 5 % for tests, 99 draws for each bootstrap. Bars: all within 1.5 points but
-for Wald's intervals of few games, which are shown beside the profile intervals; on separated tables Firth's bias
-is less than the maximum's, which is infinite, and its median bias is less on all.
+Bradley and Terry's model; the scores of 6 items are equally far apart, from 0.5 to −0.5 (*close*) or from 2
+to −2 (*far*). *Many*: 30 games of each pair; *few*: 4 of each pair. Nominal are 95 % for intervals and 5 %
+for tests; a bootstrap draws 99 times. Bars: within 1.5 points, but for rows without a nominal value, which
+show what an approximation costs with few games: Wald's intervals, and the chi-square distribution of goodness
+of fit. Where the maximum is infinite Firth's bias is finite; over all tables its median bias is smaller.
 """
 
 import sys
@@ -129,9 +129,12 @@ if __name__ == "__main__":
     start, figures, bars = process_time(), {"runs": runs}, {}
     for number, (name, (nominal, simulate, *settings)) in enumerate(SIMULATIONS.items()):
         figures[name] = simulate(np.random.default_rng(number), runs, *settings)
-        if "--verbose" in sys.argv: print(name, figures[name], process_time()-start, flush=True)
+        if "--verbose" in sys.argv:
+            print(name, figures[name], process_time() - start, flush=True)
         if nominal is not None:
             bars[name] = abs(figures[name] - nominal) <= 0.015
     figures["bias"] = bias = compare_bias(np.random.default_rng(99), runs)
-    bars["bias"] = abs(bias["firth, separated"]) < np.inf and abs(bias["firth, median"]) < abs(bias["maximum, median"])
+    bars["bias"] = abs(bias["firth, separated"]) < np.inf and abs(bias["firth, median"]) < abs(
+        bias["maximum, median"]
+    )
     report(figures | {"cpu_seconds": round(process_time() - start, 1)}, bars)

@@ -393,6 +393,19 @@ def test_the_figure_and_the_page(tmp_path):
     with pytest.raises(UnsupportedOption, match=r"draw to \.pdf, \.png or \.svg"):
         draw_board(board, tmp_path / "board.gif")
     assert not matplotlib.pyplot.get_fignums()
+    games = {"winner": [*"abab", "a", "c"], "loser": [*"baba", "c", "a"], "month": [3, 3, 1, 1, 1, 1]}
+    fit = at.fit_choices(games, by="month")
+    axes = fit.plot()
+    drawn = {line.get_label(): line.get_ydata().tolist() for line in axes.get_lines()}
+    months = [
+        dict(zip(board["item"], board["rating"], strict=True))
+        for board in (fit.by[1].board(), fit.by[3].board())
+    ]
+    assert drawn == {item: [month[item] for month in months if item in month] for item in "abc"}
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "3"]
+    assert len(fit.plot(limit=1).get_lines()) == 1
+    matplotlib.pyplot.close("all")
+    assert draw_board(fit, tmp_path / "lines.svg").exists()
     page = write_board(board, tmp_path / "board.html", title="A & B").read_text(encoding="utf-8")
     assert "<h1>A &amp; B</h1>" in page
     assert "&lt;b&gt;top&lt;/b&gt;" in page

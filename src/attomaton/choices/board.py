@@ -447,8 +447,9 @@ class Board(Tabular):
         limit = whole_number(limit, "limit", least=1)
         batch = None if batch is None else whole_number(batch, "batch", least=1)
         source, (anchors, board) = self.ratings, self._anchors
-        rows = [self._best_first(number) for number in range(source.gaps.n_components)]
-        middles = [source.items[rows[anchor][len(rows[anchor]) // 2]] for anchor in anchors.tolist()]
+        rows: list[Int64] = list(map(self._best_first, range(source.gaps.n_components)))
+        of_anchors: list[Int64] = [rows[anchor] for anchor in anchors.tolist()]
+        middles = [source.items[best_first[len(best_first) // 2]] for best_first in of_anchors]
         connecting = [
             NextComparison(item, middles[0], 1, None, f"puts {item!r} on board 1") for item in middles[1:]
         ]
@@ -456,13 +457,13 @@ class Board(Tabular):
         for component in range(source.gaps.n_components):
             anchor = int(anchors[board[component]])
             if self._precedes[component, anchor]:
-                pair = ahead, behind = rows[component][-1], rows[anchor][0]
+                pair = ahead, behind = int(rows[component][-1]), int(rows[anchor][0])
             elif self._precedes[anchor, component]:
-                pair = behind, ahead = rows[component][0], rows[anchor][-1]
+                pair = behind, ahead = int(rows[component][0]), int(rows[anchor][-1])
             else:
                 continue
             if self._decided:
-                here, sure, _ = self._decided[board[component]]
+                here, sure, _ = self._decided[int(board[component])]
                 if sure[np.searchsorted(here, ahead), np.searchsorted(here, behind)]:
                     continue
             first, second = (source.items[row] for row in pair)
@@ -486,7 +487,7 @@ class Board(Tabular):
         source, (here, sure, apart) = self.ratings, self._decided[number]
         component, score, errors = source.component[here], source.score[here], source.errors
         covariance: Any = source.covariance if errors is None else errors.independent
-        known = np.nan_to_num(covariance[np.ix_(here, here)])
+        known: Float64 = np.nan_to_num(covariance[np.ix_(here, here)])
         before = difference_errors(known)
         error = before if errors is None else errors.difference.error[np.ix_(here, here)]
         is_open = (component[:, None] == component) & ~sure & ~sure.T & (error > 0)
@@ -504,13 +505,13 @@ class Board(Tabular):
             step = narrowed * np.sqrt(1.0 - shrink**2) * error[one, other]
             gain = np.where(left, ndtr((gap - least) / step) + ndtr((-gap - least) / step), -1.0)
             best = int(gain.argmax())
-            pair = sorted((int(one[best]), int(other[best])), key=lambda place: -score[place])
-            first, second = (source.items[here[place]] for place in pair)
+            a, b = sorted((int(one[best]), int(other[best])), key=lambda place: -score[place])
+            first, second = source.items[here[a]], source.items[here[b]]
             percent = f"{100 * gain[best]:.2g} %" if gain[best] >= 1e-4 else "less than 0.01 %"
             reason = f"decides which is ahead with probability {percent}"
             chosen.append(NextComparison(first, second, times, float(gain[best]), reason))
             left[best] = False
-            known = add_comparison(known, score, source.tie, *pair, times)
+            known = add_comparison(known, score, source.tie, a, b, times)
         return chosen
 
     def plot(self, ax: Any = None, *, limit: int = MOST) -> Any:

@@ -9,7 +9,7 @@ item is called the first.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -131,7 +131,7 @@ def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any
     >>> round(compare_judges(votes, cluster="judge", task="question").alpha, 3)
     -0.111
     """
-    columns = read_columns(table) if isinstance(table, str | PathLike) else columns_of(table)
+    columns = read_columns(cast("str", table)) if isinstance(table, str | PathLike) else columns_of(table)
     number, judges = number_values(find_column(columns, cluster, "cluster"))
     if len(judges) > MOST_JUDGES:
         raise UnsupportedOption(

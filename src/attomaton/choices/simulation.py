@@ -21,6 +21,8 @@ from attomaton.choices.logit.rows import BattleRows, Situations
 from attomaton.choices.order import ItemScores
 from attomaton.choices.uncertainty import LuceScores
 
+linalg: Any = np.linalg
+
 MOST_ROWS = 200_000
 """Most alternatives of all situations that are drawn again."""
 
@@ -119,7 +121,7 @@ class FittedChoices:
             weight = times[first] * probability[first] * probability[second]
             information = (squares @ weight).T.reshape(-1, size, size)
             ridge = 1e-12 * np.trace(information, axis1=1, axis2=2)[:, None, None] * np.eye(size)
-            newton = np.linalg.solve(information + ridge, gradient.T[:, :, None])[:, :, 0].T
+            newton: Float64 = linalg.solve(information + ridge, gradient.T[:, :, None])[:, :, 0].T
             step, length = np.where(up, newton, step), np.where(up, 1.0, 0.5 * length)
             if (up & ((gradient * newton).sum(axis=0) < SETTLED)).all():
                 break

@@ -124,8 +124,8 @@ def choices(
     from attomaton.choices.storage import KIND
     from attomaton.corpora.readers.batches import Reading
 
-    chosen = [] if tests is None else _list_names(tests)
-    _check_tests(chosen, cluster, task)
+    names = [] if tests is None else _list_names(tests)
+    _check_tests(names, cluster, task)
     check_folder(out, KIND)
     _check_targets(figure, page)
     streamed = any(is_stream(path, as_json) for path in (figure, page))
@@ -146,7 +146,7 @@ def choices(
         given_options |= {"prior": prior, "penalty": penalty}
         fit = fit_choices(frame, **given_options, **columns)
         results = dict[str, Any]()
-        for name in chosen:
+        for name in names:
             announce(name.replace("_", " "))
             if name == JUDGES:
                 from attomaton.choices.judges import compare_judges
@@ -187,14 +187,14 @@ def _describe(fit: "ChoiceFit", limit: int) -> str:
     return fit.describe(limit, rest=f"--limit {len(fit.items)} shows all")
 
 
-def _check_tests(chosen: list[str], cluster: str | None, task: str | None) -> None:
+def _check_tests(names: list[str], cluster: str | None, task: str | None) -> None:
     """Refuse tests that there are not, or that lack a column: before the fit, not after."""
-    unknown = [name for name in chosen if name not in TESTS]
+    unknown = [name for name in names if name not in TESTS]
     if unknown:
         raise UnsupportedOption(f"--tests names {show(unknown[0])}; give some of {', '.join(TESTS)}")
-    if JUDGES in chosen and cluster is None:
+    if JUDGES in names and cluster is None:
         raise UnsupportedOption(f"{JUDGES} needs the judges; name their column with --cluster")
-    if task is not None and JUDGES not in chosen:
+    if task is not None and JUDGES not in names:
         raise UnsupportedOption(f"--task is for --tests {JUDGES}; add it, or leave --task out")
 
 
