@@ -1,6 +1,7 @@
 """Ties as outcomes, position, features, clusters and categories, in every method of a fit."""
 
 import json
+from itertools import permutations
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from tests.cli.inside import run_inside
 import attomaton as at
 from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnsupportedOption
 from attomaton.choices.conditional import order_by_contrasts
-from attomaton.choices.logit import ContrastKind
+from attomaton.choices.logit import ChoiceProblem, ContrastKind, fit_logit
 
 
 def draw_battles(rng, strength, n_battles, *, tie=-np.inf, moved_first=0.0, effect=()):
@@ -364,12 +365,16 @@ def test_the_long_format_is_that_of_sets():
 
 
 def test_best_and_worst():
-    from attomaton.choices import best_worst, fit_logit
-
     rng = np.random.default_rng(7)
-    sets = [[f"item {k}" for k in rng.permutation(5)[:3]] for _ in range(60)]
+    shown = np.array([rng.permutation(5)[:3] for _ in range(60)])
+    sets = [[f"item {k}" for k in row] for row in shown]
     best, worst = [one[0] for one in sets], [one[2] for one in sets]
-    expected = fit_logit(best_worst(sets, best, worst)).contrast("item 0", "item 1")
+    rows = [np.eye(5)[row[a]] - np.eye(5)[row[b]] for row in shown for a, b in permutations(range(3), 2)]
+    names, chosen = (
+        [f"item {k}" for k in range(5)],
+        np.tile([0, 1, 0, 0, 0, 0], 60),
+    )  # the first over the last
+    expected = fit_logit(ChoiceProblem.from_rows(rows, [6] * 60, chosen, names=names)).contrast(*names[:2])
     shuffled = [sorted(one) for one in sets]
     lists = {"best": best, "worst": worst, "choice_set": shuffled}
     wide = {"best": best, "worst": worst, **{f"o{k}": [one[k] for one in shuffled] for k in range(3)}}

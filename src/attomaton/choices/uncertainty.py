@@ -445,8 +445,8 @@ class LuceScores:
         """How many numbers the choices bear on, finite or not: items less groups that were never compared."""
         edges, size = self.graph.edges, len(self.values)
         use = edges["loser"] < size
-        ends = (edges[name][use].astype(np.int64) for name in ("winner", "loser"))
-        return size - 1 - int(connected_nodes(*ends, size, strongly=False).max(initial=-1))
+        won, lost = (edges[name][use].astype(np.int64) for name in ("winner", "loser"))
+        return size - 1 - int(connected_nodes(won, lost, size, strongly=False).max(initial=-1))
 
     @property
     def why_no_aic(self) -> str:
