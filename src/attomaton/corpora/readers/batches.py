@@ -1,14 +1,13 @@
 """The interface of readers, the batches they yield, and their options."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
-from typing import Annotated, Any, Protocol
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
 from attomaton.base.errors import AttomatonError, UnreadableSource, UnsupportedOption
-from attomaton.base.options import Checked, choice, flag, show, whole_number
+from attomaton.base.options import Checked, checked, choice, flag, show, whole_number
 from attomaton.base.printing import show_hidden
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32, Int64, Integers
@@ -66,14 +65,14 @@ class Reading(Checked):
     [0, 2, 6]
     """
 
-    column: Annotated[str | None, _check_name] = None
-    documents: Annotated[str, partial(choice, options=("file", "line"))] = "file"
-    separator: Annotated[int | None, whole_number] = None
-    dtype: Annotated[str, partial(choice, options=tuple(TOKEN_TYPES))] = "uint16"
-    max_bytes: Annotated[int, partial(whole_number, least=1)] = 1 << 26
-    skip_bad: Annotated[bool, flag] = False
-    n_tokens: Annotated[int, partial(whole_number, most=MAX_TOKENS)] = MAX_TOKENS
-    format: Annotated[str | None, _check_name] = None
+    column: str | None = field(default=None, metadata=checked(_check_name))
+    documents: str = field(default="file", metadata=checked(choice, options=("file", "line")))
+    separator: int | None = field(default=None, metadata=checked(whole_number))
+    dtype: str = field(default="uint16", metadata=checked(choice, options=tuple(TOKEN_TYPES)))
+    max_bytes: int = field(default=1 << 26, metadata=checked(whole_number, least=1))
+    skip_bad: bool = field(default=False, metadata=checked(flag))
+    n_tokens: int = field(default=MAX_TOKENS, metadata=checked(whole_number, most=MAX_TOKENS))
+    format: str | None = field(default=None, metadata=checked(_check_name))
 
     def to_record(self) -> dict[str, Any]:
         """All options, for JSON; ``format`` only if it is given, since older records lack it.
