@@ -162,8 +162,8 @@ def list_values(values: Any) -> tuple[Int64, Any] | None:
     column: Any = values.to_arrow() if polars else values
     if not isinstance(column, pa.Array | pa.ChunkedArray):
         return None
-    chunks: Any = column
-    lists: Any = join_chunks(chunks) if isinstance(column, pa.ChunkedArray) else chunks
+    lists = cast("Any", column)
+    lists = join_chunks(lists) if isinstance(column, pa.ChunkedArray) else lists
     if not (_is.is_list(lists.type) or _is.is_large_list(lists.type)):
         return None
     if lists.null_count:

@@ -10,7 +10,7 @@ import numpy as np
 from attomaton.base.native import find_irredundant
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Bool, Float64, Int64, column, keep_rows
-from attomaton.graphs.components import Components, find_components, merge_components
+from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.strong import connect, connected_nodes
 from attomaton.solvers.hard.solve import solve_graph_svm
 from attomaton.solvers.soft.solve import SoftSolution
@@ -228,12 +228,3 @@ class OrderedItems:
         places = np.full(len(self.graph), len(self.graph))
         places[self._numbers] = np.arange(len(self._numbers))
         return places
-
-
-def join_components(graph: Components) -> Components:
-    """All items as one component, above the query, which is the last node and not an item."""
-    if len(graph) < 3:
-        return graph
-    groups = np.zeros(len(graph), np.int64)
-    groups[graph.component_of_node[-1]] = 1
-    return merge_components(graph, groups)

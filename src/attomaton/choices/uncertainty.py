@@ -15,11 +15,10 @@ from attomaton.base.ragged import group_borders, occurs, offsets_of, rows_of, su
 from attomaton.base.solutions import score_table
 from attomaton.base.tables import Float64, Int64, column, ragged_column
 from attomaton.choices.numbering import NumberedChoices
-from attomaton.choices.order import join_components
 from attomaton.choices.rankings import count_ties, parts_of, steps_of
 from attomaton.choices.spread import Spread, student_quantile, two_sided
 from attomaton.graphs.choices import make_choices
-from attomaton.graphs.components import Components
+from attomaton.graphs.components import Components, merge_components
 from attomaton.graphs.strong import connected_nodes
 from attomaton.solvers.soft.certify import SCORES_WITHIN
 from attomaton.solvers.soft.curvature import LARGEST, score_errors
@@ -308,6 +307,15 @@ def describe_half_ties(n_ties: float) -> str:
         f"ties: {n_ties:,.12g}, each counted as {rule}; scores give the expected score of a pair, not the "
         "odds of a win"
     )
+
+
+def join_components(graph: Components) -> Components:
+    """All items as one component, above the query, which is the last node and not an item."""
+    if len(graph) < 3:
+        return graph
+    groups = np.zeros(len(graph), np.int64)
+    groups[graph.component_of_node[-1]] = 1
+    return merge_components(graph, groups)
 
 
 class LuceScores:
