@@ -48,9 +48,9 @@ class FirthScores(LogitScores):
         return self.logit.firth()
 
     @property
-    def proof(self) -> str:
-        """The certificate of the likelihood alone, in words."""
-        return f"Firth's estimate is stationary; without the penalty: {super().proof}"
+    def verdict(self) -> str:
+        """What is proved of the estimates, and of the likelihood alone, in one sentence."""
+        return f"every estimate is stationary under Firth's penalty; without the penalty, {super().verdict}"
 
     @cached_property
     def components(self) -> Components:
