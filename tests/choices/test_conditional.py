@@ -1,6 +1,7 @@
 """Ties as outcomes, position, features, clusters and categories, in every method of a fit."""
 
 import json
+from itertools import permutations
 
 import numpy as np
 import pandas as pd
@@ -371,10 +372,10 @@ def test_best_and_worst():
     sets = [[f"item {k}" for k in row] for row in drawn]
     best, worst = [row[0] for row in sets], [row[2] for row in sets]
 
-    def loss(scores):  # the best of three, then the worst of the other two
+    def loss(scores):  # the pair of best and worst, among all ordered pairs of the set
         score = np.append(scores, 0.0)[np.array(drawn)]
-        chosen = score[:, 0] - logsumexp(score, axis=1)
-        return -np.sum(chosen - score[:, 2] - logsumexp(-score[:, 1:], axis=1))
+        pairs = np.stack([score[:, i] - score[:, j] for i, j in permutations(range(3), 2)], axis=1)
+        return np.sum(logsumexp(pairs, axis=1) - (score[:, 0] - score[:, 2]))
 
     expected = minimize(loss, np.zeros(4), tol=1e-10).x
     shuffled = [sorted(row) for row in sets]
