@@ -73,6 +73,10 @@ class FirthScores(LogitScores):
     def _covariance(self) -> Float64:
         return self.penalised.covariance
 
+    def _error(self, contrast: Float64) -> tuple[float, float]:
+        """The standard error of a contrast under the penalty, where none is infinite."""
+        return max(float(contrast @ self._covariance @ contrast), 0.0) ** 0.5, np.inf
+
     def gaps(self, component: Int64, above: Int64, below: Int64) -> Gaps:  # noqa: ARG002
         """No gap is infinite."""
         nothing = np.zeros(0, np.int64)

@@ -290,7 +290,7 @@ def need_slope(evidence: Evidence) -> str:
     flat = reads_mass(head) and slope_at(loss, 1.0) == 0
     if not (flat or isinstance(head, EmbeddingDistance)):
         return ""
-    return "the loss is flat where the label has all attention (ℓ' = 0), so margins are not all alike"
+    return "the derivative of the loss is 0 where the label has all attention, so margins are not all alike"
 
 
 def need_decided(evidence: Evidence) -> str:
