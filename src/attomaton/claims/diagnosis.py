@@ -48,7 +48,7 @@ def _count(affected: Bool) -> str:
 
 
 def _not_finite(trace: Trace) -> str:
-    broken: Bool = ~np.isfinite(trace.weights).all(axis=(0, 2, 3))
+    broken = ~np.isfinite(trace.weights).all(axis=(0, 2, 3)).reshape(-1)
     if not broken.any():
         return ""
     return (
