@@ -417,8 +417,20 @@ class LuceScores:
 
     @property
     def proof(self) -> str:
-        """The certificate in words."""
-        return f"each within {SCORES_WITHIN:.0e} of the best fit" if self.certified else str(self._proof)
+        """The numbers of the certificate."""
+        return str(self._proof)
+
+    @property
+    def verdict(self) -> str:
+        """What is proved, in one sentence."""
+        if not self.certified:
+            return f"not certified: {self.proof}"
+        if self.joined or len(self.components) == 2:  # one component of items, and the query
+            return f"certified: every rating is within {SCORES_WITHIN:.0e} of the best fit"
+        return (
+            f"certified: every finite rating is within {SCORES_WITHIN:.0e} of the best fit; "
+            "which ratings are infinite is proved"
+        )
 
     def expect(self) -> None:
         """Raise ``UncertifiedSolution`` if the scores are not certified."""
