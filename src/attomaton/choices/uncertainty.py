@@ -360,11 +360,19 @@ class LuceScores:
 
     @property
     def proof(self) -> str:
-        """The certificate in words."""
+        """The numbers of the certificate."""
+        return str(self.soft.certificate)
+
+    @property
+    def verdict(self) -> str:
+        """What is proved, in one sentence."""
+        if not self.certified:
+            return f"not certified: {self.proof}"
+        if self.joined or len(self.components) == 2:  # one component of items, and the query
+            return f"certified: every rating is within {SCORES_WITHIN:.0e} of the best fit"
         return (
-            f"each within {SCORES_WITHIN:.0e} of the best fit"
-            if self.certified
-            else str(self.soft.certificate)
+            f"certified: every finite rating is within {SCORES_WITHIN:.0e} of the best fit; "
+            "which ratings are infinite is proved"
         )
 
     def expect(self) -> None:

@@ -11,11 +11,10 @@ import json
 import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +46,7 @@ from attomaton.base.artifacts.manifests import FORMAT
 from attomaton.base.artifacts.ownership import PARTIAL, Lock, is_partial, take_stock
 from attomaton.base.borders import check_floats, check_int64
 from attomaton.base.errors import CorruptRun, MismatchedParts, UnwritablePlace
-from attomaton.base.options import Checked, given_path, whole_number
+from attomaton.base.options import Checked, checked, given_path, whole_number
 from attomaton.base.tables import Float64
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples, Skipped
 from attomaton.graphs.origin import check_origin
@@ -95,7 +94,7 @@ class Store(Checked):
 
     path: str | Path
     resume: bool = False
-    every: Annotated[int | None, partial(whole_number, least=1)] = None
+    every: int | None = field(default=None, metadata=checked(whole_number, least=1))
     overwrite: bool = False
 
     @classmethod

@@ -3,11 +3,10 @@
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from itertools import pairwise
 from os import PathLike
-from typing import Annotated, Any, Protocol, TypeVar, Unpack, cast
+from typing import Any, Protocol, TypeVar, Unpack, cast
 
 import numpy as np
 import torch
@@ -21,7 +20,7 @@ from attomaton.base.errors import (
     UncertifiedSolution,
     UnsupportedOption,
 )
-from attomaton.base.options import MOST_STEPS, MOST_TRIALS, Checked, real_number, show, whole_number
+from attomaton.base.options import MOST_STEPS, MOST_TRIALS, Checked, checked, real_number, show, whole_number
 from attomaton.base.tables import Float64, Integers
 from attomaton.corpora.readers.corpus import ReadingOptions, check_options, read_samples
 from attomaton.corpora.samples import Samples
@@ -96,7 +95,7 @@ class Watch(Checked):
 
     callbacks: Sequence[Callback] = ()
     stop: Callable[[int, Float64], bool] | None = None
-    every: Annotated[int | None, partial(whole_number, least=1)] = None
+    every: int | None = field(default=None, metadata=checked(whole_number, least=1))
 
     def interval(self, steps: int) -> int:
         """Steps between records in a run of ``steps`` steps."""

@@ -6,16 +6,15 @@ largest singular value) −U Vᵀ with G = U Σ Vᵀ.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from numbers import Real
-from typing import Annotated, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
 
 from attomaton.base.errors import UnsupportedOption
-from attomaton.base.options import Checked, real_number, show
+from attomaton.base.options import Checked, checked, real_number, show
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Decay(Checked):
     Decay(power=0.5)
     """
 
-    power: Annotated[float, partial(real_number, least=0, most=1)] = 0.5
+    power: float = field(default=0.5, metadata=checked(real_number, least=0, most=1))
 
     def __call__(self, step: int) -> float:
         """The factor of η at a step, counted from 0."""
@@ -93,15 +92,15 @@ class Step(Protocol):
         ...
 
 
-StepSize = Annotated[float, partial(real_number, above=0, most=LARGEST_STEP)]
-Momentum = Annotated[float, partial(real_number, least=0, below=1)]
+STEP_SIZE = checked(real_number, above=0, most=LARGEST_STEP)
+MOMENTUM = checked(real_number, least=0, below=1)
 
 
 class _Paced(Checked):
     """Common to all steps here: a step size, its schedule, and running sums or means with momentum."""
 
-    step_size: StepSize
-    momentum: Momentum
+    step_size: float = field(metadata=STEP_SIZE)
+    momentum: float = field(metadata=MOMENTUM)
     schedule: Callable[[int], float] | None
 
     def begin(self, parameters: Parameters) -> Parameters:
@@ -148,9 +147,9 @@ class GradientDescent(_Paced):
     [-0.06, 0.0, -0.08, 0.0]
     """
 
-    step_size: StepSize
+    step_size: float = field(metadata=STEP_SIZE)
     normalized: bool = False
-    momentum: Momentum = 0.0
+    momentum: float = field(default=0.0, metadata=MOMENTUM)
     schedule: Callable[[int], float] | None = None
 
     def move(
@@ -225,9 +224,9 @@ class Adam(Checked):
     [-0.1, 0.1]
     """
 
-    step_size: StepSize
-    betas: Annotated[tuple[float, float], _check_betas] = (0.9, 0.999)
-    epsilon: Annotated[float, partial(real_number, least=0)] = 1e-8
+    step_size: float = field(metadata=STEP_SIZE)
+    betas: tuple[float, float] = field(default=(0.9, 0.999), metadata=checked(_check_betas))
+    epsilon: float = field(default=1e-8, metadata=checked(real_number, least=0))
     schedule: Callable[[int], float] | None = None
 
     def begin(self, parameters: Parameters) -> Parameters:
@@ -263,8 +262,8 @@ class Adam(Checked):
 class _Steepest(_Paced):
     """W ← W − η_t D, where D is the direction of the gradient or of its running mean."""
 
-    step_size: StepSize
-    momentum: Momentum = 0.0
+    step_size: float = field(metadata=STEP_SIZE)
+    momentum: float = field(default=0.0, metadata=MOMENTUM)
     schedule: Callable[[int], float] | None = None
 
     def move(
@@ -364,8 +363,8 @@ class Muon(_Paced):
     [-0.08, 0.0, 0.0, 0.11]
     """
 
-    step_size: StepSize
-    momentum: Momentum = 0.95
+    step_size: float = field(metadata=STEP_SIZE)
+    momentum: float = field(default=0.95, metadata=MOMENTUM)
     nesterov: bool = True
     schedule: Callable[[int], float] | None = None
 

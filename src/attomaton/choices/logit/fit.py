@@ -559,7 +559,7 @@ class LogitFit(Tabular):
         >>> fit.summary().to_pandas()[["coef", "std err", "z"]].round(4).values.tolist()
         [[0.6931, 1.2247, 0.566]]
         """
-        notes = (*self.aliases, str(self.certificate))
+        notes = (*self.aliases, self.certificate.verdict)
         head = f"{self._head}, log-likelihood {self._at_limit[1]:.4f}"
         readings = tuple(row.reading for row in self.contrasts)
         return LogitSummary(head, self.contrasts, readings, robust, notes)
@@ -591,7 +591,7 @@ class LogitFit(Tabular):
         ([2.8332], [2.8332])
         """
         self.expect()
-        return fit_firth(self.problem, self.identified.basis, self.contrast, str(self.certificate))
+        return fit_firth(self.problem, self.identified.basis, self.contrast, self.certificate.verdict)
 
     @property
     def _head(self) -> str:
@@ -605,7 +605,7 @@ class LogitFit(Tabular):
             return [head, f"{self.state.value}: {self.certificate}"]
         rows = [_cells(row) for row in self.contrasts]
         grid = Grid("", ["parameter", "estimate", "s.e.", "robust", "reading"], rows)
-        return [head, grid, *self.aliases, str(self.certificate)]
+        return [head, grid, *self.aliases, self.certificate.verdict]
 
     def _check(self) -> None:
         """Refuse what nothing is proved of; what treats small differences as equal is said by contrasts."""

@@ -42,8 +42,8 @@ class DelimitedReader(RecordReader, TableReader):
         if not len(schema):
             raise UnreadableSource(f"{self.source} is empty: it has no header; leave it out")
         numbered, batches = rows.read(skips), list[Any]()
-        while piece := [cells for _, cells in islice(numbered, PIECE_ROWS)]:
-            columns = [_arrow.array(column, pa.string()) for column in zip(*piece, strict=True)]
+        while rows_read := [cells for _, cells in islice(numbered, PIECE_ROWS)]:
+            columns = [_arrow.array(column, pa.string()) for column in zip(*rows_read, strict=True)]
             batches.append(_arrow.RecordBatch.from_arrays(columns, schema=schema))
         skipped = skips.take()
         if skipped.count:

@@ -27,17 +27,17 @@ of its steepness (``snap``) are times of ours.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import lambertw
 
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
-from attomaton.base.options import Checked, real_number, whole_number
+from attomaton.base.options import Checked, checked, real_number, whole_number
 from attomaton.base.tables import Float64
 
 MAX_STATE = 20_000
@@ -103,8 +103,8 @@ class Rates(Checked):
     Rates(decoder=10.0, attention=1.0)
     """
 
-    decoder: Annotated[float, partial(real_number, least=SLOWEST, most=FASTEST)]
-    attention: Annotated[float, partial(real_number, least=SLOWEST, most=FASTEST)]
+    decoder: float = field(metadata=checked(real_number, least=SLOWEST, most=FASTEST))
+    attention: float = field(metadata=checked(real_number, least=SLOWEST, most=FASTEST))
 
     @classmethod
     def with_momentum(cls, decoder: float, attention: float, momentum: float) -> "Rates":
@@ -169,10 +169,10 @@ class SnapLaw(Checked):
     (69.03, 14.41, 0.1941)
     """
 
-    n_classes: Annotated[int, partial(whole_number, least=1)]
-    n_tokens: Annotated[int, partial(whole_number, least=2)]
+    n_classes: int = field(metadata=checked(whole_number, least=1))
+    n_tokens: int = field(metadata=checked(whole_number, least=2))
     rates: Rates
-    start: Annotated[float | None, partial(real_number, above=0)] = None
+    start: float | None = field(default=None, metadata=checked(real_number, above=0))
 
     @property
     def constant(self) -> float:

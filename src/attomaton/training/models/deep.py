@@ -5,16 +5,15 @@ feed-forward layer hˡ ← hˡ + relu(hˡ U) U' after each layer if enabled. h�
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Annotated
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
-from attomaton.base.options import Checked, real_number, show, whole_number
+from attomaton.base.options import Checked, checked, real_number, show, whole_number
 from attomaton.base.tables import Float64, Int64, Integers
 
 MOST_LAYERS = 1_000
@@ -80,11 +79,11 @@ class DeepModel(Checked):
     13
     """
 
-    n_layers: Annotated[int, partial(whole_number, least=1, most=MOST_LAYERS)] = 1
-    n_heads: Annotated[int, partial(whole_number, least=1, most=MOST_LAYERS)] = 1
-    hidden: Annotated[int | None, partial(whole_number, least=1)] = None
+    n_layers: int = field(default=1, metadata=checked(whole_number, least=1, most=MOST_LAYERS))
+    n_heads: int = field(default=1, metadata=checked(whole_number, least=1, most=MOST_LAYERS))
+    hidden: int | None = field(default=None, metadata=checked(whole_number, least=1))
     positions: bool = True
-    start: Annotated[float, partial(real_number, least=0)] = 0.0
+    start: float = field(default=0.0, metadata=checked(real_number, least=0))
     device: str = "cpu"
 
     def shapes(self, n_tokens: int, window: int) -> list[tuple[int, int]]:

@@ -5,14 +5,13 @@ context; a softmax head has u = softmax(C f / temperature)_y. With a = softmax(s
 scores s is du/ds_t = a_t (du/da_t − Σ a du/da). Positions are the first axis, so sums run over whole rows.
 """
 
-from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from attomaton.base.options import Checked, named_part, real_number
+from attomaton.base.options import Checked, checked, named_part, real_number
 
 _linalg: Any = torch.linalg
 
@@ -102,7 +101,7 @@ class Tied(Checked):
     0.5987
     """
 
-    temperature: Annotated[float | None, partial(real_number, above=0)] = None
+    temperature: float | None = field(default=None, metadata=checked(real_number, above=0))
 
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
         """c_y · x_t, or with a temperature (divided by it) all c_k · x_t, shape (t, k, b, n), and y."""
@@ -134,7 +133,7 @@ class Untied(Checked):
     0.4256
     """
 
-    temperature: Annotated[float | None, partial(real_number, above=0)] = None
+    temperature: float | None = field(default=None, metadata=checked(real_number, above=0))
 
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
         """e_y · x_t, or with a temperature (divided by it) all e_k · x_t, shape (t, k, b, n), and y."""
