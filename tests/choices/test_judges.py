@@ -169,3 +169,50 @@ def test_log_loss_by_definition(rng, penalty, n_games):
     table = test.to_pandas()
     assert table.alternatives.sum() == 2 * (n_games - test.n_open)
     assert (table.happened * table.alternatives).sum() == pytest.approx(n_games - test.n_open)
+
+
+def test_log_loss_with_ties_features_and_clusters(rng):
+    """Whole clusters are left out, and probabilities are those of ``predict_proba``."""
+    games = draw_games(rng, 240, np.linspace(1, -1, 4), position=0.5)
+    games["outcome"] = [0.5 if rng.random() < 0.3 else one for one in games["outcome"]]
+    games |= {"length": rng.standard_normal(240).tolist(), "judge": rng.integers(6, size=240).tolist()}
+    options = {"moved_first": "first", "features": ["length"]}
+    test = at.fit_choices(games, cluster="judge", **options).cross_validate(n_folds=6)
+    loss, judges = 0.0, np.array(games["judge"])
+    for judge in range(6):
+        parts = [
+            {name: [column[k] for k in np.flatnonzero(use).tolist()] for name, column in games.items()}
+            for use in (judges != judge, judges == judge)
+        ]
+        p = at.fit_choices(parts[0], **options).predict_proba(parts[1], **options)
+        happened = [[1, 0.5, 0].index(one) for one in parts[1]["outcome"]]
+        loss -= np.log(p[np.arange(len(p)), happened]).sum()
+    assert (test.n_folds, test.even) == (6, pytest.approx(np.log(3)))
+    assert test.log_loss == pytest.approx(loss / 240)
+
+
+def test_log_loss_of_sets_with_repeated_items(rng):
+    sets = [[*rng.integers(4, size=3).tolist(), 9] for _ in range(80)]
+    winners = [one[rng.integers(3)] for one in sets]
+    fit = at.fit_choices(winners, sets)
+    test = fit.cross_validate(n_folds=80)
+    loss = 0.0
+    for left_out, (winner, choice_set) in enumerate(zip(winners, sets, strict=True)):
+        use = [k for k in range(80) if k != left_out]
+        part = at.fit_choices([winners[k] for k in use], [sets[k] for k in use])
+        loss -= np.log(part.probability(winner, choice_set))
+    assert test.log_loss == pytest.approx(loss / 80)
+
+
+def test_choices_that_cannot_be_left_out(rng):
+    games = draw_games(rng, 30, np.zeros(3))
+    for options, reason in (
+        ({"prior": 1.0}, "a ridge or a prior"),
+        ({"counts": [0.5] * 30}, "parts of choices"),
+    ):
+        with pytest.raises(UnsupportedOption, match=reason):
+            at.fit_choices(games, **options).cross_validate()
+    with pytest.raises(UnsupportedOption, match="at least two clusters"):
+        at.fit_choices(games, cluster=[1] * 30).cross_validate()
+    with pytest.raises(UnsupportedOption, match="n_folds"):
+        at.fit_choices(games).cross_validate(n_folds=1)

@@ -16,7 +16,7 @@ from scipy.sparse import csc_array
 
 import attomaton as at
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton
-from attomaton.choices import Contrast, GoodnessOfFit, Intransitivity, LogitFit
+from attomaton.choices import Contrast, CrossValidation, GoodnessOfFit, Intransitivity, LogitFit
 from attomaton.corpora.readers.corpus import ReadingOptions
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.spark import SparkEngine
@@ -28,6 +28,7 @@ LATER = {
     one.__name__: one
     for one in (
         Contrast,
+        CrossValidation,
         DuckDBEngine,
         FactoredSolution,
         GoodnessOfFit,

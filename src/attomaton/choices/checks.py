@@ -17,11 +17,12 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import show, whole_number
 from attomaton.base.printing import Block, Listing
+from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.tables import Float64, Int64, table_of
 from attomaton.choices.board import item_column
 from attomaton.choices.logit.fit import LogitFit
 from attomaton.choices.logit.rows import Situations
-from attomaton.choices.simulation import FittedChoices
+from attomaton.choices.simulation import AT_ONCE, FittedChoices
 
 ENOUGH = 5.0
 """Choices expected in every cell from which the chi-square distribution is used."""
@@ -261,23 +262,24 @@ def cross_validate(
     sums = np.zeros((3, BINS))  # of alternatives, of their probabilities, and of choices
     for number in range(n_folds):
         out = np.bincount(rows[fold == number], minlength=situations.n_rows).astype(np.float64)
-        met = situations.sum(out) > 0
-        here, inside = situations.spread(met), Situations(np.append(0, np.cumsum(size[met])))
-        numbers = np.flatnonzero(here)
-        probability = predict(fitted.refit(problem.counts - out), problem.rows.pick(numbers), inside)
-        if problem.offsets is not None:
-            probability *= np.exp(problem.offsets[numbers])
-            probability /= inside.spread(inside.sum(probability))
-        chosen, known = out[numbers], ~np.isnan(probability)
-        open_ += chosen[~known].sum()
-        impossible += chosen[probability == 0].sum()
-        likely = known & (chosen > 0)
-        with np.errstate(divide="ignore"):
-            loss -= float(chosen[likely] @ np.log(probability[likely]))
-        times = inside.spread(inside.sum(chosen))
-        bins = np.minimum((probability[known] * BINS).astype(np.int64), BINS - 1)
-        for total, value in zip(sums, (times, times * np.nan_to_num(probability), chosen), strict=True):
-            total += np.bincount(bins, value[known], BINS)
+        fit, met = fitted.refit(problem.counts - out), np.flatnonzero(situations.sum(out) > 0)
+        for few in np.array_split(met, 1 + len(met) * problem.rows.n_parameters // AT_ONCE):
+            numbers = ranges_of(situations.starts[few], size[few])
+            inside, chosen = Situations(offsets_of(size[few])), out[numbers]
+            probability = predict(fit, problem.rows.take(numbers), inside)
+            if problem.offsets is not None:
+                probability *= np.exp(problem.offsets[numbers])
+                probability /= inside.spread(inside.sum(probability))
+            known = ~np.isnan(probability)
+            open_ += chosen[~known].sum()
+            impossible += chosen[probability == 0].sum()
+            likely = known & (chosen > 0)
+            with np.errstate(divide="ignore"):
+                loss -= float(chosen[likely] @ np.log(probability[likely]))
+            times = inside.spread(inside.sum(chosen))
+            bins = np.minimum((probability[known] * BINS).astype(np.int64), BINS - 1)
+            for total, value in zip(sums, (times, times * probability, chosen), strict=True):
+                total += np.bincount(bins, value[known], BINS)
     some = np.flatnonzero(sums[0])
     calibration = table_of(
         {
@@ -290,7 +292,7 @@ def cross_validate(
     )
     n_choices = problem.n_choices
     even = float(np.log(size) @ problem.totals) / n_choices
-    log_loss = loss / (n_choices - open_) if n_choices > open_ else np.nan
+    log_loss = float(loss / (n_choices - open_)) if n_choices > open_ else np.nan
     return CrossValidation(
         log_loss, -log_likelihood / n_choices, even, n_folds, int(impossible), int(open_), calibration
     )
@@ -331,7 +333,7 @@ def measure(cells: Int64, counts: Float64, expected: Float64) -> tuple[float, fl
 
 def tail(statistic: float, drawn: Float64) -> float:
     """The share of draws at least as large, counting the statistic itself."""
-    return float((1 + (drawn >= statistic - 1e-9).sum()) / (1 + len(drawn)))
+    return float((1 + (drawn >= statistic - 1e-6).sum()) / (1 + len(drawn)))
 
 
 def _list_pairs(fitted: FittedChoices, items: tuple[Any, ...]) -> pa.Table:

@@ -30,7 +30,7 @@ MOST_ROWS = 200_000
 AT_ONCE = 1 << 22
 """Numbers in memory up to which the maxima of many draws are found together."""
 
-MOST_STEPS, SETTLED = 30, 1e-6
+MOST_STEPS, SETTLED = 30, 1e-12
 """Newton steps of draws at most, and the decrement at which they stop: separated ones never do."""
 
 
@@ -87,7 +87,10 @@ class FittedChoices:
             start, n_parts = basis.T @ self.source[0], 1 + drawn.size // AT_ONCE
             parts = [self._climb_together(matrix, start, part.T).T for part in np.array_split(drawn, n_parts)]
             return np.concatenate(parts)
-        climb, expected = NewtonClimb(most_steps=20, settled=1e-3, chord=False), np.empty_like(drawn)
+        climb, expected = (
+            NewtonClimb(most_steps=MOST_STEPS, settled=SETTLED, chord=False),
+            np.empty_like(drawn),
+        )
         for counts, row in zip(drawn, expected, strict=True):
             other = replace(problem, counts=counts)
             last = climb.run(other, None, self.source[0]).last
