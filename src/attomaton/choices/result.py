@@ -420,7 +420,7 @@ class ChoiceFit(Tabular, AssessedItems):
 
     def _pack(self) -> Run:
         fits = {category: fit._pack() for category, fit in self.by.items()}
-        return pack(self.items, self.graph, self.model, self.scale, fits, self.reading)
+        return pack(self.items, self.model, self.scale, fits, self.reading)
 
     @classmethod
     def _unpack(cls, run: Run) -> Self:

@@ -106,7 +106,7 @@ class Samples(Tabular):
     True
     >>> list(samples.take(samples.lengths > 2).relabel([2, 0, 1]))  # 0 becomes 2, 1 becomes 0 and 2 becomes 1
     [Sample(context=(0, 2, 1), label=0)]
-    >>> [len(chunk) for piece in samples.chunks(max_values=3)]
+    >>> [len(chunk) for chunk in samples.chunks(max_values=3)]
     [1, 1]
     """
 
