@@ -15,7 +15,7 @@ from attomaton.cli import app
 from attomaton.training.loop import Watch, train
 from attomaton.training.models.attention import AttentionModel
 from attomaton.training.models.embeddings import Orthonormal, RandomUnit
-from attomaton.training.models.losses import SquaredLoss
+from attomaton.training.models.losses import CorrelationLoss
 from attomaton.training.steps import Adam, Decay, GradientDescent, SignDescent
 from tests.claims.runs import draws
 
@@ -109,12 +109,12 @@ def test_steps_of_one_length_that_are_too_long_are_not_a_matter_of_time():
 
 
 def test_where_no_way_is_computed_no_number_is_given():
-    model = AttentionModel(Orthonormal(), loss=SquaredLoss())
+    model = AttentionModel(Orthonormal(), loss=CorrelationLoss())
     verdict = check("local direction", draws(1), GradientDescent(0.01), 100, model)
     assert verdict.status is VerdictStatus.TOO_EARLY
     assert verdict.more_steps is None
     assert "the number of steps is unknown" in verdict.reason
-    assert "SquaredLoss" in verdict.reason
+    assert "CorrelationLoss" in verdict.reason
 
 
 def test_few_records_of_a_long_run_are_not_mended_by_steps():

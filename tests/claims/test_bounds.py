@@ -63,7 +63,7 @@ def test_beyond_the_edge_no_claim_about_the_run_applies(samples, step_size, scal
     for verdict in verify(solve_trials(trace), trace):
         if verdict.claim in campaign.RUN:
             assert verdict.status is VerdictStatus.NOT_APPLICABLE, verdict
-            assert f"trial 0: the step size {step_size:g} is beyond the edge" in verdict.reason
+            assert f"the step size {step_size:g} is beyond the edge" in verdict.reason
     table = scale * np.eye(3)
     assert (
         f"{2.0 / campaign.find_curvature(samples, table):.6g}"

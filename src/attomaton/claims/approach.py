@@ -227,6 +227,16 @@ def find_worst(shortfall: Float64, among: Bool) -> int:
     return int(np.where(among, np.nan_to_num(shortfall, nan=np.inf), -np.inf).argmax())
 
 
+def name_trials(meaning: str, worst: int, reached: Bool, judged: Bool) -> str:
+    """What was measured in the worst trial, and how many trials reach their bounds, if there are several."""
+    if len(judged) == 1:
+        return meaning
+    n_left = len(judged) - int(judged.sum())
+    left = f"; trials not judged: {n_left}" if n_left else ""
+    counted = f"{int(reached.sum())} of {int(judged.sum())} trials reach their bound{left}"
+    return f"{meaning}; trial {worst} is the worst, {counted}"
+
+
 @dataclass(frozen=True, eq=False)
 class ApproachBounds:
     """The bound of each trial, and which trials can be judged, shape (n_trials,) each."""
@@ -243,15 +253,8 @@ class ApproachBounds:
     ) -> Judgement:
         """The trial with the largest shortfall, and how many of those judged reach their bounds."""
         worst = find_worst(shortfall, self.among)
-        n_judged, n_left = int(self.among.sum()), int((~self.among).sum())
-        count = f"{int((self.among & reached).sum())} of {n_judged} trials reach their bound"
-        left = f"; trials not judged: {n_left}" if n_left else ""
-        return Judgement(
-            float(values[worst]),
-            float(bounds[worst]),
-            bool(reached[worst]),
-            f"{meaning.format(f'trial {worst}')}; {count}{left}",
-        )
+        meaning = name_trials(meaning, worst, self.among & reached, self.among)
+        return Judgement(float(values[worst]), float(bounds[worst]), bool(reached[worst]), meaning)
 
 
 def _reach(evidence: Evidence) -> tuple[Way, Float64]:
@@ -300,9 +303,7 @@ def judge_direction(evidence: Evidence) -> Judgement:
     """W/‖W‖ → W_svm/‖W_svm‖."""
     bounds = evidence.once(bound_direction)
     (tangent,), _ = find_tangents(evidence.trace.weights[-1:], _safe_directions(evidence))
-    meaning = (
-        "correlation of W with W_svm at the end ({}); bound: that of the computed path at half of the steps"
-    )
+    meaning = "correlation of W with W_svm at the end; bound: that of the computed path at half of the steps"
     return bounds.judge(
         correlation_of(tangent),
         correlation_of(bounds.asked),
@@ -332,7 +333,7 @@ def judge_norm(evidence: Evidence) -> Judgement:
     bounds, norm = evidence.once(bound_growth), evidence.curves.norm
     growth = norm[-1] / np.maximum(norm[evidence.middle], np.finfo(float).tiny)
     bound = "any growth" if evidence.normalized else "half of the computed growth"
-    meaning = f"‖W‖ at the end / ‖W‖ at half of the steps ({{}}); bound: {bound}"
+    meaning = f"‖W‖ at the end / ‖W‖ at half of the steps; bound: {bound}"
     return bounds.judge(growth, bounds.asked, growth > bounds.asked, bounds.asked - growth, meaning)
 
 
@@ -372,7 +373,7 @@ def judge_finite(evidence: Evidence) -> Judgement:
     """Π_fin W → W_fin."""
     steps, bounds = evidence.trace.steps, evidence.once(bound_finite)
     distance = evidence.curves.finite_distance[steps >= 0.9 * steps[-1]].max(axis=0)
-    meaning = "largest ‖Π_fin W − W_fin‖ in the last tenth of the steps ({})"
+    meaning = "largest ‖Π_fin W − W_fin‖ in the last tenth of the steps"
     return bounds.judge(distance, bounds.asked, distance <= bounds.asked, distance / bounds.asked, meaning)
 
 
@@ -388,7 +389,7 @@ def judge_composition(evidence: Evidence) -> Judgement:
         apart[trial] = 0.5 * contexts.sums(np.abs(both[0] - both[1])).max()
     bounds = evidence.once(bound_finite)
     bound = 0.5 * _longest(evidence) * bounds.asked
-    meaning = "largest difference from the Luce odds in any context ({})"
+    meaning = "largest difference from the Luce odds in any context"
     return bounds.judge(apart, bound, apart <= bound, apart / bound, meaning)
 
 
@@ -412,7 +413,7 @@ def judge_retrieval(evidence: Evidence) -> Judgement:
     """The attention mass below the highest component vanishes."""
     bounds, missed = evidence.once(bound_missed), evidence.curves.missed[-1]
     shortfall = missed / np.maximum(bounds.asked, np.finfo(float).tiny)
-    meaning = "mean attention below the best component at the end ({})"
+    meaning = "mean attention below the best component at the end"
     return bounds.judge(missed, bounds.asked, missed <= bounds.asked, shortfall, meaning)
 
 

@@ -123,8 +123,7 @@ class Misses:
         """Within the error in every trial with a prediction."""
         worst = approach.find_worst(self.share, self.told)
         value = float(self.share[worst])
-        within = int((self.told & (self.share <= 1)).sum())
-        meaning = f"{what} (trial {worst}); {within} of {int(self.told.sum())} trials are within their errors"
+        meaning = approach.name_trials(what, worst, self.told & (self.share <= 1), self.told)
         return Judgement(value, 1.0, value <= 1.0, meaning)
 
 
