@@ -180,12 +180,12 @@ def _times(evidence: Evidence, path: Trajectory, trial: int) -> Float64:
     trace = evidence.trace
     if evidence.normalized:
         loss = float(trace.losses[evidence.middle, trial])
-        return np.minimum(LATER * _find_time(path, loss), LONGEST)
+        return np.minimum(LATER * find_time(path, loss), LONGEST)
     half, last = float(trace.steps[evidence.middle]), float(trace.steps[-1])
     return np.floor(half + (last - half) * (TIMES - TIMES[0]) / (TIMES[-1] - TIMES[0]))
 
 
-def _find_time(path: Trajectory, loss: float) -> float:
+def find_time(path: Trajectory, loss: float) -> float:
     """A step at which the path still has at least this loss, close to the last such; 0 if it never has."""
     least = loss + ROUNDED * max(abs(loss), 1.0)
     if not path.loss_at(1.0) >= least:
@@ -260,10 +260,10 @@ class ApproachBounds:
 def _reach(evidence: Evidence) -> tuple[Way, Float64]:
     """The computed path, and how far from it a sound run may be: its error plus the oscillation of steps."""
     way = evidence.once(compute_way)
-    return way, way.error + _swings(evidence) + SETTLED
+    return way, way.error + swings_of(evidence) + SETTLED
 
 
-def _swings(evidence: Evidence) -> float:
+def swings_of(evidence: Evidence) -> float:
     """How far steps of constant length keep a run from W_fin, at most; 0 for steps that shrink."""
     return SWINGS * evidence.step_size if evidence.normalized else 0.0
 
@@ -351,7 +351,7 @@ def bound_finite(evidence: Evidence) -> ApproachBounds:
 
 def need_short_steps(evidence: Evidence) -> str:
     """Steps of constant length oscillate around W_fin so little that the claim can be judged."""
-    swings, among = _swings(evidence), ~evidence.acyclic
+    swings, among = swings_of(evidence), ~evidence.acyclic
     if not (swings and (0.5 * _longest(evidence) * swings > TOLD)[among].all()):
         return ""
     return (
