@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.printing import Block, Listing
-from attomaton.base.tables import Bool, Float64, Int64, table_of
+from attomaton.base.tables import Bool, Float64, Int64, column_of, table_of
 from attomaton.choices.board import item_column
 from attomaton.choices.checks import SHOWN, Assessment
 from attomaton.choices.columns import columns_of, find_column, number_values
@@ -150,8 +150,8 @@ def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any
     row = np.arange(len(choices.first)) if choices.row is None else choices.row
     job = np.zeros_like(number) if task is None else side.cluster
     low, high = np.minimum(choices.first, choices.second), np.maximum(choices.first, choices.second)
-    size, is_low = len(parsed.items), choices.first == low
-    unit = np.unique((job[row] * size + low) * size + high, return_inverse=True)[1].ravel()
+    n_items, is_low = len(parsed.items), choices.first == low
+    unit = np.unique((job[row] * n_items + low) * n_items + high, return_inverse=True)[1].ravel()
     score = np.where(is_low, SCORE[choices.outcome], 1.0 - SCORE[choices.outcome])
     votes = Votes(unit, number[row], score, parsed.counts.astype(np.float64))
     stood = side.features.get("moved_first", np.zeros(len(number)))[row]
@@ -161,18 +161,17 @@ def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any
         _measure_shift(full, fit_choices(_take(columns, number != judge), **options))
         for judge in range(len(judges))
     ]
+    shift, ratio = (np.array([move[side] for move in moves]) for side in (1, 2))
     table = {
         "judge": item_column(judges),
         "choices": np.bincount(votes.judge, votes.counts, len(judges)),
-        "agreement": pa.array(agreement, mask=np.isnan(agreement)),
+        "agreement": column_of(agreement, np.isnan(agreement)),
         "item": item_column([item for item, _, _ in moves]),
-        "shift": [shift for _, shift, _ in moves],
-        "shift_in_errors": [ratio for _, _, ratio in moves],
+        "shift": column_of(shift, np.isnan(shift)),
+        "shift_in_errors": column_of(ratio, np.isnan(ratio)),
     }
-    size_of = [
-        np.inf if shift is None else abs(shift if ratio is None else ratio) for _, shift, ratio in moves
-    ]
-    order = np.argsort(-np.array(size_of), kind="stable")
+    size = np.where(np.isnan(shift), np.inf, np.abs(np.where(np.isnan(ratio), shift, ratio)))
+    order = np.argsort(-size, kind="stable")
     return JudgeComparison(alpha, n_shared, *swapped, table_of(table).take(order))
 
 
@@ -234,23 +233,21 @@ def compare_orders(votes: Votes, n_judges: int, stood: Float64) -> tuple[int, fl
     return len(times), alike, first, second
 
 
-def _measure_shift(full: ChoiceFit, part: ChoiceFit) -> tuple[Any, float | None, float | None]:
+def _measure_shift(full: ChoiceFit, part: ChoiceFit) -> tuple[Any, float, float]:
     """The item of the largest component whose rating moves most, by how much, and in standard errors.
 
-    The first item that has no finite rating without the judge comes before all others.
+    The first item that has no finite rating without the judge comes before all others, with NaN.
     """
     component = full.model.components.component_of_node[: len(full.items)]
     main = [full.items[k] for k in np.flatnonzero(component == np.bincount(component).argmax()).tolist()]
-    scores = part.scores
     group = dict(zip(part.items, part.model.components.component_of_node.tolist(), strict=False))
     numbers = [group.get(item, -1) for item in main]
-    largest = max(set(numbers) - {-1}, key=numbers.count, default=-1)
-    lost = [item for item, number in zip(main, numbers, strict=True) if number != largest or number < 0]
-    if lost:
-        return lost[0], None, None
-    shift = np.array([scores[item] - full.scores[item] for item in main])
+    largest = max(set(numbers) - {-1}, key=numbers.count, default=None)
+    for item, number in zip(main, numbers, strict=True):
+        if number != largest:
+            return item, np.nan, np.nan
+    shift = np.array([part.scores[item] - full.scores[item] for item in main])
     shift -= shift.mean()
-    error = np.array([full.standard_errors[item] for item in main])
-    ratio = shift / error
-    number = int(np.argmax(np.abs(shift if np.isnan(ratio).all() else np.nan_to_num(ratio))))
-    return main[number], float(shift[number]), None if np.isnan(ratio[number]) else float(ratio[number])
+    ratio = shift / np.array([full.standard_errors[item] for item in main])
+    most = int(np.argmax(np.abs(shift if np.isnan(ratio).all() else np.nan_to_num(ratio))))
+    return main[most], float(shift[most]), float(ratio[most])
