@@ -223,7 +223,7 @@ def _read_given(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedCho
         )
     parsed = read_sequences(data)
     described = read_side(parsed, side, {}, ("winner", "loser")) if side else Side({})
-    return _leave_out_unmade(parsed, data.counts), described
+    return parsed if data.counts is None else _leave_out_unmade(parsed, data.counts), described
 
 
 def _leave_out_unmade(parsed: ParsedChoices, counts: Any) -> ParsedChoices:
