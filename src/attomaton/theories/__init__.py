@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from attomaton.theories.scansnap.law import Rates as Rates, SnapLaw as SnapLaw
     from attomaton.theories.scansnap.reduced import Reduced as Reduced
     from attomaton.theories.scansnap.survey import (
-        KeptTokens as KeptTokens,
+        FollowedQuery as FollowedQuery,
         Survey as Survey,
         survey_samples as survey_samples,
     )
