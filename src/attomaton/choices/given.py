@@ -249,7 +249,7 @@ def _read_file(
             if not there.skip_bad or not good.any():
                 raise InvalidSamples(message) from error
             rows, first = rows[good], first or message
-            kept = {name: _take_rows(column, good) for name, column in kept.items()}
+            kept = {name: take_rows(column, good) for name, column in kept.items()}
         else:
             break
     skipped = max(map(_length, there.values()), default=0) - len(rows)
@@ -262,7 +262,7 @@ def _length(column: Any) -> int:
     return 0 if column is None else len(column)
 
 
-def _take_rows(column: Any, rows: Bool) -> Any:
+def take_rows(column: Any, rows: Bool) -> Any:
     """Some rows of a column of a file; None is a name that occurs twice."""
     if column is None:
         return None
