@@ -114,7 +114,7 @@ def attack(rng) -> Finding:
     small = int(rng.choice([1, 3, 20]))
     with (
         tempfile.TemporaryDirectory() as folder,
-        patch.object(parts, "PART_SAMPLES", small),
+        patch.object(parts, "PARTITION_SAMPLES", small),
         patch.object(parted, "GROUP_ROWS", 8 * small),
         patch.object(staged, "HELD_EDGES", int(rng.choice([5, staged.HELD_EDGES]))),
         patch.object(edge_parts, "SCANNED_ROWS", int(rng.choice([5, edge_parts.SCANNED_ROWS]))),

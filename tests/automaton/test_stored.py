@@ -34,7 +34,7 @@ SHM = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108  many smal
 def small_parts(samples=3, rows=2):
     """Runs are cut into many parts and row groups, and opened, however small they are."""
     with (
-        patch.object(parts, "PART_SAMPLES", samples),
+        patch.object(parts, "PARTITION_SAMPLES", samples),
         patch.object(parted, "GROUP_ROWS", rows),
         patch.object(stored, "SMALL", 0),
         patch.object(stored, "MOST_ROWS", 4),

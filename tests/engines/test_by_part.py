@@ -23,7 +23,7 @@ from tests.engines.conftest import draw_documents, samples_of, write_shards
 @pytest.fixture
 def small_parts(monkeypatch):
     """Parts and row groups so small that a few hundred samples fill many."""
-    monkeypatch.setattr(parts, "PART_SAMPLES", 20)
+    monkeypatch.setattr(parts, "PARTITION_SAMPLES", 20)
     monkeypatch.setattr(parted, "GROUP_ROWS", 32)
 
 
@@ -61,7 +61,7 @@ def test_parts_join_to_the_whole(monkeypatch, seed):
     documents, n_tokens = draw_documents(np.random.default_rng(seed))
     samples = samples_of(documents, n_tokens, 6)
     whole = at.learn(samples)
-    monkeypatch.setattr(parts, "PART_SAMPLES", 10)
+    monkeypatch.setattr(parts, "PARTITION_SAMPLES", 10)
     joined = at.learn(samples)
     for table in ("nodes", "order"):
         assert getattr(whole.components, table).equals(getattr(joined.components, table))

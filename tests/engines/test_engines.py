@@ -76,7 +76,7 @@ def test_selections(make_engine, tmp_path):
     whole = samples_of(documents, 30, 8)
     read = at.extract_edges(whole).queries
     most = np.lexsort((read["query"], -read["realisable"].to_numpy()))[:4]
-    share = Selection(sample_queries=0.4).kept(30)
+    share = Selection(sample_queries=0.4).selected(30)
     for number, (selection, samples) in enumerate(
         [
             (Selection(8, queries=(3, 7, 20)), whole.take(np.isin(whole.queries, [3, 7, 20]))),

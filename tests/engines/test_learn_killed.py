@@ -18,7 +18,7 @@ PROGRAM = """
 import atexit, json, os
 from attomaton.engines.work import PartRecords
 from attomaton.graphs import parts
-parts.PART_SAMPLES = 500  # so that there are many parts
+parts.PARTITION_SAMPLES = 500  # so that there are many parts
 taken, made = [], []
 read_intact = PartRecords.read_intact
 def counted(self, number):

@@ -30,7 +30,7 @@ N_TOKENS = 500
 @pytest.fixture
 def shards(tmp_path, monkeypatch):
     """Some tens of tasks in each pass, and some parts."""
-    monkeypatch.setattr(parts, "PART_SAMPLES", 700)
+    monkeypatch.setattr(parts, "PARTITION_SAMPLES", 700)
     monkeypatch.setattr(spark, "TASK_SAMPLES", 200)
     monkeypatch.setattr(spark, "LARGE_TASK", 1 << 12)
     monkeypatch.setattr(spark, "SMALL_TASK", 1 << 12)

@@ -20,7 +20,7 @@ on_spark = pytest.mark.parametrize("make_engine", SPARKS, indirect=True, scope="
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(parts, "PART_SAMPLES", SAMPLES)
+    monkeypatch.setattr(parts, "PARTITION_SAMPLES", SAMPLES)
 
 
 def told(folder):

@@ -327,15 +327,17 @@ def try_windows(rng: Rng) -> None:
     arrays = bend_some(rng, ids=rng.integers(0, n_tokens, length).astype(np.int32), documents=documents)
     head = 0 if straight else int(rng.choice([0, 0, 2, -1, 2**62]))
     piece = Piece(arrays["ids"], arrays["documents"], head, n_tokens)
-    kept = bend_some(rng, kept=rng.random(n_tokens) < 0.8)["kept"]
+    kept = bend_some(rng, selected=rng.random(n_tokens) < 0.8)["selected"]
     window = int(rng.choice([1, 3, 100, 0, -4]))
     if rng.random() < 0.3:
         components = at.find_components(at.extract_edges(draw_samples(rng)))
-        choices_of_piece(piece, components, selection=Selection(window=window), kept=kept)
+        choices_of_piece(piece, components, selection=Selection(window=window), selected=kept)
     links = link_repeats(piece, window, kept)
     bent = bend_some(rng, before=links.before, after=links.after, realisable=links.realisable)
     links = Links(**bent, unrealisable=links.unrealisable)
-    list(window_edges(piece, links, window=window, kept=kept, max_keys=int(rng.choice([1, 10, 1000, -3]))))
+    list(
+        window_edges(piece, links, window=window, selected=kept, max_keys=int(rng.choice([1, 10, 1000, -3])))
+    )
 
 
 def try_samples(rng: Rng) -> None:

@@ -277,9 +277,11 @@ def test_pieces_of_text_are_checked():
     links = link_repeats(piece, 2, kept)
     short = Links(links.before[:1], links.after[:1], links.realisable, links.unrealisable)
     with pytest.raises(MismatchedParts, match="must have equal lengths"):
-        list(window_edges(piece, short, window=2, kept=kept, max_keys=10))
+        list(window_edges(piece, short, window=2, selected=kept, max_keys=10))
     fewer = Links(links.before, links.after, 0 * links.realisable, links.unrealisable)
-    assert len(list(window_edges(piece, fewer, window=2, kept=kept, max_keys=10))) == 1  # it went on for ever
+    assert (
+        len(list(window_edges(piece, fewer, window=2, selected=kept, max_keys=10))) == 1
+    )  # it went on for ever
 
 
 def test_edges_that_lead_nowhere_are_said():

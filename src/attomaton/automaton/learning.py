@@ -21,7 +21,7 @@ from attomaton.engines.choose import Engine, as_engine
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection, select
 from attomaton.engines.source import check_tokenizer, read_source
-from attomaton.graphs.parts import keep_ties
+from attomaton.graphs.partitions import keep_ties
 from attomaton.solvers.solved import find_parts, solve_hard, solve_soft
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ ENGINES = ("auto", "memory", "duckdb", "spark")
 BYTES_PER_TOKEN = 700  # bytes that the in-memory engine needs per token of text, at window 32
 
 Passes = Union[MemoryEngine, "DuckDBEngine", "SparkEngine"]
-"""Any object with ``edges()``, ``choices(components)`` and ``kept`` queries."""
+"""Any object with ``edges()``, ``choices(components)`` and ``selected`` queries."""
 
 
 def _check_engine(engine: object, _: str) -> str:

@@ -94,16 +94,16 @@ class DuckDBEngine:
     progress: Progress = silent
 
     @cached_property
-    def kept(self) -> Bool:
-        """Which queries are kept, shape (n_tokens,)."""
-        kept = self.selection.kept(self.shards.n_tokens)
+    def selected(self) -> Bool:
+        """Which queries are selected, shape (n_tokens,)."""
+        selected = self.selection.selected(self.shards.n_tokens)
         if self.selection.top is None:
-            return kept
-        return self.selection.largest(kept, count_realisable(self.shards, self.selection.reach, kept))
+            return selected
+        return self.selection.largest(selected, count_realisable(self.shards, self.selection.reach, selected))
 
     def edges(self) -> EdgeParts:
         """First pass: every edge with its support, sorted, in Parquet files of whole queries."""
-        settings = {"reach": self.selection.reach, "kept": digest_arrays(self.kept)}
+        settings = {"reach": self.selection.reach, "selected": digest_arrays(self.selected)}
         about = {
             "n_tokens": self.shards.n_tokens,
             "fingerprint": fingerprint(self.shards, {**settings, "min_support": self.selection.min_support}),
@@ -128,7 +128,9 @@ class DuckDBEngine:
         n_bytes = size_batches(self._bytes // self._threads, self._workshop.count_pieces(self.shards))
 
         def process(piece: Piece) -> Iterator[tuple[str, pa.Table]]:
-            choices = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
+            choices = choices_of_piece(
+                piece, components, selection=self.selection, selected=self.selected, threads=1
+            )
             yield "choices", cut_batches(choices, borders, n_bytes)
 
         inside = None
@@ -136,7 +138,11 @@ class DuckDBEngine:
             inside = digest_arrays(
                 *(column(components.nodes, name) for name in ("query", "token", "component"))
             )
-        settings = {"reach": self.selection.reach, "kept": digest_arrays(self.kept), "components": inside}
+        settings = {
+            "reach": self.selection.reach,
+            "selected": digest_arrays(self.selected),
+            "components": inside,
+        }
         settings["borders"] = borders.tolist()
         task = Task("choices", settings, self.selection.reach, process, "arrow")
         with working_in(self.work):
@@ -217,10 +223,10 @@ class DuckDBEngine:
 
     def _edges_of_piece(self, piece: Piece) -> Iterator[tuple[str, pa.Table]]:
         reach = self.selection.reach
-        links = link_repeats(piece, reach, self.kept)
+        links = link_repeats(piece, reach, self.selected)
         yield "queries", query_rows(links)
         for keys, support in window_edges(
-            piece, links, window=reach, kept=self.kept, max_keys=self._max_keys
+            piece, links, window=reach, selected=self.selected, max_keys=self._max_keys
         ):
             yield "edges", _arrow.table({"key": keys, "support": support})
 

@@ -36,7 +36,7 @@ from attomaton.engines.work import PartRecords, Stage
 from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA, encode_choices
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
-from attomaton.graphs.parts import cut_queries
+from attomaton.graphs.partitions import cut_queries
 from attomaton.graphs.windows import Links, link_repeats, window_edges
 
 
@@ -107,7 +107,7 @@ class TaskKernel:
 
     cuts: Cuts
     selection: Selection
-    kept: Bool
+    selected: Bool
     piece_tokens: int
     slots: Slots
 
@@ -122,9 +122,9 @@ class CountSamples(TaskKernel):
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
-        realisable, unrealisable = (np.zeros(len(self.kept), np.int64) for _ in range(2))
+        realisable, unrealisable = (np.zeros(len(self.selected), np.int64) for _ in range(2))
         for piece in self.pieces(batches):
-            links = link_repeats(piece, self.selection.reach, self.kept)
+            links = link_repeats(piece, self.selection.reach, self.selected)
             realisable += links.realisable
             unrealisable += links.unrealisable
         nothing = np.empty(0, np.int32)
@@ -137,9 +137,13 @@ class PackEdges(TaskKernel):
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
         for piece in self.pieces(batches):
-            links = link_repeats(piece, self.selection.reach, self.kept)
+            links = link_repeats(piece, self.selection.reach, self.selected)
             for keys, support in window_edges(
-                piece, links, window=self.selection.reach, kept=self.kept, max_keys=16 * self.piece_tokens
+                piece,
+                links,
+                window=self.selection.reach,
+                selected=self.selected,
+                max_keys=16 * self.piece_tokens,
             ):
                 starts = np.searchsorted(keys, self.slots.keys)
                 slot = np.repeat(np.arange(len(self.slots), dtype=np.int32), np.diff(starts))
@@ -156,7 +160,9 @@ class PackChoices(TaskKernel):
         """Run on a partition."""
         components = self.components()
         for piece in self.pieces(batches):
-            choices = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
+            choices = choices_of_piece(
+                piece, components, selection=self.selection, selected=self.selected, threads=1
+            )
             slot = self.slots.find(choices["query"], choices["winner"]).astype(np.int32)
             rows = rows_to_bytes(*encode_choices(choices)).cast(pa.binary())
             yield from batches_of(_arrow.table({"slot": slot, "key": rows, "count": choices["count"]}))

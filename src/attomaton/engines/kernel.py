@@ -23,13 +23,13 @@ def choices_of_piece(
     components: Components | None,
     *,
     selection: Selection,
-    kept: Bool,
+    selected: Bool,
     threads: int | None = None,
 ) -> ChoiceTable:
     """The counted choices of a piece; only samples that can yield a choice are expanded."""
     samples = piece.samples(selection.reach)
-    before = link_repeats(piece, selection.reach, kept).before
-    samples = samples.take((before[samples.stops] >= samples.starts) & kept[samples.queries])
+    before = link_repeats(piece, selection.reach, selected).before
+    samples = samples.take((before[samples.stops] >= samples.starts) & selected[samples.queries])
     if components is not None:
         members = members_inside(components, samples.n_tokens)
         samples = samples.take(find_tied(members, samples.queries, samples.labels))

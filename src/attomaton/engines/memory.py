@@ -17,7 +17,7 @@ from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.choices import ChoiceTable, count_choices, extract_choices
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import EdgeTable, extract_edges, make_edges, merge_edges
-from attomaton.graphs.grouping import gather
+from attomaton.graphs.grouping import merge_as_they_come
 from attomaton.graphs.windows import link_repeats, window_edges
 
 PIECE_TOKENS = 1 << 21
@@ -51,29 +51,31 @@ class MemoryEngine:
     threads: int | None = None
 
     @cached_property
-    def kept(self) -> Bool:
-        """Which queries are kept, shape (n_tokens,)."""
-        kept = self.selection.kept(self.corpus.n_tokens)
+    def selected(self) -> Bool:
+        """Which queries are selected, shape (n_tokens,)."""
+        selected = self.selection.selected(self.corpus.n_tokens)
         if self.selection.top is None:
-            return kept
+            return selected
         if isinstance(self.corpus, Shards):
-            return self.selection.largest(kept, count_realisable(self.corpus, self.selection.reach, kept))
+            return self.selection.largest(
+                selected, count_realisable(self.corpus, self.selection.reach, selected)
+            )
         samples = trim(self.corpus, self.selection)
         chosen = samples.take(find_realisable(samples)).queries
-        return self.selection.largest(kept, np.bincount(chosen, minlength=samples.n_tokens))
+        return self.selection.largest(selected, np.bincount(chosen, minlength=samples.n_tokens))
 
     @cached_property
     def samples(self) -> Samples | None:
-        """The trimmed samples of the kept queries; None for shards."""
+        """The trimmed samples of the selected queries; None for shards."""
         if isinstance(self.corpus, Shards):
             return None
         trimmed = trim(self.corpus, self.selection)
-        return trimmed if self.kept.all() else trimmed.take(self.kept[trimmed.queries])
+        return trimmed if self.selected.all() else trimmed.take(self.selected[trimmed.queries])
 
     def edges(self) -> EdgeTable:
         """First pass: every edge with its support."""
         if self.samples is None:
-            tables = gather(map(self._edges_of_piece, self._pieces()), merge_edges)
+            tables = merge_as_they_come(map(self._edges_of_piece, self._pieces()), merge_edges)
             edges = merge_edges(tables) if tables else make_edges(self.corpus.n_tokens, *(_NOTHING,) * 5)
         else:
             edges = extract_edges(self.samples, threads=self.threads)
@@ -84,10 +86,10 @@ class MemoryEngine:
         if self.samples is not None:
             return extract_choices(self.samples, components, threads=self.threads)
         counted = (
-            choices_of_piece(piece, components, selection=self.selection, kept=self.kept)
+            choices_of_piece(piece, components, selection=self.selection, selected=self.selected)
             for piece in self._pieces()
         )
-        return count_choices(gather(counted, count_choices))
+        return count_choices(merge_as_they_come(counted, count_choices))
 
     def sums(self, count: Counting) -> dict[str, Sums]:
         """Sum the counts of each piece of whole documents, by key.
@@ -111,12 +113,12 @@ class MemoryEngine:
         return self.corpus.pieces(PIECE_TOKENS, self.selection.reach)
 
     def _edges_of_piece(self, piece: Piece) -> EdgeTable:
-        links = link_repeats(piece, self.selection.reach, self.kept)
+        links = link_repeats(piece, self.selection.reach, self.selected)
         counted = query_rows(links)
         counts = tuple(column(counted, name) for name in ("query", "realisable", "unrealisable"))
         tables = [make_edges(piece.n_tokens, _NOTHING, _NOTHING, *counts)]
         for keys, support in window_edges(
-            piece, links, window=self.selection.reach, kept=self.kept, max_keys=MAX_KEYS
+            piece, links, window=self.selection.reach, selected=self.selected, max_keys=MAX_KEYS
         ):
             tables.append(make_edges(piece.n_tokens, keys, support.astype(np.int64), *(_NOTHING,) * 3))
         return merge_edges(tables)
@@ -132,9 +134,9 @@ def trim(samples: Samples, selection: Selection) -> Samples:
     return replace(samples, starts=np.maximum(samples.starts, samples.stops - selection.max_window))
 
 
-def count_realisable(shards: Shards, window: int, kept: Bool) -> Int64:
+def count_realisable(shards: Shards, window: int, selected: Bool) -> Int64:
     """The number of realisable samples of each query, shape (n_tokens,): one cheap pass over the corpus."""
     total = np.zeros(shards.n_tokens, np.int64)
     for piece in shards.pieces(PIECE_TOKENS, window):
-        total += link_repeats(piece, window, kept).realisable
+        total += link_repeats(piece, window, selected).realisable
     return total

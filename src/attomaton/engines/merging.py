@@ -49,7 +49,7 @@ from attomaton.engines.work import PartRecords, Record, clear_drafts, run_weighe
 from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.grouping import sum_by_key
-from attomaton.graphs.parts import cut_parts
+from attomaton.graphs.partitions import cut_partitions
 
 BATCH_ROWS = 1 << 20
 _arrow: Any = pa
@@ -129,7 +129,7 @@ class Merger:
         """Merge parts with packed keys into one sorted table: Parquet files of whole queries in ``edges``."""
         place = self._work / "edges"
         queries = sum_query_parts(parts.get("queries", []))
-        borders = cut_parts(queries, int(about["n_tokens"]))
+        borders = cut_partitions(queries, int(about["n_tokens"]))
         with explained(place):
             place.mkdir(parents=True, exist_ok=True)
             (place / MANIFEST).unlink(missing_ok=True)

@@ -42,7 +42,7 @@ from attomaton.graphs.choices import (
 )
 from attomaton.graphs.components import NODE_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
-from attomaton.graphs.parts import cut_parts, join, of_nodes, shift, slice_queries
+from attomaton.graphs.partitions import add_to_columns, cut_partitions, join_tables, of_nodes, slice_queries
 
 MANIFEST = "edges.json"
 QUERIES = "queries.parquet"
@@ -62,7 +62,7 @@ class EdgeParts:
     n_tokens : int
         Size of the vocabulary.
     pieces : tuple of Path
-        The edges, a file for each part of the queries (:func:`~attomaton.graphs.parts.cut_parts`).
+        The edges, a file for each part of the queries (:func:`~attomaton.graphs.partitions.cut_partitions`).
     sizes : tuple of int
         Edges in each file.
     entries : tuple of dict
@@ -113,7 +113,7 @@ class EdgeParts:
     @cached_property
     def borders(self) -> Int64:
         """Part ``i`` holds the queries ``borders[i] … borders[i + 1] − 1``, shape (n_parts + 1,)."""
-        return cut_parts(self.queries, self.n_tokens)
+        return cut_partitions(self.queries, self.n_tokens)
 
     def part(self, number: int) -> EdgeTable:
         """The edges of one part of the queries, in memory."""
@@ -276,7 +276,9 @@ class ChoiceParts:
 
     def load(self) -> ChoiceTable:
         """All choices in memory."""
-        return ChoiceTable(join(CHOICE_SCHEMA, [self.part(number) for number in range(len(self.pieces))]))
+        return ChoiceTable(
+            join_tables(CHOICE_SCHEMA, [self.part(number) for number in range(len(self.pieces))])
+        )
 
 
 def read_choices(file: Path) -> pa.Table:
@@ -364,9 +366,9 @@ class Ties:
         number = 0
         for path in self.paths:
             table = read_parquet(path.read_bytes())
-            yield shift(table, number, "component")
+            yield add_to_columns(table, number, "component")
             number += int(column(table, "component").max(initial=-1)) + 1
 
     def load(self) -> Components:
         """All of them in memory, without edges and order."""
-        return of_nodes(join(NODE_SCHEMA, list(self)), self.n_tokens)
+        return of_nodes(join_tables(NODE_SCHEMA, list(self)), self.n_tokens)

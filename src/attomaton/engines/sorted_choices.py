@@ -23,7 +23,7 @@ from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int64, column, empty_table, exact_file, ragged_column
 from attomaton.graphs.choices import CHOICE_SCHEMA, ChoiceTable, count_choices
 from attomaton.graphs.grouping import pack_pairs
-from attomaton.graphs.parts import join
+from attomaton.graphs.partitions import join_tables
 
 BATCH_BYTES = (1 << 14, 3 << 16)
 """Least and most bytes of a batch: 90 or a thousand choices among 20 tokens. Smaller ones take more time."""
@@ -116,7 +116,7 @@ class _Source:
             batch = next(self._batches)
             self.n_unread -= 1
             self._enough = batch.num_rows // 2 + 1
-            self._hold(join(CHOICE_SCHEMA, [self._rows, batch]))
+            self._hold(join_tables(CHOICE_SCHEMA, [self._rows, batch]))
             self.last = self._key(self._rows.num_rows - 1)
         return self._rows.num_rows > 0
 

@@ -38,7 +38,7 @@ from attomaton.engines.work import PartRecords, Stage, clear_drafts, fingerprint
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import QUERY_SCHEMA
-from attomaton.graphs.parts import cut_parts
+from attomaton.graphs.partitions import cut_partitions
 
 PIECE_TOKENS = 1 << 19
 """Tokens counted at once by one Python worker: about 230 MB with their edges at window 32."""
@@ -110,19 +110,19 @@ class SparkEngine:
         return open_session(self.master, self.threads, self.memory)
 
     @cached_property
-    def kept(self) -> Bool:
-        """Which queries are kept, shape (n_tokens,)."""
-        kept = self.selection.kept(self.shards.n_tokens)
+    def selected(self) -> Bool:
+        """Which queries are selected, shape (n_tokens,)."""
+        selected = self.selection.selected(self.shards.n_tokens)
         if self.selection.top is None:
-            return kept
-        realisable = np.zeros(len(kept), np.int64)
-        counted = self._count_samples(kept)
+            return selected
+        realisable = np.zeros(len(selected), np.int64)
+        counted = self._count_samples(selected)
         realisable[column(counted, "query")] = column(counted, "realisable")
-        return self.selection.largest(kept, realisable)
+        return self.selection.largest(selected, realisable)
 
     def edges(self) -> edge_parts.EdgeParts:
         """First pass: every edge with its support, sorted, in Parquet files of whole queries."""
-        settings = {"reach": self.selection.reach, "kept": digest_arrays(self.kept)}
+        settings = {"reach": self.selection.reach, "selected": digest_arrays(self.selected)}
         settings["min_support"] = self.selection.min_support
         about = {
             "n_tokens": self.shards.n_tokens,
@@ -159,7 +159,7 @@ class SparkEngine:
         digest = within.fingerprint if isinstance(within, edge_parts.Ties) else None
         if isinstance(within, Components):
             digest = digest_arrays(*(column(within.nodes, name) for name in within.nodes.schema.names))
-        settings = {"reach": self.selection.reach, "kept": digest_arrays(self.kept)}
+        settings = {"reach": self.selection.reach, "selected": digest_arrays(self.selected)}
         settings |= {"within": digest, "borders": borders.tolist()}
         with working_in(self.work) as work, explained(work):
             place = work / "choices"
@@ -226,12 +226,12 @@ class SparkEngine:
 
     @cached_property
     def _samples(self) -> pa.Table:
-        return self._count_samples(self.kept)
+        return self._count_samples(self.selected)
 
-    def _count_samples(self, kept: Bool) -> pa.Table:
+    def _count_samples(self, selected: Bool) -> pa.Table:
         """The number of samples read, by query: one cheap pass."""
         nowhere = Slots(np.zeros(1, np.int64), np.zeros(0, np.int64))
-        count = run.CountSamples(self._cuts, self.selection, kept, PIECE_TOKENS, nowhere)
+        count = run.CountSamples(self._cuts, self.selection, selected, PIECE_TOKENS, nowhere)
         counted = self._map_documents(count, "query int, realisable long, unrealisable long")
         by_query = counted.groupBy("query").sum("realisable", "unrealisable")
         place = self._new_folder("samples")
@@ -246,11 +246,11 @@ class SparkEngine:
     @cached_property
     def _borders(self) -> Int64:
         """Where the parts begin and end: whole queries, with about equal numbers of realisable samples."""
-        return cut_parts(self._samples, self.shards.n_tokens)
+        return cut_partitions(self._samples, self.shards.n_tokens)
 
     def _kernel(self, borders: Int64) -> tuple[Cuts, Selection, Bool, int, Slots]:
         slots = cut_slots(self._samples, borders, TASK_SAMPLES)
-        return self._cuts, self.selection, self.kept, PIECE_TOKENS, slots
+        return self._cuts, self.selection, self.selected, PIECE_TOKENS, slots
 
     def _count(
         self,

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from attomaton.base.tables import Float64, Int64, column
 from attomaton.corpora.documents import Piece
-from attomaton.graphs.grouping import gather, sum_by_key
+from attomaton.graphs.grouping import merge_as_they_come, sum_by_key
 
 BITS = 30  # fractional bits of each of the two integers
 LARGEST_TABLE = 1 << 27  # most keys for which sums in memory are a dense table: all pairs of 11,585 tokens
@@ -199,7 +199,7 @@ class _Sorted:
         self._held: list[Sums] = []
 
     def add(self, keys: Int64, high: Int64, low: Int64 | None) -> None:
-        self._held = gather([*self._held, add_rows(keys, high, low)], merge_sums)
+        self._held = merge_as_they_come([*self._held, add_rows(keys, high, low)], merge_sums)
 
     def __len__(self) -> int:
         return sum(map(len, self._held))

@@ -25,7 +25,7 @@ def in_order_of_appearance(labels: Integers) -> Int64:
 Pair = tuple[int, int]
 
 
-def connect(n_nodes: int, above: Int64, below: Int64) -> list[Pair]:
+def connect_strongly(n_nodes: int, above: Int64, below: Int64) -> list[Pair]:
     """A smallest set of edges that makes the acyclic graph above → below strongly connected.
 
     Every source needs an incoming edge, every sink an outgoing one, and an isolated node both; max(sources,

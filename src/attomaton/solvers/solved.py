@@ -20,7 +20,14 @@ from attomaton.corpora.samples import Samples
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
-from attomaton.graphs.parts import cut_parts, join, join_components, keep_ties, part_of_edges, slice_queries
+from attomaton.graphs.partitions import (
+    cut_partitions,
+    join_tables,
+    keep_ties,
+    number_components,
+    slice_edges,
+    slice_queries,
+)
 from attomaton.solvers.hard.certify import join_hard
 from attomaton.solvers.hard.problem import multiplier_table
 from attomaton.solvers.hard.solve import HardSolution, solve_graph_svm
@@ -143,10 +150,10 @@ def find_parts(edges: EdgeTable, embeddings: object, threads: int | None) -> lis
 
     Engines that solve part by part on disk do the same arithmetic, so that the results have the same bytes.
     """
-    borders = cut_parts(edges.queries, edges.n_tokens).tolist()
+    borders = cut_partitions(edges.queries, edges.n_tokens).tolist()
     if embeddings is not None or len(borders) == 2:
         return [find_components(edges, threads=threads)]
-    parts = [part_of_edges(edges, *queries) for queries in pairwise(borders)]
+    parts = [slice_edges(edges, *queries) for queries in pairwise(borders)]
     return share_out(lambda part: find_components(part, threads=1), parts, threads)
 
 
@@ -157,12 +164,12 @@ def solve_hard(
     if len(parts) == 1:
         return solve_graph_svm(parts[0], embeddings=embeddings, threads=threads)
     solved = share_out(lambda part: solve_graph_svm(part, threads=1), parts, threads)
-    components = join_components(parts, edges)
+    components = number_components(parts, edges)
     multipliers = np.concatenate([column(part.multipliers, "multiplier") for part in solved])
     return trusted(
         HardSolution,
         components=components,
-        scores=join(SCORE_SCHEMA, [part.scores for part in solved]),
+        scores=join_tables(SCORE_SCHEMA, [part.scores for part in solved]),
         certificate=join_hard([part.certificate for part in solved]),
         multipliers=multiplier_table(components.order, multipliers),
     )

@@ -6,7 +6,7 @@ import pytest
 import attomaton as at
 from attomaton.base.errors import MismatchedParts
 from attomaton.graphs.choices import ChoiceTable, extract_choices
-from attomaton.graphs.parts import keep_ties
+from attomaton.graphs.partitions import keep_ties
 from attomaton.solvers.soft.likelihood import luce_problem
 from attomaton.solvers.soft.tied import group_choices, solve_groups
 from tests.drawn import components_of, cycle_problem

@@ -25,7 +25,7 @@ from attomaton.engines.parts import ChoiceParts, EdgeParts, Ties, count_values
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import QUERY_SCHEMA
-from attomaton.graphs.parts import Gathered, gather_components, keep_ties, of_nodes
+from attomaton.graphs.partitions import Gathered, gather_components, keep_ties, of_nodes
 from attomaton.solvers.hard.certify import HardCertificate, join_hard
 from attomaton.solvers.hard.solve import solve_graph_svm
 from attomaton.solvers.soft.certify import SoftCertificate, join_soft

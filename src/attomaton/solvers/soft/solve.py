@@ -21,7 +21,7 @@ from attomaton.base.tables import Float64, column
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_ties
-from attomaton.graphs.separation import NEGLIGIBLE, node_features, separate
+from attomaton.graphs.separation import NEGLIGIBLE_RATIO, node_features, separate
 from attomaton.solvers.soft.certify import SoftCertificate, certify_coordinates, certify_scores
 from attomaton.solvers.soft.curvature import score_errors
 from attomaton.solvers.soft.damped import Subspace
@@ -178,7 +178,7 @@ def _solve_dependent(
     features, (left, right) = node_features(components, unit)
     first, second = find_ties(components)
     _, singular, axes = np.linalg.svd(features[first] - features[second], full_matrices=False)
-    axes = axes[singular > NEGLIGIBLE * singular.max(initial=0.0)]
+    axes = axes[singular > NEGLIGIBLE_RATIO * singular.max(initial=0.0)]
     rows, problem = luce_problem(choices, components, connected=False)
     tied = features[rows] @ axes.T
     coordinates = Subspace().solve(problem, tied)
