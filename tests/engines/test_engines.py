@@ -93,8 +93,8 @@ def test_selections(make_engine, tmp_path):
 def test_a_long_document_is_cut(make_engine, tmp_path, monkeypatch):
     monkeypatch.setattr(DuckDBEngine, "_max_keys", 500)
     monkeypatch.setattr(DuckDBEngine, "_workshop", property(small_pieces))
-    monkeypatch.setattr("attomaton.engines.memory.PIECE_TOKENS", 64)
-    monkeypatch.setattr("attomaton.engines.spark.PIECE_TOKENS", 64)
+    monkeypatch.setattr("attomaton.engines.memory.CHUNK_TOKENS", 64)
+    monkeypatch.setattr("attomaton.engines.spark.CHUNK_TOKENS", 64)
     ids = (40 * np.random.default_rng(3).random(3000) ** 2).astype(int).tolist()
     documents = [ids, [], ids[:100]]
     shards = write_shards(tmp_path, documents, 40)

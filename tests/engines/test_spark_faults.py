@@ -34,7 +34,7 @@ def shards(tmp_path, monkeypatch):
     monkeypatch.setattr(spark, "TASK_SAMPLES", 200)
     monkeypatch.setattr(spark, "LARGE_TASK", 1 << 12)
     monkeypatch.setattr(spark, "SMALL_TASK", 1 << 12)
-    monkeypatch.setattr(spark, "PIECE_TOKENS", 1 << 11)
+    monkeypatch.setattr(spark, "CHUNK_TOKENS", 1 << 11)
     rng = np.random.default_rng(12)
     documents = [(N_TOKENS * rng.random(1000) ** 3).astype(int).tolist() for _ in range(30)]
     return write_shards(tmp_path / "shards", documents, N_TOKENS, 4)

@@ -26,7 +26,7 @@ from attomaton.automaton.rules import answer_bags
 from attomaton.base import native
 from attomaton.base.errors import AttomatonError
 from attomaton.base.tables import column, ragged_column
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 from attomaton.engines.kernel import choices_of_piece
 from attomaton.engines.selection import Selection
 from attomaton.graphs.bags import count_all_tokens
@@ -326,17 +326,19 @@ def try_windows(rng: Rng) -> None:
     documents = np.concatenate([[0], cuts, [length]])
     arrays = bend_some(rng, ids=rng.integers(0, n_tokens, length).astype(np.int32), documents=documents)
     head = 0 if straight else int(rng.choice([0, 0, 2, -1, 2**62]))
-    piece = Piece(arrays["ids"], arrays["documents"], head, n_tokens)
-    kept = bend_some(rng, selected=rng.random(n_tokens) < 0.8)["selected"]
+    piece = Chunk(arrays["ids"], arrays["documents"], head, n_tokens)
+    selected = bend_some(rng, selected=rng.random(n_tokens) < 0.8)["selected"]
     window = int(rng.choice([1, 3, 100, 0, -4]))
     if rng.random() < 0.3:
         components = at.find_components(at.extract_edges(draw_samples(rng)))
-        choices_of_piece(piece, components, selection=Selection(window=window), selected=kept)
-    links = link_repeats(piece, window, kept)
+        choices_of_piece(piece, components, selection=Selection(window=window), selected=selected)
+    links = link_repeats(piece, window, selected)
     bent = bend_some(rng, before=links.before, after=links.after, realisable=links.realisable)
     links = Links(**bent, unrealisable=links.unrealisable)
     list(
-        window_edges(piece, links, window=window, selected=kept, max_keys=int(rng.choice([1, 10, 1000, -3])))
+        window_edges(
+            piece, links, window=window, selected=selected, max_keys=int(rng.choice([1, 10, 1000, -3]))
+        )
     )
 
 

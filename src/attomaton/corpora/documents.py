@@ -52,20 +52,20 @@ class Documents:
 
     def windows(self, window: int) -> Samples:
         """Every position as a sample with up to ``window`` tokens of context."""
-        samples = self.piece.samples(min(checked_window(window), len(self.ids)))
+        samples = self.as_chunk.samples(min(checked_window(window), len(self.ids)))
         return replace(samples, skipped=self.skipped) if self.skipped.count else samples
 
     @property
-    def piece(self) -> "Piece":
-        """All documents as one piece; without a vocabulary, its size is the largest id plus one."""
+    def as_chunk(self) -> "Chunk":
+        """All documents as one chunk; without a vocabulary, its size is the largest id plus one."""
         known = self.vocabulary
         size = int(self.ids.max(initial=-1)) + 1 if known is None else len(known)
-        return trusted(Piece, ids=self.ids, documents=self.offsets, head=0, n_tokens=size)
+        return trusted(Chunk, ids=self.ids, documents=self.offsets, head=0, n_tokens=size)
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
-    """A piece of a tokenised corpus; every token except the first of each document is a label.
+class Chunk:
+    """A chunk of a tokenised corpus; every token except the first of each document is a label.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Piece:
 
     Examples
     --------
-    >>> piece = Piece(np.array([0, 1, 0, 2, 1], np.int32), np.array([0, 5]), 0, 3)
+    >>> piece = Chunk(np.array([0, 1, 0, 2, 1], np.int32), np.array([0, 5]), 0, 3)
     >>> [len(part.samples(window=2)) for part in piece.cut(size=3, window=2)], len(piece.samples(window=2))
     ([2, 2], 4)
     """
@@ -101,7 +101,7 @@ class Piece:
         arrays = {"ids": np.ascontiguousarray(ids), "documents": np.ascontiguousarray(documents)}
         settle(self, head=head, n_tokens=size, **arrays)
 
-    def cut(self, size: int, window: int) -> Iterator["Piece"]:
+    def cut(self, size: int, window: int) -> Iterator["Chunk"]:
         """Pieces of ``size`` labels, each with the preceding text that its contexts need."""
         for start in range(self.head, len(self.ids), size):
             stop = min(start + size, len(self.ids))
@@ -110,7 +110,7 @@ class Piece:
             first = max(begun, start - window)
             borders = np.concatenate([[first], inside, [stop]])
             own = {"ids": self.ids[first:stop], "documents": borders - first, "head": start - first}
-            yield trusted(Piece, n_tokens=self.n_tokens, **own)
+            yield trusted(Chunk, n_tokens=self.n_tokens, **own)
 
     def samples(self, window: int) -> Samples:
         """The labels with their contexts."""
@@ -122,9 +122,9 @@ class Piece:
         return trusted(Samples, values=self.ids, n_tokens=self.n_tokens, **ends)
 
 
-def regroup(pieces: Iterable[Piece], size: int, window: int) -> Iterator[Piece]:
+def regroup(pieces: Iterable[Chunk], size: int, window: int) -> Iterator[Chunk]:
     """The same documents in pieces of about ``size`` tokens; contexts stay complete across cuts."""
-    pending: list[Piece] = []
+    pending: list[Chunk] = []
     for piece in pieces:
         pending.append(piece)
         if sum(len(part.ids) for part in pending) >= size:
@@ -134,12 +134,12 @@ def regroup(pieces: Iterable[Piece], size: int, window: int) -> Iterator[Piece]:
         yield from _cut_evenly(pending, size, window)
 
 
-def _cut_evenly(pieces: list[Piece], size: int, window: int) -> Iterator[Piece]:
+def _cut_evenly(pieces: list[Chunk], size: int, window: int) -> Iterator[Chunk]:
     """Join the pieces, and cut them into pieces of about equal size."""
     shifts = np.cumsum([0, *(len(piece.ids) for piece in pieces)])
     borders = [piece.documents[1:] + shift for piece, shift in zip(pieces, shifts[:-1], strict=True)]
     ids = np.concatenate([piece.ids for piece in pieces])
     documents = np.concatenate([[0], *borders])
-    whole = trusted(Piece, ids=ids, documents=documents, head=0, n_tokens=pieces[0].n_tokens)
+    whole = trusted(Chunk, ids=ids, documents=documents, head=0, n_tokens=pieces[0].n_tokens)
     n_cuts = max(1, round(len(ids) / size))
     return whole.cut(max(1, -(-len(ids) // n_cuts)), window)

@@ -13,7 +13,7 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.base.machine import parse_memory
 from attomaton.base.options import MOST_THREADS, Checked, checked, choice, given_path, whole_number
 from attomaton.base.progress import Progress, silent
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 from attomaton.corpora.readers.batches import as_reading
 from attomaton.corpora.readers.corpus import ReadingOptions
 from attomaton.corpora.samples import Samples
@@ -169,7 +169,7 @@ class Adder:
     @contextmanager
     def reading(
         self, corpus: Any, options: ReadingOptions, work: str | PathLike[str] | None
-    ) -> Generator[tuple[Piece | Shards, Vocabulary | None, dict[str, Any], AddUp]]:
+    ) -> Generator[tuple[Chunk | Shards, Vocabulary | None, dict[str, Any], AddUp]]:
         """Whole documents, their vocabulary, their manifest entry, and the function that sums over them."""
         reading = as_reading(options.get("reading"))
         with (
@@ -182,7 +182,7 @@ class Adder:
             tokenizer = options.get("tokenizer") or "word"
             read = read_documents(corpus, tokenizer=tokenizer, tokens=shards, reading=reading)
             documents = read[0]
-            if isinstance(documents, Piece):
+            if isinstance(documents, Chunk):
                 yield *read, partial(sum_pieces, [documents])
                 return
             options_of: Any = {"work": Path(name), "progress": self.progress}

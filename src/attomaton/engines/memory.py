@@ -7,12 +7,12 @@ from functools import cached_property
 import numpy as np
 
 from attomaton.base.tables import Bool, Int64, column
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards
 from attomaton.engines.kernel import MAX_KEYS, choices_of_piece, query_rows
 from attomaton.engines.selection import Selection
-from attomaton.engines.sums import PIECE_TOKENS as PIECE_DOCUMENTS, Counting, Sums, sum_pieces
+from attomaton.engines.sums import CHUNK_TOKENS as CHUNK_DOCUMENTS, Counting, Sums, sum_pieces
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.choices import ChoiceTable, count_choices, extract_choices
 from attomaton.graphs.components import Components
@@ -20,7 +20,7 @@ from attomaton.graphs.edges import EdgeTable, extract_edges, make_edges, merge_e
 from attomaton.graphs.grouping import merge_as_they_come
 from attomaton.graphs.windows import link_repeats, window_edges
 
-PIECE_TOKENS = 1 << 21
+CHUNK_TOKENS = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,13 +106,13 @@ class MemoryEngine:
         [1, 2]
         """
         assert isinstance(self.corpus, Shards)  # noqa: S101  our own invariant
-        return sum_pieces(self.corpus.pieces(PIECE_DOCUMENTS, None), count)
+        return sum_pieces(self.corpus.chunks(CHUNK_DOCUMENTS, None), count)
 
-    def _pieces(self) -> Iterator[Piece]:
+    def _pieces(self) -> Iterator[Chunk]:
         assert isinstance(self.corpus, Shards)  # noqa: S101  our own invariant
-        return self.corpus.pieces(PIECE_TOKENS, self.selection.reach)
+        return self.corpus.chunks(CHUNK_TOKENS, self.selection.reach)
 
-    def _edges_of_piece(self, piece: Piece) -> EdgeTable:
+    def _edges_of_piece(self, piece: Chunk) -> EdgeTable:
         links = link_repeats(piece, self.selection.reach, self.selected)
         counted = query_rows(links)
         counts = tuple(column(counted, name) for name in ("query", "realisable", "unrealisable"))
@@ -137,6 +137,6 @@ def trim(samples: Samples, selection: Selection) -> Samples:
 def count_realisable(shards: Shards, window: int, selected: Bool) -> Int64:
     """The number of realisable samples of each query, shape (n_tokens,): one cheap pass over the corpus."""
     total = np.zeros(shards.n_tokens, np.int64)
-    for piece in shards.pieces(PIECE_TOKENS, window):
+    for piece in shards.chunks(CHUNK_TOKENS, window):
         total += link_repeats(piece, window, selected).realisable
     return total

@@ -26,7 +26,7 @@ from attomaton.base.artifacts import digest_arrays, explained, read_sealed, writ
 from attomaton.base.artifacts.manifests import list_digests
 from attomaton.base.errors import CorruptRun
 from attomaton.base.progress import Progress, silent
-from attomaton.base.remote import Place
+from attomaton.base.remote import AnyPath
 from attomaton.base.tables import Bool, Int64, column, empty_table, make_table, write_parquet
 from attomaton.corpora.shards import Cuts, Shards
 from attomaton.engines import executors as run, parts as edge_parts
@@ -40,7 +40,7 @@ from attomaton.graphs.components import Components
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.partitions import cut_partitions
 
-PIECE_TOKENS = 1 << 19
+CHUNK_TOKENS = 1 << 19
 """Tokens counted at once by one Python worker: about 230 MB with their edges at window 32."""
 
 TASK_SAMPLES = 1 << 22
@@ -231,7 +231,7 @@ class SparkEngine:
     def _count_samples(self, selected: Bool) -> pa.Table:
         """The number of samples read, by query: one cheap pass."""
         nowhere = Slots(np.zeros(1, np.int64), np.zeros(0, np.int64))
-        count = run.CountSamples(self._cuts, self.selection, selected, PIECE_TOKENS, nowhere)
+        count = run.CountSamples(self._cuts, self.selection, selected, CHUNK_TOKENS, nowhere)
         counted = self._map_documents(count, "query int, realisable long, unrealisable long")
         by_query = counted.groupBy("query").sum("realisable", "unrealisable")
         place = self._new_folder("samples")
@@ -250,7 +250,7 @@ class SparkEngine:
 
     def _kernel(self, borders: Int64) -> tuple[Cuts, Selection, Bool, int, Slots]:
         slots = cut_slots(self._samples, borders, TASK_SAMPLES)
-        return self._cuts, self.selection, self.selected, PIECE_TOKENS, slots
+        return self._cuts, self.selection, self.selected, CHUNK_TOKENS, slots
 
     def _count(
         self,
@@ -295,7 +295,7 @@ class SparkEngine:
         """The digest of each shard."""
         return self._digest_files("checking shards", self.shards.paths)
 
-    def _digest_files(self, stage: str, paths: Sequence[Place]) -> list[str]:
+    def _digest_files(self, stage: str, paths: Sequence[AnyPath]) -> list[str]:
         """The digest of each file, computed on the executors; empty if the file is missing."""
         numbers = self.session.range(0, len(paths), 1, len(paths))
         digests = self._collect(stage, map_batches(numbers, run.DigestFiles(paths), run.TOLD))

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.tables import Float64, Int64, column
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 from attomaton.graphs.grouping import merge_as_they_come, sum_by_key
 
 BITS = 30  # fractional bits of each of the two integers
 LARGEST_TABLE = 1 << 27  # most keys for which sums in memory are a dense table: all pairs of 11,585 tokens
-PIECE_TOKENS = 1 << 19  # tokens read at once, but at least one document
+CHUNK_TOKENS = 1 << 19  # tokens read at once, but at least one document
 MOST_ROWS = 1 << 22  # most sums of one kind per part: 100 MB
 COLUMNS = ("key", "high", "low")
 _arrow: Any = pa
@@ -77,7 +77,7 @@ class Counting(Protocol):
     ...         return self
     ...     def __call__(self, piece):
     ...         yield "tokens", piece.ids.astype(np.int64), np.ones(len(piece.ids), np.int64), None
-    >>> piece = Piece(np.array([0, 2, 2], np.int32), np.array([0, 3]), 0, 3)
+    >>> piece = Chunk(np.array([0, 2, 2], np.int32), np.array([0, 3]), 0, 3)
     >>> sum_pieces([piece], CountTokens())["tokens"].counts.tolist()
     [1, 2]
     """
@@ -106,7 +106,7 @@ class Counting(Protocol):
         """The same, with its tables replaced by these."""
         ...
 
-    def __call__(self, piece: Piece, /) -> Iterator[tuple[str, Int64, Int64, Int64 | None]]:
+    def __call__(self, piece: Chunk, /) -> Iterator[tuple[str, Int64, Int64, Int64 | None]]:
         """The kind, keys, high and low of some numbers at a time; ``low`` is None for counts."""
         ...
 
@@ -135,8 +135,8 @@ def _carry(keys: Int64, high: Int64, low: Int64) -> Sums:
     """The sums in canonical form: low is in 0 … 2³⁰ − 1, and zero sums are left out."""
     high = high + (low >> BITS)
     low = low & ((1 << BITS) - 1)
-    kept = (high != 0) | (low != 0)
-    return Sums(keys[kept], high[kept], low[kept])
+    selected = (high != 0) | (low != 0)
+    return Sums(keys[selected], high[selected], low[selected])
 
 
 def merge_sums(parts: Iterable[Sums]) -> Sums:
@@ -152,7 +152,7 @@ def sums_of(table: pa.Table) -> Sums:
     return add_rows(*(column(table, name) for name in COLUMNS))
 
 
-def sum_pieces(pieces: Iterable[Piece], count: Counting) -> dict[str, Sums]:
+def sum_pieces(pieces: Iterable[Chunk], count: Counting) -> dict[str, Sums]:
     """Sum the counts of each piece in this process; return the sums of each kind."""
     tables = {
         kind: _DenseSums(size) if size <= LARGEST_TABLE else _Sorted() for kind, size in count.sizes.items()
@@ -163,7 +163,7 @@ def sum_pieces(pieces: Iterable[Piece], count: Counting) -> dict[str, Sums]:
     return {kind: table.sums() for kind, table in tables.items()}
 
 
-def sum_in_parts(piece: Piece, count: Counting, most: int) -> Iterator[tuple[str, Sums]]:
+def sum_in_parts(piece: Chunk, count: Counting, most: int) -> Iterator[tuple[str, Sums]]:
     """Sum the counts of a piece; a kind with more than ``most`` keys comes in several parts."""
     tables = {kind: _Sorted() for kind in count.sizes}
     for kind, keys, high, low in count(piece):

@@ -14,7 +14,7 @@ from attomaton.base.borders import check_int32, check_int64, check_lengths
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.native import count_runs, link_tokens, pack_windows
 from attomaton.base.tables import Bool, Int32, Int64
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,33 +27,33 @@ class Links:
     unrealisable: Int64  # (n_tokens,): those without
 
 
-def link_repeats(stream: Piece, window: int, selected: Bool) -> Links:
+def link_repeats(chunk: Chunk, window: int, selected: Bool) -> Links:
     """Link every token to its previous and next occurrence, and count the samples of the selected queries."""
-    selected = _check_selected(selected, stream.n_tokens)
-    return Links(*link_tokens(stream.ids, stream.documents, stream.head, window, selected))
+    selected = _check_selected(selected, chunk.n_tokens)
+    return Links(*link_tokens(chunk.ids, chunk.documents, chunk.head, window, selected))
 
 
 def window_edges(
-    stream: Piece, links: Links, *, window: int, selected: Bool, max_keys: int
+    chunk: Chunk, links: Links, *, window: int, selected: Bool, max_keys: int
 ) -> Iterator[tuple[Int64, Int32]]:
-    """The edges of the selected queries, in chunks of at most ``max_keys`` before counting."""
-    selected = _check_selected(selected, stream.n_tokens)
+    """The edges of the selected queries and their support, from at most ``max_keys`` uncounted edges each."""
+    selected = _check_selected(selected, chunk.n_tokens)
     arrays = check_int32(links.before, "before"), check_int32(links.after, "after")
     before, after = map(np.ascontiguousarray, arrays)
-    check_lengths("tokens and their links", ids=stream.ids, before=before, after=after)
-    position, longest = 0, max(0, min(window, len(stream.ids)))
+    check_lengths("tokens and their links", ids=chunk.ids, before=before, after=after)
+    position, longest = 0, max(0, min(window, len(chunk.ids)))
     room = max(max_keys, longest) + 1  # a context is never split, and one entry is scratch
     realisable = int(check_int64(links.realisable, "realisable").sum())
     room = min(room, max(realisable, 1) * longest + 1)
-    while position < len(stream.ids):
+    while position < len(chunk.ids):
         keys = np.empty(room, np.int64)
-        borders = (stream.documents, stream.head, position)
-        position, n_keys = pack_windows(stream.ids, *borders, longest, selected, before, after, keys)
+        borders = (chunk.documents, chunk.head, position)
+        position, n_keys = pack_windows(chunk.ids, *borders, longest, selected, before, after, keys)
         if n_keys:
-            chunk = keys[:n_keys]
-            chunk.sort()
-            support = count_runs(chunk)
-            yield chunk[: len(support)], support
+            edges = keys[:n_keys]
+            edges.sort()
+            support = count_runs(edges)
+            yield edges[: len(support)], support
 
 
 def _check_selected(selected: object, n_tokens: int) -> Bool:

@@ -19,7 +19,7 @@ from attomaton.base.artifacts import digest_arrays
 from attomaton.base.borders import trusted
 from attomaton.base.options import check_path
 from attomaton.base.ragged import offsets_of
-from attomaton.base.remote import Place, RemotePath, as_place
+from attomaton.base.remote import AnyPath, RemotePath, as_path
 from attomaton.base.tables import Int32, Int64
 from attomaton.corpora.budgets import STANDARD_INPUT, Allowance
 from attomaton.corpora.documents import Documents
@@ -44,14 +44,14 @@ from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
     """Read one UTF-8 text file as one document; ``"-"`` is standard input."""
-    if path != STANDARD_INPUT and is_folder(as_place(path)):
+    if path != STANDARD_INPUT and is_folder(as_path(path)):
         raise errors.UnreadableSource(f"{path} is a folder; give one text file")
     return _read_text(path, tokenizer, Reading())[0]
 
 
-def _read_text(path: str | Place, tokenizer: str, reading: Reading) -> tuple[Documents, str]:
+def _read_text(path: str | AnyPath, tokenizer: str, reading: Reading) -> tuple[Documents, str]:
     """One text file, and the SHA-256 of the bytes read."""
-    file = keep_standard_input() if path == STANDARD_INPUT else File(str(path), as_place(path).name)
+    file = keep_standard_input() if path == STANDARD_INPUT else File(str(path), as_path(path).name)
     content = read_beginning(file, reading, reading.max_bytes + 1)
     vocabulary, ids = Vocabulary.from_text(decode_text(content, file.source, reading), tokenizer)
     if len(ids) < 2:
@@ -316,21 +316,21 @@ def tell_skipped(skipped: Skipped) -> dict[str, Any]:
     return {"skipped": asdict(skipped)}
 
 
-def path_of(source: Any) -> Place | None:
+def path_of(source: Any) -> AnyPath | None:
     """The path or URL, if the source is one."""
     if isinstance(source, TokenizedCorpus):
         return source.folder
     if isinstance(source, RemotePath):
         return source
-    return as_place(check_path(source, "source")) if isinstance(source, str | PathLike) else None
+    return as_path(check_path(source, "source")) if isinstance(source, str | PathLike) else None
 
 
-def is_folder(path: Place) -> bool:
+def is_folder(path: AnyPath) -> bool:
     """Whether there is a folder; a text given in place of a path may be too long for one."""
     return path.is_dir() if isinstance(path, RemotePath) else os.path.isdir(path)  # noqa: PTH112
 
 
-def name_of(path: Place | None) -> str | None:
+def name_of(path: AnyPath | None) -> str | None:
     """The name of a file or folder for a manifest."""
     return None if path is None else printable(path.name)
 

@@ -15,7 +15,7 @@ from attomaton.base.artifacts.manifests import RUN, was_sealed
 from attomaton.base.artifacts.ownership import PARTIAL
 from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.base.options import check_path
-from attomaton.base.remote import Place, RemotePath, is_url, reaching
+from attomaton.base.remote import AnyPath, RemotePath, is_url, reaching
 from attomaton.corpora.budgets import STANDARD_INPUT, refuse_irregular, shown
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers import tables
@@ -214,7 +214,7 @@ def _no_corpus(source: str, kind: str) -> UnreadableSource:
     )
 
 
-def written_kind(folder: Place) -> str | None:
+def written_kind(folder: AnyPath) -> str | None:
     """The kind of a folder that attomaton wrote, by its manifest; a run, if the manifest was altered."""
     record = read_sealed(folder / MANIFEST)
     if record is None:
@@ -222,7 +222,7 @@ def written_kind(folder: Place) -> str | None:
     return str(record.get("kind"))
 
 
-def is_run(folder: Place) -> bool:
+def is_run(folder: AnyPath) -> bool:
     """Whether a folder has the manifest of a run, intact or altered."""
     return written_kind(folder) == RUN.name
 

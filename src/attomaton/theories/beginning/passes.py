@@ -26,7 +26,7 @@ from scipy import sparse
 from attomaton.base.artifacts import digest_arrays
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Float64, Int32, Int64, column
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 from attomaton.engines.sums import split_numbers
 
 
@@ -212,7 +212,7 @@ class CountTokens(PlainPass):
         """One kind of keys: tokens."""
         return {"tokens": self.n_tokens}
 
-    def __call__(self, piece: Piece, /) -> Iterator[Listed]:
+    def __call__(self, piece: Chunk, /) -> Iterator[Listed]:
         """The counts of a piece."""
         yield "tokens", np.arange(self.n_tokens), np.bincount(piece.ids, minlength=self.n_tokens), None
 
@@ -231,7 +231,7 @@ class Cutting:
         digest = None if self.frequent is None else digest_arrays(self.frequent.kept)
         return {"window": self.window, "n_tokens": self.n_tokens, "frequent": digest}
 
-    def sequences(self, piece: Piece) -> Iterator[Int64]:
+    def sequences(self, piece: Chunk) -> Iterator[Int64]:
         """The sequences of a piece with their last next token, shape (n, window + 1), in batches."""
         at_once = max(1, 2 * PAIRS_AT_ONCE // (self.window * (self.window + 1)))
         starts = cut_documents(piece.documents, self.window)
@@ -239,7 +239,7 @@ class Cutting:
             part = piece.ids[starts[first : first + at_once, None] + np.arange(self.window + 1)]
             yield (part if self.frequent is None else self.frequent.ids[part]).astype(np.int64)
 
-    def pairs(self, piece: Piece) -> Iterator[tuple[Int64, Int64, Int64]]:
+    def pairs(self, piece: Chunk) -> Iterator[tuple[Int64, Int64, Int64]]:
         """Some sequences of a piece with some positions t and u ≤ t, all u of a t together."""
         for sequences in self.sequences(piece):
             for t, u in context_pairs(self.window, PAIRS_AT_ONCE):
@@ -272,7 +272,7 @@ class CountContexts(PlainPass):
         pairs = self.cutting.n_tokens**2
         return {"read": len(READ), "bigrams": pairs, "contexts": pairs}
 
-    def __call__(self, piece: Piece, /) -> Iterator[Listed]:
+    def __call__(self, piece: Chunk, /) -> Iterator[Listed]:
         """The counts of a piece."""
         cut = self.cutting
         sizes = np.diff(piece.documents)
@@ -319,7 +319,7 @@ class CountLooks:
         """The same with this gain."""
         return replace(self, gain=Gain.from_table(tables["gain"]))
 
-    def __call__(self, piece: Piece, /) -> Iterator[Listed]:
+    def __call__(self, piece: Chunk, /) -> Iterator[Listed]:
         """The sums of a piece."""
         cut = self.cutting
         for sequences, t, u in cut.pairs(piece):

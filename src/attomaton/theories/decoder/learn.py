@@ -13,7 +13,7 @@ from attomaton.base.options import show, whole_number
 from attomaton.base.progress import as_stages
 from attomaton.base.ragged import rows_of
 from attomaton.base.tables import Int64
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 from attomaton.corpora.readers.corpus import ReadingOptions
 from attomaton.corpora.shards import Shards
 from attomaton.corpora.tokenizers import Vocabulary
@@ -68,7 +68,7 @@ class CountNext(PlainPass):
         """The kinds of keys."""
         return {"read": 3, "pairs": self.n_tokens ** (self.width + 1)}
 
-    def __call__(self, piece: Piece, /) -> Iterator[tuple[str, Int64, Int64, Int64 | None]]:
+    def __call__(self, piece: Chunk, /) -> Iterator[tuple[str, Int64, Int64, Int64 | None]]:
         """The counts of a piece."""
         sizes = np.diff(piece.documents)
         read = np.array([len(sizes), len(piece.ids), np.maximum(sizes - 1, 0).sum()])
@@ -209,10 +209,10 @@ def _check(corpus: Any, options: DecoderOptions) -> tuple[ReadingOptions, int | 
 
 
 def _embed(
-    tokens: Piece | Shards, frequent: Frequent | None, features: object, vocabulary: Vocabulary | None
+    tokens: Chunk | Shards, frequent: Frequent | None, features: object, vocabulary: Vocabulary | None
 ) -> EmbeddedLimit:
     """The limit of contexts defined by features."""
-    if not isinstance(tokens, Piece):
+    if not isinstance(tokens, Chunk):
         raise UnsupportedOption("features need a corpus in memory; give the documents, and engine='memory'")
     ids = tokens.ids if frequent is None else frequent.ids[tokens.ids]
     first = np.zeros(len(ids) + 1, bool)
