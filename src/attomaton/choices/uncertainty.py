@@ -19,7 +19,7 @@ from attomaton.choices.spread import Spread, student_quantile, two_sided
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.solvers.soft.certify import SCORES_WITHIN
-from attomaton.solvers.soft.curvature import LARGEST
+from attomaton.solvers.soft.curvature import LARGEST_DENSE
 from attomaton.solvers.soft.likelihood import LuceProblem, luce_problem
 from attomaton.solvers.soft.solve import SoftSolution
 
@@ -148,10 +148,10 @@ class Information:
 
     def __init__(self, curvature: csr_array, *, ridge: float = 0.0) -> None:
         size = curvature.shape[0]
-        if size > LARGEST:
+        if size > LARGEST_DENSE:
             raise UnsupportedOption(
                 f"a component has {size:,} items, and its covariance needs a dense matrix of that size; at "
-                f"most {LARGEST:,} are supported"
+                f"most {LARGEST_DENSE:,} are supported"
             )
         hessian: Float64 = curvature.toarray()
         np.fill_diagonal(hessian, 0.0)  # the diagonal from the other entries, so that no digits are lost

@@ -58,7 +58,7 @@ class QueryGraph:
     >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])))
     >>> graph = graph_of(components, 2)
     >>> graph.tokens.tolist(), graph.component.tolist(), len(graph), len(graph.edges()[0][0])
-    ([0, 1, 2], [0, 1, 2], 3, [3])
+    ([0, 1, 2], [0, 1, 2], 3, 3)
     """
 
     first: int

@@ -91,7 +91,7 @@ def test_sums_of_pairs_are_those_of_fractions(samples, table, weights, data):
     for rope in range(len(ropes.one)):
         keys = [ropes.keys[part[rope]].tolist() for part in (ropes.one, ropes.other)]
         apart = [Fraction(a) - Fraction(b) for a, b in zip(*keys, strict=True)]
-        asked = [Fraction(value) for value in ropes.asked[ropes.query[rope]].tolist()]
+        asked = [Fraction(value) for value in ropes.queries[ropes.query[rope]].tolist()]
         exact = sum(apart[i] * Fraction(weights[i, j]) * asked[j] for i in range(3) for j in range(3))
         assert abs(Fraction(stretched[rope, 0]) + Fraction(stretched[rope, 1]) - exact) < Fraction(1, 10**27)
         for i in range(3):

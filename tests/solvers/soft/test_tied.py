@@ -48,7 +48,7 @@ def test_a_group_alone_is_the_problem_of_its_component():
     for group in range(len(groups)):
         here, alone = groups.alone(group)
         kept, expected = problem.restrict(np.arange(problem.n_components) == group)
-        np.testing.assert_array_equal(groups.place[here], kept)
+        np.testing.assert_array_equal(groups.alternatives[here], kept)
         scores = np.linspace(-1.0, 1.0, len(kept))
         assert alone.loss(scores) == pytest.approx(expected.loss(scores), rel=1e-12)
         np.testing.assert_allclose(alone.gradient(scores), expected.gradient(scores), atol=1e-9)

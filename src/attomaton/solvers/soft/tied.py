@@ -52,7 +52,7 @@ def solve_groups(groups: Groups, *, atol: float = 1e-8, threads: int | None = No
     group = np.repeat(np.arange(len(groups)), np.diff(groups.borders))
     inside = centre(group, minimise_groups(Newton(threads=threads), groups))
     scores = np.empty_like(inside)
-    scores[groups.place] = inside
+    scores[groups.alternatives] = inside
     if not np.isfinite(inside).all():  # the solver gave up: nothing can be proven
         return TieScores(scores, SoftCertificate(np.inf, np.inf, atol, None, None), np.inf)
     slopes = measure_groups(groups, centre(group, inside), threads=threads)  # as for the definition

@@ -59,7 +59,7 @@ class OrthonormalFlow:
 
     def _check(self, values: Float64) -> Float64:
         """One number per score, contiguous for kernels."""
-        size = len(self.groups.place)
+        size = len(self.groups.alternatives)
         return np.ascontiguousarray(check_floats(values, (size,), "the state of a flow", finite=False))
 
     def lengths(self, move: Float64) -> Float64:
@@ -79,7 +79,8 @@ def orthonormal_flow(problem: LuceProblem, component: Int64, n_samples: int) -> 
     shared = groups.choices._replace(count=groups.choices.count / n_samples)
     number = np.unique(component, return_inverse=True)[1]
     return OrthonormalFlow(
-        Groups(shared, groups.place, groups.borders, groups.choice_borders), (number, np.bincount(number))
+        Groups(shared, groups.alternatives, groups.borders, groups.choice_borders),
+        (number, np.bincount(number)),
     )
 
 
