@@ -265,11 +265,11 @@ def test_luce_problems_are_checked(changed, match):
 def test_pieces_of_text_are_checked():
     ids, documents = np.array([0, 1, 0, 2], np.int32), np.array([0, 4])
     piece = Chunk(ids, documents, 0, 3)
-    with pytest.raises(TokenOutOfRange, match="a token of the piece is 2 in row 3, outside 0 … 1"):
+    with pytest.raises(TokenOutOfRange, match="a token of the chunk is 2 in row 3, outside 0 … 1"):
         Chunk(ids, documents, 0, 2)
     with pytest.raises(InvalidSamples, match="offsets of documents must increase from 0 to 4"):
         Chunk(ids, np.array([0, 2**40, 4]), 0, 3)
-    with pytest.raises(InvalidSamples, match="the head of a piece is -1"):
+    with pytest.raises(InvalidSamples, match="the head of a chunk is -1"):
         Chunk(ids, documents, -1, 3)
     with pytest.raises(MismatchedParts, match="one boolean for each of the 3 tokens"):
         link_repeats(piece, 2, np.ones(2, bool))

@@ -16,6 +16,7 @@ items surely ahead of it and the number of items less those surely behind it (Kl
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -32,7 +33,7 @@ from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownTok
 from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number, show, whole_number
 from attomaton.base.printing import BLUE, Block, Listing, list_words, shorten
-from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.base.tables import Bool, Float64, Int64, column_of, text_column
 from attomaton.choices.gaps import MOST_BETWEEN, Gaps
 from attomaton.choices.spread import Spread
 from attomaton.choices.uncertainty import BoardErrors
@@ -210,20 +211,20 @@ class Board(Tabular):
         ahead = unit * np.append(self._gaps(row[:-1], row[1:]), np.nan)[: len(row)]
         ahead[np.flatnonzero(np.diff(places.board[row]))] = np.nan
         columns = {
-            "board": _arrow.array(places.board[row] + 1),
-            "rank": _arrow.array(places.rank[row]),
-            "rank_low": _arrow.array(places.low[row], mask=places.low[row] == 0),
-            "rank_high": _arrow.array(places.high[row], mask=places.high[row] == 0),
+            "board": column_of(places.board[row] + 1),
+            "rank": column_of(places.rank[row]),
+            "rank_low": column_of(places.low[row], places.low[row] == 0),
+            "rank_high": column_of(places.high[row], places.high[row] == 0),
             "item": item_column([source.items[number] for number in row.tolist()]),
-            "rating": _arrow.array(rating),
+            "rating": column_of(rating),
             "standard_error": _known(np.where(self._side[row] == 0, error, np.nan)),
             "low": _known(low),
             "high": _known(high),
             "ahead": _known(ahead),
-            "wins": _arrow.array(source.wins[row]),
-            "losses": _arrow.array(source.losses[row]),
-            "games": _arrow.array((source.wins + source.losses)[row]),
-            "component": _arrow.array(source.component[row] + 1),
+            "wins": column_of(source.wins[row]),
+            "losses": column_of(source.losses[row]),
+            "games": column_of((source.wins + source.losses)[row]),
+            "component": column_of(source.component[row] + 1),
         }
         return _arrow.table(columns)
 
@@ -653,10 +654,10 @@ def rows_without_board(
         "rating": _known(rating[row]),
         **dict.fromkeys(("standard_error", "low", "high"), _known(empty)),
         "ahead": _known(ahead[: len(row)]),
-        "wins": _arrow.array(wins[row]),
-        "losses": _arrow.array(losses[row]),
-        "games": _arrow.array((wins + losses)[row]),
-        "component": _arrow.array(component[row] + 1),
+        "wins": column_of(wins[row]),
+        "losses": column_of(losses[row]),
+        "games": column_of((wins + losses)[row]),
+        "component": column_of(component[row] + 1),
     }
     return _arrow.table(columns)
 
@@ -717,13 +718,13 @@ def list_coefficients(coefficients: "Mapping[str, Contrast]", scale: str) -> Lis
 
 def item_column(items: Sequence[Any]) -> Any:
     """Items as one Arrow column: strings, integers and floats unchanged, anything else as its repr."""
-    for kind, arrow_type in ((str, pa.string()), (int, pa.int64()), (float, pa.float64())):
-        if all(type(item) is kind for item in items):
-            try:
-                return _arrow.array(items, arrow_type)
-            except (OverflowError, UnicodeEncodeError, pa.ArrowException):
-                break
-    return _arrow.array([ascii(item) for item in items], pa.string())
+    with suppress(OverflowError, UnicodeEncodeError):
+        if all(type(item) is str for item in items):
+            return text_column(items)
+        for kind, number in ((int, np.int64), (float, np.float64)):
+            if all(type(item) is kind for item in items):
+                return column_of(np.array(items, number))
+    return text_column([ascii(item) for item in items])
 
 
 def rank_interval(row: dict[str, Any]) -> str:
@@ -834,4 +835,4 @@ def close(relation: Bool) -> Bool:
 
 
 def _known(values: Float64) -> Any:
-    return _arrow.array(values, mask=np.isnan(values))
+    return column_of(values, np.isnan(values))

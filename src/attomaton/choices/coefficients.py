@@ -335,7 +335,7 @@ class SeparationCheck(Tabular):
         'all 2 cases with treated = 1 had y = 1; -0.552 or more (95 %)'
         """
         readings = tuple(self._read_off(one) for one in self.coefficients)
-        notes = (*([f"{self.note}."] if self.note else []), str(self.fit.certificate))
+        notes = (*([f"{self.note}."] if self.note else []), self.fit.certificate.verdict)
         return LogitSummary(self._head, self.coefficients, readings, robust, notes)
 
     def firth(self) -> FirthFit:
@@ -370,7 +370,7 @@ class SeparationCheck(Tabular):
         rows = [_cells(one) for one in self.coefficients]
         grid = Grid("", ["coefficient", "estimate", "s.e.", "95 % interval"], rows)
         notes = [f"{self.note}."] if self.note else []
-        return [self._head, self.explain(), grid, *notes, str(self.fit.certificate)]
+        return [self._head, self.explain(), grid, *notes, self.fit.certificate.verdict]
 
 
 def _cells(one: Contrast) -> list[str]:

@@ -15,7 +15,6 @@ from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.columns import (
     as_arrow,
     as_list,
-    check_items,
     columns_of,
     find_column,
     is_frame,
@@ -28,6 +27,7 @@ from attomaton.choices.numbering import (
     BadRows,
     SetChoices,
     check_counts,
+    check_items,
     check_unrolled,
     is_missing,
     number_choices,
@@ -179,7 +179,7 @@ def read_given(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoi
             "sequences: fit_choices(winners, losers=losers)"
         )
     parsed = read_sequences(data)
-    described = read_side(parsed, side, {}, ("winner", "loser"))
+    described = read_side(parsed, side, {}, ("winner", "loser")) if side else Side({})
     return _leave_out_unmade(parsed, data.counts), described
 
 

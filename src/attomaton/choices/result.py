@@ -93,7 +93,8 @@ class ChoiceFit(Tabular, AssessedItems):
        2    1–3  b       -0.347  0.612  -1.547 to +0.854      3
        3    1–3  c     ≤ +3.291      -                 -      1
     ...
-    scores certified: ...
+    certified: every finite rating is within 1e-06 of the best fit; which ratings are infinite is proved
+    ...
     """
 
     by: Mapping[Any, "ChoiceFit"] = field(default_factory=dict[Any, "ChoiceFit"])
@@ -419,7 +420,7 @@ class ChoiceFit(Tabular, AssessedItems):
 
     def _pack(self) -> Run:
         fits = {category: fit._pack() for category, fit in self.by.items()}
-        return pack(self.items, self.graph, self.model, self.scale, fits, self.reading)
+        return pack(self.items, self.model, self.scale, fits, self.reading)
 
     @classmethod
     def _unpack(cls, run: Run) -> Self:
@@ -449,10 +450,7 @@ class ChoiceFit(Tabular, AssessedItems):
                 if self.certified and self.coefficients
                 else []
             ),
-            Signal(
-                f"scores {'certified' if self.certified else 'uncertified'}: {self.model.proof}",
-                self.certified,
-            ),
+            Signal(self.model.verdict, self.certified),
             *self._remarks,
             *self._describe_missing(),
             *self._describe_categories(),

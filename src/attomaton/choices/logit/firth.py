@@ -345,7 +345,7 @@ class FirthFit(Tabular):
         head = f"{self.problem.n_choices:,.12g} choices, "
         head += "Firth's penalty: half the log determinant of the information"
         headers = ["parameter", "estimate", "s.e.", "95 % profile", "p", "maximum"]
-        return [head, Grid("", headers, cells), f"maxima {self.proof}"]
+        return [head, Grid("", headers, cells), f"without the penalty, {self.proof}"]
 
 
 def fit_firth(

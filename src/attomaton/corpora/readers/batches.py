@@ -95,13 +95,13 @@ def as_reading(reading: object) -> Reading:
     return reading
 
 
-def refuse_reading(reading: Reading, what: str) -> None:
+def refuse_reading(reading: Reading, corpus: str) -> None:
     """Refuse reading options for a corpus that is already token ids."""
     usual = {"column": (None, "tokens"), "documents": ("file",), "format": (None, "parquet")}
     for name, values in usual.items():
         if getattr(reading, name) not in values:
             raise UnsupportedOption(
-                f"{name} is {show(getattr(reading, name))}, but {what} is already token ids, split into "
+                f"{name} is {show(getattr(reading, name))}, but {corpus} is already token ids, split into "
                 f"documents; leave {name} out"
             )
 
@@ -169,7 +169,7 @@ class Reader(Protocol):
         ...
 
 
-class HeldReader:
+class ObjectReader:
     """Base of the readers of objects in memory, which have no file and no other process can read."""
 
     name = "memory"
@@ -198,26 +198,28 @@ class Skips:
         return skipped
 
 
-def checked_text(text: str, place: str) -> str:
+def checked_text(text: str, location: str) -> str:
     """The text, if it can be encoded as UTF-8."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise UnreadableSource(
-            f"{place} has a lone surrogate (U+{ord(text[error.start]):04X}) at character "
+            f"{location} has a lone surrogate (U+{ord(text[error.start]):04X}) at character "
             f"{error.start}, which is not valid text; correct it"
         ) from error
     return text
 
 
-def too_long(place: str, reading: Reading, *, advice: str) -> UnreadableSource:
+def too_long(location: str, reading: Reading, *, advice: str) -> UnreadableSource:
     """The error for a document that is longer than the reader may hold."""
-    return UnreadableSource(f"{place} is longer than {reading.max_bytes:,} bytes; {advice}, or {RAISE_LIMIT}")
+    return UnreadableSource(
+        f"{location} is longer than {reading.max_bytes:,} bytes; {advice}, or {RAISE_LIMIT}"
+    )
 
 
-def checked_ids(ids: Integers, place: str, n_tokens: int) -> Integers:
+def checked_ids(ids: Integers, location: str, n_tokens: int) -> Integers:
     """The ids themselves, if all are in 0 … n_tokens − 1."""
-    check_range(ids, n_tokens, lambda at: f"{place.rstrip(',')}, position {at},", ID_CURE)
+    check_range(ids, n_tokens, lambda at: f"{location.rstrip(',')}, position {at},", ID_CURE)
     return ids
 
 

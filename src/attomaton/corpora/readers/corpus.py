@@ -103,7 +103,7 @@ def read_corpus(
     else:
         vocabulary, numbering = Vocabulary.fixed(tokenizer), Numbering(tokenizer)
     how = bounded(how, vocabulary)
-    pieces: list[Int32] = []
+    arrays: list[Int32] = []
     lengths: list[Int64] = []
     skipped, kinds = NOTHING_SKIPPED, set[str]()
     encode = numbering.encode if vocabulary is None else vocabulary.encode_all
@@ -118,14 +118,14 @@ def read_corpus(
             else:
                 kinds.add("ids")
                 offsets, ids = batch.offsets, batch.ids
-            pieces.append(ids)
+            arrays.append(ids)
             lengths.append(np.diff(offsets))
     if vocabulary is None and "text" in kinds:
         refuse_mixture(kinds, numbering.tokenizer)
         vocabulary = Vocabulary(tuple(numbering.numbers), numbering.tokenizer)
     elif vocabulary is None and isinstance(tokenizer, Vocabulary):
         vocabulary = tokenizer
-    ids = np.concatenate([np.empty(0, np.int32), *pieces])
+    ids = np.concatenate([np.empty(0, np.int32), *arrays])
     return Documents(ids, offsets_of(np.concatenate([np.empty(0, np.int64), *lengths])), vocabulary, skipped)
 
 
@@ -133,8 +133,8 @@ def _read_already(source: Any, reading: Reading) -> Documents | None:
     """The documents, if they are already tokenised."""
     corpus = source if isinstance(source, TokenizedCorpus) else None
     if isinstance(source, str | Path | RemotePath):
-        place = source if isinstance(source, RemotePath) else check_path(source, "source")
-        corpus = read_tokens(place) if is_tokenized(place) else None
+        path = source if isinstance(source, RemotePath) else check_path(source, "source")
+        corpus = read_tokens(path) if is_tokenized(path) else None
     if corpus is not None:
         refuse_reading(reading, str(corpus.folder))
         return corpus.documents()
@@ -198,17 +198,17 @@ class Numbering:
 
 def match_documents(documents: Documents, vocabulary: Vocabulary) -> Documents:
     """The documents with the ids of this vocabulary; tokens that it lacks are numbered after it."""
-    own = documents.vocabulary
-    if own is None or own == vocabulary:
+    present = documents.vocabulary
+    if present is None or present == vocabulary:
         return documents
-    if (own.tokenizer, own.definition) != (vocabulary.tokenizer, vocabulary.definition):
+    if (present.tokenizer, present.definition) != (vocabulary.tokenizer, vocabulary.definition):
         raise errors.MismatchedParts(
-            f"the documents use the tokenizer {own.tokenizer}, but the vocabulary uses "
+            f"the documents use the tokenizer {present.tokenizer}, but the vocabulary uses "
             f"{vocabulary.tokenizer}; use the same one for both"
         )
     numbering = Numbering(vocabulary.tokenizer, vocabulary.ids)
-    numbering.add(own.tokens)
-    new: Int32 = np.fromiter((numbering.numbers[token] for token in own.tokens), np.int32, len(own))
+    numbering.add(present.tokens)
+    new: Int32 = np.fromiter((numbering.numbers[token] for token in present.tokens), np.int32, len(present))
     named = replace(vocabulary, tokens=tuple(numbering.numbers))
     return replace(documents, ids=new[documents.ids], vocabulary=named)
 

@@ -20,6 +20,10 @@ direction of every f_n'. Its own direction is projected out; each of the K − 1
 e^{−4B}/tan²θ₀, which is the law above with C₀ = tan²θ₀ K (M − 1)²/((K − 1) M). Figure 3 has C₀ = 1/K, about M
 K tan²θ₀ times less. (With several classes to a query they pull the common token together, and 4 becomes 2 (1
 + number).)
+
+Theorem 4 names two times between which it says nothing: t₀' ends the scanning, t₀ begins the snapping. Here
+they are ``scan_end`` and ``snap_start``. Where the gain is largest (``turn``) and where growth has lost half
+of its steepness (``snap``) are times of ours.
 """
 
 from collections.abc import Callable
@@ -203,24 +207,29 @@ class SnapLaw(Checked):
 
     @cached_property
     def turn(self) -> float:
-        """t₀', where γ is largest: (M h − 1) e^{M h} = M − 1, solved by Lambert's W."""
+        """The turn, where γ is largest: (M h − 1) e^{M h} = M − 1, solved by Lambert's W."""
         exponent = 1 + float(lambertw((self.n_tokens - 1) / np.e).real)
         clock = ((self.n_tokens - 1) * exponent + np.expm1(exponent)) / self.n_tokens
         return clock * self.n_classes / self.rates.decoder
 
     @property
-    def turn_as_printed(self) -> float:
-        """K ln M/η_Y."""
+    def scan_end(self) -> float:
+        """The paper's t₀' = K ln M/η_Y: until then e^{M h} ≤ M − 1, and e^{4B} − 1 grows like t²."""
         return self.n_classes * np.log(self.n_tokens) / self.rates.decoder
 
-    @property
-    def snap_as_printed(self) -> float:
-        """2 K ln M/η_Y."""
-        return 2 * self.turn_as_printed
+    @cached_property
+    def snap_start(self) -> float:
+        """The paper's t₀ = 2 (1 + ω₁) K ln M/η_Y (Theorem 4, Lemmas 8 and 9).
+
+        From then on e^{M h} ≥ (M − 1) M h, and e^{4B} − 1 grows like ln²(M η_Y t/K). (1 + ω₁) ln M is the
+        larger root of e^w = (M − 1) w.
+        """
+        root = -float(lambertw(-1 / max(self.n_tokens - 1, np.e), -1).real)
+        return 2 * root * self.n_classes / self.rates.decoder
 
     @cached_property
     def snap(self) -> float:
-        """t₀, where d ln B/d ln t has fallen to half its value at t₀'/2."""
+        """The snap, where d ln B/d ln t has fallen to half its value at half of the turn."""
         from scipy.optimize import brentq
 
         half = self.steepness(self.turn / 2) / 2
@@ -232,10 +241,10 @@ class SnapLaw(Checked):
 
     @cached_property
     def snap_of_slow_growth(self) -> float:
-        """t₀ where 4Γ ≪ C₀, so that B ∝ Γ ∝ h²: half steepness is d ln h/d ln t = ½.
+        """The snap where 4Γ ≪ C₀, so that B ∝ Γ ∝ h²: half steepness is d ln h/d ln t = ½.
 
-        With w = M h and M large that is w = ln M + ln(w/(w − 2)), t₀ = (K/η_Y)(w + w/(w − 2)), which tends to
-        K (ln M + 1)/η_Y: not 2 K ln M/η_Y.
+        With w = M h and M large that is w = ln M + ln(w/(w − 2)) at t = (K/η_Y)(w + w/(w − 2)), which tends
+        to K (ln M + 1)/η_Y.
         """
         logarithm = np.log(self.n_tokens)
         exponent = max(logarithm, 2.0) + 1.0
