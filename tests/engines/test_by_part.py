@@ -15,7 +15,7 @@ from attomaton.base.tables import rows_to_bytes
 from attomaton.engines import Engine, parts as edge_parts
 from attomaton.engines.parts import sum_choices
 from attomaton.engines.work import PartRecords, run_weighed
-from attomaton.graphs import parts
+from attomaton.graphs import partitions
 from attomaton.graphs.choices import count_choices, encode_choices, extract_choices
 from tests.engines.conftest import draw_documents, samples_of, write_shards
 
@@ -23,7 +23,7 @@ from tests.engines.conftest import draw_documents, samples_of, write_shards
 @pytest.fixture
 def small_parts(monkeypatch):
     """Parts and row groups so small that a few hundred samples fill many."""
-    monkeypatch.setattr(parts, "PARTITION_SAMPLES", 20)
+    monkeypatch.setattr(partitions, "PARTITION_SAMPLES", 20)
     monkeypatch.setattr(parted, "GROUP_ROWS", 32)
 
 
@@ -61,7 +61,7 @@ def test_parts_join_to_the_whole(monkeypatch, seed):
     documents, n_tokens = draw_documents(np.random.default_rng(seed))
     samples = samples_of(documents, n_tokens, 6)
     whole = at.learn(samples)
-    monkeypatch.setattr(parts, "PARTITION_SAMPLES", 10)
+    monkeypatch.setattr(partitions, "PARTITION_SAMPLES", 10)
     joined = at.learn(samples)
     for table in ("nodes", "order"):
         assert getattr(whole.components, table).equals(getattr(joined.components, table))
@@ -71,7 +71,7 @@ def test_parts_join_to_the_whole(monkeypatch, seed):
     assert joined.hard.certificate.upper == pytest.approx(whole.hard.certificate.upper, rel=1e-12)
     assert joined.soft.loss == pytest.approx(whole.soft.loss, rel=1e-12)
     assert joined.soft.certificate == whole.soft.certificate
-    ties = parts.keep_ties(whole.components)
+    ties = partitions.keep_ties(whole.components)
     assert extract_choices(samples, ties).rows.equals(whole.soft.choices.rows)
 
 

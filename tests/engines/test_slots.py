@@ -6,7 +6,7 @@ import pytest
 from attomaton.base.tables import make_table
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.engines.executors import cut_slots
-from attomaton.graphs import parts
+from attomaton.graphs import partitions
 from attomaton.graphs.edges import QUERY_SCHEMA
 
 
@@ -22,9 +22,9 @@ def draw_queries(seed):
 @pytest.mark.parametrize("most", [10, 1000, 10**9])
 @pytest.mark.parametrize("seed", range(8))
 def test_slots_cover_the_parts(monkeypatch, seed, most):
-    monkeypatch.setattr(parts, "PARTITION_SAMPLES", 50)
+    monkeypatch.setattr(partitions, "PARTITION_SAMPLES", 50)
     queries, n_tokens = draw_queries(seed)
-    borders = parts.cut_partitions(queries, n_tokens)
+    borders = partitions.cut_partitions(queries, n_tokens)
     slots = cut_slots(queries, borders, most)
     assert (np.diff(slots.keys) > 0).all()
     assert (slots.keys[0], slots.keys[-1]) == (0, n_tokens << 2 * TOKEN_BITS)

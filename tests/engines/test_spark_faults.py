@@ -10,7 +10,7 @@ from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.spark import SparkEngine
-from attomaton.graphs import parts
+from attomaton.graphs import partitions
 from tests.engines.conftest import write_shards
 from tests.engines.edges import digest
 from tests.engines.sparkfaults import KINDS, MANY, failing_tasks, read_attempts, workers_killed
@@ -30,7 +30,7 @@ N_TOKENS = 500
 @pytest.fixture
 def shards(tmp_path, monkeypatch):
     """Some tens of tasks in each pass, and some parts."""
-    monkeypatch.setattr(parts, "PARTITION_SAMPLES", 700)
+    monkeypatch.setattr(partitions, "PARTITION_SAMPLES", 700)
     monkeypatch.setattr(spark, "TASK_SAMPLES", 200)
     monkeypatch.setattr(spark, "LARGE_TASK", 1 << 12)
     monkeypatch.setattr(spark, "SMALL_TASK", 1 << 12)

@@ -9,7 +9,7 @@ import attomaton as at
 from attomaton.automaton.runs.staged import learn_by_part
 from attomaton.engines import spark
 from attomaton.engines.selection import Selection
-from attomaton.graphs import parts
+from attomaton.graphs import partitions
 from tests.engines.conftest import SPARKS, draw_documents, write_shards
 
 SAMPLES = 90
@@ -20,7 +20,7 @@ on_spark = pytest.mark.parametrize("make_engine", SPARKS, indirect=True, scope="
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(parts, "PARTITION_SAMPLES", SAMPLES)
+    monkeypatch.setattr(partitions, "PARTITION_SAMPLES", SAMPLES)
 
 
 def told(folder):
