@@ -11,7 +11,7 @@ import attomaton as at
 from attomaton.automaton.runs import staged
 from attomaton.base.artifacts import parted
 from attomaton.base.errors import AttomatonError
-from attomaton.engines import parts as edge_parts
+from attomaton.engines import partitions as edge_partitions
 from attomaton.graphs import partitions
 from tests.adversary.finding import Finding, worst_of
 from tests.adversary.reference.automaton import Limit
@@ -117,7 +117,7 @@ def attack(rng) -> Finding:
         patch.object(partitions, "PARTITION_SAMPLES", small),
         patch.object(parted, "GROUP_ROWS", 8 * small),
         patch.object(staged, "HELD_EDGES", int(rng.choice([5, staged.HELD_EDGES]))),
-        patch.object(edge_parts, "SCANNED_ROWS", int(rng.choice([5, edge_parts.SCANNED_ROWS]))),
+        patch.object(edge_partitions, "SCANNED_ROWS", int(rng.choice([5, edge_partitions.SCANNED_ROWS]))),
     ):
         place = Path(folder)
         keep = at.Selection(**options)

@@ -18,7 +18,7 @@ from attomaton.base.machine import available_memory, parse_memory
 from attomaton.corpora.documents import Chunk
 from attomaton.corpora.shards import Shards, chunk_of
 from attomaton.engines.duckdb import DuckDBEngine
-from attomaton.engines.kernel import choices_of_piece, edge_rows, query_rows
+from attomaton.engines.kernel import choices_of_chunk, edge_rows, query_rows
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection, hash_share
 from attomaton.graphs.partitions import cut_queries
@@ -48,7 +48,7 @@ def test_batch_equals_definition(documents, window, queries):
     assert edge_rows(keys, support.astype(np.int64)).equals(expected.rows.combine_chunks())
     assert query_rows(links).equals(expected.queries.combine_chunks())
     components = at.find_components(expected)
-    choices = choices_of_piece(piece, components, selection=selection, selected=selected)
+    choices = choices_of_chunk(piece, components, selection=selection, selected=selected)
     assert choices.rows.equals(at.extract_choices(samples, components).rows)
 
 
