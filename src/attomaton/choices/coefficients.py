@@ -11,7 +11,7 @@ import pyarrow as pa
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.frames import Tabular
 from attomaton.base.options import show
-from attomaton.base.printing import Block, Grid, list_words
+from attomaton.base.printing import Block, Grid, list_words, show_count
 from attomaton.base.tables import Bool, Float64, table_of
 from attomaton.choices.design import DUMMY, Regression, read_labels
 from attomaton.choices.logit.builders import binary_logit, multinomial_logit
@@ -194,7 +194,7 @@ class SeparationCheck(Tabular):
         told = "" if constant else self._tell_column(kind, column, one, found.kind)
         if told:
             return told
-        cases = f"all {found.comparisons:,.12g} cases" if found.comparisons != 1 else "the case"
+        cases = f"all {show_count(found.comparisons)} cases" if found.comparisons != 1 else "the case"
         bear = "bear" if found.comparisons != 1 else "bears"
         alone = constant or int((np.ptp(self.values, axis=0) > 0).sum()) == 1
         return f"in {cases} that {bear} on it" + ("" if alone else ", by several columns together")
@@ -363,7 +363,7 @@ class SeparationCheck(Tabular):
             odds = f"log odds of {len(self.labels)} labels of {self.target} against {base}"
         else:
             odds = f"log odds of {self.target} = {self._happening} against {self._other}"
-        size = f"{self.counts.sum():,.12g} cases"
+        size = f"{show_count(self.counts.sum())} cases"
         return f"Logistic regression, {odds}: {size}, {len(self.coefficients):,} coefficients"
 
     def _blocks(self) -> list[Block]:
@@ -376,7 +376,7 @@ class SeparationCheck(Tabular):
 def _cells(one: Contrast) -> list[str]:
     if one.kind is ContrastKind.FINITE:
         low, high = one.interval()
-        return [one.label, f"{one.value:+.4f}", f"{one.standard_error:.4f}", f"{low:+.3f} … {high:+.3f}"]
+        return [one.label, f"{one.value:+z.4f}", f"{one.standard_error:.4f}", f"{low:+z.3f} … {high:+z.3f}"]
     if one.kind in INFINITE:
         return [one.label, INFINITE[one.kind], "-", one.bound_reading.removesuffix(" (95 %)")]
     return [one.label, one.kind.value, "-", "-"]
@@ -389,7 +389,7 @@ def _word(label: Any) -> str:
 
 def count_cases(count: float) -> str:
     """How many cases there are, in words."""
-    return f"all {count:,.12g} cases" if count != 1 else "the one case"
+    return f"all {show_count(count)} cases" if count != 1 else "the one case"
 
 
 def say_level(column: str, level: float) -> str:

@@ -40,9 +40,7 @@ def is_frame(values: object) -> bool:
 
 
 def columns_of(frame: Any) -> dict[Any, Any]:
-    """The columns of a frame by name, each in its library's type; a name that occurs twice is None."""
-    if library_of(frame) == "narwhals":
-        frame = frame.to_native()
+    """The columns of a frame by name, of Arrow or pandas; a name that occurs twice is None."""
     if library_of(frame) == "datasets":
         if isinstance(frame, Mapping):
             splits = cast("Mapping[str, Any]", frame)
@@ -66,7 +64,7 @@ def columns_of(frame: Any) -> dict[Any, Any]:
         return {name: [record.get(name) for record in records] for name in names}
     if hasattr(frame, "collect") and not hasattr(frame, "to_arrow"):
         raise InvalidSamples("the frame is lazy; give frame.collect()")
-    if library_of(frame) not in ("pandas", "polars", "pyarrow"):
+    if library_of(frame) not in ("pandas", "pyarrow"):
         frame = _arrow.table(frame)
     names = list(frame.column_names if library_of(frame) == "pyarrow" else frame.columns)
     once = {name for name in names if names.count(name) == 1} if len(set(names)) < len(names) else set(names)

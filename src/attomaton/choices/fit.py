@@ -90,7 +90,10 @@ def fit_choices(
         all that have one row per choice, and ``tied`` may also name a column. Columns called ``count`` are
         used without being named, and so are ``tied``, ``tie`` or ``draw`` next to winners and losers, and the
         columns of arenas, such as ``model_a``, ``model_b`` and ``winner``. ``a.b`` is also the field ``b`` of
-        a column ``a`` of structs.
+        a column ``a`` of structs. ``scores`` (a list of columns, one per item, or one column with
+        ``situation`` and ``alternative``) compares each two items that one judge scored. With one row per
+        choice, ``alternative`` lists all items, ``chosen`` has the item or its number from 1, and
+        ``available`` lists columns of 1 and 0.
 
         Further columns work with these. ``moved_first`` holds which of a pair moved or stood first (empty:
         neither). ``features`` lists columns that add to the score of an alternative; for pairs the first's
@@ -98,7 +101,9 @@ def fit_choices(
         ``model_b``, or ``a_length`` and ``b_length``); or a mapping from names to a column, a pair of
         columns, or a value for each item.
         ``cluster`` holds what choices that belong together share (a judge, a prompt), and standard errors are
-        then clustered. ``by`` holds categories, each of which is also fitted by itself.
+        then clustered. ``by`` holds categories, each of which is also fitted by itself. ``style`` lists
+        amounts of both sides, which enter as (a − b) / (a + b), standardised ("arena": those of LMArena).
+        ``most_per_pair`` weights comparisons so that no pair of items counts more than this number.
 
     Returns
     -------

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from attomaton.base.native import find_irredundant
+from attomaton.base.printing import name_item
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Bool, Float64, Int64, column, keep_rows
 from attomaton.graphs.components import Components, find_components
@@ -43,7 +44,8 @@ class Comparison(NamedTuple):
     loser: Any
 
     def __str__(self) -> str:
-        return f"a comparison of {self.winner!r} with {self.loser!r} in which {self.winner!r} wins"
+        winner = name_item(self.winner)
+        return f"a comparison of {winner} with {name_item(self.loser)} in which {winner} wins"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

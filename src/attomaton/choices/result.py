@@ -16,7 +16,7 @@ from attomaton.base.artifacts import Run, load_run, write_run
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
-from attomaton.base.printing import Block, Listing, Signal, draw_text, shorten
+from attomaton.base.printing import Block, Listing, Signal, draw_text, shorten, show_count
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.assessment import AssessedItems
 from attomaton.choices.board import (
@@ -442,7 +442,7 @@ class ChoiceFit(Tabular, AssessedItems):
         n_items, number, total = len(self.items), len(self.components), self.model.tally.n_choices
         joined = f" of the data, joined by {self.model.joined}" * bool(self.model.joined and number > 1)
         return [
-            f"{total:,.12g} choice{'s' * (total != 1)} between {n_items:,} item{'s' * (n_items != 1)}: "
+            f"{show_count(total)} choice{'s' * (total != 1)} between {n_items:,} item{'s' * (n_items != 1)}: "
             f"{number:,} component{'s' * (number != 1)}{joined}",
             *(self._list_board(limit, rest) if not self._why_no_board else self._list_plainly(limit, rest)),
             *(
@@ -463,13 +463,13 @@ class ChoiceFit(Tabular, AssessedItems):
     def _list_plainly(self, limit: int, rest: str) -> list[Block]:
         """Items without a board: their components, and ratings in these."""
         rows: Any = self._rows.slice(0, limit).to_pylist()
-        form = "+.3f" if self.scale == "log-odds" else ".0f"
+        form = "+z.3f" if self.scale == "log-odds" else "z.0f"
         cells = [
             [
                 shorten(row["item"]) if isinstance(row["item"], str) else str(row["item"]),
                 str(row["component"]),
                 _real(row["rating"], form),
-                f"{row['games']:,.12g}",
+                show_count(row["games"]),
             ]
             for row in rows
         ]

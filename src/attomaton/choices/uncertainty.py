@@ -11,6 +11,7 @@ from scipy.sparse import coo_array, csr_array
 from attomaton.base.borders import trusted
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.options import real_number
+from attomaton.base.printing import name_item
 from attomaton.base.ragged import group_borders, occurs, offsets_of, rows_of, sum_at
 from attomaton.base.solutions import score_table
 from attomaton.base.tables import Float64, Int64, column, ragged_column
@@ -285,10 +286,10 @@ class ScoreDifference(NamedTuple):
         if np.isinf(self.value) and self.limits is not None:
             end = float(self.limits.interval(0.95)[self.value < 0])
         if np.isfinite(end):
-            error = f"{'at least' if self.value > 0 else 'at most'} {end:+.3f} with confidence 95 %"
+            error = f"{'at least' if self.value > 0 else 'at most'} {end:+z.3f} with confidence 95 %"
         if self.maximum is not None:
-            error += f"; without the penalty {self.maximum:+.3f}"
-        return f"{self.first!r} minus {self.second!r}: {self.value:+.3f} ({error})"
+            error += f"; without the penalty {self.maximum:+z.3f}"
+        return f"{name_item(self.first)} minus {name_item(self.second)}: {self.value:+z.3f} ({error})"
 
 
 class ItemTally(NamedTuple):

@@ -13,7 +13,7 @@ from attomaton.base.artifacts import Run, load_run, write_run
 from attomaton.base.errors import InvalidSamples, UncertifiedSolution, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number
-from attomaton.base.printing import Block, Grid
+from attomaton.base.printing import Block, Grid, show_count
 from attomaton.base.tables import Bool, Float64, Int64, table_of
 from attomaton.choices.logit.certificate import (
     LogitCertificate,
@@ -604,7 +604,7 @@ class LogitFit(Tabular):
     @property
     def _head(self) -> str:
         problem = self.problem
-        head = f"{problem.n_choices:,.12g} choices in {len(problem.situations):,} situations, "
+        head = f"{show_count(problem.n_choices)} choices in {len(problem.situations):,} situations, "
         return head + f"{len(problem.names):,} parameters, {self.n_parameters:,} finite numbers"
 
     def _blocks(self) -> list[Block]:
@@ -623,5 +623,5 @@ class LogitFit(Tabular):
 
 def _cells(row: Contrast) -> list[str]:
     if row.kind is ContrastKind.FINITE:
-        return [row.label, f"{row.value:+.3f}", f"{row.standard_error:.3f}", f"{row.robust_error:.3f}", ""]
+        return [row.label, f"{row.value:+z.3f}", f"{row.standard_error:.3f}", f"{row.robust_error:.3f}", ""]
     return [row.label, "-" if np.isnan(row.value) else row.kind.value, "-", "-", row.reading]
