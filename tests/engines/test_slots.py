@@ -30,13 +30,13 @@ def test_slots_cover_the_parts(monkeypatch, seed, most):
     assert (slots.keys[0], slots.keys[-1]) == (0, n_tokens << 2 * TOKEN_BITS)
     assert set(borders << 2 * TOKEN_BITS) <= set(slots.keys)
     query = slots.keys[:-1] >> 2 * TOKEN_BITS
-    assert (np.searchsorted(borders, query, side="right") - 1 == slots.parts).all()
+    assert (np.searchsorted(borders, query, side="right") - 1 == slots.partitions).all()
     asked, winner = (
         one.ravel() for one in np.meshgrid(np.arange(n_tokens), np.arange(n_tokens), indexing="ij")
     )
     found = slots.find(asked, winner)
     assert (np.diff(found) >= 0).all()
-    assert (slots.parts[found] == np.searchsorted(borders, asked, side="right") - 1).all()
+    assert (slots.partitions[found] == np.searchsorted(borders, asked, side="right") - 1).all()
 
 
 def test_a_large_query_is_cut_evenly():
@@ -45,7 +45,7 @@ def test_a_large_query_is_cut_evenly():
     columns["realisable"][3] = 10**6
     queries = make_table(QUERY_SCHEMA, {**columns, "unrealisable": 10**6 - columns["realisable"]})
     slots = cut_slots(queries, np.array([0, 3, 4, 100]), 1000)
-    inside = slots.keys[:-1][slots.parts == 1] - (3 << 2 * TOKEN_BITS)
+    inside = slots.keys[:-1][slots.partitions == 1] - (3 << 2 * TOKEN_BITS)
     assert 1000 <= len(inside) <= 2000
     assert len(np.unique(inside >> TOKEN_BITS)) == 100
 

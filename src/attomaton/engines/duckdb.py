@@ -78,7 +78,7 @@ class DuckDBEngine:
     ...     choices = engine.choices(components)
     ...     partitions = engine.choice_partitions(components, edges.borders)
     >>> edges, components, choices
-    (EdgePartitions(8 edges in 1 parts), Components(8 components of 3 queries),
+    (EdgePartitions(8 edges in 1 partitions), Components(8 components of 3 queries),
      ChoiceTable(3 distinct choices, 3 in all))
     """
 
