@@ -145,7 +145,7 @@ def find_statistics(corpus: Any, *, window: int, n_tokens: int | None = None) ->
     """
     window = whole_number(window, "window", least=1)
     if not isinstance(corpus, Chunk):
-        lists = [np.asarray(one, np.int64) for one in corpus]
+        lists = [np.asarray(document, np.int64) for document in corpus]
         ids = np.concatenate([np.empty(0, np.int64), *lists])
         size = int(ids.max(initial=-1)) + 1
         if n_tokens is not None:
