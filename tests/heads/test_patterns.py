@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from attomaton.base.errors import InvalidSamples, UnreadableModel, UnsupportedOption
-from attomaton.heads import Audit, Head, PatternModel, Transformer, audit_heads, open_model, useful_rungs
+from attomaton.heads import Audit, Head, PatternModel, audit_heads, open_model, useful_rungs
+from attomaton.heads.transformer import Transformer
 from tests.heads import made
 
 RNG = np.random.default_rng(0)

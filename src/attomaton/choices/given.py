@@ -227,7 +227,7 @@ def _read_given(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedCho
         )
     parsed = read_sequences(data)
     described = read_side(parsed, side, {}, ("winner", "loser")) if side else Side({})
-    return _leave_out_unmade(parsed, data.counts), described
+    return parsed if data.counts is None else _leave_out_unmade(parsed, data.counts), described
 
 
 def _leave_out_unmade(parsed: ParsedChoices, counts: Any) -> ParsedChoices:
@@ -253,7 +253,7 @@ def _read_file(
             if not there.skip_bad or not good.any():
                 raise InvalidSamples(message) from error
             rows, first = rows[good], first or message
-            kept = {name: _take_rows(column, good) for name, column in kept.items()}
+            kept = {name: take_rows(column, good) for name, column in kept.items()}
         else:
             break
     skipped = max(map(_length, there.values()), default=0) - len(rows)
@@ -266,7 +266,7 @@ def _length(column: Any) -> int:
     return 0 if column is None else len(column)
 
 
-def _take_rows(column: Any, rows: Bool) -> Any:
+def take_rows(column: Any, rows: Bool) -> Any:
     """Some rows of a column of a file; None is a name that occurs twice."""
     if column is None:
         return None
