@@ -274,7 +274,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _real(value: Any) -> float | None:
-    value = _scalar(value)
+    value = value if isinstance(value, Real) else _scalar(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
     try:
