@@ -34,7 +34,7 @@ from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, check_acyclic
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.grouping import pack_pairs
-from attomaton.graphs.parts import cut_queries, of_nodes
+from attomaton.graphs.partitions import cut_queries, of_nodes
 from attomaton.graphs.paths import Edges, QueryGraph
 from attomaton.solvers.hard.solve import HardSolution
 from attomaton.solvers.soft.solve import SoftSolution
