@@ -1,5 +1,6 @@
 """Choices as users supply them: a frame with named columns, a file of one, or sequences."""
 
+import re
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -156,6 +157,9 @@ SIDE = ("moved_first", "features", "style", "cluster", "by")
 
 MOST_PAIRED = 1 << 16
 """Number of pairs of best and worst beyond which sets may not be large."""
+
+PLACE = re.compile(r"^(rank|place|position|pos|p)[\s_.]*(?=\d)", re.IGNORECASE)
+"""What comes before the number in a column named by place, such as ``rank1`` or ``Place 2``."""
 
 CONTESTANTS = (("first", "second"), ("winner", "loser"))
 """The columns of the two items of a pair."""
@@ -716,7 +720,7 @@ def _frame_rankings(
 
 def _refuse_ranks(names: list[Any], cells: list[list[Any]]) -> None:
     """Reject numbers in named columns, which may be ranks; in columns named by place they are items."""
-    texts = list(map(str, names))
+    texts = [PLACE.sub("", str(name)) for name in names]
     if any(texts == [str(first + place) for place in range(len(texts))] for first in (0, 1)):
         return
     if all(is_missing(one) or _number(one) is not None for column in cells for one in column):
