@@ -70,13 +70,14 @@ if TYPE_CHECKING:
     from attomaton.heads.audit.seeking import Seeking as Seeking, seek_labels as seek_labels
     from attomaton.heads.audit.types import HeadType as HeadType
     from attomaton.heads.deviation import Deviation as Deviation, compare_logits as compare_logits
+    from attomaton.heads.live import LiveModel as LiveModel
     from attomaton.heads.model import (
         Head as Head,
         HeadModel as HeadModel,
         ModelShape as ModelShape,
         Watched as Watched,
     )
-    from attomaton.heads.opening import open_model as open_model, read_object as read_object
+    from attomaton.heads.opening import open_model as open_model
     from attomaton.heads.parts import (
         AttentionMaps as AttentionMaps,
         FeedForward as FeedForward,
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
         RotaryBands as RotaryBands,
     )
     from attomaton.heads.patterns import PatternModel as PatternModel
+    from attomaton.heads.reading.families import read_object as read_object
     from attomaton.heads.transformer import Transformer as Transformer
     from attomaton.heads.utility.closed import (
         PairCounts as PairCounts,
