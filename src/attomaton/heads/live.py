@@ -1,8 +1,8 @@
 """A causal ``transformers`` model that runs its own code, on its own device and in its own type.
 
-Rows of attention are computed for sampled queries only. Random heads run the attention modules again: with the
-query and key weights of each head read through rotations of their own, or, where these weights are out of
-reach (quantised or offloaded), with rotated inputs that all heads share.
+Rows of attention are computed for sampled queries only. For random heads the attention modules run again with
+rotated query and key weights, a rotation for each head. Where these weights are out of reach, because they
+are quantised or offloaded, the modules run on rotated inputs instead, one rotation for all heads.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +34,15 @@ from attomaton.heads.model import (
 from attomaton.heads.patterns import PROBE, probe_patterns
 from attomaton.heads.reading.families import read_object
 from attomaton.heads.rotations import draw_frame, make_generator, rotate_weight
-from attomaton.heads.taps import Attention, AttentionCall, StopAtAttention, Tap, tapped, uses_interface
+from attomaton.heads.taps import (
+    MATMUL,
+    Attention,
+    AttentionCall,
+    StopAtAttention,
+    Tap,
+    tapped,
+    uses_interface,
+)
 from attomaton.heads.transformer import Transformer
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
@@ -48,7 +56,9 @@ DRAWS = 16
 COUPLED = 0.1
 """The least dependence of a head that reads a unit, relative to that of the head that depends on it most."""
 
-LINEAR = {functional.linear: False, torch.addmm: True, torch.matmul: True, Tensor.__matmul__: True}
+TRANSPOSE: Any = _torch.Tensor.T.__get__
+
+LINEAR: dict[Any, bool] = {functional.linear: False, torch.addmm: True, **dict.fromkeys(MATMUL, True)}
 """Functions that apply a linear map → whether its weight is transposed, of shape (dim, n_units)."""
 
 ROOTS = (torch.rsqrt, Tensor.rsqrt)
@@ -105,12 +115,12 @@ class SwappedWeights(TorchFunctionMode):
 
 
 class NoisyProjections(TorchFunctionMode):
-    """Replaces the outputs of a module's linear maps by noise, so that gradients show which heads read them."""
+    """Linear maps of a module return noise instead, so that gradients show which heads read it."""
 
     def __init__(self, call: ModuleCall) -> None:
         super().__init__()
-        self.weights = {
-            id(weight): weight
+        self.weights: dict[int, tuple[Tensor, Tensor, bool]] = {
+            id(weight): (weight, weight, False)
             for weight in call.module.parameters()
             if weight.ndim == 2 and weight.is_floating_point() and not weight.is_meta
         }
@@ -121,11 +131,16 @@ class NoisyProjections(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         if func in ROOTS:
             return result.detach()
-        weight = next((argument for argument in args if id(argument) in self.weights), None)
-        if weight is None or func not in LINEAR or result.numel() != self.shape.numel() * result.shape[-1]:
+        known = next((self.weights[id(argument)] for argument in args if id(argument) in self.weights), None)
+        if known is None:
+            return result
+        weight, _, transposed = known
+        if func == TRANSPOSE:
+            self.weights[id(result)] = weight, result, not transposed
+        if func not in LINEAR or result.numel() != self.shape.numel() * result.shape[-1]:
             return result
         noise = torch.randn(result.shape, generator=self.draw).to(result).requires_grad_()
-        self.outputs.append((weight, LINEAR[func], noise))
+        self.outputs.append((weight, LINEAR[func] != transposed, noise))
         return noise
 
 
@@ -147,43 +162,36 @@ class HeadUnits:
 
 
 def find_units(call: ModuleCall) -> list[HeadUnits]:
-    """Which units of which weights each head reads, queries first; none if some head shares all of them.
+    """Which units of which weights each head reads, queries first; none if a head has no units to itself.
 
-    The patterns of the last position depend on queries there alone, and on keys at all positions.
+    The pattern of the last position depends on queries there alone, and on keys at all positions.
     """
     projections, draw = NoisyProjections(call), make_generator(1)
     with torch.enable_grad():
         pattern = call.attend(call.inputs.detach(), projections).rows()[:, :, -1]
-        weights = torch.randn(pattern.shape, generator=draw).to(pattern)
-        scores = (pattern * weights).sum((0, 2)).unbind()
-    outputs = [noise for _, _, noise in projections.outputs]
-    if not outputs or not pattern.requires_grad:
+        scores = (pattern * torch.randn(pattern.shape, generator=draw).to(pattern)).sum((0, 2)).unbind()
+    noises = [noise for _, _, noise in projections.outputs]
+    if not noises or not pattern.requires_grad:
         return []
-    late, early = list[list[Tensor]](), list[list[Tensor]]()
-    for score in scores:
-        slopes = _torch.autograd.grad(score, outputs, retain_graph=True, allow_unused=True)
-        squares = [
-            torch.zeros(*projections.shape, noise.shape[-1])
-            if slope is None
-            else slope.reshape(*projections.shape, -1).cpu().double().square()
-            for slope, noise in zip(slopes, outputs, strict=True)
-        ]
-        late.append([square[:, -1].sum(0) for square in squares])
-        early.append([square[:, :-1].sum((0, 1)) for square in squares])
+    slopes = [_torch.autograd.grad(score, noises, retain_graph=True, allow_unused=True) for score in scores]
     groups = list[HeadUnits]()
-    for number, (weight, transposed, _) in enumerate(projections.outputs):
-        before = torch.stack([squares[number] for squares in early])
-        strength = before + torch.stack([squares[number] for squares in late])
-        most = strength.max(0).values
-        reads = (strength > COUPLED**2 * most) & (most > 0)
-        kinds = torch.cat([reads, before.sum(0)[None] > 0])  # one column per unit
-        for kind in kinds.T.unique(dim=0).T.unbind(1):
-            heads, keys = tuple(kind[:-1].nonzero()[:, 0].tolist()), bool(kind[-1])
-            if heads:
-                units = (kinds == kind[:, None]).all(0).nonzero()[:, 0]
-                groups.append(HeadUnits(weight, transposed, units, keys, heads))
-    alone = {group.heads[0] for group in groups if len(group.heads) == 1}
-    if len(alone) < pattern.shape[1] or not any(group.keys for group in groups):
+    for (weight, transposed, noise), *by_head in zip(projections.outputs, *slopes, strict=True):
+        size = (*projections.shape, noise.shape[-1])
+        squares: Any = np.array(
+            [
+                np.zeros(size) if slope is None else slope.reshape(size).cpu().double() ** 2
+                for slope in by_head
+            ]
+        )
+        strength, earlier = squares.sum((1, 2)), squares[:, :, :-1].sum((0, 1, 2))
+        reads = (strength > COUPLED**2 * strength.max(0)) & (strength > 0)
+        kinds = np.concatenate([earlier[None] > 0, reads])  # one column per unit
+        for kind in np.unique(kinds[:, reads.any(0)], axis=1).T:
+            units = torch.as_tensor(np.flatnonzero((kinds == kind[:, None]).all(0)))
+            heads = tuple(np.flatnonzero(kind[1:]).tolist())
+            groups.append(HeadUnits(weight, transposed, units, bool(kind[0]), heads))
+    alone = {group.heads for group in groups if len(group.heads) == 1}
+    if len(alone) < len(scores) or not any(group.keys for group in groups):
         return []
     return sorted(groups, key=lambda group: (group.keys, group.heads))
 
@@ -204,6 +212,8 @@ class LiveModel:
         The model.
     modules : tuple of str
         The name of the attention module of each layer.
+    attends_once : bool
+        Whether each module attends once when it is called; otherwise there are no random heads.
     seed : int, optional
         With a seed, the patterns of random heads are recorded, and the model's are applied.
     swaps : tuple of dict
@@ -225,9 +235,12 @@ class LiveModel:
     shape: ModelShape
     model: Any = field(repr=False)
     modules: tuple[str, ...] = field(default=(), repr=False)
+    attends_once: bool = True
     seed: int | None = None
     swaps: tuple[Swaps, ...] = field(default=(), repr=False, compare=False)
-    calls: dict[int, list[ModuleCall]] = field(default_factory=dict, repr=False, compare=False)
+    calls: dict[int, list[ModuleCall]] = field(
+        default_factory=dict[int, list[ModuleCall]], repr=False, compare=False
+    )
 
     @classmethod
     def of(cls, model: Any) -> "LiveModel":
@@ -255,7 +268,11 @@ class LiveModel:
 
         names = {id(module): path for path, module in model.named_modules()}
         shape = probe_patterns(name, run, n_tokens, longest)
-        return replace(whole, shape=shape, modules=tuple(names[id(module)] for module in tap.modules))
+        whole = replace(whole, shape=shape, modules=tuple(names[id(module)] for module in tap.modules))
+        layers = list[int]()
+        with torch.no_grad():
+            whole.run(torch.zeros(1, 1, dtype=torch.int64), Tap(), lambda layer, _: layers.append(layer))
+        return replace(whole, attends_once=layers == list(range(shape.n_layers)))
 
     def run(
         self, tokens: Integers | Tensor, tap: Tap, read: Read | None = None, *, logits: bool = True
@@ -293,17 +310,15 @@ class LiveModel:
         """
         ids, patterns = check_contexts(tokens, self.shape), list[Tensor]()
         tap = Tap(edit_patterns=edit_patterns, edit_outputs=edit_outputs)
-        read: Read | None = None
+
+        def read(layer: int, call: ModuleCall) -> None:
+            patterns.append(self.attend(layer, call, call.inputs).detach().cpu())
+
         if self.seed is None:
             tap.see = lambda _, attention: patterns.append(attention.rows().detach().cpu())
-        else:
-
-            def read(layer: int, call: ModuleCall) -> None:
-                patterns.append(self.attend(layer, call, call.inputs).detach().cpu())
-
         edited = edit_patterns is not None or edit_outputs is not None
         with torch.set_grad_enabled(edited and torch.is_grad_enabled()):
-            logits = self.run(ids, tap, read).cpu()
+            logits = self.run(ids, tap, None if self.seed is None else read).cpu()
         return Watched(logits.to(torch.promote_types(logits.dtype, torch.float32)), tuple(patterns))
 
     def record(
@@ -329,7 +344,8 @@ class LiveModel:
                 write(layer, 0, attention.rows(positions))
 
         with torch.no_grad():
-            self.run(check_contexts(tokens, self.shape), Tap(see=see), read, logits=False)
+            ids = check_contexts(tokens, self.shape)
+            self.run(ids, Tap(see=see), read if self.attends_once else None, logits=False)
 
     def run_edits(
         self, tokens: Integers | Tensor, runs: Sequence[tuple[int, Edits]], scored: Tensor
@@ -350,7 +366,7 @@ class LiveModel:
         Every head reads through rotations of its own if the weights that it reads through are in reach.
         Otherwise all heads share a rotation for queries and one for keys.
         """
-        if not self.layouts:
+        if not self.attends_once:
             raise UnsupportedOption(
                 f"an attention module of {self.name} attends more than once when it is called"
             )
@@ -361,8 +377,8 @@ class LiveModel:
                 group.rotate(swaps[-1], draw)
         if not swaps and not uses_interface(self.model):
             raise UnsupportedOption(
-                f"the query and key weights of {self.name} are out of reach, and it does not use the attention "
-                "interface of transformers"
+                f"the query and key weights of {self.name} are out of reach, and it does not use the "
+                "attention interface of transformers"
             )
         name = f"{self.name} with rotated {'heads' if swaps else 'inputs'} beside its own, seed {seed}"
         return replace(self, name=name, seed=seed, swaps=tuple(swaps))
@@ -374,24 +390,16 @@ class LiveModel:
 
     @cached_property
     def layouts(self) -> list[list[HeadUnits]]:
-        """What the heads of each layer read through; an empty list for a layer whose weights are out of reach.
-
-        No layer has a list if an attention module attends more than once when it is called.
-        """
-        layouts, calls = list[list[HeadUnits]](), list[int]()
-
-        def read(layer: int, call: ModuleCall) -> None:
-            calls.append(layer)
-            layouts.append(find_units(call))
-
+        """What the heads of each layer read through; empty for a layer whose weights are out of reach."""
+        layouts = list[list[HeadUnits]]()
         length = min(PROBE, self.shape.longest or PROBE)
         ids = torch.arange(DRAWS * length).remainder(self.shape.n_tokens).reshape(DRAWS, length)
         with torch.no_grad():
-            self.run(ids, Tap(), read, logits=False)
-        return layouts if calls == list(range(self.shape.n_layers)) else []
+            self.run(ids, Tap(), lambda _, call: layouts.append(find_units(call)), logits=False)
+        return layouts
 
     def attend(self, layer: int, call: ModuleCall, inputs: Tensor, positions: Tensor | None = None) -> Tensor:
-        """The patterns of a layer on given inputs at positions (n, n_positions), or all; of random heads, if any."""
+        """The patterns of a layer, or of its random heads, on given inputs at positions (n, n_positions)."""
         if self.seed is None:
             return call.attend(inputs).rows(positions)
         if self.swaps:
@@ -403,31 +411,46 @@ class LiveModel:
     def score_inputs(self, layer: int, inputs: Any, keys: Int64, lags: Int64, texts: Int64) -> Float64:
         """Logarithms of patterns, which are scores up to a constant of each row.
 
-        The inputs of the rows of a text are put into one context, the mean input elsewhere. Keys that a head
-        cannot attend to have the least score of their row; both last keys have that of the first position.
+        The inputs of the rows of a text are put into one context, the mean input elsewhere. The last two keys
+        share the first position, so there are two such contexts. Keys that a head cannot attend to have the
+        least score of their row.
         """
         query, (names, numbers) = lags[:, -1], np.unique(texts, return_inverse=True)
         length = -(-int(query.max() + 1) // PADDED) * PADDED
         length = min(length, self.shape.longest or length)
-        contexts = np.full((len(names), length), len(inputs) - 2)
+        contexts = np.full((2, len(names), length), len(inputs) - 2)
         for column in range(keys.shape[1]):
-            contexts[numbers, query - lags[:, column]] = keys[:, column]
-        calls, n = self.call_modules(length), max(BATCH // length, 1)
+            contexts[:, numbers, query - lags[:, column]] = keys[:, column]
+        contexts[1, numbers, 0] = keys[:, -2]
+        scores, again = (
+            self._attend_contexts(layer, inputs, each, numbers, query, query[:, None] - lags)
+            for each in contexts
+        )
+        best = scores[:, :, :-2].argmax(-1, keepdims=True)
+        ratio = np.take_along_axis(scores, best, 2) / np.take_along_axis(again, best, 2)
+        scores[:, :, -2] = again[:, :, -2] * ratio[:, :, 0]
+        least = np.where(scores > 0, scores, np.inf).min(-1, keepdims=True)
+        return np.log(np.maximum(scores, np.where(np.isfinite(least), least, 1.0)))
+
+    def _attend_contexts(
+        self, layer: int, inputs: Any, contexts: Int64, numbers: Int64, query: Int64, keys: Int64
+    ) -> Float64:
+        """The attention of a layer in contexts of inputs, from some positions to others, for each query."""
+        calls, n = self.call_modules(contexts.shape[1]), max(BATCH // contexts.shape[1], 1)
         table = torch.as_tensor(inputs).to(calls[layer].inputs)
-        scores = np.empty((len(keys), self.shape.n_heads, keys.shape[1]))
-        for start in range(0, len(names), n):
-            batch = np.resize(np.arange(start, min(start + n, len(names))), n)
+        attention = np.empty((len(keys), self.shape.n_heads, keys.shape[1]))
+        for start in range(0, len(contexts), n):
+            batch = [min(context, len(contexts) - 1) for context in range(start, start + n)]
             rows = np.flatnonzero((numbers >= start) & (numbers < start + n))
             row, column = numbers[rows] - start, count_equal(numbers[rows])
             positions = np.zeros((n, column.max() + 1), np.int64)
             positions[row, column] = query[rows]
-            with torch.no_grad(), tapped(self.model, (tap := Tap()), contexts[batch].shape, self._modules):
-                read = table[torch.as_tensor(contexts[batch], device=table.device)]
+            read, tap = table[torch.as_tensor(contexts[batch], device=table.device)], Tap()
+            with torch.no_grad(), tapped(self.model, tap, (n, contexts.shape[1]), self._modules):
                 seen = self.attend(layer, replace(calls[layer], tap=tap), read, torch.as_tensor(positions))
             patterns = seen.cpu().double().numpy()[row, :, column]
-            scores[rows] = np.take_along_axis(patterns, (query[:, None] - lags)[rows, None], 2)
-        least = np.where(scores > 0, scores, np.inf).min(-1, keepdims=True)
-        return np.log(np.maximum(scores, np.where(np.isfinite(least), least, 1.0)))
+            attention[rows] = np.take_along_axis(patterns, keys[rows, None], 2)
+        return attention
 
     def call_modules(self, length: int) -> list[ModuleCall]:
         """The calls of all attention modules in a run on contexts of a length, with the inputs emptied."""
@@ -452,9 +475,10 @@ class LiveModel:
         try:
             return read_object(self.model)
         except UnreadableModel as error:
+            reason = str(error).split("; ", 1)[0]
             raise UnsupportedOption(
-                f"token scores, and what a head writes, need weights that attomaton reads, and those of {self.name} "
-                f"are not ({str(error).split('; ', 1)[0]}); leave that out"
+                "token scores, and what a head writes, need weights that attomaton reads, and it does not "
+                f"read those of {self.name} ({reason}); leave that out"
             ) from error
 
     def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:

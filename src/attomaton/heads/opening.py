@@ -180,8 +180,8 @@ def _open_object(source: Any, dtype: str | None) -> HeadModel:
             return PatternModel.from_lens(source, reason=reason)
     if not (hasattr(source, "config") and hasattr(source, "state_dict")):
         raise UnreadableModel(
-            f"an object of type {type(source).__name__} cannot be read as a model; give a folder, a hub id with "
-            "revision, a transformers or TransformerLens model, or a trace"
+            f"an object of type {type(source).__name__} cannot be read as a model; give a folder, a hub id "
+            "with revision, a transformers or TransformerLens model, or a trace"
         )
     if dtype is None and callable(source):
         from attomaton.heads.live import LiveModel

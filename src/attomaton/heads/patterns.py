@@ -39,7 +39,7 @@ AHEAD, ROUNDED = 1e-6, 0.05
 class PatternModel:
     """A model of which only attention patterns are known.
 
-    Use ``from_transformers``, ``from_lens``, ``from_function`` or ``from_iterator``;
+    Use ``from_lens``, ``from_function`` or ``from_iterator``;
     :func:`~attomaton.heads.opening.open_model` does so for models whose weights it does not read.
 
     Attributes

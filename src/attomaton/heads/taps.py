@@ -17,13 +17,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-from transformers.masking_utils import eager_mask
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel, masking_utils
 
 from attomaton.base.errors import UnreadableModel, UnsupportedOption
 from attomaton.heads.model import OutputEdit, PatternEdit, keep_shape
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
+_interface: Any = AttentionInterface
+_masks: Any = AttentionMaskInterface
+_mask_functions: Any = masking_utils
 
 NAME = "attomaton"
 """The attention implementation of a model while it is tapped."""
@@ -44,7 +46,7 @@ class StopAtAttention(Exception):
 
 @dataclass(frozen=True, eq=False)
 class AttentionCall:
-    """What a model passes to the attention interface: queries (n, n_heads, length, width), keys and values."""
+    """Queries (n, n_heads, length, width), keys, values and mask that a model passes to the interface."""
 
     module: Any
     query: Tensor
@@ -90,14 +92,16 @@ class AttentionCall:
         return (pattern @ self.value.repeat_interleave(shared, 1)).transpose(1, 2)
 
     def outputs(self, usual: str | None) -> Tensor:
-        """The outputs of the heads, by the model's usual implementation if that is sdpa, or in blocks of rows."""
+        """The outputs of the heads, by sdpa if the model usually runs it, otherwise in blocks of rows."""
         if usual == "sdpa":
-            sdpa: Any = AttentionInterface()["sdpa"]
-            return sdpa(self.module, self.query, self.key, self.value, self.mask, **self.options)[0]
+            return _interface()["sdpa"](
+                self.module, self.query, self.key, self.value, self.mask, **self.options
+            )[0]
         blocks = list[Tensor]()
-        for query in self.query.split(BLOCK, 2):
-            start = sum(block.shape[1] for block in blocks)
-            mask = None if self.mask is None else self.mask[:, :, start : start + query.shape[2]]
+        for start in range(0, self.query.shape[2], BLOCK):
+            rows = slice(start, start + BLOCK)
+            mask = None if self.mask is None else self.mask[:, :, rows]
+            query = self.query[:, :, rows]
             blocks.append(self.eager(self.module, query, self.key, self.value, mask, **self.options)[0])
         return torch.cat(blocks, 1)
 
@@ -190,8 +194,8 @@ def _attend(
     return current_tap().attend(call), None
 
 
-AttentionInterface.register(NAME, _attend)
-AttentionMaskInterface.register(NAME, eager_mask)
+_interface.register(NAME, _attend)
+_masks.register(NAME, _mask_functions.eager_mask)
 
 
 class WrittenAttention(TorchFunctionMode):
@@ -213,7 +217,8 @@ class WrittenAttention(TorchFunctionMode):
 
     def end(self, *_: Any) -> None:
         """The innermost module has run, or raised."""
-        self.stack.pop()
+        if _TAP.get() is self.tap:
+            self.stack.pop()
 
     @property
     def module(self) -> Any:
