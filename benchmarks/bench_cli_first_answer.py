@@ -22,6 +22,7 @@ DATA = Path(os.environ.get("ATTOMATON_DATA", ROOT / "../shared/data")).resolve()
 WIKITEXT = DATA / "wikitext-2"
 README = "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL))
 CHOICES = "import attomaton as at; at.fit_choices(list('abc'), [['a', 'b'], ['b', 'c'], ['c', 'a']])"
+BOARD = "choices arena.csv --moved-first model_a --features length --cluster judge --scale elo"
 LARGE = "import attomaton as at; at.learn('part.txt', window=16)"
 FORWARD = """
 import time
@@ -34,6 +35,7 @@ print(time.process_time() - began)
 CALLS = {
     "story": (["-m", "attomaton", "learn", "story.txt", "--window", "8", "--quiet"], 0.9),
     "choices": (["-c", CHOICES], 2.0),
+    "board": (["-m", "attomaton", *BOARD.split()], 1.5),
     "readme": (["-c", README], 4.0),
     "verify": (["-m", "attomaton", "verify", "run", "--quiet"], 10.0),
     "learn_200000_tokens": (["-c", LARGE], 3.0),
@@ -45,7 +47,8 @@ MOST_MEBIBYTES = 420
 
 def run(words: list[str], folder: Path, source: Path = ROOT) -> tuple[float, str]:
     """Processor seconds of one program and its children, and what it printed."""
-    environment = os.environ | {"PYTHONPATH": str(source / "src")}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {"PYTHONPATH": str(source / "src"), "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     ended = subprocess.run(
         [sys.executable, *words], cwd=folder, env=environment, check=True, capture_output=True, text=True
@@ -84,6 +87,7 @@ if __name__ == "__main__":
         folder = Path(name)
         for words in (
             ["example", "story.txt"],
+            ["example", "arena.csv"],
             ["learn", "story.txt", "--window", "8", "--out", "run"],
             ["train", "story.txt", "--window", "8", "--out", "run"],
         ):

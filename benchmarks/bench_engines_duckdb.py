@@ -40,7 +40,7 @@ def explode(shards: Shards, path: Path) -> None:
     """Every edge of every sample as a row, in corpus order."""
     schema = pa.schema([(name, pa.int32()) for name in ("query", "winner", "loser")])
     with pq.ParquetWriter(path, schema) as writer:
-        for piece in shards.pieces(1 << 19, WINDOW):
+        for piece in shards.chunks(1 << 19, WINDOW):
             bags = count_tokens(piece.samples(WINDOW))
             winner = bags.samples.labels[bags.sample]
             loses = bags.token != winner

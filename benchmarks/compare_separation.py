@@ -107,9 +107,9 @@ def own_rows() -> Iterator[Row]:
         found = at.check_separation(*data, names=["x"])
         slope = found.coefficients[1]
         yield Row("attomaton", "check_separation()", case, slope.kind.value, found.explain())
-        model = at.choices.ChoiceModel().fit(data[0][:, None], data[1])
+        model = at.choices.LogisticRegression().fit(data[0][:, None], data[1])
         said = f"separation_ = {model.separation_!r}, certificate_.certified = {model.certificate_.certified}"
-        yield Row("attomaton", "ChoiceModel().fit()", case, f"{model.coef_[0, 0]:+}", said)
+        yield Row("attomaton", "LogisticRegression().fit()", case, f"{model.coef_[0, 0]:+}", said)
     fit = at.fit_choices(UNBEATEN)
     gap = fit.difference(0, 1)
     missing = "; ".join(map(str, fit.missing))

@@ -4,11 +4,12 @@ Settings: ``data`` (how samples are drawn), ``model`` (what is trained) and ``st
 ``local`` to measure also relative to the tokens that the model selects; ``slope_from``, the step from which
 the decay of ‖Π_fin W − W_fin‖ is fitted; ``published``, the ranges that the paper reports, by the name of
 the measure; ``panels``, the measures in the figure, if not all; ``log_axis`` for steps on a logarithmic
-axis.
+axis. ``record_every`` in ``step``: how many steps lie between records.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,17 @@ from attomaton.claims import Curves, solve_local, solve_trials, verify
 from attomaton.claims.measures import aim_at, dense, measure_against
 from attomaton.claims.mechanics import expand_trial
 from attomaton.corpora import Samples, synthetic
-from attomaton.training import AttentionModel, GradientDescent, RandomUnit, TokenId, Trace, Untied, train
+from attomaton.training import (
+    AttentionModel,
+    GradientDescent,
+    RandomUnit,
+    Store,
+    TokenId,
+    Trace,
+    Untied,
+    train,
+)
+from attomaton.training.loop import Watch
 from attomaton.training.models.losses import as_loss
 from attomaton_experiments.figures.panels import Panel
 from attomaton_experiments.outcome import Outcome, render_outcome
@@ -124,7 +135,10 @@ def train_trials(settings: Settings) -> Trace:
     model = AttentionModel(RandomUnit(asked["dim"]), head, loss, start=asked["start"])
     descent = GradientDescent(step["size"], normalized=step["normalized"])
     corpora = draw_corpora(settings, settings["data"]["draw"])
-    return train(corpora, model, descent, steps=step["steps"], seed=settings["seed"])
+    work = settings.get("work")
+    out = None if work is None else Store(Path(work) / "run", resume=True)
+    watch = Watch(every=step.get("record_every"))
+    return train(corpora, model, descent, steps=step["steps"], seed=settings["seed"], watch=watch, out=out)
 
 
 def draw_corpora(settings: Settings, draw: str) -> list[Samples]:

@@ -7,6 +7,7 @@ from attomaton_experiments.band import run_band
 from attomaton_experiments.beginning.curves import run_curves
 from attomaton_experiments.beginning.ends import run_ends
 from attomaton_experiments.beginning.turn import run_turn
+from attomaton_experiments.components import run_components
 from attomaton_experiments.course import run_course
 from attomaton_experiments.decoder import run_concepts, run_decoder, run_text as run_decoder_text
 from attomaton_experiments.heads import run_heads
@@ -29,6 +30,7 @@ from attomaton_experiments.text import run_text
 KINDS: dict[str, Callable[[Settings, Progress], Page]] = {
     "training": run_training,
     "losses": run_losses,
+    "components": run_components,
     "path": run_path,
     "optimisers": run_optimisers,
     "text": run_text,

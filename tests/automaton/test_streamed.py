@@ -121,5 +121,5 @@ def test_a_large_run_leaves_out_queries_that_are_too_large_for_a_page(tmp_path):
         packer = Packer(run)
         chosen = choose_queries(packer, room=10**6)
         assert packer.queries.tolist() == [0, 1, 4]
-        assert packer.queries[chosen.places].tolist() == [0, 1]
+        assert packer.queries[chosen.indices].tolist() == [0, 1]
         assert chosen.samples_share == 2 / 20

@@ -1,4 +1,4 @@
-"""The table of other packages in docs/choices.md is what its script prints with the same versions."""
+"""The table of other packages in docs/separation.md is what its script prints with the same versions."""
 
 import re
 import runpy
@@ -18,7 +18,7 @@ def test_the_table_of_other_packages_is_what_the_script_prints():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = list(runpy.run_path(str(ROOT / "benchmarks" / "compare_separation.py"))["rows"]())
-    lines = (ROOT / "docs" / "choices.md").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "docs" / "separation.md").read_text(encoding="utf-8").splitlines()
     cells = [re.split(r" \| ", line.strip("| ")) for line in lines]
     shown = {(row[0], row[1].strip("`"), row[2]): row[3:] for row in cells if len(row) == 5}
     known = {package for package, _, _ in shown}

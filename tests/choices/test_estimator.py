@@ -1,4 +1,4 @@
-"""ChoiceModel: scikit-learn's own checks, the engine behind it, and limits where estimates are infinite."""
+"""LogisticRegression: scikit-learn's checks, the engine behind it, and limits where they are infinite."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression as Penalised
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -16,8 +16,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import attomaton as at
 from attomaton.base import InvalidSamples, UndeterminedChoice, UnsupportedOption
 from attomaton.choices import (
-    ChoiceModel,
     ContrastKind,
+    LogisticRegression,
     LogitFit,
     LogitState,
     binary_logit,
@@ -37,7 +37,7 @@ def expected_failures(estimator):
 
 
 @parametrize_with_checks(
-    [ChoiceModel(), ChoiceModel(undecided="descent"), ChoiceModel(fit_intercept=False)],
+    [LogisticRegression(), LogisticRegression(undecided="descent"), LogisticRegression(fit_intercept=False)],
     expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks(estimator, check):
@@ -55,11 +55,14 @@ def draw(rng, n_labels=2, n_cases=None):
 @pytest.mark.parametrize("intercept", [True, False])
 def test_coefficients_are_those_of_check_separation(seed, intercept):
     X, y = draw(np.random.default_rng(seed), 2 + seed % 2)
-    model = ChoiceModel(fit_intercept=intercept).fit(X, y)
+    model = LogisticRegression(fit_intercept=intercept).fit(X, y)
     answer = at.check_separation(X, y, intercept=intercept)
     values = np.array([one.value for one in answer.coefficients]).reshape(len(model.classes_) - 1, -1)
     own = np.column_stack([model.intercept_, model.coef_]) if intercept else model.coef_
     np.testing.assert_allclose(own, values, atol=1e-7)
+    errors = np.array([one.standard_error or np.nan for one in answer.coefficients]).reshape(values.shape)
+    own = [model.intercept_standard_errors_, model.coef_standard_errors_][not intercept :]
+    np.testing.assert_allclose(np.column_stack(own), errors, rtol=1e-6, atol=1e-7)
     assert model.separation_ == answer.separation == answer.fit.separation
     assert model.certificate_.certified == answer.fit.certificate.certified
 
@@ -69,7 +72,7 @@ def test_probabilities_of_the_fitted_rows_are_the_limits_of_the_fit(seed):
     X, y = draw(np.random.default_rng(seed), 2 + seed % 2)
     size = 2 + seed % 2
     for undecided in ("refuse", "descent"):
-        model = ChoiceModel(undecided=undecided).fit(X, y)
+        model = LogisticRegression(undecided=undecided).fit(X, y)
         expected = model.fit_.probabilities.reshape(-1, size)
         np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-9)
 
@@ -129,36 +132,36 @@ def test_what_the_data_leave_open_is_refused_or_as_gradient_descent_has_it():
     X, y = np.array([[-2.0, 0], [-1, 1], [1, 1], [3, 0]]), np.array([0, 0, 1, 1])
     new = np.array([[0.5, 1.0], [0.2, -3.0], [-0.3, 2.0], [-0.4, -2.0]])
     with pytest.raises(UndeterminedChoice, match="do not decide between two alternatives of situation 0"):
-        ChoiceModel().fit(X, y).predict_proba(new)
-    model = ChoiceModel(undecided="descent").fit(X, y)
+        LogisticRegression().fit(X, y).predict_proba(new)
+    model = LogisticRegression(undecided="descent").fit(X, y)
     grown = np.column_stack([np.ones(4), new]) @ descend(X, y)
     assert (np.abs(grown) > 1).all()
     np.testing.assert_array_equal(model.predict_proba(new)[:, 1], grown > 0)
     with pytest.raises(UndeterminedChoice, match="nor does gradient descent"):
-        ChoiceModel(undecided="descent").fit([[-1], [1]], [0, 1]).predict([[0]])
+        LogisticRegression(undecided="descent").fit([[-1], [1]], [0, 1]).predict([[0]])
 
 
 def test_descent_takes_rows_that_are_not_identified_to_what_was_seen():
     X, y = np.array([[0.0, 0], [1, 1], [2, 2], [3, 3]]), np.array([0, 1, 0, 1])  # only x1 + x2 counts
-    model = ChoiceModel(undecided="descent").fit(X, y)
+    model = LogisticRegression(undecided="descent").fit(X, y)
     assert np.isnan(model.coef_).all()
     np.testing.assert_allclose(model.predict_proba([[2.0, 0.0]]), model.predict_proba([[1.0, 1.0]]))
     with pytest.raises(UndeterminedChoice, match="not identified"):
-        ChoiceModel().fit(X, y).predict_proba([[2.0, 0.0]])
+        LogisticRegression().fit(X, y).predict_proba([[2.0, 0.0]])
 
 
 @pytest.mark.parametrize("n_labels", [2, 4])
 def test_overlapping_data_as_scikit_learn_has_them(n_labels):
     rng = np.random.default_rng(n_labels)
     X, y = rng.normal(size=(300, 3)), rng.integers(0, n_labels, 300)
-    model = ChoiceModel().fit(X, y)
-    theirs = LogisticRegression(C=np.inf, tol=1e-12, max_iter=10_000).fit(X, y)
+    model = LogisticRegression().fit(X, y)
+    theirs = Penalised(C=np.inf, tol=1e-12, max_iter=10_000).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X), theirs.predict_proba(X), atol=1e-6)
     assert (model.predict(X) == theirs.predict(X)).all()
     if n_labels == 2:
         np.testing.assert_allclose(model.coef_, theirs.coef_, atol=1e-5)
         np.testing.assert_allclose(model.intercept_, theirs.intercept_, atol=1e-5)
-    sparse = ChoiceModel().fit(csr_array(X), y)
+    sparse = LogisticRegression().fit(csr_array(X), y)
     np.testing.assert_allclose(sparse.coef_, model.coef_, atol=1e-12)
     np.testing.assert_allclose(sparse.predict_proba(csr_array(X)), model.predict_proba(X), atol=1e-12)
 
@@ -166,12 +169,12 @@ def test_overlapping_data_as_scikit_learn_has_them(n_labels):
 def test_weights_are_repeats_and_weight_0_is_absence():
     rng = np.random.default_rng(5)
     X, y, weights = rng.normal(size=(60, 2)), rng.integers(0, 3, 60), rng.integers(0, 4, 60)
-    weighted = ChoiceModel().fit(X, y, sample_weight=weights)
-    repeated = ChoiceModel().fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+    weighted = LogisticRegression().fit(X, y, sample_weight=weights)
+    repeated = LogisticRegression().fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-9)
     assert weighted.classes_.tolist() == repeated.classes_.tolist()
     with pytest.raises(InvalidSamples, match="every y is of one class, 1"):
-        ChoiceModel().fit([[1.0], [2.0]], [0, 1], sample_weight=[0, 1])
+        LogisticRegression().fit([[1.0], [2.0]], [0, 1], sample_weight=[0, 1])
 
 
 def test_groups_are_a_conditional_logit():
@@ -181,7 +184,7 @@ def test_groups_are_a_conditional_logit():
     y = np.zeros(18, bool)
     y[3 * np.arange(6) + rng.integers(0, 3, 6)] = True
     shuffled = rng.permutation(18)
-    model = ChoiceModel().fit(X[shuffled], y[shuffled], groups=groups[shuffled])
+    model = LogisticRegression().fit(X[shuffled], y[shuffled], groups=groups[shuffled])
     fit = fit_logit(long_table(groups, y, X))
     np.testing.assert_allclose(model.coef_[0], [one.value for one in fit.contrasts], atol=1e-9)
     assert model.intercept_.tolist() == [0.0]
@@ -191,8 +194,8 @@ def test_groups_are_a_conditional_logit():
     assert marks.dtype == bool
     assert marks.reshape(6, 3).argmax(axis=1).tolist() == chosen.reshape(6, 3).argmax(axis=1).tolist()
     assert marks.sum() == 6
-    half = ChoiceModel().fit(X, y, groups, sample_weight=np.where(groups > "c", 2.0, 0.0))
-    kept = ChoiceModel().fit(X[groups > "c"], y[groups > "c"], groups[groups > "c"])
+    half = LogisticRegression().fit(X, y, groups, sample_weight=np.where(groups > "c", 2.0, 0.0))
+    kept = LogisticRegression().fit(X[groups > "c"], y[groups > "c"], groups[groups > "c"])
     np.testing.assert_allclose(half.coef_, kept.coef_, atol=1e-9)
 
 
@@ -208,17 +211,17 @@ def test_groups_are_a_conditional_logit():
 )
 def test_what_is_no_choice_is_refused(y, groups, message):
     with pytest.raises(InvalidSamples, match=message):
-        ChoiceModel().fit(np.arange(4.0)[:, None], y, groups)
+        LogisticRegression().fit(np.arange(4.0)[:, None], y, groups)
 
 
 def test_groups_at_fitting_and_predicting_go_together():
     X, y, groups = np.arange(4.0)[:, None], [1, 0, 0, 1], [1, 1, 2, 2]
     with pytest.raises(InvalidSamples, match="fitted with groups; give the groups"):
-        ChoiceModel().fit(X, y, groups).predict(X)
+        LogisticRegression().fit(X, y, groups).predict(X)
     with pytest.raises(InvalidSamples, match="fitted without groups; leave groups out"):
-        ChoiceModel().fit(X, y).predict(X, groups)
+        LogisticRegression().fit(X, y).predict(X, groups)
     with pytest.raises(UnsupportedOption, match="undecided is 'guess'; give one of refuse, descent"):
-        ChoiceModel(undecided="guess").fit(X, y)
+        LogisticRegression(undecided="guess").fit(X, y)
 
 
 def test_tiny_differences_warn():
@@ -226,14 +229,14 @@ def test_tiny_differences_warn():
     x = rng.normal(size=40)
     rows = np.column_stack([x, x + 1e-10 * rng.normal(size=40)])
     with pytest.warns(ConvergenceWarning, match="treated as equal"):
-        ChoiceModel().fit(rows, rng.integers(0, 2, 40))
+        LogisticRegression().fit(rows, rng.integers(0, 2, 40))
 
 
 def test_it_goes_through_pipelines_and_cross_validation():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 3))
     y = np.where(X[:, 0] > 0, "yes", "no")
-    model = make_pipeline(StandardScaler(), ChoiceModel(undecided="descent"))
+    model = make_pipeline(StandardScaler(), LogisticRegression(undecided="descent"))
     assert cross_val_score(model, X, y).mean() > 0.9
     model.fit(X, y)
     assert model[-1].separation_ == "complete"
@@ -245,16 +248,16 @@ def test_without_scikit_learn_the_error_says_what_to_install():
         "import sys; sys.modules['sklearn'] = None\n"
         "import attomaton as at\n"
         "at.check_separation([1, 2, 3], [0, 1, 0])\n"
-        "try: at.choices.ChoiceModel\n"
+        "try: at.choices.LogisticRegression\n"
         "except at.AttomatonError as error: print(isinstance(error, ImportError), error)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.startswith("True ChoiceModel needs scikit-learn")
+    assert result.stdout.startswith("True LogisticRegression needs scikit-learn")
     assert "pip install 'attomaton[sklearn]'" in result.stdout
 
 
 def test_the_bound_of_a_binary_logit_survives_the_estimator():
-    model = ChoiceModel(fit_intercept=False).fit([[1.0]] * 8 + [[-1.0]], [1] * 8 + [0])
+    model = LogisticRegression(fit_intercept=False).fit([[1.0]] * 8 + [[-1.0]], [1] * 8 + [0])
     assert model.coef_.tolist() == [[np.inf]]
     assert model.fit_.contrast("x1").comparisons == 9
     again = fit_logit(binary_logit([[1.0]], [1], counts=[9]))
@@ -267,11 +270,11 @@ def test_far_features_have_the_probabilities_of_near_ones(undecided):
     near = rng.integers(0, 10, (40, 2)).astype(float)
     y = (near[:, 0] + rng.normal(0, 4, 40) > 4).astype(int)
     offset = np.array([4e14, 1.7e9])
-    far, here = (ChoiceModel(undecided=undecided).fit(rows, y) for rows in (near + offset, near))
+    far, here = (LogisticRegression(undecided=undecided).fit(rows, y) for rows in (near + offset, near))
     assert far.certificate_.certified
     assert far.coef_ == pytest.approx(here.coef_, rel=1e-9)
     assert far.predict_proba(near + offset) == pytest.approx(here.predict_proba(near), abs=1e-9)
-    sparse = ChoiceModel(undecided=undecided).fit(csr_array(near + offset), y % 5)
+    sparse = LogisticRegression(undecided=undecided).fit(csr_array(near + offset), y % 5)
     assert sparse.coef_ == pytest.approx(here.coef_, rel=1e-9)
 
 

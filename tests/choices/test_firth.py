@@ -176,3 +176,18 @@ def test_what_does_not_go_with_the_penalty():
         at.fit_choices(games, penalty="ridge")
     with pytest.raises(UnsupportedOption, match="Firth's penalty moves the fit away"):
         at.fit_choices(games, penalty="firth").aic  # noqa: B018
+
+
+def test_a_difference_has_the_error_of_the_penalised_fit():
+    """Ann against Dan, who never won: the maximum alone knows no error of it."""
+    fit = at.fit_choices(
+        ["Ann", "Dan", "Ann"], losers=["Bob", "Bob", "Dan"], counts=[9, 4, 8], penalty="firth"
+    )
+    pairs = np.array([[1.0, -1, 0], [0, -1, 1], [1, 0, -1]])
+    score = np.array([fit.scores[name] for name in ("Ann", "Bob", "Dan")])
+    p = 1 / (1 + np.exp(-pairs @ score))
+    inverse = np.linalg.pinv(pairs.T * (np.array([9, 4, 8]) * p * (1 - p)) @ pairs)
+    for pair in pairs:
+        names = [("Ann", "Bob", "Dan")[k] for k in (pair.argmax(), pair.argmin())]
+        error = fit.difference(*names).standard_error
+        assert error == pytest.approx(np.sqrt(pair @ inverse @ pair), rel=1e-6)

@@ -1,7 +1,7 @@
 """Sound runs, on which no claim may fail, and runs with a broken assumption, on which none of it may hold.
 
 ``python -m tests.claims.campaign --runs 500 --seed 1`` prints one table and one JSON line; its exit code is 1
-if a verdict is wrong.
+if a verdict is wrong. ``--claim components`` judges this claim alone.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from attomaton.training.steps import Adam, GradientDescent
 
 LIMITS = {"norm grows", "direction", "finite part", "hard retrieval", "soft composition"}
 EXACT = {"third term", "fast-forward"}
-GLOBAL = LIMITS | EXACT
+GLOBAL = LIMITS | EXACT | {"components"}
 RUN = GLOBAL | {"local direction"}
 CONVEX = {"convex", "strictly convex inside"}
 COSTLY = CONVEX | {"regularisation path"}
@@ -254,6 +254,38 @@ def swinging(rng, seed):
     return shifted(rng, seed, lambda number: np.where(number % 2, -1.0, 1.0))
 
 
+def moved_gap(trace, gap, rise):
+    """The weights after half of the steps, moved so that a gap (query, token, token) rises by so much."""
+    query, upper, lower = gap
+    table, steps = trace.embeddings[0], trace.steps
+    along = np.outer(table[upper] - table[lower], table[query])
+    share = np.einsum("ij,rbij->rb", along, trace.weights)[:, 0]
+    late = steps > steps[-1] / 2
+    size = np.zeros(len(steps))
+    size[late] = rise(share[late], share[np.abs(steps - steps[-1] / 2).argmin()], steps[late])
+    size /= np.sum(along**2)
+    return replace(trace, weights=trace.weights + (size[:, None, None] * along)[:, None])
+
+
+def merged(rng, seed):
+    """One priority that a sample shows grows no more after half of the steps."""
+    trace = trained(rng, seed)
+    samples = trace.samples[0]
+    shown = {(context[-1], label, x) for context, label in samples for x in set(context) - {label}}
+    strict = sorted(shown & set(compare(samples)[1]))
+    gap = strict[int(rng.integers(len(strict)))]
+    return moved_gap(trace, gap, lambda share, half, _steps: half - share), {"components"}
+
+
+def split(rng, seed):
+    """One tie comes apart after half of the steps."""
+    trace = trained(rng, seed, cyclic=True)
+    ties = compare(trace.samples[0])[0]
+    gap = ties[int(rng.integers(len(ties)))]
+    apart = moved_gap(trace, gap, lambda _share, _half, steps: 4.0 * np.log(2.0 * steps / steps[-1]))
+    return apart, {"components", "finite part", "soft composition"} | EXACT
+
+
 def wrong_step(rng, seed):
     """Another step size was recorded, or another optimiser."""
     size = float(10 ** rng.uniform(-1.5, -0.3))
@@ -280,39 +312,47 @@ BROKEN = (
     turned,
     shifted,
     swinging,
+    merged,
+    split,
     wrong_step,
 )
 
 
-def draw_broken(rng, number):
+BREAKING = {"components": (merged, split, turned, other_loss, momentum, beyond_edge)}
+"""The kinds that break a claim when it is judged alone."""
+
+
+def draw_broken(rng, number, kinds=BROKEN):
     """The kinds in turn."""
-    make = BROKEN[number % len(BROKEN)]
+    make = kinds[number % len(kinds)]
     trace, broken = make(rng, int(rng.integers(2**31)))
     return Case(make.__name__, trace, frozenset(broken))
 
 
-def judge(case, *, every_claim):
+def judge(case, *, every_claim, only=None):
     """Verdicts on a run; claims about its data alone take longest, and are left out unless told."""
     evidence = Evidence(case.trace, tuple(solve_trials(case.trace)))
     left_out = set() if every_claim else COSTLY - case.broken
-    return [claim.check(evidence) for claim in CLAIMS if claim.name not in left_out]
+    return [
+        claim.check(evidence) for claim in CLAIMS if claim.name not in left_out and only in (None, claim.name)
+    ]
 
 
-def play(name, n_runs, seed, **sizes):
+def play(name, n_runs, seed, *, only=None, kinds=BROKEN, **sizes):
     """Verdicts counted by claim and status, and those that are wrong."""
-    counts, wrong, kinds = Counter(), [], Counter()
+    counts, wrong, played = Counter(), [], Counter()
     for number in range(n_runs):
         rng = np.random.default_rng([seed, number, name == "sound"])
-        case = draw_sound(rng, **sizes) if name == "sound" else draw_broken(rng, number)
-        kinds[case.kind] += 1
-        for verdict in judge(case, every_claim=number % EVERY == 0):
+        case = draw_sound(rng, **sizes) if name == "sound" else draw_broken(rng, number, kinds)
+        played[case.kind] += 1
+        for verdict in judge(case, every_claim=number % EVERY == 0, only=only):
             among = "broken" if verdict.claim in case.broken else "sound"
             status = verdict.status.value
             counts[verdict.claim, among, status] += 1
             if status == ("fails" if name == "sound" else "holds") and among == name:
                 told = f"{verdict.claim}: {verdict.shown_value} against {verdict.shown_bound}"
                 wrong.append(f"{name} run {number} ({case.kind}), {told}, {verdict.reason}")
-    return counts, wrong, kinds
+    return counts, wrong, played
 
 
 def main(arguments=None):
@@ -320,12 +360,14 @@ def main(arguments=None):
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--only", choices=("sound", "broken"))
+    parser.add_argument("--claim", choices=[claim.name for claim in CLAIMS])
     options = parser.parse_args(arguments)
     record, all_wrong = {"runs": options.runs, "seed": options.seed}, []
     print(f"{'runs':<8}{'claim':<25}{'holds':>8}{'fails':>8}{'not applicable':>16}")
     for name in ("sound", "broken") if options.only is None else (options.only,):
         begun = time.perf_counter()
-        counts, wrong, kinds = play(name, options.runs, options.seed)
+        kinds = BREAKING.get(options.claim, BROKEN)
+        counts, wrong, played = play(name, options.runs, options.seed, only=options.claim, kinds=kinds)
         all_wrong += wrong
         rows = {}
         for claim in dict.fromkeys(claim for claim, *_ in counts):
@@ -334,7 +376,7 @@ def main(arguments=None):
                 rows[claim] = row
                 print(f"{name:<8}{claim:<25}{row[0]:>8}{row[1]:>8}{row[2]:>16}")
         seconds = round(time.perf_counter() - begun, 1)
-        record[name] = {"wrong": len(wrong), "claims": rows, "kinds": dict(kinds), "seconds": seconds}
+        record[name] = {"wrong": len(wrong), "claims": rows, "kinds": dict(played), "seconds": seconds}
     for line in all_wrong:
         print(line, file=sys.stderr)
     print(json.dumps(record))

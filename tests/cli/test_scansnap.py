@@ -28,7 +28,7 @@ def test_a_text(folder):
         "443 samples",
         "first to fade",
         "last to stay",
-        "t₀",
+        "snap",
         "raised first",
         "long contexts",
         "the",

@@ -37,8 +37,8 @@ def test_verdicts_are_printed_and_kept(run):
         {"holds"} <= {one["status"] for one in record["verdicts"]} <= {"holds", "too_early", "not_applicable"}
     )
     n_held = record["counts"]["holds"]
-    assert sum(record["counts"].values()) == len(record["verdicts"]) == 15
-    assert record["summary"].startswith(f"{n_held} hold, {15 - n_held} not judged (")
+    assert sum(record["counts"].values()) == len(record["verdicts"]) == 16
+    assert record["summary"].startswith(f"{n_held} hold, {16 - n_held} not judged (")
     assert shown.stdout.startswith(record["summary"])
 
 

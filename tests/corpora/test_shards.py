@@ -20,7 +20,7 @@ def write_lists(path, documents, kind=None):
 
 def lists_of(shards):
     """All documents of shards, read in pieces that cut none of them."""
-    for piece in shards.pieces(size=1 << 20, window=4):
+    for piece in shards.chunks(size=1 << 20, window=4):
         yield from (ids.tolist() for ids in np.split(piece.ids, piece.documents[1:-1]))
 
 
@@ -47,7 +47,7 @@ def test_tasks_of_row_groups_hold_every_document_once(tmp_path):
     read = [
         ids.tolist()
         for task in range(len(cuts))
-        for piece in cuts.pieces(task, size=8)
+        for piece in cuts.chunks(task, size=8)
         for ids in np.split(piece.ids, piece.documents[1:-1])
     ]
     assert len(cuts) > 2
@@ -68,7 +68,7 @@ def test_bad_files_are_named(tmp_path):
             Shards.from_folder(tmp_path)
     (tmp_path / "0.parquet").write_bytes(whole[:4] + bytes(60) + whole[64:])
     with pytest.raises(UnreadableSource, match=r"0\.parquet"):
-        list(Shards.from_folder(tmp_path, n_tokens=2).pieces(size=100, window=2))
+        list(Shards.from_folder(tmp_path, n_tokens=2).chunks(size=100, window=2))
 
 
 def test_vocabulary_is_looked_up(tmp_path):

@@ -3,6 +3,7 @@
 import pkgutil
 import re
 import runpy
+import tomllib
 import warnings
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 import attomaton as at
 from attomaton.choices import simulate_arena
 from attomaton.claims.mechanics import CLAIMS
+from attomaton.cli.commands import GROUPS
 from attomaton_experiments.settings import ALL, describe_experiments, find_experiments, list_experiments
 from tests.cli.inside import run_inside
 
@@ -36,6 +38,35 @@ def test_every_test_named_in_theory_to_code_exists():
             assert re.search(rf"\b(?:def|class) {name}\b", place.read_text(encoding="utf-8")), (file, name)
             seen += 1
     assert seen > 20
+
+
+def test_statements_name_what_exists():
+    """Every function, claim, experiment, command and test; the page is the one written from the table."""
+    script = runpy.run_path(str(ROOT / "docs" / "pictures" / "statements.py"))
+    assert script["PAGE"].read_text(encoding="utf-8") == script["render"]()
+    sections = tomllib.loads(script["TABLE"].read_text(encoding="utf-8"))["section"]
+    rows = [row for section in sections for row in section["rows"]]
+    assert len(rows) > 110
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    commands = {name for names in GROUPS.values() for name in names}
+    for place, _, functions, claims, command, tests, verdict, remark in rows:
+        for folder, names in (("src", functions), ("tests", tests)):
+            for path, _, name in (name.partition("::") for name in names.split()):
+                home = (
+                    "attomaton" if folder == "src" and not path.startswith("attomaton_experiments/") else ""
+                )
+                file = ROOT / folder / home / path
+                assert file.is_file(), (place, path)
+                text = file.read_text(encoding="utf-8")
+                defined = re.search(rf"^(?:def|class) {name}\b", text, flags=re.MULTILINE)
+                assert defined or not name, (place, name)
+        assert [claim for claim in claims.split(", ") if claim and f'"{claim}"' not in sources] == [], place
+        if command.startswith("attomaton "):
+            assert command.split()[1] in commands, place
+        else:
+            assert set(command.split()) <= set(list_experiments()), place
+        assert verdict == "exact" or remark, place
+        assert verdict in ("text", "open", "unreadable") or tests, place
 
 
 def test_every_picture_is_on_the_page_of_figures_with_its_command():

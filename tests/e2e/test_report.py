@@ -334,12 +334,12 @@ def test_large_runs_show_the_queries_with_most_samples(drawn):
     automaton, _, _ = drawn
     packer = Packer(automaton)
     whole = choose_queries(packer, room=10**9)
-    assert len(whole.places) == len(automaton.components.queries)
+    assert len(whole.indices) == len(automaton.components.queries)
     assert whole.samples_share == 1.0
     room = sum(map(len, whole.packed[:2])) + 2
     part = choose_queries(packer, room=room)
-    assert part.places.tolist() == whole.places[:2].tolist()
-    assert choose_queries(packer, room=10**9, most=1).places.tolist() == whole.places[:1].tolist()
+    assert part.indices.tolist() == whole.indices[:2].tolist()
+    assert choose_queries(packer, room=10**9, most=1).indices.tolist() == whole.indices[:1].tolist()
 
 
 def test_a_query_left_out_is_said_to_be(browser, drawn, folder):

@@ -15,8 +15,8 @@ from attomaton.base.errors import (
     UnsupportedOption,
 )
 from attomaton.base.machine import available_memory, parse_memory
-from attomaton.corpora.documents import Piece
-from attomaton.corpora.shards import Shards, piece_of
+from attomaton.corpora.documents import Chunk
+from attomaton.corpora.shards import Shards, chunk_of
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.kernel import choices_of_piece, edge_rows, query_rows
 from attomaton.engines.memory import MemoryEngine
@@ -37,7 +37,7 @@ def batch_of(documents, kind=None):
 def test_batch_equals_definition(documents, window, queries):
     selection = Selection(window, queries=tuple(queries))
     kept = selection.kept(6)
-    piece = piece_of(batch_of(documents), 6)
+    piece = chunk_of(batch_of(documents), 6)
     links = link_repeats(piece, window, kept)
     nothing = np.empty(0, np.int64), np.empty(0, np.int64)
     chunks = window_edges(piece, links, window=window, kept=kept, max_keys=1 << 20)
@@ -58,7 +58,7 @@ def test_pieces_and_chunks_change_nothing(documents, window, size, max_keys):
     borders = np.concatenate([[0], np.cumsum([len(document) for document in documents])]).astype(np.int64)
     kept = np.ones(6, bool)
     found, realisable = {}, np.zeros(6, int)
-    for piece in Piece(ids, borders, 0, 6).cut(size, window):
+    for piece in Chunk(ids, borders, 0, 6).cut(size, window):
         links = link_repeats(piece, window, kept)
         realisable += links.realisable
         for keys, support in window_edges(piece, links, window=window, kept=kept, max_keys=max_keys):

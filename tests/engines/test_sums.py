@@ -10,7 +10,7 @@ import pytest
 from pyspark import cloudpickle
 
 from attomaton.base.tables import column
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 from attomaton.engines import sums
 from attomaton.engines.selection import Selection
 from attomaton.engines.sums import add_rows, merge_sums, split_numbers, sum_in_parts, sum_pieces
@@ -101,7 +101,7 @@ def test_a_later_run_takes_up_the_sums(make_engine, tmp_path):
 def test_parts_of_a_piece_add_up_to_the_whole(monkeypatch):
     rng = np.random.default_rng(6)
     ids = rng.integers(0, 400, 3000).astype(np.int32)
-    piece = Piece(ids, np.array([0, 1000, 3000]), 0, 400)
+    piece = Chunk(ids, np.array([0, 1000, 3000]), 0, 400)
     count = Weigh(rng.uniform(-1, 1, 400))
     whole = sum_pieces([piece], count)
     parts = list(sum_in_parts(piece, count, 10))

@@ -95,6 +95,18 @@ def test_loss_and_head_apart(tmp_path):
 
 
 @pytest.mark.slow  # an experiment
+def test_components_emerge_when_forecast(tmp_path):
+    settings = read_settings("mechanics-components", trials=5, work=tmp_path)
+    page = run_experiment(settings)
+    assert [one.status for one in page.verdicts] == [VerdictStatus.HOLDS]
+    rows = page.numbers.to_pylist()
+    assert all(row["recovered"] == row["components"] for row in rows if row["forecast"])
+    assert sum(row["forecast"] for row in rows) > 50
+    assert not any(row["forecast"] for row in rows if row["step"] == 2)
+    assert run_experiment(settings).numbers.equals(page.numbers)
+
+
+@pytest.mark.slow  # an experiment
 def test_the_path_goes_along_the_graph_svm():
     outcome = measure_path(read_settings("mechanics-path", trials=3))
     assert {one.status for one in outcome.verdicts} == {VerdictStatus.HOLDS}

@@ -155,6 +155,8 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
             partial(fit().probability_interval, *fit().items[:2]),
             ("level",),
         ),
+        "ChoiceFit.goodness_of_fit": (fit().goodness_of_fit, ("n_draws", "seed")),
+        "ChoiceFit.intransitivity": (fit().intransitivity, ("n_draws", "seed")),
         "ChoiceFit.describe": (fit().describe, ("limit",)),
         "ChoiceFit.plot": (partial(fit().plot, ax=Figure().subplots()), ("limit",)),
         "Automaton.at": (partial(auto.at, 3.0), ("step_size",)),

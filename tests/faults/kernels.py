@@ -26,7 +26,7 @@ from attomaton.automaton.rules import answer_bags
 from attomaton.base import native
 from attomaton.base.errors import AttomatonError
 from attomaton.base.tables import column, ragged_column
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 from attomaton.engines.kernel import choices_of_piece
 from attomaton.engines.selection import Selection
 from attomaton.graphs.bags import count_all_tokens
@@ -326,7 +326,7 @@ def try_windows(rng: Rng) -> None:
     documents = np.concatenate([[0], cuts, [length]])
     arrays = bend_some(rng, ids=rng.integers(0, n_tokens, length).astype(np.int32), documents=documents)
     head = 0 if straight else int(rng.choice([0, 0, 2, -1, 2**62]))
-    piece = Piece(arrays["ids"], arrays["documents"], head, n_tokens)
+    piece = Chunk(arrays["ids"], arrays["documents"], head, n_tokens)
     kept = bend_some(rng, kept=rng.random(n_tokens) < 0.8)["kept"]
     window = int(rng.choice([1, 3, 100, 0, -4]))
     if rng.random() < 0.3:

@@ -20,7 +20,7 @@ from attomaton.base.errors import (
     MismatchedParts,
     TokenOutOfRange,
 )
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 from attomaton.engines.parts import EdgeParts, open_parts
 from attomaton.graphs.choices import CHOICE_SCHEMA
 from attomaton.graphs.components import ORDER_SCHEMA
@@ -264,13 +264,13 @@ def test_luce_problems_are_checked(changed, match):
 
 def test_pieces_of_text_are_checked():
     ids, documents = np.array([0, 1, 0, 2], np.int32), np.array([0, 4])
-    piece = Piece(ids, documents, 0, 3)
-    with pytest.raises(TokenOutOfRange, match="a token of the piece is 2 in row 3, outside 0 … 1"):
-        Piece(ids, documents, 0, 2)
+    piece = Chunk(ids, documents, 0, 3)
+    with pytest.raises(TokenOutOfRange, match="a token of the chunk is 2 in row 3, outside 0 … 1"):
+        Chunk(ids, documents, 0, 2)
     with pytest.raises(InvalidSamples, match="offsets of documents must increase from 0 to 4"):
-        Piece(ids, np.array([0, 2**40, 4]), 0, 3)
-    with pytest.raises(InvalidSamples, match="the head of a piece is -1"):
-        Piece(ids, documents, -1, 3)
+        Chunk(ids, np.array([0, 2**40, 4]), 0, 3)
+    with pytest.raises(InvalidSamples, match="the head of a chunk is -1"):
+        Chunk(ids, documents, -1, 3)
     with pytest.raises(MismatchedParts, match="one boolean for each of the 3 tokens"):
         link_repeats(piece, 2, np.ones(2, bool))
     kept = np.ones(3, bool)

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 import attomaton as at
 from attomaton.base import native
 from attomaton.base.ragged import group_borders, offsets_of
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.choices import choices_by_definition
 from attomaton.graphs.grouping import pack_pairs
@@ -127,7 +127,7 @@ def test_pieces_may_have_gaps_in_memory(documents):
     kept = np.arange(6) != 3
     found = []
     for make in (np.copy, spread):
-        piece = Piece(make(ids), make(borders), 0, 6)
+        piece = Chunk(make(ids), make(borders), 0, 6)
         links = link_repeats(piece, 4, make(kept))
         chunks = window_edges(piece, links, window=4, kept=make(kept), max_keys=5)
         found.append([(keys.tolist(), support.tolist()) for keys, support in chunks])

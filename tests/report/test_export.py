@@ -15,7 +15,7 @@ from attomaton.base.printing import show_hidden
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.report import export, graphml
 from attomaton.report.csv_tables import write_csv
-from attomaton.report.export import check_place, escape_cell, escape_text, pick_queries, unescape_text
+from attomaton.report.export import escape_cell, escape_text, pick_queries, refuse_run_folder, unescape_text
 from attomaton.report.graphml import write_graphml
 
 HOSTILE = (
@@ -191,8 +191,8 @@ def test_the_run_itself_is_no_place_to_write_to(tmp_path):
     (tmp_path / "run").mkdir()
     for inside in ("run", "run/manifest.json", "run/../run/x"):
         with pytest.raises(UnwritablePlace, match="is in the run folder"):
-            check_place(tmp_path / "run", tmp_path / inside)
-    check_place(tmp_path / "run", tmp_path / "runs.graphml")
+            refuse_run_folder(tmp_path / "run", tmp_path / inside)
+    refuse_run_folder(tmp_path / "run", tmp_path / "runs.graphml")
 
 
 @pytest.mark.slow

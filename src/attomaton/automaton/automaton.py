@@ -29,7 +29,7 @@ from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number, whole_number
 from attomaton.base.printing import Block, blocks_of
 from attomaton.base.ragged import odds_of, shares_of
-from attomaton.base.remote import Place, as_place
+from attomaton.base.remote import AnyPath, as_path
 from attomaton.base.tables import Float64, Int64, Integers, column
 from attomaton.corpora.prompts import Context
 from attomaton.corpora.samples import Samples
@@ -237,8 +237,8 @@ class Automaton(Tabular, Solved, Attention):
             yield {"edges": self.components.edges.rows, "choices": self.soft.choices.rows}[table]
 
     def save(
-        self, path: str | Place, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
-    ) -> Place:
+        self, path: str | AnyPath, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
+    ) -> AnyPath:
         """Write a run folder: Parquet, JSON, and safetensors for weights; ``about`` goes into the manifest.
 
         The folder must be new, empty, or an earlier run, which ``overwrite`` replaces as a whole. It may be
@@ -246,10 +246,10 @@ class Automaton(Tabular, Solved, Attention):
         """
         with build_at(path, RUN, layout.OWNED, overwrite=overwrite) as building:
             write_automaton(building, self, about or {})
-        return as_place(path)
+        return as_path(path)
 
     @classmethod
-    def load(cls, path: str | Place, *, whole: bool = False) -> "Automaton":
+    def load(cls, path: str | AnyPath, *, whole: bool = False) -> "Automaton":
         """Open a run folder; its predictions equal those of the saved automaton to the last bit.
 
         A small run is read completely, and any run with ``whole``. A larger one is read on demand, query by

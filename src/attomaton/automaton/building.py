@@ -19,7 +19,7 @@ from attomaton.base.artifacts.uploads import build_at, check_upload
 from attomaton.base.errors import UnwritablePlace
 from attomaton.base.machine import share_out
 from attomaton.base.options import given_path
-from attomaton.base.remote import as_place
+from attomaton.base.remote import as_path
 from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.readers.corpus import path_of
 from attomaton.engines.source import Corpus
@@ -28,7 +28,7 @@ from attomaton.graphs.origin import check_training, describe_origin
 
 def check_target(out: str | PathLike[str], source: Any, *, overwrite: bool) -> None:
     """Refuse a path or URL where no run can be written, before the corpus is read."""
-    place = as_place(out)
+    place = as_path(out)
     if not isinstance(place, Path):
         check_upload(place, overwrite=overwrite)
         return

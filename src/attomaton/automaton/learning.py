@@ -12,7 +12,7 @@ from attomaton.automaton.building import build_run, check_target, describe_run
 from attomaton.base.borders import trusted
 from attomaton.base.errors import NothingRealisable
 from attomaton.base.progress import as_stages
-from attomaton.base.remote import as_place
+from attomaton.base.remote import as_path
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers.batches import Reading, as_reading
 from attomaton.corpora.samples import Samples
@@ -111,7 +111,7 @@ def learn(
 
         build = partial(build_run, out, overwrite=overwrite, resumable=how.on_disk) if out else nullcontext
         automaton = learn_on_disk(how, corpus or read, build, describe, embeddings, begin)
-        return warn(automaton or Automaton.load(as_place(str(out))))
+        return warn(automaton or Automaton.load(as_path(str(out))))
     passes = MemoryEngine(corpus.tokens, corpus.selection, how.threads)
     begin("extracting edges")
     edges = passes.edges()

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 PACKAGES = {
     "clarabel": ("Clarabel", "bench"),
     "duckdb": ("DuckDB", "duckdb"),
+    "formulaic": ("the library formulaic", "formulas"),
     "fsspec": ("the library fsspec", "hf"),
     "gguf": ("the library gguf", "gguf"),
     "huggingface_hub": ("the library huggingface_hub", "hf"),

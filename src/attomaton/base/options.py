@@ -8,11 +8,12 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from errno import ELOOP
+from functools import partial
 from numbers import Real
 from operator import ge, gt, index, le, lt
 from os import fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, cast
 
 from attomaton.base.errors import UnsupportedOption
 
@@ -210,20 +211,23 @@ def settle(owner: object, **values: object) -> None:
         object.__setattr__(owner, name, value)
 
 
+def checked(check: Callable[..., Any], **limits: Any) -> dict[str, Any]:
+    """Metadata of a field of :class:`Checked`: its check, with the limits passed to it by keyword."""
+    return {"check": partial(check, **limits)}
+
+
 class Checked:
-    """Common to frozen dataclasses that have the check of a field beside it, as metadata of its type.
+    """Common to frozen dataclasses that have the check of a field beside it, in its metadata.
 
     A check takes the value and the name of the field, and returns the value of the field. A field at its
     default is not checked.
 
     Examples
     --------
-    >>> from dataclasses import dataclass
-    >>> from functools import partial
-    >>> from typing import Annotated
+    >>> from dataclasses import dataclass, field
     >>> @dataclass(frozen=True)
     ... class Watch(Checked):
-    ...     every: Annotated[int, partial(whole_number, least=1)] = 10
+    ...     every: int = field(default=10, metadata=checked(whole_number, least=1))
     >>> Watch(5.0)
     Watch(every=5)
     >>> Watch(0)
@@ -233,12 +237,10 @@ class Checked:
     """
 
     def __post_init__(self) -> None:
-        defaults = {field.name: field.default for field in fields(cast("Any", self))}
-        given = [name for name, default in defaults.items() if getattr(self, name) is not default]
-        hints = get_type_hints(type(self), include_extras=True) if given else {}
-        for name in given:
-            for check in getattr(hints[name], "__metadata__", ()):
-                object.__setattr__(self, name, check(getattr(self, name), name))
+        for field in fields(cast("Any", self)):
+            value = getattr(self, field.name)
+            if "check" in field.metadata and value is not field.default:
+                object.__setattr__(self, field.name, field.metadata["check"](value, field.name))
 
 
 def show(value: object) -> str:

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from html import escape
 from io import StringIO
 from typing import Any
@@ -44,6 +45,22 @@ def shorten(text: str, most: int = TOKEN_LENGTH) -> str:
     return (
         show_hidden(text) if len(text) <= most else f"{show_hidden(text[:most])}… ({len(text):,} characters)"
     )
+
+
+def show_count(count: float) -> str:
+    """A number of cases, with one decimal where weights make it a fraction.
+
+    Examples
+    --------
+    >>> show_count(1234567.0), show_count(53.7865522171)
+    ('1,234,567', '53.8')
+    """
+    return f"{count:,.{0 if float(count).is_integer() else 1}f}"
+
+
+def name_item(item: object) -> str:
+    """What a message calls an item of the user: a date as text, anything else as its repr."""
+    return str(item) if isinstance(item, date) else repr(item)
 
 
 def list_words(words: Sequence[str]) -> str:

@@ -334,10 +334,10 @@ class RemotePath:
             system.rm_file(path)
 
 
-Place = Path | RemotePath  # the path of a file or folder on this machine, or at a URL
+AnyPath = Path | RemotePath  # the path of a file or folder on this machine, or at a URL
 
 
-def as_place(path: "str | PathLike[str] | RemotePath") -> Place:
+def as_path(path: "str | PathLike[str] | RemotePath") -> AnyPath:
     """A URL as a :class:`RemotePath`, anything else as a path."""
     if isinstance(path, RemotePath):
         return path
@@ -416,4 +416,4 @@ def _options(scheme: str) -> dict[str, Any]:
     return {**configured, "config_kwargs": {**tries, **configured.get("config_kwargs", {})}}
 
 
-__all__ = ["Place", "RemotePath", "as_place", "is_url", "refuse_url"]
+__all__ = ["AnyPath", "RemotePath", "as_path", "is_url", "refuse_url"]

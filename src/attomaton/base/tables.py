@@ -44,17 +44,34 @@ def table_of(columns: Mapping[str, Any]) -> pa.Table:
     return _arrow.table(dict(columns))
 
 
+def column_of(numbers: Any, missing: Bool | None = None) -> Any:
+    """An Arrow column of int64 or float64 numbers, null where ``missing``."""
+    kind: Any = pa.int64() if numbers.dtype.kind == "i" else pa.float64()
+    bits = None if missing is None else _arrow.py_buffer(np.packbits(~missing, bitorder="little"))
+    values = np.ascontiguousarray(numbers, _NUMPY[str(kind)])
+    return _arrow.Array.from_buffers(kind, len(values), [bits, _arrow.py_buffer(values)])
+
+
+def text_column(texts: Sequence[str]) -> Any:
+    """An Arrow column of texts. Arrow's own function would import pandas first: 0.5 s."""
+    encoded = [text.encode() for text in texts]
+    offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int32)
+    return _arrow.StringArray.from_buffers(
+        len(encoded), _arrow.py_buffer(offsets), _arrow.py_buffer(b"".join(encoded))
+    )
+
+
 def column(table: pa.Table, name: str) -> NDArray[Any]:
     """One numeric column as a numpy array (no copy if the table is in one chunk)."""
     chunks: Any = table.column(name)
-    return _numbers(chunks.chunk(0) if chunks.num_chunks == 1 else _join(chunks))
+    return numbers_of(chunks.chunk(0) if chunks.num_chunks == 1 else join_chunks(chunks))
 
 
 def ragged_column(table: pa.Table, name: str) -> tuple[Int64, NDArray[Any]]:
     """A list column as ``(offsets, values)``: row ``i`` is ``values[offsets[i]:offsets[i + 1]]``."""
-    lists = _join(table.column(name))
-    offsets = _numbers(lists.offsets).astype(np.int64)
-    return offsets - offsets[0], _numbers(lists.values)[offsets[0] : offsets[-1]]
+    lists = join_chunks(table.column(name))
+    offsets = numbers_of(lists.offsets).astype(np.int64)
+    return offsets - offsets[0], numbers_of(lists.values)[offsets[0] : offsets[-1]]
 
 
 def empty_table(schema: Any) -> pa.Table:
@@ -102,7 +119,7 @@ def rows_to_bytes(offsets: Int64, words: Int32) -> Any:
 
 def bytes_to_rows(strings: Any) -> tuple[Int64, Int32]:
     """The inverse of :func:`rows_to_bytes`: ``(offsets, words)``."""
-    rows = _join(strings)
+    rows = join_chunks(strings)
     borders: Int64 = np.frombuffer(rows.buffers()[1] or bytes(8), np.int64)[
         rows.offset : rows.offset + len(rows) + 1
     ]
@@ -143,7 +160,7 @@ def arrow_compute() -> Any:
     return pyarrow.compute
 
 
-def _join(chunked: Any) -> Any:
+def join_chunks(chunked: Any) -> Any:
     """The chunks of a column as one array; empty ones, whose offsets are never checked, are left out."""
     filled = [chunk for chunk in chunked.chunks if len(chunk)]
     if len(filled) == 1:  # Arrow would copy it
@@ -170,7 +187,7 @@ def _array(values: Any, kind: Any) -> Any:
     return _arrow.Array.from_buffers(kind, len(flat), [None, buffer], 0)
 
 
-def _numbers(array: Any) -> NDArray[Any]:
+def numbers_of(array: Any) -> NDArray[Any]:
     """An Arrow array of numbers as a read-only numpy array, copied only if it is not aligned."""
     kind = _NUMPY.get(str(array.type))
     if kind is None or array.null_count or not len(array):

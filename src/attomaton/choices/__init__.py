@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     )
     from attomaton.choices.board import Board as Board, NextComparison as NextComparison, Ratings as Ratings
     from attomaton.choices.checks import GoodnessOfFit as GoodnessOfFit, Intransitivity as Intransitivity
-    from attomaton.choices.estimator import ChoiceModel as ChoiceModel
+    from attomaton.choices.coefficients import SeparationCheck as SeparationCheck
+    from attomaton.choices.estimator import LogisticRegression as LogisticRegression
     from attomaton.choices.fit import fit_choices as fit_choices
     from attomaton.choices.gaps import Gaps as Gaps
     from attomaton.choices.given import Columns as Columns
@@ -39,10 +40,7 @@ if TYPE_CHECKING:
     from attomaton.choices.order import Comparison as Comparison, OrderedItems as OrderedItems
     from attomaton.choices.rankings import unroll_rankings as unroll_rankings
     from attomaton.choices.result import ChoiceFit as ChoiceFit
-    from attomaton.choices.separation import (
-        SeparationCheck as SeparationCheck,
-        check_separation as check_separation,
-    )
+    from attomaton.choices.separation import check_separation as check_separation
     from attomaton.choices.uncertainty import BoardErrors as BoardErrors, ScoreDifference as ScoreDifference
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

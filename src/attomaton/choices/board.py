@@ -16,7 +16,9 @@ items surely ahead of it and the number of items less those surely behind it (Kl
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import cached_property
 from itertools import groupby
 from math import floor, isfinite, log, log10
@@ -31,8 +33,8 @@ from attomaton.base.drawing import drawable, house_axes
 from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number, show, whole_number
-from attomaton.base.printing import BLUE, Block, Listing, list_words, shorten
-from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.base.printing import BLUE, Block, Listing, list_words, name_item, shorten, show_count
+from attomaton.base.tables import Bool, Float64, Int64, column_of, text_column
 from attomaton.choices.gaps import MOST_BETWEEN, Gaps
 from attomaton.choices.spread import Spread
 from attomaton.choices.uncertainty import BoardErrors
@@ -129,7 +131,7 @@ class NextComparison(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.first!r} with {self.second!r}: {self.reason}"
+        return f"{name_item(self.first)} with {name_item(self.second)}: {self.reason}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -210,20 +212,20 @@ class Board(Tabular):
         ahead = unit * np.append(self._gaps(row[:-1], row[1:]), np.nan)[: len(row)]
         ahead[np.flatnonzero(np.diff(places.board[row]))] = np.nan
         columns = {
-            "board": _arrow.array(places.board[row] + 1),
-            "rank": _arrow.array(places.rank[row]),
-            "rank_low": _arrow.array(places.low[row], mask=places.low[row] == 0),
-            "rank_high": _arrow.array(places.high[row], mask=places.high[row] == 0),
+            "board": column_of(places.board[row] + 1),
+            "rank": column_of(places.rank[row]),
+            "rank_low": column_of(places.low[row], places.low[row] == 0),
+            "rank_high": column_of(places.high[row], places.high[row] == 0),
             "item": item_column([source.items[number] for number in row.tolist()]),
-            "rating": _arrow.array(rating),
+            "rating": column_of(rating),
             "standard_error": _known(np.where(self._side[row] == 0, error, np.nan)),
             "low": _known(low),
             "high": _known(high),
             "ahead": _known(ahead),
-            "wins": _arrow.array(source.wins[row]),
-            "losses": _arrow.array(source.losses[row]),
-            "games": _arrow.array((source.wins + source.losses)[row]),
-            "component": _arrow.array(source.component[row] + 1),
+            "wins": column_of(source.wins[row]),
+            "losses": column_of(source.losses[row]),
+            "games": column_of((source.wins + source.losses)[row]),
+            "component": column_of(source.component[row] + 1),
         }
         return _arrow.table(columns)
 
@@ -386,17 +388,18 @@ class Board(Tabular):
         ]
         middles = [names[anchor][len(names[anchor]) // 2] for anchor in anchors.tolist()]
         connecting = [
-            NextComparison(item, middles[0], None, f"puts {item!r} on board 1") for item in middles[1:]
+            NextComparison(item, middles[0], None, f"puts {name_item(item)} on board 1")
+            for item in middles[1:]
         ]
         bounding = list[NextComparison]()
         for component in range(source.gaps.n_components):
             anchor = int(anchors[board[component]])
             if self._precedes[component, anchor]:
                 pair = names[component][-1], names[anchor][0]
-                reason = f"a win of {pair[1]!r} makes the rating of {pair[0]!r} finite"
+                reason = f"a win of {name_item(pair[1])} makes the rating of {name_item(pair[0])} finite"
             elif self._precedes[anchor, component]:
                 pair = names[component][0], names[anchor][-1]
-                reason = f"a win of {pair[0]!r} makes its rating finite"
+                reason = f"a win of {name_item(pair[0])} makes its rating finite"
             else:
                 continue
             bounding.append(NextComparison(*pair, None, reason))
@@ -547,7 +550,7 @@ class Board(Tabular):
 
     def cells(self, row: dict[str, Any]) -> list[str]:
         """A row as text: rank, rank interval, item, rating, standard error, interval, games."""
-        form = "+.3f" if self.scale == "log-odds" else ".0f"
+        form = "+z.3f" if self.scale == "log-odds" else "z.0f"
         low, high = row["low"], row["high"]
         if row["rating"] == np.inf:
             rating, interval = f"≥ {low:{form}}" if isfinite(low) else "+inf", "-"
@@ -564,7 +567,7 @@ class Board(Tabular):
             rating,
             "-" if error is None else f"{error:{form.lstrip('+')}}",
             interval,
-            f"{row['games']:,.12g}",
+            show_count(row["games"]),
         ]
 
     def remarks(self) -> list[str]:
@@ -653,10 +656,10 @@ def rows_without_board(
         "rating": _known(rating[row]),
         **dict.fromkeys(("standard_error", "low", "high"), _known(empty)),
         "ahead": _known(ahead[: len(row)]),
-        "wins": _arrow.array(wins[row]),
-        "losses": _arrow.array(losses[row]),
-        "games": _arrow.array((wins + losses)[row]),
-        "component": _arrow.array(component[row] + 1),
+        "wins": column_of(wins[row]),
+        "losses": column_of(losses[row]),
+        "games": column_of((wins + losses)[row]),
+        "component": column_of(component[row] + 1),
     }
     return _arrow.table(columns)
 
@@ -706,7 +709,7 @@ def list_coefficients(coefficients: "Mapping[str, Contrast]", scale: str) -> Lis
         digits = f".{max(3 if scale == 'log-odds' else 1, min(1 - floor(log10(error)), 9))}f"
         reading = one.settle if one.kind.value == "not identified" else ""
         if one.bound is not None:
-            many = f"{one.comparisons:,.12g} comparison{'s' * (one.comparisons != 1)}"
+            many = f"{show_count(one.comparisons)} comparison{'s' * (one.comparisons != 1)}"
             side = "or more" if one.value > 0 else "or less"
             reading = f"{many}: {one.bound:+{digits}} {side} ({100 * one.level:g} %)"
         known = f"{one.value:+{digits}}" if isfinite(one.value) else one.kind.value
@@ -716,14 +719,14 @@ def list_coefficients(coefficients: "Mapping[str, Contrast]", scale: str) -> Lis
 
 
 def item_column(items: Sequence[Any]) -> Any:
-    """Items as one Arrow column: strings, integers and floats unchanged, anything else as its repr."""
-    for kind, arrow_type in ((str, pa.string()), (int, pa.int64()), (float, pa.float64())):
-        if all(type(item) is kind for item in items):
-            try:
-                return _arrow.array(items, arrow_type)
-            except (OverflowError, UnicodeEncodeError, pa.ArrowException):
-                break
-    return _arrow.array([ascii(item) for item in items], pa.string())
+    """Items as one Arrow column: strings and numbers unchanged, dates as text, anything else as its repr."""
+    with suppress(OverflowError, UnicodeEncodeError):
+        if all(type(item) is str for item in items):
+            return text_column(items)
+        for kind, number in ((int, np.int64), (float, np.float64)):
+            if all(type(item) is kind for item in items):
+                return column_of(np.array(items, number))
+    return text_column([str(item) if isinstance(item, date) else ascii(item) for item in items])
 
 
 def rank_interval(row: dict[str, Any]) -> str:
@@ -834,4 +837,4 @@ def close(relation: Bool) -> Bool:
 
 
 def _known(values: Float64) -> Any:
-    return _arrow.array(values, mask=np.isnan(values))
+    return column_of(values, np.isnan(values))

@@ -7,15 +7,14 @@ numbered in Python (:func:`~attomaton.choices.numbering.number_hashable`), with 
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import chain
 from typing import Any, cast
-from unicodedata import normalize
 
 import numpy as np
 import pyarrow as pa
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import show
-from attomaton.base.tables import Bool, Float64, Int64, arrow_compute
-from attomaton.choices.numbering import BadRows, check_size, is_missing, number_hashable
+from attomaton.base.tables import Float64, Int64, arrow_compute, join_chunks, numbers_of
+from attomaton.choices.numbering import BadRows, check_items, is_missing, number_hashable
 from attomaton.corpora.readers.tables import dataset_tables, library_of
 from attomaton.graphs.grouping import distinct_keys, find_keys
 
@@ -41,9 +40,7 @@ def is_frame(values: object) -> bool:
 
 
 def columns_of(frame: Any) -> dict[Any, Any]:
-    """The columns of a frame by name, each in its library's type; a name that occurs twice is None."""
-    if library_of(frame) == "narwhals":
-        frame = frame.to_native()
+    """The columns of a frame by name, of Arrow or pandas; a name that occurs twice is None."""
     if library_of(frame) == "datasets":
         if isinstance(frame, Mapping):
             splits = cast("Mapping[str, Any]", frame)
@@ -67,7 +64,7 @@ def columns_of(frame: Any) -> dict[Any, Any]:
         return {name: [record.get(name) for record in records] for name in names}
     if hasattr(frame, "collect") and not hasattr(frame, "to_arrow"):
         raise InvalidSamples("the frame is lazy; give frame.collect()")
-    if library_of(frame) not in ("pandas", "polars", "pyarrow"):
+    if library_of(frame) not in ("pandas", "pyarrow"):
         frame = _arrow.table(frame)
     names = list(frame.column_names if library_of(frame) == "pyarrow" else frame.columns)
     once = {name for name in names if names.count(name) == 1} if len(set(names)) < len(names) else set(names)
@@ -139,7 +136,7 @@ def as_arrow(values: Any) -> Any:
             array_like = _arrow.array(array_like, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
-    array = _simplify(_join(array_like))
+    array = _simplify(join_chunks(array_like) if isinstance(array_like, pa.ChunkedArray) else array_like)
     return array if _kind(array.type) else None
 
 
@@ -157,28 +154,20 @@ def _simplify(array: Any) -> Any:
     return array.cast(pa.float64()) if _is.is_decimal(array.type) else array
 
 
-def _join(found: Any) -> Any:
-    """The chunks of a column as one array."""
-    if not isinstance(found, pa.ChunkedArray):
-        return found
-    chunks = cast("Any", found)
-    if chunks.num_chunks == 1:
-        return chunks.chunk(0)
-    return _arrow.concat_arrays(chunks.chunks) if chunks.num_chunks else _arrow.array([], chunks.type)
-
-
 def list_values(values: Any) -> tuple[Int64, Any] | None:
     """The lengths and the values of a column of Arrow lists; None for any other column."""
     polars = library_of(values) == "polars" and hasattr(values, "to_arrow")
     column: Any = values.to_arrow() if polars else values
     if not isinstance(column, pa.Array | pa.ChunkedArray):
         return None
-    lists: Any = _join(column)
+    lists = cast("Any", column)
+    lists = join_chunks(lists) if isinstance(column, pa.ChunkedArray) else lists
     if not (_is.is_list(lists.type) or _is.is_large_list(lists.type)):
         return None
     if lists.null_count:
-        raise BadRows("", _nulls(lists), " has no list; drop the rows without one")
-    return lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64), lists.flatten()
+        rows = np.flatnonzero([cells is None for cells in lists.to_pylist()])
+        raise BadRows("", rows, " has no list; drop the rows without one")
+    return numbers_of(lists.value_lengths()).astype(np.int64), lists.flatten()
 
 
 def number_values(values: Any) -> tuple[Int64, list[Any]]:
@@ -192,7 +181,7 @@ def number_values(values: Any) -> tuple[Int64, list[Any]]:
         place = {value: number for number, value in enumerate(dict.fromkeys(plain))}
         return np.fromiter(map(place.__getitem__, plain), np.int64, len(plain)), list(place)
     coded = array.dictionary_encode("encode")
-    return coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), coded.dictionary.to_pylist()
+    return numbers_of(coded.indices).astype(np.int64), coded.dictionary.to_pylist()
 
 
 def read_numbers(values: Any, role: str, n_rows: int) -> Float64:
@@ -201,9 +190,7 @@ def read_numbers(values: Any, role: str, n_rows: int) -> Float64:
     if array is None or len(array) != n_rows:
         raise InvalidSamples(f"{role} is not a column of {n_rows:,} numbers; give one number per row")
     try:
-        numbers = (array if _is.is_float64(array.type) else array.cast(pa.float64())).to_numpy(
-            zero_copy_only=False
-        )
+        numbers = numbers_of(array if _is.is_float64(array.type) else array.cast(pa.float64()))
     except pa.ArrowException:
         numbers = np.array([_as_float(cell) for cell in array.to_pylist()])
     odd = ~np.isfinite(numbers)
@@ -229,22 +216,25 @@ def number_columns(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[In
     """
     arrays = {role: as_arrow(values) for role, values in columns.items()}
     if any(array is None for array in arrays.values()):
-        items, numbers = _number_in_python(columns)
+        arrays = {role: as_list(values) for role, values in columns.items()}
+        _refuse_missing(arrays)
+        items, numbers = _number_in_python(arrays)
     else:
-        for role, array in arrays.items():
-            _refuse_missing(array, role)
+        if any(array.null_count for array in arrays.values()):
+            _refuse_missing(arrays)
         items, numbers = _number_in_arrow(arrays)
-    check_size(len(items))
+    if any(map(is_missing, items)):
+        _refuse_missing(arrays)
     check_items(items)
-    return items, numbers
+    return items, np.split(numbers, np.cumsum([len(values) for values in arrays.values()])[:-1])
 
 
-def _number_in_arrow(arrays: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[Int64]]:
+def _number_in_arrow(arrays: Mapping[str, Any]) -> tuple[tuple[Any, ...], Int64]:
+    """The items, and the number of each entry, one column after the other."""
     kinds = {role: _kind(array.type) for role, array in arrays.items() if len(array)}
     if len(set(kinds.values())) > 1:
         holdings = " and ".join(f"{role} holds {kind}" for role, kind in kinds.items())
         raise InvalidSamples(f"items must be of one type, but {holdings}; convert both columns to one type")
-    lengths = [len(array) for array in arrays.values()]
     if "number" in kinds.values():
         parts = [_as_numbers(array) for array in arrays.values()]
         values = np.concatenate(parts)
@@ -256,45 +246,44 @@ def _number_in_arrow(arrays: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[I
             )
         if values.dtype.kind == "i":
             distinct = distinct_keys(values)
-            return tuple(distinct.tolist()), _split(find_keys(distinct, values), lengths)
+            return tuple(distinct.tolist()), find_keys(distinct, values)
         distinct, codes = np.unique(values, return_inverse=True)
         items: list[Any] = distinct.tolist()
     else:
-        wide = [array.cast(pa.large_string()) if _is_text(array.type) else array for array in arrays.values()]
+        wide = [
+            array.cast(pa.large_string()) if kinds.get(role) == "text" else array
+            for role, array in arrays.items()
+        ]
         coded = _arrow.chunked_array(wide).combine_chunks().dictionary_encode()
-        codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        codes = numbers_of(coded.indices).astype(np.int64)
         items = coded.dictionary.to_pylist()
-    step, columns = (len(lengths), _split(codes, lengths)) if len(set(lengths)) == 1 else (1, [codes])
-    first = np.full(len(items), len(codes))
-    for place, column in enumerate(columns):  # the last assignment stays, so from the end
-        here = np.full(len(items), len(codes))
-        here[column[::-1]] = np.arange(place, place + step * len(column), step)[::-1]
-        first = np.minimum(first, here)
+    rows = _by_row(codes, [len(array) for array in arrays.values()])
+    first = np.empty(len(items), np.int64)
+    first[rows[::-1]] = np.arange(len(rows))[::-1]  # the last assignment stays
     order = np.argsort(first)
     number = np.empty_like(order)
     number[order] = np.arange(len(order))
-    return tuple(items[place] for place in order.tolist()), _split(number[codes], lengths)
+    return tuple(items[place] for place in order.tolist()), number[codes]
 
 
-def _number_in_python(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[Int64]]:
-    lists = {role: as_list(values) for role, values in columns.items()}
-    for role, values in lists.items():
-        _refuse_cells(role, [is_missing(value) for value in values], values)
-    lengths = [len(values) for values in lists.values()]
-    if len(set(lengths)) > 1:
-        items, numbers = number_hashable(list(chain.from_iterable(lists.values())))
-        return items, _split(numbers, lengths)
-    items, numbers = number_hashable(list(chain.from_iterable(zip(*lists.values(), strict=True))))  # by row
-    return items, [numbers[place :: len(lengths)] for place in range(len(lengths))]
+def _number_in_python(lists: Mapping[str, list[Any]]) -> tuple[tuple[Any, ...], Int64]:
+    """The same with a Python object for each entry."""
+    flat = list(chain.from_iterable(lists.values()))
+    by_row = _by_row(np.arange(len(flat)), [len(values) for values in lists.values()])
+    items, numbers = number_hashable([flat[place] for place in by_row.tolist()])
+    column_by_column = np.empty_like(numbers)
+    column_by_column[by_row] = numbers
+    return items, column_by_column
 
 
-def _split(numbers: Int64, lengths: Sequence[int]) -> list[Int64]:
-    return np.split(numbers, np.cumsum(lengths)[:-1])
+def _by_row(entries: Int64, lengths: Sequence[int]) -> Int64:
+    """Entries of columns one after the other, sorted by row if the columns have equally many."""
+    return entries.reshape(len(lengths), -1).T.ravel() if len(set(lengths)) == 1 else entries
 
 
 def _kind(kind: Any) -> str:
     """The name that errors use for values of this type; empty if Arrow should not number them."""
-    if _is_text(kind):
+    if _is.is_string(kind) or _is.is_large_string(kind):
         return "text"
     if _is.is_integer(kind) or _is.is_floating(kind):
         return "number"
@@ -305,13 +294,9 @@ def _kind(kind: Any) -> str:
     return "nothing" if _is.is_null(kind) else ""
 
 
-def _is_text(kind: Any) -> bool:
-    return bool(_is.is_string(kind) or _is.is_large_string(kind))
-
-
 def _as_numbers(array: Any) -> Any:
     """Numbers as 64-bit integers if all of them are whole, otherwise as floats."""
-    values = array.to_numpy(zero_copy_only=False)
+    values = numbers_of(array)
     if values.dtype.kind == "u" and len(values) and int(values.max()) >= 1 << 63:
         raise InvalidSamples(f"an item is {int(values.max())}, beyond 64-bit integers; give it as text")
     if values.dtype.kind == "f" and (np.abs(values) < 1 << 53).all() and (values % 1 == 0).all():
@@ -319,56 +304,16 @@ def _as_numbers(array: Any) -> Any:
     return values.astype(np.float64 if values.dtype.kind == "f" else np.int64)
 
 
-def _refuse_missing(array: Any, role: str) -> None:
-    missing = _nulls(array)
-    if _is.is_floating(array.type):
-        missing |= np.isnan(array.to_numpy(zero_copy_only=False))
-    if _is_text(array.type) and len(array):
-        compute = arrow_compute()
-        empty = compute.or_(compute.equal(compute.binary_length(array), 0), compute.utf8_is_space(array))
-        missing |= empty.fill_null(True).to_numpy(zero_copy_only=False)
-    if missing.any():
-        _refuse_cells(role, missing, array.to_pylist())
-
-
-def _nulls(array: Any) -> Bool:
-    return array.is_null().to_numpy(zero_copy_only=False).copy()
-
-
-def _refuse_cells(role: str, missing: Any, values: Sequence[Any]) -> None:
-    """Reject the rows where a cell of this role is missing."""
-    if not any(missing):
-        return
-    value = values[int(np.argmax(missing))]
-    what = "empty" if isinstance(value, str) else f"missing ({value!r})"
-    raise BadRows(
-        f"the {role} in ",
-        np.asarray(missing),
-        f" is {what}; drop such rows first (in pandas: frame.dropna(); on the command line: --skip-bad), or "
-        "name them",
-    )
-
-
-def check_items(items: Sequence[Any]) -> None:
-    """Reject missing items, and items that differ only in spelling."""
-    missing = [item for item in items if is_missing(item)]
-    if missing:
-        raise InvalidSamples(f"an item is missing ({missing[0]!r}); drop its choices, or name it")
-    number = next((one for one in items if isinstance(one, int | float) and not isinstance(one, bool)), None)
-    other = next((one for one in items if isinstance(one, str | bytes | bool)), None)
-    if number is not None and other is not None:
-        raise InvalidSamples(
-            f"items are of different types, such as {other!r} and {number!r}; convert all to text, or all "
-            "to numbers"
-        )
-    names: dict[str, str] = {}
-    for item in items:
-        if not isinstance(item, str):
-            continue
-        plain = " ".join((item if item.isascii() else normalize("NFC", item)).split())
-        if names.setdefault(plain, item) != item:
-            raise InvalidSamples(
-                f"the items {names[plain]!r} and {item!r} look alike but differ in whitespace or in "
-                "Unicode normalization; write them the same way (in pandas: .str.strip(), "
-                ".str.normalize('NFC'))"
+def _refuse_missing(columns: Mapping[str, Any]) -> None:
+    """Reject the rows where a cell is missing."""
+    for role, values in columns.items():
+        cells = as_list(values)
+        rows = np.flatnonzero([is_missing(cell) for cell in cells])
+        if len(rows):
+            what = "empty" if isinstance(cells[rows[0]], str) else f"missing ({cells[rows[0]]!r})"
+            raise BadRows(
+                f"the {role} in ",
+                rows,
+                f" is {what}; drop such rows first (in pandas: frame.dropna(); on the command line: "
+                "--skip-bad), or name them",
             )

@@ -110,6 +110,11 @@ class LogitScores:
         """The certificate in words."""
         return str(self.logit.certificate).removeprefix("certified: ")
 
+    @property
+    def verdict(self) -> str:
+        """What is proved, in one sentence."""
+        return self.logit.certificate.verdict
+
     def expect(self) -> None:
         """Raise ``UncertifiedSolution`` if the fit is not certified."""
         self.logit.expect()

@@ -1,4 +1,4 @@
-"""Logit models as a scikit-learn classifier that knows which of its coefficients are infinite."""
+"""Logit models as a scikit-learn classifier with standard errors, which knows its infinite coefficients."""
 
 import warnings
 from typing import Any, Self
@@ -17,8 +17,9 @@ from attomaton.choices.logit.fit import LogitFit, fit_logit
 from attomaton.choices.logit.prediction import predict_rows
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.rows import Situations
+from attomaton.choices.logit.summary import LogitSummary
 
-with needing("ChoiceModel"):
+with needing("LogisticRegression"):
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.utils import multiclass, validation
@@ -30,10 +31,11 @@ _sparse: Any = scipy.sparse
 UNDECIDED = ("refuse", "descent")
 
 
-class ChoiceModel(ClassifierMixin, BaseEstimator):
-    """Logistic regression, multinomial logit or conditional logit by maximum likelihood, without a penalty.
+class LogisticRegression(ClassifierMixin, BaseEstimator):
+    """Logistic regression for scikit-learn with standard errors and p-values, and without a penalty.
 
-    Where the estimate does not exist, coefficients are infinite, and probabilities are their limits.
+    Binary, multinomial or conditional (with ``groups``), by maximum likelihood. Where the estimate does not
+    exist (perfect separation), coefficients are infinite, and probabilities are their limits.
 
     Parameters
     ----------
@@ -53,8 +55,10 @@ class ChoiceModel(ClassifierMixin, BaseEstimator):
         it is undecided or not identified.
     intercept_ : float64 array, shape (n_classes − 1,)
         The same for the intercept; 0 without one.
+    coef_standard_errors_, intercept_standard_errors_ : float64 arrays
+        The standard errors of ``coef_`` and ``intercept_``; NaN where an estimate is not finite.
     fit_ : LogitFit
-        The fit behind it: ``fit_.summary()``, bounds, contrasts, the direction of gradient descent.
+        The fit behind it: bounds, contrasts, the direction of gradient descent.
     separation_ : str
         "none", "quasi-complete" or "complete".
     certificate_ : LogitCertificate
@@ -73,17 +77,19 @@ class ChoiceModel(ClassifierMixin, BaseEstimator):
     --------
     Whoever has x = 1 is in class 1; of the others, one of three is.
 
-    >>> from attomaton.choices import ChoiceModel
-    >>> model = ChoiceModel().fit([[0], [0], [0], [1], [1]], [0, 1, 0, 1, 1])
+    >>> from attomaton.choices import LogisticRegression
+    >>> model = LogisticRegression().fit([[0], [0], [0], [1], [1]], [0, 1, 0, 1, 1])
     >>> model.coef_.tolist(), model.intercept_.round(4).tolist(), model.separation_
     ([[inf]], [-0.6931], 'quasi-complete')
+    >>> model.intercept_standard_errors_.round(4).tolist()  # model.summary() prints all with p-values
+    [1.2247]
     >>> model.predict_proba([[0], [1], [2]]).round(4).tolist()
     [[0.6667, 0.3333], [0.0, 1.0], [0.0, 1.0]]
 
     Three trips, each with two offers:
 
     >>> price, taken = [[2.0], [3.0], [5.0], [4.0], [4.0], [3.0]], [1, 0, 0, 1, 1, 0]
-    >>> model = ChoiceModel().fit(price, taken, groups=[1, 1, 2, 2, 3, 3])
+    >>> model = LogisticRegression().fit(price, taken, groups=[1, 1, 2, 2, 3, 3])
     >>> model.coef_.round(4).tolist()
     [[-0.6931]]
     >>> model.predict_proba([[1.0], [2.0], [3.0]], groups=[1, 1, 1])[:, 1].round(3).tolist()
@@ -138,11 +144,24 @@ class ChoiceModel(ClassifierMixin, BaseEstimator):
                 f"{self.fit_.state.value}: {self.fit_.certificate}", ConvergenceWarning, stacklevel=2
             )
         self.certificate_, self.separation_ = self.fit_.certificate, self.fit_.separation
-        coefficients = _limits(self.fit_).reshape(len(self.classes_) - 1, -1)
-        with_constant = self.fit_intercept and not self.has_groups_
-        self.intercept_ = coefficients[:, 0] if with_constant else np.zeros(len(coefficients))
-        self.coef_ = coefficients[:, 1:] if with_constant else coefficients
+        shape, first = (len(self.classes_) - 1, -1), int(self.fit_intercept and not self.has_groups_)
+        estimates, errors = (numbers.reshape(shape) for numbers in _limits(self.fit_))
+        nothing = np.zeros(len(estimates))
+        self.intercept_, self.coef_ = estimates[:, 0] if first else nothing, estimates[:, first:]
+        self.intercept_standard_errors_ = errors[:, 0] if first else nothing
+        self.coef_standard_errors_ = errors[:, first:]
         return self
+
+    def summary(self, *, robust: bool = False) -> LogitSummary:
+        """The table that statsmodels prints: estimates, standard errors, z, p-values and intervals.
+
+        Parameters
+        ----------
+        robust : bool
+            Whether to use the errors of the sandwich, statsmodels' HC0.
+        """
+        _validation.check_is_fitted(self)
+        return self.fit_.summary(robust=robust)
 
     def predict_proba(self, X: Any, groups: Any = None) -> Float64:  # noqa: N803
         """The limit of the probability of each class, shape (n_samples, n_classes).
@@ -246,17 +265,18 @@ class ChoiceModel(ClassifierMixin, BaseEstimator):
         return ChoiceProblem.from_rows(matrix[order], sizes, counts[order], names=names)
 
 
-def _limits(fit: LogitFit) -> Float64:
-    """The estimate of each parameter: finite, ±inf, or NaN where it is undecided or not identified."""
+def _limits(fit: LogitFit) -> tuple[Float64, Float64]:
+    """Of each parameter, the estimate (finite, ±inf, or NaN where it is open) and its standard error."""
     kinds = fit.classify(np.eye(len(fit.problem.names)))
-    values = fit.problem.parameters(fit.evidence.beta)
-    infinite = {ContrastKind.PLUS: np.inf, ContrastKind.MINUS: -np.inf}
-    return np.array(
-        [
-            value if kind is ContrastKind.FINITE else infinite.get(kind, np.nan)
-            for value, kind in zip(values.tolist(), kinds, strict=True)
-        ]
+    finite = np.array([kind is ContrastKind.FINITE for kind in kinds], bool)
+    limits = {ContrastKind.PLUS: np.inf, ContrastKind.MINUS: -np.inf}
+    values = np.where(
+        finite, fit.problem.parameters(fit.evidence.beta), [limits.get(kind, np.nan) for kind in kinds]
     )
+    scaled = fit.problem.scaled(np.eye(len(finite))[finite])
+    errors = np.full(len(finite), np.nan)
+    errors[finite] = [np.sqrt(max(row @ fit.deviate(row), 0.0)) for row in scaled]
+    return values, errors
 
 
 def _check_groups(groups: Any, size: int) -> Any:

@@ -48,9 +48,9 @@ class FirthScores(LogitScores):
         return self.logit.firth()
 
     @property
-    def proof(self) -> str:
-        """The certificate of the likelihood alone, in words."""
-        return f"Firth's estimate is stationary; without the penalty: {super().proof}"
+    def verdict(self) -> str:
+        """What is proved of the estimates, and of the likelihood alone, in one sentence."""
+        return f"every estimate is stationary under Firth's penalty; without the penalty, {super().verdict}"
 
     @cached_property
     def components(self) -> Components:
@@ -72,6 +72,10 @@ class FirthScores(LogitScores):
     @cached_property
     def _covariance(self) -> Float64:
         return self.penalised.covariance
+
+    def _error(self, contrast: Float64) -> tuple[float, float]:
+        """The standard error of a contrast under the penalty, where none is infinite."""
+        return max(float(contrast @ self._covariance @ contrast), 0.0) ** 0.5, np.inf
 
     def gaps(self, component: Int64, above: Int64, below: Int64) -> Gaps:  # noqa: ARG002
         """No gap is infinite."""

@@ -7,24 +7,16 @@ one another in both directions tie and have finite scores; between components th
 from collections.abc import Collection, Sequence
 from typing import Any, Unpack
 
-import numpy as np
-
-from attomaton.base.errors import UnsupportedOption
+from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.options import real_number, show
-from attomaton.base.ragged import offsets_of
-from attomaton.base.tables import Bool
 from attomaton.choices.given import SIDE, Columns, Side, read_given
-from attomaton.choices.numbering import NumberedChoices
-from attomaton.choices.order import SCALES, Comparison, join_components
+from attomaton.choices.order import SCALES, Comparison
 from attomaton.choices.rankings import unroll_rankings
 from attomaton.choices.result import ChoiceFit
 from attomaton.choices.sequences import Alternatives, ChoiceData, ParsedChoices
 from attomaton.choices.uncertainty import LuceScores
-from attomaton.graphs.choices import ChoiceTable, count_choices, make_choices
-from attomaton.graphs.components import Components, find_components
-from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
-from attomaton.graphs.grouping import count_keys, sum_by_key
-from attomaton.solvers.soft.solve import solve_luce
+from attomaton.corpora.samples import MAX_TOKENS
+from attomaton.graphs.components import find_components
 
 __all__ = ["ChoiceFit", "Comparison", "fit_choices", "unroll_rankings"]
 
@@ -98,7 +90,10 @@ def fit_choices(
         all that have one row per choice, and ``tied`` may also name a column. Columns called ``count`` are
         used without being named, and so are ``tied``, ``tie`` or ``draw`` next to winners and losers, and the
         columns of arenas, such as ``model_a``, ``model_b`` and ``winner``. ``a.b`` is also the field ``b`` of
-        a column ``a`` of structs.
+        a column ``a`` of structs. ``scores`` (a list of columns, one per item, or one column with
+        ``situation`` and ``alternative``) compares each two items that one judge scored. With one row per
+        choice, ``alternative`` lists all items, ``chosen`` has the item or its number from 1, and
+        ``available`` lists columns of 1 and 0.
 
         Further columns work with these. ``moved_first`` holds which of a pair moved or stood first (empty:
         neither). ``features`` lists columns that add to the score of an alternative; for pairs the first's
@@ -106,7 +101,9 @@ def fit_choices(
         ``model_b``, or ``a_length`` and ``b_length``); or a mapping from names to a column, a pair of
         columns, or a value for each item.
         ``cluster`` holds what choices that belong together share (a judge, a prompt), and standard errors are
-        then clustered. ``by`` holds categories, each of which is also fitted by itself.
+        then clustered. ``by`` holds categories, each of which is also fitted by itself. ``style`` lists
+        amounts of both sides, which enter as (a − b) / (a + b), standardised ("arena": those of LMArena).
+        ``most_per_pair`` weights comparisons so that no pair of items counts more than this number.
 
     Returns
     -------
@@ -142,13 +139,17 @@ def fit_choices(
             words = " or ".join(repr(one) for one in known if one is not None)
             raise UnsupportedOption(f"{option} is {show(value)}; give {words}")
     parsed, side = read_given(ChoiceData(winners, choice_sets, losers, rankings, tied, counts), columns)
+    if len(parsed.items) >= MAX_TOKENS:
+        raise InvalidSamples(f"{len(parsed.items):,} items; at most {MAX_TOKENS - 1:,} are supported")
     if ties == "davidson" and parsed.ranked is not None:
         raise UnsupportedOption('tied items of a ranking count as the average over their orders: ties="half"')
 
     def fit(part: ParsedChoices, by: dict[Any, ChoiceFit]) -> ChoiceFit:
         why = _why_conditional(part, side, ties) or "a penalty" * (penalty is not None)
         if not why:
-            graph, model = _fit_luce(part, ridge, prior)
+            choices, parts, rankings = part.tabulate()
+            graph = find_components(choices.edges(len(part.items)))
+            model = LuceScores(choices, graph, ridge=ridge, prior=prior, parts=parts, rankings=rankings)
             return ChoiceFit(part.items, graph, model, scale, by, part.reading)
         if ridge or prior is not None:
             name = "ridge" if ridge else "prior"
@@ -188,57 +189,3 @@ def _why_conditional(parsed: ParsedChoices, side: Side, ties: str | None) -> str
     if parsed.counts.dtype.kind == "f":
         return "fractions as counts"
     return TIED if parsed.n_ties and ties != "half" else ""
-
-
-def _fit_luce(parsed: ParsedChoices, ridge: float, prior: float | None) -> tuple[Components, LuceScores]:
-    choices, parts, rankings = parsed.tabulate()
-    graph = find_components(_edges_of(choices, len(parsed.items)))
-    scored = graph if prior is None else join_components(graph)
-    pull = (ridge if prior is None else prior**-2) * parts
-    inside, across = _split_choices(choices, scored)
-    soft = solve_luce(inside, scored, ridge=pull)
-    return graph, LuceScores(soft, graph, prior, parts, rankings, across)
-
-
-def _edges_of(data: NumberedChoices, n_items: int) -> EdgeTable:
-    """Every winner beats all other items of its set, and the query, so that every item is a node."""
-    winner, query = data.winner[data.choice], np.full(len(data.winner), n_items)
-    loses = data.item != winner
-    keys = np.concatenate(
-        [
-            pack_edges(np.full(int(loses.sum()), n_items), winner[loses], data.item[loses]),
-            pack_edges(query, data.winner, query),
-        ]
-    )
-    once = bool((data.made == 1).all())  # then only occurrences need to be added up
-    counts = np.concatenate([data.made[data.choice[loses]], data.made])
-    keys, support = count_keys(keys) if once else sum_by_key(keys, counts)
-    total = np.array([data.made.sum()])
-    return make_edges(n_items + 1, keys, support, np.array([n_items]), total, np.zeros_like(total))
-
-
-def _split_choices(data: NumberedChoices, graph: Components) -> tuple[ChoiceTable, ChoiceTable]:
-    """The choice sets restricted to the winner's component, and the whole sets that reach beyond it.
-
-    A set restricted to one item carries no information.
-    """
-    component = graph.component_of_node
-    inside = component[data.item] == component[data.winner[data.choice]]
-    lengths = np.bincount(data.choice[inside], minlength=len(data.winner))
-    beyond = np.bincount(data.choice[~inside], minlength=len(data.winner)) > 0
-    repeated = int(graph.edges["support"].sum()) > 2 * len(graph.edges)
-
-    def select(chosen: Bool, entries: Bool) -> ChoiceTable:
-        sizes = np.bincount(data.choice[entries], minlength=len(data.winner))[chosen]
-        choices = make_choices(
-            np.full(int(chosen.sum()), len(component) - 1, np.int32),
-            data.winner[chosen].astype(np.int32),
-            offsets_of(sizes),
-            data.item[entries].astype(np.int32),
-            data.multiplicity[entries].astype(np.int32),
-            data.made[chosen],
-        )
-        return count_choices([choices]) if repeated else choices  # else hardly two choices are equal
-
-    several = lengths > 1
-    return select(several, inside & several[data.choice]), select(beyond, beyond[data.choice])

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from attomaton.base.ragged import rows_of
-from attomaton.base.tables import Bool, Float64, Int64, ragged_column
-from attomaton.graphs.choices import ChoiceTable
+from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.choices.numbering import NumberedChoices
 
 if TYPE_CHECKING:
     from attomaton.choices.logit.fit import LogitFit
@@ -208,28 +207,27 @@ class OpenGaps(Gaps):
 
 
 def lost_in_sets(
-    across: ChoiceTable, component: Int64, score: Float64, parts: int, n_components: int
+    across: NumberedChoices, component: Int64, score: Float64, parts: int, n_components: int
 ) -> LostRows:
     """The lost alternatives of choices from sets: all items outside the component of the winner.
 
     ``across`` has the choices with such items, whose counts are ``parts`` per choice, and ``score`` the score
     of each item about the mean of its component. Items of one set and component make one row.
     """
-    offsets, items = ragged_column(across.rows, "tokens")
-    utility = np.log(ragged_column(across.rows, "multiplicities")[1]) + score[items]
-    key = rows_of(offsets) * n_components + component[items]
+    utility = np.log(across.multiplicity) + score[across.item]
+    key = across.choice * n_components + component[across.item]
     order = np.argsort(key, kind="stable")
     key, first = np.unique(key[order], return_index=True)
     total = np.logaddexp.reduceat(utility[order], first) if len(first) else np.zeros(0)
     choice, number = key // max(n_components, 1), key % max(n_components, 1)
-    ahead = component[across["winner"]][choice]
+    ahead = component[across.winner][choice]
     face = total[number == ahead]  # of each choice
     lost = number != ahead
     choice, start = choice[lost], total[lost] - face[choice[lost]]
     ends = np.column_stack([ahead[lost], number[lost]])
     signs = np.tile([1.0, -1.0], len(ends))
     slopes = csr_array((signs, ends.ravel(), 2 * np.arange(len(ends) + 1)), shape=(len(ends), n_components))
-    return LostRows(slopes, start, choice, across["count"] / parts)
+    return LostRows(slopes, start, choice, across.made / parts)
 
 
 def lost_in_logit(

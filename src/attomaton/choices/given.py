@@ -9,13 +9,12 @@ from typing import Any, NamedTuple, TypedDict, cast
 import numpy as np
 
 from attomaton.base.errors import InvalidSamples, SkippedDocuments, UnreadableSource, UnsupportedOption
-from attomaton.base.options import check_path, show
+from attomaton.base.options import check_path, real_number, show
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.columns import (
     as_arrow,
     as_list,
-    check_items,
     columns_of,
     find_column,
     is_frame,
@@ -28,6 +27,7 @@ from attomaton.choices.numbering import (
     BadRows,
     SetChoices,
     check_counts,
+    check_items,
     check_unrolled,
     is_missing,
     number_choices,
@@ -43,6 +43,15 @@ from attomaton.choices.sequences import (
     pair_rows,
     read_movers,
     read_sequences,
+)
+from attomaton.choices.shapes import (
+    ARENA_STYLE,
+    lengthen,
+    pair_scores,
+    read_games,
+    read_matrix,
+    relative,
+    total_of,
 )
 from attomaton.corpora.budgets import STANDARD_INPUT
 from attomaton.corpora.readers.batches import Reading
@@ -65,10 +74,14 @@ def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> F
     reading = reading or Reading()
     file = keep_standard_input() if source == STANDARD_INPUT else File(source, source)
     suffix = suffix_of(file, reading) or (".csv" if source == STANDARD_INPUT else "")
+    if suffix == ".pgn":
+        with naming(source), file.open() as raw:
+            games, starts = read_games(line.decode("utf-8", "replace") for line in raw)
+        return FileColumns(games, lambda row: f"the game of line {starts[row]} of {source}", reading.skip_bad)
     if suffix not in TABLES:
         raise UnreadableSource(
-            f"{source!r} is not a file of choices; give one ending in {', '.join(TABLES)}, or sequences of "
-            "winners and losers"
+            f"{source!r} is not a file of choices; give one ending in {', '.join(TABLES)} or .pgn, or "
+            "sequences of winners and losers"
         )
     reader = TABLES[suffix](file, reading)
     with naming(source):
@@ -97,8 +110,10 @@ class Columns(TypedDict, total=False):
     column of lists, or several columns), or ``first``, ``second`` and ``outcome`` (one column, or one for
     each side), or ``ranking`` (a column of lists, or one column per place), or ``ranks`` (one column per
     item, which holds its place), or ``best``, ``worst`` and ``choice_set``, or ``situation``,
-    ``alternative`` and ``chosen``; ``count`` with most of these. ``drop`` lists outcomes that are left out.
-    ``moved_first``, ``features``, ``cluster`` and ``by`` describe the choices further.
+    ``alternative`` and ``chosen`` (with a list of alternatives: one row per choice), or ``scores`` (a column
+    per item, or with ``situation`` and ``alternative``); ``count`` with most of these. ``drop`` lists
+    outcomes that are left out. ``moved_first``, ``features``, ``style``, ``cluster`` and ``by`` describe the
+    choices further, and ``most_per_pair`` weights them.
 
     Examples
     --------
@@ -115,6 +130,9 @@ class Columns(TypedDict, total=False):
     second: Any
     outcome: Any
     drop: Any
+    most_per_pair: Any
+    scores: Any
+    available: Any
     ranking: Any
     ranks: Any
     best: Any
@@ -125,6 +143,7 @@ class Columns(TypedDict, total=False):
     count: Any
     moved_first: Any
     features: Any
+    style: Any
     cluster: Any
     by: Any
 
@@ -132,7 +151,7 @@ class Columns(TypedDict, total=False):
 MOST_CATEGORIES = 1000
 """Maximum number of categories, each of which is fitted in about 15 ms or more."""
 
-SIDE = ("moved_first", "features", "cluster", "by")
+SIDE = ("moved_first", "features", "style", "cluster", "by")
 """What describes choices further, in any form."""
 
 MOST_PAIRED = 1 << 16
@@ -152,6 +171,27 @@ class Side(NamedTuple):
 
 def read_given(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoices, Side]:
     """The choices, supplied in any form, and what describes them further."""
+    most = columns.get("most_per_pair")
+    parsed, side = _read_given(data, {name: one for name, one in columns.items() if name != "most_per_pair"})
+    return (parsed if most is None else _limit_pairs(parsed, most)), side
+
+
+def _limit_pairs(parsed: ParsedChoices, most: Any) -> ParsedChoices:
+    """Weights with which no pair of items counts as more than ``most`` comparisons."""
+    most, choices = real_number(most, "most_per_pair", above=0), parsed.choices
+    if not isinstance(choices, PairChoices):
+        raise UnsupportedOption("most_per_pair= is for pairs; leave it out")
+    low, high = np.minimum(choices.first, choices.second), np.maximum(choices.first, choices.second)
+    pair = np.unique(pack_pairs(low, high), return_inverse=True)[1].ravel()
+    often = np.bincount(pair, parsed.counts)[pair]
+    return (
+        parsed._replace(counts=parsed.counts * np.minimum(1.0, most / often))
+        if often.max() > most
+        else parsed
+    )
+
+
+def _read_given(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoices, Side]:
     unknown = [name for name in columns if name not in Columns.__annotations__]
     if unknown:
         raise UnsupportedOption(
@@ -171,6 +211,9 @@ def read_given(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoi
             {name: columns[name] for name in roles},
             {name: columns[name] if name == "drop" else name for name in columns},
         )
+    matrix = read_matrix(framed) if framed is data.winners and not columns and data.losers is None else None
+    if matrix is not None:
+        framed, columns = matrix
     if is_frame(framed) and not (framed is data.rankings and isinstance(framed, list)):
         return _read_frame(data, columns_of(framed), columns, side)
     if columns:
@@ -179,7 +222,7 @@ def read_given(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoi
             "sequences: fit_choices(winners, losers=losers)"
         )
     parsed = read_sequences(data)
-    described = read_side(parsed, side, {}, ("winner", "loser"))
+    described = read_side(parsed, side, {}, ("winner", "loser")) if side else Side({})
     return _leave_out_unmade(parsed, data.counts), described
 
 
@@ -243,6 +286,10 @@ def _read_frame(
             if there.keys() >= _names_of(arena):
                 columns.update(arena)
                 break
+    if "scores" in columns:
+        there, columns, side = pair_scores(there, columns, side)
+    elif isinstance(columns.get("alternative"), list | tuple):
+        there, columns, side = lengthen(there, columns, side)
     form = _find_form(columns, there)
 
     def take(role: str) -> Any:
@@ -293,8 +340,9 @@ def read_side(
 ) -> Side:
     """Position, features, clusters and categories; ``there`` are the columns of the frame, if it is one."""
     choices = parsed.choices
-    if isinstance(choices, SetChoices) and ("features" in side or "moved_first" in side):
-        what = "features" if "features" in side else "moved_first"
+    described = [name for name in ("features", "moved_first", "style") if name in side]
+    if isinstance(choices, SetChoices) and described:
+        what = described[0]
         raise UnsupportedOption(
             f"{what}= is for pairs, and for tables with one row per alternative; give it in that form: "
             "situation=, alternative=, chosen= and features="
@@ -313,6 +361,11 @@ def read_side(
         if name in ("moved_first", "tie") or name in features:
             raise InvalidSamples(f"two coefficients would be called {name!r}; rename the feature")
         features[name] = _read_feature(parsed, name, source, there, contestants, n_rows)
+    style = side.get("style")
+    for name, source in _name_features(ARENA_STYLE if style == "arena" else style).items():
+        features[f"{name.rpartition('.')[2]} (relative)"] = _read_style(
+            choices, name, source, there, contestants, n_rows
+        )
     labels = {
         name: _read_labels(
             _take(there, side[name], name),
@@ -409,6 +462,20 @@ def _read_feature(
         )
         return first - second
     return read_numbers(_take(there, source, "features"), role, n_rows)
+
+
+def _read_style(
+    choices: Any, name: str, source: Any, there: Mapping[Any, Any], contestants: tuple[Any, Any], n_rows: int
+) -> Float64:
+    """The relative difference of an amount between the first and the second of each pair."""
+    if not isinstance(choices, PairChoices):
+        raise UnsupportedOption("style= is for pairs; leave it out")
+    if not isinstance(source, tuple):
+        source = _sides_of(source, there, contestants)
+    first, second = (
+        total_of(_take(there, one, "style"), f"the style {name!r}", n_rows) for one in cast("Any", source)
+    )
+    return relative(first, second)
 
 
 def _sides_of(name: Any, there: Mapping[Any, Any], contestants: tuple[Any, Any]) -> Any:
@@ -745,10 +812,15 @@ FORMS = {
 """The reader of a frame → the columns that it needs."""
 
 ARENAS: list[dict[str, Any]] = [
-    {"first": "model_a", "second": "model_b", "outcome": outcome}
-    for outcome in ("winner", ["winner_model_a", "winner_model_b", "winner_tie"])
+    {"first": "model_a", "second": "model_b", "outcome": "winner"},
+    {
+        "first": "model_a",
+        "second": "model_b",
+        "outcome": ["winner_model_a", "winner_model_b", "winner_tie"],
+    },
+    {"first": "White", "second": "Black", "outcome": "Result"},
 ]
-"""The columns that arenas of language models publish, used without being named."""
+"""The columns that arenas of language models publish, and those of chess games; they need not be named."""
 
 OPTIONAL: dict[Any, set[str]] = {
     _frame_outcomes: {"drop", "count"},

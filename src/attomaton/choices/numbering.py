@@ -4,14 +4,16 @@ from array import array
 from collections.abc import Mapping, Sequence, Sized
 from itertools import chain
 from typing import Any, NamedTuple, cast
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attomaton.base.errors import InvalidSamples
-from attomaton.base.ragged import occurs
-from attomaton.base.tables import Int64
-from attomaton.corpora.samples import MAX_TOKENS
+from attomaton.base.ragged import group_borders, occurs, rows_of
+from attomaton.base.tables import Bool, Int64, ragged_column
+from attomaton.graphs.choices import count_choices, make_choices
+from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
 from attomaton.graphs.grouping import (
     count_keys,
     distinct_keys,
@@ -73,6 +75,34 @@ class NumberedChoices(NamedTuple):
     item: Int64  # (n_entries,)
     multiplicity: Int64  # (n_entries,)
 
+    def edges(self, n_items: int) -> EdgeTable:
+        """Every winner beats all other items of its set, and the query, so that every item is a node."""
+        winner, query = self.winner[self.choice], np.full(len(self.winner), n_items)
+        loses = self.item != winner
+        keys = np.concatenate(
+            [
+                pack_edges(np.full(int(loses.sum()), n_items), winner[loses], self.item[loses]),
+                pack_edges(query, self.winner, query),
+            ]
+        )
+        once = bool((self.made == 1).all())  # then only occurrences need to be added up
+        counts = np.concatenate([self.made[self.choice[loses]], self.made])
+        keys, support = count_keys(keys) if once else sum_by_key(keys, counts)
+        total = np.array([self.made.sum()])
+        return make_edges(n_items + 1, keys, support, np.array([n_items]), total, np.zeros_like(total))
+
+    def select(self, entries: Bool, choices: Bool) -> "NumberedChoices":
+        """Some entries of some choices."""
+        entries = entries & choices[self.choice]
+        choice = (np.cumsum(choices) - 1)[self.choice[entries]]
+        return NumberedChoices(
+            self.winner[choices],
+            self.made[choices],
+            choice,
+            self.item[entries],
+            self.multiplicity[entries],
+        )
+
 
 def number_choices(
     winners: Sequence[Any], choice_sets: Sequence[Any], counts: object = None
@@ -118,19 +148,20 @@ def number_choices(
             "choice, or use losers=… if these are losers",
             noun="choice",
         )
-    check_size(len(items))
     return items, SetChoices(winner, lengths, flat, np.arange(len(winner)))
 
 
 def arrange(sets: SetChoices, made: Int64) -> NumberedChoices:
-    """Choices from sets, sorted by winner, with the multiplicity of each option."""
+    """Choices from sets, sorted by winner, with the multiplicity of each option and equal ones added up."""
     choice = np.repeat(np.arange(len(sets.winner)), sets.lengths)
-    order = np.argsort(sets.winner, kind="stable")
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    keys, multiplicity = count_keys(pack_pairs(rank[choice], sets.members))
+    keys, multiplicity = count_keys(pack_pairs(choice, sets.members))
     choice, item = unpack_pairs(keys)
-    return NumberedChoices(sets.winner[order], made[order], choice, item.astype(np.int64), multiplicity)
+    offsets, nobody = group_borders(choice, len(sets.winner)), np.zeros(len(sets.winner), np.int32)
+    winner, times = sets.winner.astype(np.int32), multiplicity.astype(np.int32)
+    table = count_choices([make_choices(nobody, winner, offsets, item, times, made)])
+    (offsets, item), (_, times) = (ragged_column(table.rows, name) for name in ("tokens", "multiplicities"))
+    columns = table["winner"], table["count"], rows_of(offsets), item, times
+    return NumberedChoices(*(column.astype(np.int64) for column in columns))
 
 
 def pair_up(winner: Int64, loser: Int64, made: Int64) -> NumberedChoices:
@@ -143,10 +174,29 @@ def pair_up(winner: Int64, loser: Int64, made: Int64) -> NumberedChoices:
     return NumberedChoices(winner, made, choice, members, np.ones_like(members))
 
 
-def check_size(n_items: int) -> None:
-    """Reject more items than the bits of a key can number."""
-    if n_items >= MAX_TOKENS:
-        raise InvalidSamples(f"{n_items:,} items; at most {MAX_TOKENS - 1:,} are supported")
+def check_items(items: Sequence[Any]) -> None:
+    """Reject missing items, and items that differ only in spelling."""
+    missing = [item for item in items if is_missing(item)]
+    if missing:
+        raise InvalidSamples(f"an item is missing ({missing[0]!r}); drop its choices, or name it")
+    number = next((one for one in items if isinstance(one, int | float) and not isinstance(one, bool)), None)
+    other = next((one for one in items if isinstance(one, str | bytes | bool)), None)
+    if number is not None and other is not None:
+        raise InvalidSamples(
+            f"items are of different types, such as {other!r} and {number!r}; convert all to text, or all "
+            "to numbers"
+        )
+    names: dict[str, str] = {}
+    for item in items:
+        if not isinstance(item, str):
+            continue
+        plain = " ".join((item if item.isascii() else normalize("NFC", item)).split())
+        if names.setdefault(plain, item) != item:
+            raise InvalidSamples(
+                f"the items {names[plain]!r} and {item!r} look alike but differ in whitespace or in "
+                "Unicode normalization; write them the same way (in pandas: .str.strip(), "
+                ".str.normalize('NFC'))"
+            )
 
 
 def check_unrolled(n_entries: int, n_items: int, usual: int) -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from attomaton.base.native import find_irredundant
+from attomaton.base.printing import name_item
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Bool, Float64, Int64, column, keep_rows
-from attomaton.graphs.components import Components, find_components, merge_components
-from attomaton.graphs.strong import connect
+from attomaton.graphs.components import Components, find_components
+from attomaton.graphs.strong import connect, connected_nodes
 from attomaton.solvers.hard.solve import solve_graph_svm
 from attomaton.solvers.soft.solve import SoftSolution
 
@@ -43,7 +44,8 @@ class Comparison(NamedTuple):
     loser: Any
 
     def __str__(self) -> str:
-        return f"a comparison of {self.winner!r} with {self.loser!r} in which {self.winner!r} wins"
+        winner = name_item(self.winner)
+        return f"a comparison of {winner} with {name_item(self.loser)} in which {winner} wins"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -198,15 +200,11 @@ class OrderedItems:
 
         Components are in one group if a chain of pairs, one of which precedes the other, connects them.
         """
-        from scipy.sparse import coo_array
-        from scipy.sparse.csgraph import connected_components  # a tenth of the start-up time
-
         size = len(self.graph.heights[:-1])
         above, below = column(self.graph.order, "above"), column(self.graph.order, "below")
         links = above[below < size], below[below < size]
-        joined = coo_array((np.ones(len(links[0])), links), shape=(size, size))
-        number, label = connected_components(joined, directed=False)
-        largest = np.argsort(-np.bincount(label, self.graph.sizes[:-1], number), kind="stable")
+        label = connected_nodes(*links, size, strongly=False)
+        largest = np.argsort(-np.bincount(label, self.graph.sizes[:-1]), kind="stable")
         return np.argsort(largest)[label]
 
     @cached_property
@@ -232,12 +230,3 @@ class OrderedItems:
         places = np.full(len(self.graph), len(self.graph))
         places[self._numbers] = np.arange(len(self._numbers))
         return places
-
-
-def join_components(graph: Components) -> Components:
-    """All items as one component, above the query, which is the last node and not an item."""
-    if len(graph) < 3:
-        return graph
-    groups = np.zeros(len(graph), np.int64)
-    groups[graph.component_of_node[-1]] = 1
-    return merge_components(graph, groups)

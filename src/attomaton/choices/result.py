@@ -16,7 +16,7 @@ from attomaton.base.artifacts import Run, load_run, write_run
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
-from attomaton.base.printing import Block, Listing, Signal, draw_text, shorten
+from attomaton.base.printing import Block, Listing, Signal, draw_text, shorten, show_count
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.assessment import AssessedItems
 from attomaton.choices.board import (
@@ -93,7 +93,8 @@ class ChoiceFit(Tabular, AssessedItems):
        2    1–3  b       -0.347  0.612  -1.547 to +0.854      3
        3    1–3  c     ≤ +3.291      -                 -      1
     ...
-    scores certified: ...
+    certified: every finite rating is within 1e-06 of the best fit; which ratings are infinite is proved
+    ...
     """
 
     by: Mapping[Any, "ChoiceFit"] = field(default_factory=dict[Any, "ChoiceFit"])
@@ -419,7 +420,7 @@ class ChoiceFit(Tabular, AssessedItems):
 
     def _pack(self) -> Run:
         fits = {category: fit._pack() for category, fit in self.by.items()}
-        return pack(self.items, self.graph, self.model, self.scale, fits, self.reading)
+        return pack(self.items, self.model, self.scale, fits, self.reading)
 
     @classmethod
     def _unpack(cls, run: Run) -> Self:
@@ -441,7 +442,7 @@ class ChoiceFit(Tabular, AssessedItems):
         n_items, number, total = len(self.items), len(self.components), self.model.tally.n_choices
         joined = f" of the data, joined by {self.model.joined}" * bool(self.model.joined and number > 1)
         return [
-            f"{total:,.12g} choice{'s' * (total != 1)} between {n_items:,} item{'s' * (n_items != 1)}: "
+            f"{show_count(total)} choice{'s' * (total != 1)} between {n_items:,} item{'s' * (n_items != 1)}: "
             f"{number:,} component{'s' * (number != 1)}{joined}",
             *(self._list_board(limit, rest) if not self._why_no_board else self._list_plainly(limit, rest)),
             *(
@@ -449,10 +450,7 @@ class ChoiceFit(Tabular, AssessedItems):
                 if self.certified and self.coefficients
                 else []
             ),
-            Signal(
-                f"scores {'certified' if self.certified else 'uncertified'}: {self.model.proof}",
-                self.certified,
-            ),
+            Signal(self.model.verdict, self.certified),
             *self._remarks,
             *self._describe_missing(),
             *self._describe_categories(),
@@ -465,13 +463,13 @@ class ChoiceFit(Tabular, AssessedItems):
     def _list_plainly(self, limit: int, rest: str) -> list[Block]:
         """Items without a board: their components, and ratings in these."""
         rows: Any = self._rows.slice(0, limit).to_pylist()
-        form = "+.3f" if self.scale == "log-odds" else ".0f"
+        form = "+z.3f" if self.scale == "log-odds" else "z.0f"
         cells = [
             [
                 shorten(row["item"]) if isinstance(row["item"], str) else str(row["item"]),
                 str(row["component"]),
                 _real(row["rating"], form),
-                f"{row['games']:,.12g}",
+                show_count(row["games"]),
             ]
             for row in rows
         ]

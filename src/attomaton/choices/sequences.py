@@ -14,7 +14,6 @@ from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.columns import (
     as_arrow,
     as_list,
-    check_items,
     library_of,
     list_values,
     number_columns,
@@ -26,6 +25,7 @@ from attomaton.choices.numbering import (
     SetChoices,
     arrange,
     check_counts,
+    check_items,
     is_missing,
     number_choices,
     pair_up,
@@ -239,7 +239,6 @@ def _read_losers(data: ChoiceData) -> ParsedChoices:
     kinds: set[type] = set(map(type, _plain(winners))) if isinstance(winners, list | tuple) else set()
     pairs = any(issubclass(kind, tuple) for kind in kinds)
     lists = not holds_items(data.losers) and not pairs
-    data = data._replace(winners=_arrow_or_same(data.winners), losers=_arrow_or_same(data.losers))
     if lists:
         if data.tied is not None:
             raise InvalidSamples("tied is for pairs; give one loser in each row, or rankings")
@@ -329,12 +328,6 @@ def holds_items(values: Any) -> bool:
     return bool(kinds) and all(
         issubclass(kind, str | bytes) or not issubclass(kind, Iterable) for kind in kinds
     )
-
-
-def _arrow_or_same(values: Any) -> Any:
-    """A column converted to Arrow once; unchanged where Arrow cannot represent it."""
-    array = as_arrow(values)
-    return values if array is None else array
 
 
 def _plain(values: Any) -> Any:

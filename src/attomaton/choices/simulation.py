@@ -13,7 +13,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attomaton.base.errors import UnsupportedOption
-from attomaton.base.tables import Float64, Int64, ragged_column
+from attomaton.base.ragged import group_borders
+from attomaton.base.tables import Float64, Int64
 from attomaton.choices.logit.fit import LogitFit, fit_logit
 from attomaton.choices.logit.newton import NewtonClimb
 from attomaton.choices.logit.problem import ChoiceProblem
@@ -187,44 +188,23 @@ def _members_of(problem: ChoiceProblem, n_items: int) -> Int64:
 
 
 def _whole_choices(model: LuceScores, n_items: int) -> tuple[ChoiceProblem, Int64]:
-    """The choices of a Luce model, whose sets are kept as their part inside the winner's component."""
-    counts = dict[tuple[int, tuple[int, ...], tuple[int, ...]], float]()
-    component = model.components.component_of_node
-    for table, sign in ((model.soft.choices, 1.0), (model.across, 1.0), (model.across, -1.0)):
-        (starts, items), (_, times) = (
-            ragged_column(table.rows, name) for name in ("tokens", "multiplicities")
-        )
-        for row, (winner, count) in enumerate(
-            zip(table["winner"].tolist(), table["count"].tolist(), strict=True)
-        ):
-            inside = slice(starts[row], starts[row + 1])
-            members, often = items[inside], times[inside]
-            if sign < 0:  # what was kept of a set that reaches beyond the component
-                level = component[members] == component[winner]
-                members, often = members[level], often[level]
-            if len(members) > 1:
-                key = winner, tuple(members.tolist()), tuple(often.tolist())
-                counts[key] = counts.get(key, 0.0) + sign * count
-    merged = dict[tuple[tuple[int, ...], tuple[int, ...]], dict[int, float]]()
-    for (winner, members, often), count in counts.items():
-        if count:
-            merged.setdefault((members, often), {})[winner] = count
+    """The choices of a Luce model, each set of options once, and the item of each row."""
+    choices, merged = model.choices, dict[tuple[Any, Any], dict[int, float]]()
+    borders = group_borders(choices.choice, len(choices.winner))
+    for row, (winner, made) in enumerate(zip(choices.winner.tolist(), choices.made.tolist(), strict=True)):
+        inside = slice(borders[row], borders[row + 1])
+        options = tuple(choices.item[inside].tolist()), tuple(choices.multiplicity[inside].tolist())
+        if len(options[0]) > 1:
+            wins = merged.setdefault(options, {})
+            wins[winner] = wins.get(winner, 0.0) + made
     sizes = np.array([len(members) for members, _ in merged], np.int64)
     members = np.array([item for members, _ in merged for item in members], np.int64)
     often = np.array([times for _, every in merged for times in every], np.float64)
-    chosen = [wins.get(item, 0.0) for (members, _), wins in merged.items() for item in members]
+    chosen = np.array([wins.get(item, 0.0) for (members, _), wins in merged.items() for item in members])
+    names = list(map(str, range(n_items)))
+    if sizes.size and (sizes == 2).all() and (often == 1).all():
+        (first, second), times = members.reshape(-1, 2).T, chosen.reshape(-1, 2)
+        return ChoiceProblem.from_battles(first, second, times, items=names, merge=False), members
     size = len(members)
     rows = csr_array((np.ones(size), (np.arange(size), members)), shape=(size, n_items))
-    if sizes.size and (sizes == 2).all() and (often == 1).all():
-        pairs = members.reshape(-1, 2)
-        problem = ChoiceProblem.from_battles(
-            pairs[:, 0],
-            pairs[:, 1],
-            np.array(chosen).reshape(-1, 2),
-            items=list(map(str, range(n_items))),
-            merge=False,
-        )
-    else:
-        names = list(map(str, range(n_items)))
-        problem = ChoiceProblem.from_rows(rows, sizes, chosen, names=names, offsets=np.log(often))
-    return problem, members
+    return ChoiceProblem.from_rows(rows, sizes, chosen, names=names, offsets=np.log(often)), members

@@ -1,4 +1,4 @@
-"""Save a fit to a folder and load it: who beats whom, choices within components, scores, and items.
+"""Save a fit to a folder and load it: choices, scores, and items.
 
 Loading recomputes the components and the certificate, so neither has to be trusted.
 """
@@ -10,20 +10,22 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.artifacts import FolderKind, Run
-from attomaton.base.borders import check_counts, check_ids, check_table
+from attomaton.base.borders import (
+    check_counts,
+    check_ids,
+    check_int64,
+    check_lengths,
+    check_rising,
+    check_table,
+)
 from attomaton.base.errors import UnsupportedOption
-from attomaton.base.ragged import centre
-from attomaton.base.solutions import check_scores, sparse_weights
 from attomaton.base.tables import column, make_table, ragged_column
-from attomaton.choices.order import SCALES, join_components
+from attomaton.choices.numbering import NumberedChoices
+from attomaton.choices.order import SCALES
 from attomaton.choices.rankings import RANKING_SCHEMA
 from attomaton.choices.uncertainty import ItemTally, LuceScores
-from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import QUERY_SCHEMA, EdgeTable
-from attomaton.solvers.soft.certify import certify_scores
-from attomaton.solvers.soft.likelihood import luce_problem
-from attomaton.solvers.soft.solve import SoftSolution
 
 if TYPE_CHECKING:
     from attomaton.choices.conditional import LogitScores
@@ -36,14 +38,13 @@ Parts = tuple[tuple[Any, ...], Components, "LuceScores | LogitScores", str, dict
 
 def pack(
     items: tuple[Any, ...],
-    graph: Components,
     model: "LuceScores | LogitScores",
     scale: str,
     fits: Mapping[Any, Run],
     reading: str,
 ) -> Run:
     """The files of a fit."""
-    run = _pack_luce(graph, model) if isinstance(model, LuceScores) else _pack_logit(model)
+    run = _pack_luce(model) if isinstance(model, LuceScores) else _pack_logit(model)
     tables, arrays, records = dict(run.tables), dict(run.arrays), dict(run.records)
     records["items"] = [_pack(item) for item in items]
     about = {"scale": scale, "reading": reading, "by": [_pack(category) for category in fits]}
@@ -83,26 +84,11 @@ def _strip(entries: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): one for name, one in entries.items() if name.startswith(prefix)}
 
 
-def _pack_luce(graph: Components, model: LuceScores) -> Run:
-    soft = model.soft
+def _pack_luce(model: LuceScores) -> Run:
     rankings = {} if model.rankings is None else {"rankings": model.rankings}
-    return Run(
-        tables={
-            "soft": soft.scores,
-            "choices": soft.choices.rows,
-            "across": model.across.rows,
-            **rankings,
-            "edges": graph.edges.rows,
-        },
-        arrays=_edge_arrays(graph.edges),
-        records={},
-        manifest={
-            "ridge": soft.ridge,
-            "atol": soft.certificate.atol,
-            "prior": model.prior,
-            "parts": model.parts,
-        },
-    )
+    arrays = {f"choices/{name}": np.ascontiguousarray(part) for name, part in model.choices._asdict().items()}
+    about = {"ridge": model.ridge, "prior": model.prior, "parts": model.parts}
+    return Run(tables=rankings, arrays={**arrays, "scores": model.values}, records={}, manifest=about)
 
 
 def _edge_arrays(edges: EdgeTable) -> dict[str, Any]:
@@ -116,31 +102,40 @@ def _read_edges(run: Run, n_items: int) -> EdgeTable:
 
 def _unpack_luce(run: Run, n_items: int) -> tuple[Components, LuceScores]:
     about = run.manifest
-    graph = find_components(_read_edges(run, n_items))
+    parts = (run.arrays[f"choices/{name}"] for name in NumberedChoices._fields)
+    choices = _check_choices(NumberedChoices(*parts), n_items)
+    graph = find_components(choices.edges(n_items))
     if n_items != max(graph.nodes.num_rows - 1, 0):
         raise ValueError("items.json does not name each item once")
-    ridge, atol, parts = _real(about["ridge"]), _real(about["atol"]), about["parts"]
+    ridge, parts, scores = _real(about["ridge"]), about["parts"], np.asarray(run.arrays["scores"], np.float64)
     prior = None if about["prior"] is None else _real(about["prior"])
-    if type(parts) is not int or parts < 1:
-        raise ValueError("parts in manifest.json is not a positive whole number")
+    if type(parts) is not int or parts < 1 or prior == 0:
+        raise ValueError("parts or prior in manifest.json is not a positive number")
+    if scores.shape != (n_items,) or not np.isfinite(scores).all():
+        raise ValueError("the scores are not one finite number for each item")
     rankings = _check_rankings(run.tables["rankings"], n_items) if parts > 1 else None
-    scored = graph if prior is None else join_components(graph)
-    check_scores(run.tables["soft"], scored.nodes, "the table of scores")
-    choices = ChoiceTable(run.tables["choices"])
-    rows, problem = luce_problem(choices, scored, connected=ridge == 0.0)
-    inside = centre(problem.component, column(run.tables["soft"], "score")[rows])
-    soft = SoftSolution(
-        scores=run.tables["soft"],
-        weights=sparse_weights(run.tables["soft"], scored.edges.n_tokens),
-        certificate=certify_scores(problem, inside, atol=atol, ridge=ridge),
-        loss=problem.loss(inside),
-        choices=choices,
-        components=scored,
-        ridge=ridge,
+    return graph, LuceScores(
+        choices, graph, ridge=ridge, prior=prior, parts=parts, rankings=rankings, scores=scores
     )
-    across = ChoiceTable(run.tables["across"])
-    check_ids(ragged_column(across.rows, "tokens")[1], n_items, "an item of the choices across components")
-    return graph, LuceScores(soft, graph, prior, parts, rankings, across)
+
+
+def _check_choices(choices: NumberedChoices, n_items: int) -> NumberedChoices:
+    """Choices whose numbers can be trusted."""
+    for name, part in choices._asdict().items():
+        check_int64(part, name)
+    check_lengths("choices", winner=choices.winner, made=choices.made)
+    check_lengths("options", choice=choices.choice, item=choices.item, multiplicity=choices.multiplicity)
+    for name in ("winner", "item"):
+        check_ids(getattr(choices, name), n_items, name)
+    check_ids(choices.choice, len(choices.winner), "choice")
+    check_rising(choices.choice * n_items + choices.item, "options")
+    check_counts(choices.made, 1, "made")
+    check_counts(choices.multiplicity, 1, "multiplicity")
+    check_ids(choices.multiplicity, 1 << 31, "multiplicity")
+    own = choices.choice[choices.item == choices.winner[choices.choice]]
+    if not np.array_equal(own, np.arange(len(choices.winner))):
+        raise ValueError("a choice set lacks its winner")
+    return choices
 
 
 def _pack_logit(model: "LogitScores") -> Run:

@@ -7,21 +7,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from scipy.sparse import coo_array, csr_array
-from scipy.sparse.csgraph import connected_components
 
+from attomaton.base.borders import trusted
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.options import real_number
-from attomaton.base.ragged import group_borders, offsets_of, rows_of, sum_at
-from attomaton.base.solutions import Status
+from attomaton.base.printing import name_item
+from attomaton.base.ragged import group_borders, occurs, offsets_of, rows_of, sum_at
+from attomaton.base.solutions import score_table
 from attomaton.base.tables import Float64, Int64, column, ragged_column
+from attomaton.choices.numbering import NumberedChoices
 from attomaton.choices.rankings import count_ties, parts_of, steps_of
 from attomaton.choices.spread import Spread, student_quantile, two_sided
-from attomaton.graphs.choices import ChoiceTable
-from attomaton.graphs.components import Components
+from attomaton.graphs.choices import make_choices
+from attomaton.graphs.components import Components, merge_components
+from attomaton.graphs.strong import connected_nodes
 from attomaton.solvers.soft.certify import SCORES_WITHIN
-from attomaton.solvers.soft.curvature import LARGEST
-from attomaton.solvers.soft.likelihood import LuceProblem, luce_problem
+from attomaton.solvers.soft.curvature import LARGEST, score_errors
+from attomaton.solvers.soft.likelihood import LuceProblem
+from attomaton.solvers.soft.newton import sort_by_group
 from attomaton.solvers.soft.solve import SoftSolution
+from attomaton.solvers.soft.tied import prove_groups, solve_groups
 
 if TYPE_CHECKING:
     from attomaton.choices.logit.contrasts import Contrast
@@ -281,10 +286,10 @@ class ScoreDifference(NamedTuple):
         if np.isinf(self.value) and self.limits is not None:
             end = float(self.limits.interval(0.95)[self.value < 0])
         if np.isfinite(end):
-            error = f"{'at least' if self.value > 0 else 'at most'} {end:+.3f} with confidence 95 %"
+            error = f"{'at least' if self.value > 0 else 'at most'} {end:+z.3f} with confidence 95 %"
         if self.maximum is not None:
-            error += f"; without the penalty {self.maximum:+.3f}"
-        return f"{self.first!r} minus {self.second!r}: {self.value:+.3f} ({error})"
+            error += f"; without the penalty {self.maximum:+z.3f}"
+        return f"{name_item(self.first)} minus {name_item(self.second)}: {self.value:+z.3f} ({error})"
 
 
 class ItemTally(NamedTuple):
@@ -305,13 +310,34 @@ def describe_half_ties(n_ties: float) -> str:
     )
 
 
+def join_components(graph: Components) -> Components:
+    """All items as one component, above the query, which is the last node and not an item."""
+    if len(graph) < 3:
+        return graph
+    groups = np.zeros(len(graph), np.int64)
+    groups[graph.component_of_node[-1]] = 1
+    return merge_components(graph, groups)
+
+
 class LuceScores:
     """The scores of a Luce model, with their covariances within each component, computed on demand.
 
-    The covariances are the inverse of the observed information, or a sandwich estimator with ties, which are
-    half wins. ``parts`` counts make one choice, and ``rankings`` has the counted rankings where any tie: the
-    numbers of items best first, and the place of each; a pair is a ranking of two. ``across`` has the choices
-    from sets that reach beyond the component of the winner.
+    Choices count inside the component of the winner. The covariances are the inverse of the observed
+    information, or a sandwich estimator with ties, which are half wins.
+
+    Parameters
+    ----------
+    choices : NumberedChoices
+        The choices, ``parts`` of which make one choice.
+    graph : Components
+        The components of the items, and their order.
+    ridge, prior : float
+        Adds ½ ridge Σ s² to the loss of whole choices; a prior joins all items, and its ridge is prior⁻².
+    rankings : pyarrow.Table or None
+        The counted rankings where any tie: the numbers of items best first, and the place of each; a pair is
+        a ranking of two.
+    scores : float64 array, shape (n_items,), optional
+        The scores, if they are found already.
     """
 
     logit = None
@@ -322,26 +348,45 @@ class LuceScores:
 
     def __init__(
         self,
-        soft: SoftSolution,
+        choices: NumberedChoices,
         graph: Components,
-        prior: float | None,
-        parts: int,
-        rankings: pa.Table | None,
-        across: ChoiceTable,
+        *,
+        ridge: float = 0.0,
+        prior: float | None = None,
+        parts: int = 1,
+        rankings: pa.Table | None = None,
+        scores: Float64 | None = None,
     ) -> None:
-        self.across = across
-        self.soft, self.components = soft, soft.components
-        self.prior, self.parts, self.rankings = prior, parts, rankings
-        self._graph = graph
-        self.ridge = 0.0 if prior is not None else soft.ridge / parts
+        self.choices, self.graph, self.rankings = choices, graph, rankings
+        self.ridge, self.prior, self.parts = ridge, prior, parts
         self.ties = "" if rankings is None else "half"
-        self._component = soft.components.component_of_node
-        self._score = column(soft.scores, "score")
-        self._borders, self._members = soft.components.members
-        self._place = np.empty_like(self._members)  # of each node in its component
-        starts = self._borders[self._component[self._members]]
-        self._place[self._members] = np.arange(len(self._members)) - starts
+        self.components = graph if prior is None else join_components(graph)
+        self._component = self.components.component_of_node
+        self._pull = (ridge if prior is None else prior**-2) * parts
         self._found = dict[int, Information | Sandwich]()
+        self._level = self._component[choices.item] == self._component[choices.winner[choices.choice]]
+        n_level = np.bincount(choices.choice[self._level], minlength=len(choices.winner))
+        inside = choices.select(self._level, n_level > 1)
+        self._tied = np.flatnonzero(self.components.sizes[self._component[:-1]] > 1)
+        number = np.zeros(len(self._component), np.int64)
+        number[self._tied] = np.arange(len(self._tied))
+        self._problem = trusted(
+            LuceProblem,
+            alternative=number[inside.item],
+            offsets=group_borders(inside.choice, len(inside.winner)),
+            log_multiplicity=np.log(inside.multiplicity),
+            winner=number[inside.winner],
+            count=inside.made.astype(np.float64),
+            component=np.unique(self._component[self._tied], return_inverse=True)[1],
+        )
+        groups = sort_by_group(self._problem)
+        if scores is None:
+            self._solved = solve_groups(groups, ridge=self._pull)
+        else:
+            self._solved = prove_groups(groups, scores[self._tied], ridge=self._pull)
+        self._proof = self._solved.certificate
+        self.values = np.zeros(len(self._component[:-1]))
+        self.values[self._tied] = self._solved.scores
 
     @property
     def joined(self) -> str:
@@ -349,36 +394,57 @@ class LuceScores:
         return "" if self.prior is None else "the prior"
 
     @property
-    def values(self) -> Float64:
-        """The score of each item, with mean zero in its component, shape (n_items,)."""
-        return self._score[:-1]
-
-    @property
     def certified(self) -> bool:
         """Whether the scores are proved to be near the best fit."""
-        return self.soft.status is Status.CERTIFIED
+        return self._proof.certified
+
+    @cached_property
+    def soft(self) -> SoftSolution:
+        """The solution as of a corpus under one query, which is not an item and comes last."""
+        problem = self._problem
+        query = np.full(len(problem.winner), len(self.values), np.int32)
+        winner, items = (self._tied[ids].astype(np.int32) for ids in (problem.winner, problem.alternative))
+        times = np.rint(np.exp(problem.log_multiplicity)).astype(np.int32)
+        counts = problem.count.astype(np.int64)
+        return trusted(
+            SoftSolution,
+            scores=score_table(self.components.nodes, np.append(self.values, 0.0)),
+            certificate=self._proof,
+            loss=self._solved.loss,
+            choices=make_choices(query, winner, problem.offsets, items, times, counts),
+            components=self.components,
+            ridge=self._pull,
+        )
 
     @property
     def proof(self) -> str:
-        """The certificate in words."""
+        """The numbers of the certificate."""
+        return str(self._proof)
+
+    @property
+    def verdict(self) -> str:
+        """What is proved, in one sentence."""
+        if not self.certified:
+            return f"not certified: {self.proof}"
+        if self.joined or len(self.components) == 2:  # one component of items, and the query
+            return f"certified: every rating is within {SCORES_WITHIN:.0e} of the best fit"
         return (
-            f"each within {SCORES_WITHIN:.0e} of the best fit"
-            if self.certified
-            else str(self.soft.certificate)
+            f"certified: every finite rating is within {SCORES_WITHIN:.0e} of the best fit; "
+            "which ratings are infinite is proved"
         )
 
     def expect(self) -> None:
         """Raise ``UncertifiedSolution`` if the scores are not certified."""
         if not self.certified:
             raise UncertifiedSolution(
-                f"these scores are not certified: {self.soft.certificate}; .components and .order are still "
+                f"these scores are not certified: {self._proof}; .components and .order are still "
                 "exact; fit with a ridge to make the scores easier to find, or read .soft.scores uncertified"
             )
 
     @cached_property
     def tally(self) -> ItemTally:
         """What each item won and lost."""
-        edges, size = self._graph.edges, len(self.values)
+        edges, size = self.graph.edges, len(self.values)
         counts = np.where(edges["winner"] < size, edges["support"], 0)
         won = sum_at(edges["winner"], np.where(edges["loser"] == size, counts, 0), size + 1)[:size]
         lost = sum_at(edges["loser"], counts, size + 1)[:size]
@@ -388,7 +454,7 @@ class LuceScores:
     @property
     def log_likelihood(self) -> float:
         """Σ ln p, or its supremum; a tie counts as parts of choices."""
-        return -self.soft.loss / self.parts
+        return -self._solved.loss / self.parts
 
     @property
     def n_parameters(self) -> int:
@@ -398,16 +464,15 @@ class LuceScores:
     @property
     def n_identified(self) -> int:
         """How many numbers the choices bear on, finite or not: items less groups that were never compared."""
-        edges, size = self._graph.edges, len(self.values)
+        edges, size = self.graph.edges, len(self.values)
         use = edges["loser"] < size
-        ends = edges["winner"][use], edges["loser"][use]
-        met = coo_array((np.ones(len(ends[0])), ends), shape=(size, size))
-        return size - int(connected_components(met, directed=False)[0])
+        won, lost = (edges[name][use].astype(np.int64) for name in ("winner", "loser"))
+        return size - 1 - int(connected_nodes(won, lost, size, strongly=False).max(initial=-1))
 
     @property
     def why_no_aic(self) -> str:
         """Why there is no likelihood at its maximum, or at its supremum; empty if there is one."""
-        if self.soft.ridge:
+        if self._pull:
             return "a ridge or a prior moves the fit away from it"
         return "" if self.rankings is None else "half a win has no likelihood"
 
@@ -427,6 +492,12 @@ class LuceScores:
         elif self.ridge:
             notes.append(f"ridge: {self.ridge:g}, within components")
         return notes
+
+    @cached_property
+    def across(self) -> NumberedChoices:
+        """The choices from sets that reach beyond the component of the winner."""
+        beyond = occurs(self.choices.choice[~self._level], len(self.choices.winner))
+        return self.choices.select(np.ones_like(self._level), beyond)
 
     def covariance(self, numbers: Int64) -> Float64:
         """The covariance of these items, NaN where there is none, shape (n_items, n_items)."""
@@ -449,7 +520,9 @@ class LuceScores:
     def errors(self) -> Float64:
         """The standard error of the score of each item, shape (n_items,)."""
         if self._split is None:
-            return self.soft.standard_errors()[:-1]
+            errors = np.zeros(len(self.values))
+            errors[self._tied] = score_errors(self._problem, self._solved.scores, ridge=self._pull)
+            return errors
         errors_by_node = np.full(len(self._component), np.nan)
         for number in np.flatnonzero(self.components.sizes > 1).tolist():
             places = np.arange(int(self.components.sizes[number]))
@@ -460,31 +533,36 @@ class LuceScores:
     def _split(self) -> SplitRankings | None:
         return None if self.rankings is None else SplitRankings(self.rankings, self.components, self._place)
 
-    @cached_property
-    def _problem(self) -> tuple[Int64, LuceProblem]:
-        return luce_problem(self.soft.choices, self.components, connected=False)
-
     def _nodes(self, component: int) -> Int64:
-        return self._members[self._borders[component] : self._borders[component + 1]]
+        borders, members = self.components.members
+        return members[borders[component] : borders[component + 1]]
+
+    @cached_property
+    def _place(self) -> Int64:
+        """The index of each node in its component."""
+        borders, members = self.components.members
+        place = np.empty_like(members)
+        place[members] = np.arange(len(members)) - borders[self._component[members]]
+        return place
 
     def _inside(self, component: int) -> Information | Sandwich:
         if component not in self._found:
-            scores = self._score[self._nodes(component)]
+            scores = self.values[self._nodes(component)]
             if self._split is None:
                 self._found[component] = Information(
-                    self._curve(component, scores), ridge=self.soft.ridge / self.parts
+                    self._curve(component, scores), ridge=self._pull / self.parts
                 )
             else:
                 self._found[component] = Sandwich(
-                    self._split.inside(component), scores, self.soft.ridge / self.parts
+                    self._split.inside(component), scores, self._pull / self.parts
                 )
         return self._found[component]
 
     def _curve(self, component: int, scores: Float64) -> csr_array:
         """The Hessian of the summed loss of a component, without its diagonal."""
-        rows, problem = self._problem
-        first = int(np.argmax(self._component[rows] == component))
-        _, alone = problem.restrict(np.arange(problem.n_components) == problem.component[first])
+        own = self._component[self._tied] == component
+        number = self._problem.component[np.argmax(own)]
+        _, alone = self._problem.restrict(np.arange(self._problem.n_components) == number)
         probability = alone.probabilities(scores)
         weight = np.repeat(alone.count, np.diff(alone.offsets)) * probability
         shape = (len(alone.winner), alone.n_alternatives)

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
         compare_course as compare_course,
         verify_beginning as verify_beginning,
     )
+    from attomaton.claims.components import (
+        ComponentCounts as ComponentCounts,
+        count_components as count_components,
+    )
     from attomaton.claims.diagnosis import diagnose as diagnose
     from attomaton.claims.ends import Ends as Ends, compare_ends as compare_ends
     from attomaton.claims.local import LocalSolutions as LocalSolutions, solve_local as solve_local
@@ -29,7 +33,11 @@ if TYPE_CHECKING:
         solve_trials as solve_trials,
     )
     from attomaton.claims.mechanics import verify as verify
-    from attomaton.claims.scansnap import verify_flow as verify_flow
+    from attomaton.claims.scansnap import (
+        judge_rates as judge_rates,
+        measure_freezing as measure_freezing,
+        verify_flow as verify_flow,
+    )
     from attomaton.claims.verdicts import (
         Verdict as Verdict,
         Verdicts as Verdicts,

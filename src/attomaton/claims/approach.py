@@ -180,12 +180,12 @@ def _times(evidence: Evidence, path: Trajectory, trial: int) -> Float64:
     trace = evidence.trace
     if evidence.normalized:
         loss = float(trace.losses[evidence.middle, trial])
-        return np.minimum(LATER * _find_time(path, loss), LONGEST)
+        return np.minimum(LATER * find_time(path, loss), LONGEST)
     half, last = float(trace.steps[evidence.middle]), float(trace.steps[-1])
     return np.floor(half + (last - half) * (TIMES - TIMES[0]) / (TIMES[-1] - TIMES[0]))
 
 
-def _find_time(path: Trajectory, loss: float) -> float:
+def find_time(path: Trajectory, loss: float) -> float:
     """A step at which the path still has at least this loss, close to the last such; 0 if it never has."""
     least = loss + ROUNDED * max(abs(loss), 1.0)
     if not path.loss_at(1.0) >= least:
@@ -227,6 +227,16 @@ def find_worst(shortfall: Float64, among: Bool) -> int:
     return int(np.where(among, np.nan_to_num(shortfall, nan=np.inf), -np.inf).argmax())
 
 
+def name_trials(meaning: str, worst: int, reached: Bool, judged: Bool) -> str:
+    """What was measured in the worst trial, and how many trials reach their bounds, if there are several."""
+    if len(judged) == 1:
+        return meaning
+    n_left = len(judged) - int(judged.sum())
+    left = f"; trials not judged: {n_left}" if n_left else ""
+    counted = f"{int(reached.sum())} of {int(judged.sum())} trials reach their bound{left}"
+    return f"{meaning}; trial {worst} is the worst, {counted}"
+
+
 @dataclass(frozen=True, eq=False)
 class ApproachBounds:
     """The bound of each trial, and which trials can be judged, shape (n_trials,) each."""
@@ -243,24 +253,17 @@ class ApproachBounds:
     ) -> Judgement:
         """The trial with the largest shortfall, and how many of those judged reach their bounds."""
         worst = find_worst(shortfall, self.among)
-        n_judged, n_left = int(self.among.sum()), int((~self.among).sum())
-        count = f"{int((self.among & reached).sum())} of {n_judged} trials reach their bound"
-        left = f"; trials not judged: {n_left}" if n_left else ""
-        return Judgement(
-            float(values[worst]),
-            float(bounds[worst]),
-            bool(reached[worst]),
-            f"{meaning.format(f'trial {worst}')}; {count}{left}",
-        )
+        meaning = name_trials(meaning, worst, self.among & reached, self.among)
+        return Judgement(float(values[worst]), float(bounds[worst]), bool(reached[worst]), meaning)
 
 
 def _reach(evidence: Evidence) -> tuple[Way, Float64]:
     """The computed path, and how far from it a sound run may be: its error plus the oscillation of steps."""
     way = evidence.once(compute_way)
-    return way, way.error + _swings(evidence) + SETTLED
+    return way, way.error + swings_of(evidence) + SETTLED
 
 
-def _swings(evidence: Evidence) -> float:
+def swings_of(evidence: Evidence) -> float:
     """How far steps of constant length keep a run from W_fin, at most; 0 for steps that shrink."""
     return SWINGS * evidence.step_size if evidence.normalized else 0.0
 
@@ -300,9 +303,7 @@ def judge_direction(evidence: Evidence) -> Judgement:
     """W/‖W‖ → W_svm/‖W_svm‖."""
     bounds = evidence.once(bound_direction)
     (tangent,), _ = find_tangents(evidence.trace.weights[-1:], _safe_directions(evidence))
-    meaning = (
-        "correlation of W with W_svm at the end ({}); bound: that of the computed path at half of the steps"
-    )
+    meaning = "correlation of W with W_svm at the end; bound: that of the computed path at half of the steps"
     return bounds.judge(
         correlation_of(tangent),
         correlation_of(bounds.asked),
@@ -332,7 +333,7 @@ def judge_norm(evidence: Evidence) -> Judgement:
     bounds, norm = evidence.once(bound_growth), evidence.curves.norm
     growth = norm[-1] / np.maximum(norm[evidence.middle], np.finfo(float).tiny)
     bound = "any growth" if evidence.normalized else "half of the computed growth"
-    meaning = f"‖W‖ at the end / ‖W‖ at half of the steps ({{}}); bound: {bound}"
+    meaning = f"‖W‖ at the end / ‖W‖ at half of the steps; bound: {bound}"
     return bounds.judge(growth, bounds.asked, growth > bounds.asked, bounds.asked - growth, meaning)
 
 
@@ -350,7 +351,7 @@ def bound_finite(evidence: Evidence) -> ApproachBounds:
 
 def need_short_steps(evidence: Evidence) -> str:
     """Steps of constant length oscillate around W_fin so little that the claim can be judged."""
-    swings, among = _swings(evidence), ~evidence.acyclic
+    swings, among = swings_of(evidence), ~evidence.acyclic
     if not (swings and (0.5 * _longest(evidence) * swings > TOLD)[among].all()):
         return ""
     return (
@@ -372,7 +373,7 @@ def judge_finite(evidence: Evidence) -> Judgement:
     """Π_fin W → W_fin."""
     steps, bounds = evidence.trace.steps, evidence.once(bound_finite)
     distance = evidence.curves.finite_distance[steps >= 0.9 * steps[-1]].max(axis=0)
-    meaning = "largest ‖Π_fin W − W_fin‖ in the last tenth of the steps ({})"
+    meaning = "largest ‖Π_fin W − W_fin‖ in the last tenth of the steps"
     return bounds.judge(distance, bounds.asked, distance <= bounds.asked, distance / bounds.asked, meaning)
 
 
@@ -388,7 +389,7 @@ def judge_composition(evidence: Evidence) -> Judgement:
         apart[trial] = 0.5 * contexts.sums(np.abs(both[0] - both[1])).max()
     bounds = evidence.once(bound_finite)
     bound = 0.5 * _longest(evidence) * bounds.asked
-    meaning = "largest difference from the Luce odds in any context ({})"
+    meaning = "largest difference from the Luce odds in any context"
     return bounds.judge(apart, bound, apart <= bound, apart / bound, meaning)
 
 
@@ -412,7 +413,7 @@ def judge_retrieval(evidence: Evidence) -> Judgement:
     """The attention mass below the highest component vanishes."""
     bounds, missed = evidence.once(bound_missed), evidence.curves.missed[-1]
     shortfall = missed / np.maximum(bounds.asked, np.finfo(float).tiny)
-    meaning = "mean attention below the best component at the end ({})"
+    meaning = "mean attention below the best component at the end"
     return bounds.judge(missed, bounds.asked, missed <= bounds.asked, shortfall, meaning)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
+from attomaton.base.tables import Bool
 from attomaton.claims.evidence import Evidence, need_log_loss, need_mass_head
 from attomaton.graphs.edges import extract_edges
 from attomaton.training.steps import GradientDescent
@@ -26,8 +27,8 @@ def diagnose(trace: Trace, automata: Sequence[Automaton]) -> list[str]:
     >>> from attomaton.training.models.embeddings import Orthonormal
     >>> corpus = at.Samples.from_lists([[0, 1]], [0])
     >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1e-6), steps=100)
-    >>> diagnose(trace, [at.learn(corpus)])[0][:43]
-    'the loss has hardly fallen in 1 of 1 trials'
+    >>> diagnose(trace, [at.learn(corpus)])[0][:26]
+    'the loss has hardly fallen'
     """
     evidence = Evidence(trace, tuple(automata))
     causes = [
@@ -41,13 +42,18 @@ def diagnose(trace: Trace, automata: Sequence[Automaton]) -> list[str]:
     return [line for line in causes if line]
 
 
+def _count(affected: Bool) -> str:
+    """In how many trials; empty if there is only one."""
+    return f" in {int(affected.sum())} of {len(affected)} trials" if len(affected) > 1 else ""
+
+
 def _not_finite(trace: Trace) -> str:
-    broken = ~np.isfinite(trace.weights).all(axis=(0, 2, 3))
+    broken = ~np.isfinite(trace.weights).all(axis=(0, 2, 3)).reshape(-1)
     if not broken.any():
         return ""
     return (
-        f"weights or gradients are not finite in {int(broken.sum())} of {trace.n_trials} trials: a gradient "
-        "underflowed, or a step was far too large; use smaller or fewer steps"
+        f"weights or gradients are not finite{_count(broken)}: a gradient underflowed, or a step was far too "
+        "large; use smaller or fewer steps"
     )
 
 
@@ -61,10 +67,7 @@ def _too_large_steps(trace: Trace) -> str:
     cure = "reduce step_size"
     if isinstance(trace.step, GradientDescent) and trace.step.normalized:
         cure += ", or decay it with a schedule, since normalised steps have constant length"
-    return (
-        f"the loss keeps rising in {int(shaken.sum())} of {trace.n_trials} trials: steps are too "
-        f"large for the curvature; {cure}"
-    )
+    return f"the loss keeps rising{_count(shaken)}: steps are too large for the curvature; {cure}"
 
 
 def _too_small_steps(evidence: Evidence) -> str:
@@ -81,20 +84,21 @@ def _too_small_steps(evidence: Evidence) -> str:
     if not slow.any():
         return ""
     return (
-        f"the loss has hardly fallen in {int(slow.sum())} of {trace.n_trials} trials: "
-        "training has not begun to converge; use more or larger steps"
+        f"the loss has hardly fallen{_count(slow)}: training has not begun to converge; use more or larger "
+        "steps"
     )
 
 
 def _wrong_priorities(evidence: Evidence) -> str:
     """Most attention below the highest component, at the end."""
-    trace, wrong = evidence.trace, 0
+    trace = evidence.trace
+    wrong = np.zeros(trace.n_trials, bool)
     for trial, (contexts, below) in enumerate(
         zip(evidence.target.contexts, evidence.target.below, strict=True)
     ):
         mass = contexts.sums(contexts.masses(trace.weights[-1:, trial])[0] * below)
-        wrong += bool((mass > 0.5).any())
-    if not wrong:
+        wrong[trial] = (mass > 0.5).any()
+    if not wrong.any():
         return ""
     cause = need_log_loss(evidence) or need_mass_head(evidence)
     advice = (
@@ -103,17 +107,15 @@ def _wrong_priorities(evidence: Evidence) -> str:
         if cause
         else "training is too short, or steps are too large; take more steps, or reduce step_size"
     )
-    return f"attention prefers tokens that labels beat in {wrong} of {trace.n_trials} trials: {advice}"
+    return f"attention prefers tokens that labels beat{_count(wrong)}: {advice}"
 
 
 def _crowded(evidence: Evidence) -> str:
     n_tokens, dim = evidence.trace.embeddings.shape[1:]
-    merged = sum(automaton.hard.certificate.inseparable > 0 for automaton in evidence.automata)
-    if n_tokens <= CROWDED * dim and not merged:
+    merged = np.array([automaton.hard.certificate.inseparable > 0 for automaton in evidence.automata])
+    if n_tokens <= CROWDED * dim and not merged.any():
         return ""
-    lost = f"; in {merged} of {evidence.trace.n_trials} trials some priorities cannot be met at all" * bool(
-        merged
-    )
+    lost = f"; some priorities cannot be met at all{_count(merged)}" if merged.any() else ""
     return (
         f"{n_tokens} tokens share {dim} dimensions, so scores depend on each other and training is slow "
         f"or unstable{lost}; give dim ≥ {n_tokens}, or fewer tokens"

@@ -216,7 +216,8 @@ def _describe_passed(evidence: Evidence) -> str:
     if not passed:
         return ""
     (trial, edge), others = passed[0], len(passed) - 1
-    return f"trial {trial}: {edge}" + f" (and in {others:,} more trials)" * bool(others)
+    more = f" (trial {trial}, and {others:,} more trials)" if others else f" (trial {trial})"
+    return str(edge) + more * (len(components) > 1)
 
 
 def need_direction(evidence: Evidence) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from attomaton.base.ragged import ranges_of
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.claims.approach import NEAR, SETTLED, bound_direction, find_worst, tangent_of
+from attomaton.claims.approach import NEAR, SETTLED, bound_direction, find_worst, name_trials, tangent_of
 from attomaton.claims.evidence import (
     Evidence,
     correlation_of,
@@ -209,12 +209,11 @@ class Angles:
     def judge(self, what: str) -> Judgement:
         """Whether each judged trial reaches its bound."""
         worst = find_worst(self.last / self.asked, self.judged)
-        reached, judged = int((self.judged & (self.last <= self.asked)).sum()), int(self.judged.sum())
         return Judgement(
             float(correlation_of(self.last)[worst]),
             float(correlation_of(self.asked)[worst]),
             bool(self.last[worst] <= self.asked[worst]),
-            what.format(f"trial {worst}", reached, judged),
+            name_trials(what, worst, self.judged & (self.last <= self.asked), self.judged),
         )
 
 
@@ -222,9 +221,9 @@ def judge_local(evidence: Evidence) -> Judgement:
     """W/‖W‖ → the direction of the tokens that the model selects."""
     angles = evidence.once(_find_local)
     what = (
-        f"correlation of W with the Graph-SVM of the selected tokens at the end ({{}}); bound: as for the "
-        f"direction, or with other losses and heads {CLOSER:.0%} of the tangent of the angle when W was half "
-        "as long as at half of the steps; {} of {} trials reach their bound"
+        "correlation of W with the Graph-SVM of the selected tokens at the end; bound: as for the direction, "
+        f"or with other losses and heads {CLOSER:.0%} of the tangent of the angle when W was half as long as "
+        "at half of the steps"
     )
     return angles.judge(what)
 
@@ -291,7 +290,7 @@ def need_slope(evidence: Evidence) -> str:
     flat = reads_mass(head) and slope_at(loss, 1.0) == 0
     if not (flat or isinstance(head, EmbeddingDistance)):
         return ""
-    return "the loss is flat where the label has all attention (ℓ' = 0), so margins are not all alike"
+    return "the derivative of the loss is 0 where the label has all attention, so margins are not all alike"
 
 
 def need_decided(evidence: Evidence) -> str:
@@ -308,8 +307,8 @@ def need_decided(evidence: Evidence) -> str:
 def judge_path(evidence: Evidence) -> Judgement:
     """The regularisation path converges to the direction of W_svm."""
     what = (
-        f"correlation of W_R with W_svm at R = {LEVELS[-1]:g} ‖W_svm‖ ({{}}); bound: {CLOSER:.0%} of the "
-        f"tangent of the angle at R = {LEVELS[-2]:g} ‖W_svm‖; {{}} of {{}} trials reach their bound"
+        f"correlation of W_R with W_svm at R = {LEVELS[-1]:g} ‖W_svm‖; bound: {CLOSER:.0%} of the tangent of "
+        f"the angle at R = {LEVELS[-2]:g} ‖W_svm‖"
     )
     return evidence.once(_follow_path).judge(what)
 

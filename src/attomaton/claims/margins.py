@@ -258,7 +258,8 @@ def describe_share(evidence: Evidence, norm: Norm) -> str:
     if not measured.any():
         return ""
     least, trials = float(share[measured].min()), int(measured.sum())
-    return f"; measured: {least:.3f} of the best margin in the {norm} norm (the smallest of {trials} trials)"
+    worst = f" (the smallest of {trials} trials)" if trials > 1 else ""
+    return f"; measured: {least:.3f} of the best margin in the {norm} norm{worst}"
 
 
 def need_own_norm(evidence: Evidence, norm: Norm) -> str:
@@ -266,7 +267,7 @@ def need_own_norm(evidence: Evidence, norm: Norm) -> str:
     step = evidence.trace.step
     own = own_norm(step)
     if own != norm:
-        return f"the step is {step}, which maximises the margin in the {own} norm: see margin-{own}"
+        return f"{type(step).__name__} maximises the margin in the {own} norm: see margin-{own}"
     return "" if evidence.trace.model.rank is None else "W is a product of two factors, which were trained"
 
 
@@ -283,8 +284,8 @@ def need_rule(evidence: Evidence) -> str:
         return need_descent(evidence)
     if not last < first:
         return (
-            f"the step is {step}, of constant size, but the theorem is about step sizes that shrink: give "
-            "schedule=Decay()"
+            f"{type(step).__name__} took steps of constant size, but the theorem is about step sizes that "
+            "shrink: give schedule=Decay()"
         )
     return ""
 
@@ -469,7 +470,7 @@ def judge_margin(evidence: Evidence, norm: Norm) -> Judgement:
         bound = "what such steps must reach, starting from half of the steps"
     elif isinstance(evidence.trace.step, GradientDescent):
         bound = "that of the computed path at half of the steps"
-    meaning = f"share of the best margin in the {norm} norm at the end ({{}}); bound: {bound}"
+    meaning = f"share of the best margin in the {norm} norm at the end; bound: {bound}"
     reached = bounds.among & (share >= bounds.asked)
     return bounds.judge(share, bounds.asked, reached, bounds.asked - share, meaning)
 

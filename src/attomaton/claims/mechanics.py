@@ -15,6 +15,7 @@ import attomaton.claims.approach as approach
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.tables import Bool, Float64, column
+from attomaton.claims.components import judge_components, need_readable
 from attomaton.claims.evidence import (
     Evidence,
     need_descent,
@@ -123,8 +124,7 @@ class Misses:
         """Within the error in every trial with a prediction."""
         worst = approach.find_worst(self.share, self.told)
         value = float(self.share[worst])
-        within = int((self.told & (self.share <= 1)).sum())
-        meaning = f"{what} (trial {worst}); {within} of {int(self.told.sum())} trials are within their errors"
+        meaning = approach.name_trials(what, worst, self.told & (self.share <= 1), self.told)
         return Judgement(value, 1.0, value <= 1.0, meaning)
 
 
@@ -276,6 +276,12 @@ CLAIMS = (
     Claim("regularisation path", (need_mass_head, need_direction, need_path), judge_path),
     _limit("hard retrieval", _GLOBAL, approach.judge_retrieval, approach.need_near_retrieval),
     _limit("soft composition", _FINITE, approach.judge_composition, approach.need_near_finite),
+    _limit(
+        "components",
+        (*_RUN, need_independence, need_records, approach.need_way),
+        judge_components,
+        need_readable,
+    ),
     _limit("local direction", _LOCAL, judge_local, need_decided),
     _limit("third term", (*_PLAIN, need_records, need_data_alone), judge_third_term, need_told),
     Claim(

@@ -1,16 +1,18 @@
 """The claims of "Scan and Snap" (arXiv 2305.16380), judged on the flow of Y and Z itself.
 
-Numbers in brackets are those of the claims on the theory page. Where a printed formula was corrected, the
-verdict compares the flow with the corrected one and reports what the printed one gives.
+Numbers in brackets are those of the claims on the theory page. t₀' and t₀ are those of Theorem 4: between
+them it says nothing, so growth is judged before the first and after the second. Turn and snap are times of
+ours. Where a printed formula was corrected, the verdict reports what the printed one gives.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from attomaton.base.tables import Float64
-from attomaton.claims.verdicts import Claim, Judgement, Verdicts
+from attomaton.claims.verdicts import Claim, Judgement, Verdict, Verdicts
 from attomaton.theories.scansnap.assumptions import largest_overlap
 from attomaton.theories.scansnap.flow import LayerFlow, find_snap, find_turn, fit_power, measure_gain
 from attomaton.theories.scansnap.law import SnapLaw
@@ -54,13 +56,18 @@ class ScanEvidence:
         return find_turn(self.flow.times, self.gain)
 
     @cached_property
+    def moves(self) -> Float64:
+        """Differences of the scores between records, the first from 0: (n_times, n_queries, n_used)."""
+        return np.diff(self.flow.scores, axis=0, prepend=0.0)
+
+    @cached_property
     def growth(self) -> Float64:
         """Mean of B over the classes, shape (n_times,)."""
         return self.flow.growth.mean(axis=1)
 
 
 def verify_flow(flow: LayerFlow) -> Verdicts:
-    """Test a flow against claims 1 to 4; times should range from t₀'/50 to 100 t₀'.
+    """Test a flow against claims 1 to 4; times should range from a fiftieth of the turn to 100 turns.
 
     Examples
     --------
@@ -112,17 +119,38 @@ def _need_distinct(evidence: ScanEvidence) -> str:
     return "" if owned else "some class has no distinct token"
 
 
+def _need_several_distinct(evidence: ScanEvidence) -> str:
+    several = (evidence.flow.reduced.is_own.sum(axis=1) > 1).any()
+    return "" if several else "no class has two distinct tokens to compare"
+
+
+def _need_symmetry(evidence: ScanEvidence) -> str:
+    """The assumptions of Corollary 2: a single query, alike classes, and equally probable common tokens."""
+    reduced = evidence.flow.reduced
+    shared, law = ~reduced.is_own.any(axis=0), reduced.law
+    if len(reduced.queries) > 1:
+        return f"there are {len(reduced.queries)} queries, not one"
+    if int(shared.sum()) < 2:
+        return "fewer than two tokens are common"
+    alike = np.sort(law * reduced.is_own, axis=1)
+    same = np.allclose(law[:, shared], law[:1, shared]) and np.allclose(alike, alike[:1])
+    same = same and np.allclose(reduced.classes.shares, 1 / len(law))
+    return "" if same else "classes differ in their probabilities, so they are not symmetric"
+
+
 def _need_times(evidence: ScanEvidence) -> str:
     first, last = evidence.flow.times[[0, -1]] / evidence.law.turn
     if first > 1 / 20 or last < 50:
-        return f"times range from {first:.2g} to {last:.2g} of t₀'; the claim needs 1/20 to 50"
+        return f"times range from {first:.2g} to {last:.2g} turns; the claim needs 1/20 to 50"
     return ""
 
 
 def _judge_rise(evidence: ScanEvidence) -> Judgement:
     early = evidence.flow.times < evidence.law.turn / 5
     power = fit_power(evidence.flow.times[early], evidence.gain[early])
-    return Judgement(power, 1.0, abs(power - 1) <= POWER, "power of t at which the gain rises before t₀'/5")
+    return Judgement(
+        power, 1.0, abs(power - 1) <= POWER, "power of t at which the gain rises before a fifth of the turn"
+    )
 
 
 def _judge_fall(evidence: ScanEvidence) -> Judgement:
@@ -131,21 +159,37 @@ def _judge_fall(evidence: ScanEvidence) -> Judgement:
     power = fit_power(clock, gain / np.log(evidence.law.n_tokens * clock))
     printed = fit_power(clock, gain / np.log(clock))
     meaning = (
-        f"power of t of γ/ln(M η_Y t/K) after 10 t₀'; with the printed ln(η_Y t/K) it would be {printed:.3f}"
+        f"power of t of γ/ln(M η_Y t/K) after 10 turns; with the ln(η_Y t/K) of Theorem 1 it is {printed:.3f}"
     )
     return Judgement(power, -1.0, abs(power + 1) <= POWER, meaning)
 
 
 def _judge_distinct(evidence: ScanEvidence) -> Judgement:
-    reduced, scores = evidence.flow.reduced, evidence.flow.scores[-1]
-    lowest = float(scores[reduced.query_of][reduced.is_own].min())
-    return Judgement(lowest, 0.0, lowest > 0, "smallest score of a distinct token at the end")
+    reduced = evidence.flow.reduced
+    least = float(evidence.moves[:, reduced.query_of][:, reduced.is_own].min())
+    return Judgement(least, 0.0, least > 0, "smallest move of a distinct token's score between two records")
 
 
 def _judge_common(evidence: ScanEvidence) -> Judgement:
-    shared = ~evidence.flow.reduced.is_own.any(axis=0)
-    highest = float(evidence.flow.scores[-1][:, shared].max())
-    return Judgement(highest, 0.0, highest < 0, "largest score of the common token at the end")
+    shared = evidence.flow.reduced.law.astype(bool) & ~evidence.flow.reduced.is_own
+    most = float(evidence.moves[:, evidence.flow.reduced.query_of][:, shared].max())
+    return Judgement(most, 0.0, most < 0, "largest move of a common token's score between two records")
+
+
+def _judge_order(evidence: ScanEvidence) -> Judgement:
+    """At each record a token of larger P(l | n) has the larger score than its neighbour of smaller P."""
+    reduced, scores = evidence.flow.reduced, evidence.flow.scores
+    least, count = np.inf, 0
+    for number, distinct in enumerate(reduced.is_own):
+        law, lifted = reduced.law[number, distinct], scores[:, reduced.query_of[number], distinct]
+        order = np.argsort(law, kind="stable")
+        rises = np.diff(law[order]) > 1e-12 * law.max(initial=0.0)
+        ahead = np.diff(lifted[:, order], axis=1)[:, rises]
+        least, count = min(least, float(ahead.min(initial=np.inf))), count + ahead.shape[1]
+    meaning = (
+        f"smallest lead of a token over the next less probable of its class at any record; {count} pairs"
+    )
+    return Judgement(least, 0.0, least > 0, meaning)
 
 
 def _judge_ratios(evidence: ScanEvidence) -> Judgement:
@@ -179,33 +223,128 @@ def _judge_bounds(evidence: ScanEvidence) -> Judgement:
     return Judgement(float(lifted.min()), float(floor.min()), inside, meaning)
 
 
+def _judge_scanning(evidence: ScanEvidence) -> Judgement:
+    law, times = evidence.law, evidence.flow.times
+    early = times < law.scan_end / 5
+    power = fit_power(times[early], np.expm1(4 * evidence.growth[early]))
+    meaning = "power of t at which e^{4B} − 1 grows before t₀'/5, t₀' = K ln M/η_Y"
+    return Judgement(power, 2.0, abs(power - 2) <= 2 * POWER, meaning)
+
+
+def _judge_snapping(evidence: ScanEvidence) -> Judgement:
+    law, times = evidence.law, evidence.flow.times
+    late = times > 3 * law.snap_start
+    clock, grown = np.log(law.n_tokens * law.clock(times[late])), np.expm1(4 * evidence.growth[late])
+    power, plain = fit_power(clock, grown), fit_power(times[late], grown)
+    meaning = (
+        f"power of ln(M η_Y t/K) at which e^{{4B}} − 1 grows after 3 t₀, t₀ = 2 (1 + ω₁) K ln M/η_Y; the "
+        f"power of t is {plain:.2g}"
+    )
+    return Judgement(power, 2.0, abs(power - 2) <= 2 * NEAR, meaning)
+
+
+def _judge_freezing(evidence: ScanEvidence) -> Judgement:
+    law, flow = evidence.law, evidence.flow
+    moved = measure_freezing(flow)
+    limit = 2 * np.log(2) / np.log(law.n_tokens * law.clock(flow.times[-1]))
+    early = moved[np.searchsorted(flow.times, law.scan_end / 5)]
+    meaning = (
+        "share of the whole movement of attention that falls into the last doubling of the time; bound: "
+        f"twice 2 ln 2/ln(M η_Y t/K), which tends to 0; at t₀'/5 it is {early:.2g}"
+    )
+    return Judgement(float(moved[-1]), float(2 * limit), bool(moved[-1] <= 2 * limit), meaning)
+
+
+def measure_freezing(flow: LayerFlow) -> Float64:
+    """Share of the movement of attention since the start that falls into the last doubling of the time.
+
+    The mean over classes of ‖c(t) − c(t/2)‖₁/‖c(t) − c(0)‖₁ at each record. While scores grow like t², it is
+    ¾; while they grow like ln² t, it tends to 0 like 2 ln 2/ln t: attention never stops, but looks frozen.
+
+    Examples
+    --------
+    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
+    >>> from attomaton.theories.scansnap.flow import solve_flow
+    >>> from attomaton.theories.scansnap.law import Rates
+    >>> flow = solve_flow(draw_linear_classes(2), Rates(10.0, 1.0), np.geomspace(0.01, 1e4, 200))
+    >>> measure_freezing(flow)[[10, 100, -1]].round(2).tolist()
+    [0.76, 0.38, 0.06]
+    """
+    attention, times = flow.attention(), flow.times
+    first = flow.reduced.attention(np.zeros_like(flow.scores[:1]))
+    known, every = np.concatenate([first, attention]), np.concatenate([[0.0], times])
+    half = np.searchsorted(every, times / 2, side="right") - 1
+    share = (times / 2 - every[half]) / (every[half + 1] - every[half])
+    middle = known[half] + share[:, None, None] * (known[half + 1] - known[half])
+    since = np.abs(attention - first).sum(axis=2)
+    moved = np.abs(attention - middle).sum(axis=2)
+    return (moved / np.maximum(since, np.finfo(float).tiny)).mean(axis=1)
+
+
 def _judge_turn(evidence: ScanEvidence) -> Judgement:
-    share = evidence.turn / evidence.law.turn_as_printed
-    exact = evidence.turn / evidence.law.turn
-    meaning = f"t₀' / (K ln M/η_Y); t₀' / ((K/η_Y)(w + 1/(w − 1))), w = 1 + W((M − 1)/e), is {exact:.4f}"
+    share = evidence.turn / evidence.law.turn
+    before = evidence.turn / evidence.law.scan_end
+    meaning = f"turn / ((K/η_Y)(w + 1/(w − 1))), w = 1 + W((M − 1)/e); the turn is at {before:.3f} t₀'"
     return Judgement(share, 1.0, abs(share - 1) <= NEAR, meaning)
 
 
 def _judge_snap(evidence: ScanEvidence) -> Judgement:
     snap = find_snap(evidence.flow.times, evidence.growth, evidence.turn)
-    share = snap / evidence.law.snap_of_slow_growth
-    printed = snap / evidence.law.snap_as_printed
-    meaning = f"t₀ / ((K/η_Y)(w + w/(w − 2))), w = ln M + ln(w/(w − 2)); t₀ / (2 K ln M/η_Y) is {printed:.3f}"
+    share, before = snap / evidence.law.snap_of_slow_growth, snap / evidence.law.snap_start
+    meaning = f"snap / ((K/η_Y)(w + w/(w − 2))), w = ln M + ln(w/(w − 2)); the snap is at {before:.3f} t₀"
     return Judgement(share, 1.0, abs(share - 1) <= NEAR, meaning)
 
+
+def judge_rates(flows: Sequence[LayerFlow]) -> Verdict:
+    """Test whether growth slows down earlier at a larger η_Y, on flows that differ in η_Y alone.
+
+    Parameters
+    ----------
+    flows : sequence of LayerFlow
+        At least two, by ascending η_Y.
+
+    Examples
+    --------
+    >>> from attomaton.theories.scansnap.classes import CorpusClasses
+    >>> from attomaton.theories.scansnap.flow import solve_flow
+    >>> from attomaton.theories.scansnap.law import Rates
+    >>> weights = 0.95 * np.eye(10, 1000, k=1)
+    >>> weights[:, 0] = 0.05
+    >>> star = CorpusClasses.from_table(np.arange(11, 21), np.arange(21, 31), weights)
+    >>> times = np.geomspace(0.1, 1000, 300)
+    >>> verdict = judge_rates([solve_flow(star, Rates(rate, 0.5), times) for rate in (2.0, 5.0)])
+    >>> verdict.status.words, round(verdict.value, 2)
+    ('holds', 0.4)
+    """
+    found = [ScanEvidence(flow) for flow in flows]
+    snaps = np.array([find_snap(one.flow.times, one.growth, one.turn) for one in found])
+    largest = float((snaps[1:] / snaps[:-1]).max())
+    listed = ", ".join(
+        f"{one.flow.rates.decoder:g}: {snap:.4g}" for one, snap in zip(found, snaps.tolist(), strict=True)
+    )
+    meaning = f"largest ratio of the measured snap at one η_Y to that at the next smaller one; snaps {listed}"
+    return Judgement(largest, 1.0, largest < 1.0, meaning).about("larger η_Y: earlier (4)")
+
+
+_GROWTH = (_need_weak, _need_times, _need_distinct, _need_own_queries, _need_fast_decoder)
 
 CLAIMS: tuple[Claim[ScanEvidence], ...] = (
     Claim("gain rises (1)", (_need_weak, _need_times), _judge_rise),
     Claim("gain falls (1)", (_need_weak, _need_times), _judge_fall),
     Claim("distinct tokens grow (2)", (_need_distinct, _need_own_queries), _judge_distinct),
     Claim("the common token shrinks (2)", (_need_one_common, _need_own_queries), _judge_common),
+    Claim("several common tokens shrink (2)", (_need_symmetry,), _judge_common),
     Claim(
         "ratios (3)",
         (_need_distinct, _need_own_queries, _need_weak, _need_decoder_beyond_vocabulary),
         _judge_ratios,
     ),
     Claim("dominant token (3)", (_need_distinct, _need_own_queries), _judge_bounds),
-    Claim("turn (4)", (_need_weak, _need_times), _judge_turn),
-    Claim("snap (4)", (_need_weak, _need_times, _need_own_queries, _need_fast_decoder), _judge_snap),
+    Claim("order in time (3)", (_need_several_distinct, _need_own_queries), _judge_order),
+    Claim("scanning (4)", _GROWTH, _judge_scanning),
+    Claim("snapping (4)", _GROWTH, _judge_snapping),
+    Claim("freezing (4)", _GROWTH, _judge_freezing),
+    Claim("turn (ours)", (_need_weak, _need_times), _judge_turn),
+    Claim("snap (ours)", _GROWTH, _judge_snap),
 )
 """Claims 1 to 4; claim 5 compares runs with different rates: see figure 6 of the experiments."""

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from math import isfinite
@@ -14,7 +15,7 @@ from attomaton.base.artifacts import MANIFEST, digest_file, explained, read_seal
 from attomaton.base.artifacts.folders import lock_target
 from attomaton.base.artifacts.manifests import FORMAT
 from attomaton.base.drawing import GREY, TWO_COLUMNS, house_axes
-from attomaton.base.errors import CorruptRun, UnwritablePlace
+from attomaton.base.errors import CorruptRun, UnsupportedOption, UnwritablePlace
 from attomaton.base.frames import Tabular
 from attomaton.base.printing import GREEN, ORANGE, Block, Grid, Signal
 from attomaton.base.tables import make_table
@@ -81,9 +82,10 @@ class Verdict:
         Whether it holds; ``too_early`` if a longer run could be judged, ``not_applicable`` if one of its
         assumptions is missing.
     value, bound : float or None
-        The measured value and its bound, for the worst trial.
+        The measured value and its bound, for the worst trial. Too early, there is no bound; without an
+        assumption, neither.
     reason : str
-        What the numbers mean, why it is too early, or which assumption is missing.
+        What the numbers mean, and why it is too early; or which assumption is missing.
     more_steps : int or None
         About how many more steps a run that is too early needs; None if unknown.
 
@@ -111,9 +113,22 @@ class Verdict:
     @property
     def measured(self) -> str:
         """The measured value, its bound and its meaning; only the reason if nothing was measured."""
-        if self.value is None:
-            return self.reason
-        return f"{self.shown_value} (bound {self.shown_bound}): {self.reason}"
+        return f"{self.numbers}: {self.reason}" if self.numbers else self.reason
+
+    @property
+    def numbers(self) -> str:
+        """The value and its bound in a few digits; empty if nothing was measured."""
+        return self.shown_value + f" (bound {self.shown_bound})" * (self.bound is not None)
+
+    @property
+    def shown_value(self) -> str:
+        """The value in a few digits; empty if there is none."""
+        return "" if self.value is None else f"{self.value:.4g}"
+
+    @property
+    def shown_bound(self) -> str:
+        """The bound in a few digits; empty if there is none."""
+        return "" if self.bound is None else f"{self.bound:.4g}"
 
     @property
     def fails(self) -> bool:
@@ -127,16 +142,6 @@ class Verdict:
             return None
         ratio = self.value / self.bound
         return min(max(ratio, 1 / REACH), REACH) if ratio > 0 else None
-
-    @property
-    def shown_value(self) -> str:
-        """The value in a few digits; empty if there is none."""
-        return "" if self.value is None else f"{self.value:.4g}"
-
-    @property
-    def shown_bound(self) -> str:
-        """The bound in a few digits; empty if there is none."""
-        return "" if self.bound is None else f"{self.bound:.4g}"
 
 
 class Verdicts(Tabular, list[Verdict]):
@@ -201,8 +206,8 @@ class Verdicts(Tabular, list[Verdict]):
                     axes.plot([1.0, ratio], [row] * 2, color=colour, linewidth=0.8)
                     axes.plot([ratio], [row], mark, color=colour, markersize=4, label=verdict.status.words)
                 text = verdict.status.words
-                if verdict.value is not None:
-                    text += f": {verdict.shown_value} (bound {verdict.shown_bound})"
+                if verdict.numbers:
+                    text += f": {verdict.numbers}"
                 style = {"va": "center_baseline", "fontsize": "x-small", "parse_math": False}
                 axes.text(1.02, row, text, transform=axes.get_yaxis_transform(), color=colour, **style)
             axes.set_xscale("log")
@@ -270,10 +275,15 @@ class Claim(Generic[Evidence]):
         steps = "the number of steps is unknown"
         if self.forecast is not None:
             steps = self.forecast(evidence, lambda longer: not _first(self.ready, longer))
-        if isinstance(steps, str):
-            return Verdict(self.name, VerdictStatus.TOO_EARLY, None, None, f"{early}; {steps}")
-        reason = f"needs about {steps:,} more steps: {early}"
-        return Verdict(self.name, VerdictStatus.TOO_EARLY, None, None, reason, steps)
+        number, reason = (None, f"{early}; {steps}")
+        if isinstance(steps, int):
+            number, reason = steps, f"needs about {steps:,} more steps: {early}"
+        with suppress(UnsupportedOption):  # a run may be too short even to measure
+            now = self.judge(evidence)
+            if isfinite(now.value):
+                reason = f"{now.meaning.partition(';')[0]}; {reason}"
+                return Verdict(self.name, VerdictStatus.TOO_EARLY, now.value, None, reason, number)
+        return Verdict(self.name, VerdictStatus.TOO_EARLY, None, None, reason, number)
 
     def judge_anyway(self, evidence: Evidence) -> Verdict:
         """The judgement without checking the assumptions: a claim may then fail, and should be able to."""

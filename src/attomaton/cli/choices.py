@@ -20,7 +20,7 @@ def choices(
     table: Annotated[
         str,
         source_argument(
-            "A .csv, .tsv, .parquet, .jsonl or .json file with one choice or ranking per row; "
+            "A .csv, .tsv, .parquet, .jsonl, .json or .pgn file with one choice or ranking per row; "
             "- for standard input."
         ),
     ],
@@ -50,13 +50,27 @@ def choices(
             "Columns of items that contain their ranks (1 is best): Ann,Bob. Or a column; see --situation."
         ),
     ] = None,
+    scores: Annotated[
+        str | None,
+        words(
+            "Columns of items that contain a judge's scores (the highest is best), or one; see --situation."
+        ),
+    ] = None,
     best: Annotated[Column, words("Column of the best item of a choice set; needs --worst.")] = None,
     worst: Annotated[Column, words("Column of the worst item of a choice set.")] = None,
     situation: Annotated[
         Column, words("One row per alternative: column of the situation, such as the race, it belongs to.")
     ] = None,
-    alternative: Annotated[Column, words("One row per alternative: column of its item.")] = None,
-    chosen: Annotated[Column, words("One row per alternative: 1 or 0, or how often it was chosen.")] = None,
+    alternative: Annotated[
+        Column, words("One row per alternative: column of its item. One row per choice: all items: car,bus.")
+    ] = None,
+    chosen: Annotated[
+        Column,
+        words("One row per alternative: 1 or 0, or how often it was chosen. One row per choice: the item."),
+    ] = None,
+    available: Annotated[
+        str | None, words("One row per choice: columns of 1 and 0, whether each item was available.")
+    ] = None,
     split: Annotated[
         str | None, words("Separator between the items of a choice set or ranking in a text file.")
     ] = None,
@@ -73,6 +87,16 @@ def choices(
     moved_first: Annotated[Column, words("Column of the item of a pair that moved or stood first.")] = None,
     features: Annotated[
         str | None, words("Features, separated by commas: x (in pairs also x_a and x_b), or x=column:column.")
+    ] = None,
+    style: Annotated[
+        str | None,
+        words(
+            "Amounts of two sides, x_a and x_b, as (a - b)/(a + b), standardised: x,y; or arena (LMArena's)."
+        ),
+    ] = None,
+    most_per_pair: Annotated[
+        float | None,
+        real("Weight comparisons so that no pair of items counts more than this.", sign="> 0", above=0),
     ] = None,
     cluster: Annotated[Column, words("Column of judges or prompts: clustered standard errors.")] = None,
     by: Annotated[Column, words("Column of categories, each of which is also fitted.")] = None,
@@ -115,6 +139,8 @@ def choices(
     columns: Any = {role: options[role] for role in given}
     if features is not None:
         columns["features"] = _read_features(features)
+    if style not in (None, "arena"):
+        columns["style"] = _read_features(style)
     with output.stages(quiet) as announce:
         announce(f"reading {table}")
         frame = read_columns(table, Reading(format=format, skip_bad=skip_bad))
@@ -122,7 +148,7 @@ def choices(
             usual = (name for name in ("choice_set", "ranking") if name in frame)
             frame = split_column(frame, choice_set or ranking or next(usual, None), split)
         announce("fitting the scores")
-        listed = ("loser", "choice_set", "outcome", "ranking", "ranks")
+        listed = ("loser", "choice_set", "outcome", "ranking", "ranks", "scores", "alternative", "available")
         columns |= {role: _list_columns(columns[role], frame) for role in listed if role in columns}
         fit = fit_choices(
             frame, tied=tied, ties=ties, scale=scale, ridge=ridge, prior=prior, penalty=penalty, **columns
@@ -192,10 +218,10 @@ def _list_columns(text: str, frame: Mapping[Any, Any]) -> str | list[str]:
 
 
 def _read_features(text: str) -> dict[str, Any]:
-    """The column, or the two columns of a pair, of each feature."""
+    """The column, or the columns of a pair or of all alternatives, of each feature."""
     features = dict[str, Any]()
     for entry in _list_names(text):
         name, _, sides = entry.partition("=")
         pair = tuple(sides.split(":"))
-        features |= {name: pair} if len(pair) == 2 else {entry: entry}
+        features |= {name: pair} if len(pair) > 1 else {entry: entry}
     return features

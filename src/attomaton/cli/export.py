@@ -25,7 +25,7 @@ def export(
     from attomaton.automaton.automaton import Automaton
     from attomaton.base.errors import UnsupportedOption, UnwritablePlace
     from attomaton.report.csv_tables import KIND, write_csv
-    from attomaton.report.export import check_place, pick_queries
+    from attomaton.report.export import pick_queries, refuse_run_folder
     from attomaton.report.graphml import write_graphml
 
     if graphml is None and csv is None:
@@ -37,7 +37,7 @@ def export(
     check_folder(csv, KIND)
     for target in (graphml, csv):
         if target is not None:
-            check_place(run, target)
+            refuse_run_folder(run, target)
     streamed = is_stream(graphml, as_json)
     with stages(quiet) as announce:
         announce("reading")

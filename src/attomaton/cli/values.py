@@ -9,7 +9,7 @@ import typer
 
 from attomaton.base import options
 from attomaton.base.errors import UnsupportedOption
-from attomaton.base.remote import as_place, is_url
+from attomaton.base.remote import as_path, is_url
 
 if TYPE_CHECKING:
     from attomaton.base.artifacts import FolderKind
@@ -117,7 +117,7 @@ def _path(text: Any) -> Any:
 
 
 def _run(text: Any) -> Any:
-    return as_place(text) if isinstance(text, str) and is_url(text) else options.given_path(text, "it")
+    return as_path(text) if isinstance(text, str) and is_url(text) else options.given_path(text, "it")
 
 
 def _text(text: Any) -> str:

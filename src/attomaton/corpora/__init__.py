@@ -6,7 +6,7 @@ from attomaton.base.doors import open_door
 
 if TYPE_CHECKING:
     from attomaton.corpora import synthetic as synthetic
-    from attomaton.corpora.documents import Documents as Documents, Piece as Piece
+    from attomaton.corpora.documents import Chunk as Chunk, Documents as Documents
     from attomaton.corpora.readers.batches import Reading as Reading
     from attomaton.corpora.readers.corpus import ReadingOptions as ReadingOptions, read_corpus as read_corpus
     from attomaton.corpora.readers.tokenize import tokenize_corpus as tokenize_corpus

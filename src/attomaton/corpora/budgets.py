@@ -88,9 +88,9 @@ class Allowance:
         most_bytes, most = (max(slack, FILE_RATIO * self.stored) for slack in (FILE_SLACK, DOCUMENT_SLACK))
         if self.n_bytes > most_bytes or self.documents > most:
             large = self.n_bytes > most_bytes
-            what = f"unpacks to more than {most_bytes:,}" if large else f"has more than {most:,} documents"
+            reason = f"unpacks to more than {most_bytes:,}" if large else f"has more than {most:,} documents"
             raise UnreadableSource(
-                f"{self.source} has {self.stored:,} bytes and {what}: it is extremely repetitive, or "
+                f"{self.source} has {self.stored:,} bytes and {reason}: it is extremely repetitive, or "
                 "damaged; remove the repetition, or store it uncompressed"
             )
 
@@ -107,22 +107,21 @@ KINDS = {
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     """Open a regular file for reading, without blocking; anything else is an error."""
-    place = Path(path)
-    refuse_irregular(place, place.stat().st_mode)  # before opening it, which affects some devices
-    number = os.open(place, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    refuse_irregular(path, Path(path).stat().st_mode)  # before opening it, which affects some devices
+    number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
-        refuse_irregular(place, os.fstat(number).st_mode)
+        refuse_irregular(path, os.fstat(number).st_mode)
         return os.fdopen(number, "rb")
     except BaseException:
         os.close(number)
         raise
 
 
-def refuse_irregular(place: str | os.PathLike[str], mode: int) -> None:
+def refuse_irregular(path: str | os.PathLike[str], mode: int) -> None:
     """Raise for a pipe, a socket or a device."""
     kind = KINDS.get(stat.S_IFMT(mode))
     if kind is not None:
         raise UnreadableSource(
-            f"{place} is {kind}, not a regular file; save its content to a file, or send it to "
+            f"{path} is {kind}, not a regular file; save its content to a file, or send it to "
             f"standard input and give {STANDARD_INPUT!r} as the corpus"
         )

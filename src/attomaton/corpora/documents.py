@@ -1,4 +1,4 @@
-"""A tokenised corpus in memory: whole documents, and pieces of them with complete contexts."""
+"""A tokenised corpus in memory: whole documents, and chunks of them with complete contexts."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -52,20 +52,20 @@ class Documents:
 
     def windows(self, window: int) -> Samples:
         """Every position as a sample with up to ``window`` tokens of context."""
-        samples = self.piece.samples(min(checked_window(window), len(self.ids)))
+        samples = self.as_chunk.samples(min(checked_window(window), len(self.ids)))
         return replace(samples, skipped=self.skipped) if self.skipped.count else samples
 
     @property
-    def piece(self) -> "Piece":
-        """All documents as one piece; without a vocabulary, its size is the largest id plus one."""
-        known = self.vocabulary
-        size = int(self.ids.max(initial=-1)) + 1 if known is None else len(known)
-        return trusted(Piece, ids=self.ids, documents=self.offsets, head=0, n_tokens=size)
+    def as_chunk(self) -> "Chunk":
+        """All documents as one chunk; without a vocabulary, its size is the largest id plus one."""
+        vocabulary = self.vocabulary
+        size = int(self.ids.max(initial=-1)) + 1 if vocabulary is None else len(vocabulary)
+        return trusted(Chunk, ids=self.ids, documents=self.offsets, head=0, n_tokens=size)
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
-    """A piece of a tokenised corpus; every token except the first of each document is a label.
+class Chunk:
+    """A chunk of a tokenised corpus; every token except the first of each document is a label.
 
     Attributes
     ----------
@@ -74,14 +74,14 @@ class Piece:
     documents : int64 array, shape (n_documents + 1,)
         Offsets of the documents in ``ids``.
     head : int
-        Number of leading tokens repeated from the previous piece: context, but not labels.
+        Number of leading tokens repeated from the previous chunk: context, but not labels.
     n_tokens : int
         Size of the vocabulary.
 
     Examples
     --------
-    >>> piece = Piece(np.array([0, 1, 0, 2, 1], np.int32), np.array([0, 5]), 0, 3)
-    >>> [len(part.samples(window=2)) for part in piece.cut(size=3, window=2)], len(piece.samples(window=2))
+    >>> chunk = Chunk(np.array([0, 1, 0, 2, 1], np.int32), np.array([0, 5]), 0, 3)
+    >>> [len(part.samples(window=2)) for part in chunk.cut(size=3, window=2)], len(chunk.samples(window=2))
     ([2, 2], 4)
     """
 
@@ -95,22 +95,22 @@ class Piece:
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens", error=InvalidSamples)
         ids = check_int32(self.ids, "ids", error=InvalidSamples)
         documents = check_int64(self.documents, "documents", error=InvalidSamples)
-        check_ids(ids, size, "a token of the piece", error=TokenOutOfRange)
+        check_ids(ids, size, "a token of the chunk", error=TokenOutOfRange)
         check_offsets(documents, len(ids), "offsets of documents", error=InvalidSamples)
-        head = check_size(self.head, len(ids), "the head of a piece", error=InvalidSamples)
+        head = check_size(self.head, len(ids), "the head of a chunk", error=InvalidSamples)
         arrays = {"ids": np.ascontiguousarray(ids), "documents": np.ascontiguousarray(documents)}
         settle(self, head=head, n_tokens=size, **arrays)
 
-    def cut(self, size: int, window: int) -> Iterator["Piece"]:
-        """Pieces of ``size`` labels, each with the preceding text that its contexts need."""
+    def cut(self, size: int, window: int) -> Iterator["Chunk"]:
+        """Chunks of ``size`` labels, each with the preceding text that its contexts need."""
         for start in range(self.head, len(self.ids), size):
             stop = min(start + size, len(self.ids))
             inside = self.documents[(self.documents > start) & (self.documents < stop)]
             begun = int(self.documents[np.searchsorted(self.documents, start, side="right") - 1])
             first = max(begun, start - window)
             borders = np.concatenate([[first], inside, [stop]])
-            own = {"ids": self.ids[first:stop], "documents": borders - first, "head": start - first}
-            yield trusted(Piece, n_tokens=self.n_tokens, **own)
+            arrays = {"ids": self.ids[first:stop], "documents": borders - first, "head": start - first}
+            yield trusted(Chunk, n_tokens=self.n_tokens, **arrays)
 
     def samples(self, window: int) -> Samples:
         """The labels with their contexts."""
@@ -122,24 +122,24 @@ class Piece:
         return trusted(Samples, values=self.ids, n_tokens=self.n_tokens, **ends)
 
 
-def regroup(pieces: Iterable[Piece], size: int, window: int) -> Iterator[Piece]:
-    """The same documents in pieces of about ``size`` tokens; contexts stay complete across cuts."""
-    pending: list[Piece] = []
-    for piece in pieces:
-        pending.append(piece)
-        if sum(len(part.ids) for part in pending) >= size:
+def regroup(chunks: Iterable[Chunk], size: int, window: int) -> Iterator[Chunk]:
+    """The same documents in chunks of about ``size`` tokens; contexts stay complete across cuts."""
+    pending: list[Chunk] = []
+    for chunk in chunks:
+        pending.append(chunk)
+        if sum(len(read.ids) for read in pending) >= size:
             yield from _cut_evenly(pending, size, window)
             pending = []
     if pending:
         yield from _cut_evenly(pending, size, window)
 
 
-def _cut_evenly(pieces: list[Piece], size: int, window: int) -> Iterator[Piece]:
-    """Join the pieces, and cut them into pieces of about equal size."""
-    shifts = np.cumsum([0, *(len(piece.ids) for piece in pieces)])
-    borders = [piece.documents[1:] + shift for piece, shift in zip(pieces, shifts[:-1], strict=True)]
-    ids = np.concatenate([piece.ids for piece in pieces])
+def _cut_evenly(chunks: list[Chunk], size: int, window: int) -> Iterator[Chunk]:
+    """Join the chunks, and cut them into chunks of about equal size."""
+    shifts = np.cumsum([0, *(len(chunk.ids) for chunk in chunks)])
+    borders = [chunk.documents[1:] + shift for chunk, shift in zip(chunks, shifts[:-1], strict=True)]
+    ids = np.concatenate([chunk.ids for chunk in chunks])
     documents = np.concatenate([[0], *borders])
-    whole = trusted(Piece, ids=ids, documents=documents, head=0, n_tokens=pieces[0].n_tokens)
+    whole = trusted(Chunk, ids=ids, documents=documents, head=0, n_tokens=chunks[0].n_tokens)
     n_cuts = max(1, round(len(ids) / size))
     return whole.cut(max(1, -(-len(ids) // n_cuts)), window)

@@ -42,9 +42,9 @@ class Names:
 
     def __call__(self, token: int) -> str:
         """The token as text, or its id if there is no vocabulary."""
-        known = 0 if self.vocabulary is None else len(self.vocabulary)
-        if self.unknown and token >= known:
-            return self.unknown[token - known]
+        size = 0 if self.vocabulary is None else len(self.vocabulary)
+        if self.unknown and token >= size:
+            return self.unknown[token - size]
         return name_token(self.vocabulary, token)
 
     @property

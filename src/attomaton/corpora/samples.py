@@ -69,8 +69,8 @@ class Skipped:
     count: int = 0
     first: str | None = None
 
-    def __add__(self, other: "Skipped") -> "Skipped":
-        return Skipped(self.count + other.count, other.first if self.first is None else self.first)
+    def __add__(self, later: "Skipped") -> "Skipped":
+        return Skipped(self.count + later.count, later.first if self.first is None else self.first)
 
 
 ID_CURE = "correct the ids, or give the tokenizer that made them"
@@ -106,7 +106,7 @@ class Samples(Tabular):
     True
     >>> list(samples.take(samples.lengths > 2).relabel([2, 0, 1]))  # 0 becomes 2, 1 becomes 0 and 2 becomes 1
     [Sample(context=(0, 2, 1), label=0)]
-    >>> [len(piece) for piece in samples.chunks(max_values=3)]
+    >>> [len(chunk) for chunk in samples.chunks(max_values=3)]
     [1, 1]
     """
 
@@ -235,14 +235,14 @@ class Samples(Tabular):
     def __iter__(self) -> Iterator[Sample]:
         return (self[index] for index in range(len(self)))
 
-    def __add__(self, other: "Samples") -> "Samples":
+    def __add__(self, later: "Samples") -> "Samples":
         """Both sample sets, one after the other."""
         names = {"values": 0, "starts": len(self.values), "stops": len(self.values), "labels": 0}
         joined = {
-            name: np.concatenate([getattr(self, name), getattr(other, name) + shift])
+            name: np.concatenate([getattr(self, name), getattr(later, name) + shift])
             for name, shift in names.items()
         }
-        size, skipped = max(self.n_tokens, other.n_tokens), self.skipped + other.skipped
+        size, skipped = max(self.n_tokens, later.n_tokens), self.skipped + later.skipped
         return trusted(Samples, n_tokens=size, skipped=skipped, **joined)
 
     @cached_property
@@ -261,7 +261,7 @@ class Samples(Tabular):
         return trusted(Samples, values=self.values, n_tokens=self.n_tokens, skipped=self.skipped, **chosen)
 
     def chunks(self, max_values: int) -> Iterator["Samples"]:
-        """Consecutive pieces whose contexts hold about ``max_values`` tokens in total."""
+        """Consecutive chunks whose contexts hold about ``max_values`` tokens in total."""
         max_values = whole_number(max_values, "max_values", least=1)
         ends = np.cumsum(self.lengths)
         total = int(ends[-1]) if len(ends) else 0
@@ -306,16 +306,16 @@ def checked_window(window: object) -> int:
         ) from error
 
 
-def _check_offsets(offsets: NDArray[np.integer[Any]], n_values: int, what: str) -> None:
+def _check_offsets(offsets: NDArray[np.integer[Any]], n_values: int, item: str) -> None:
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != n_values:
         shown = f"{offsets[0]} … {offsets[-1]}" if len(offsets) else "nothing"
         raise InvalidSamples(
-            f"{what} offsets must run from 0 to {n_values} (the number of token ids), got {shown}"
+            f"{item} offsets must run from 0 to {n_values} (the number of token ids), got {shown}"
         )
     falling = np.flatnonzero(offsets[1:] < offsets[:-1])
     if len(falling):
         raise InvalidSamples(
-            f"{what} offsets must not decrease, but {what} {falling[0]} ends before it starts"
+            f"{item} offsets must not decrease, but {item} {falling[0]} ends before it starts"
         )
 
 
@@ -350,13 +350,13 @@ def _vocabulary_size(n_tokens: int | None, *arrays: NDArray[np.integer[Any]]) ->
 def check_range(
     ids: NDArray[np.integer[Any]],
     n_tokens: int,
-    place: Callable[[int], str],
+    locate: Callable[[int], str],
     cure: str = "raise n_tokens, or correct the ids",
 ) -> None:
-    """Refuse ids outside 0 … n_tokens − 1; ``place`` says where a number of ``ids`` comes from."""
+    """Refuse ids outside 0 … n_tokens − 1; ``locate`` says where the id with a given index comes from."""
     outside = np.flatnonzero((ids < 0) | (ids >= n_tokens))
     if len(outside):
         raise TokenOutOfRange(
-            f"token {ids[outside[0]]} at {place(int(outside[0]))} is not in 0 … {n_tokens - 1} "
+            f"token {ids[outside[0]]} at {locate(int(outside[0]))} is not in 0 … {n_tokens - 1} "
             f"({len(outside)} such ids); {cure}"
         )

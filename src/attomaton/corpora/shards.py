@@ -22,7 +22,7 @@ from attomaton.base import artifacts, errors
 from attomaton.base.artifacts.manifests import was_sealed
 from attomaton.base.borders import trusted
 from attomaton.base.ragged import offsets_of
-from attomaton.base.remote import Place, RemotePath, as_place
+from attomaton.base.remote import AnyPath, RemotePath, as_path
 from attomaton.base.tables import (
     Int32,
     Int64,
@@ -32,37 +32,39 @@ from attomaton.base.tables import (
     make_table,
     write_parquet,
 )
-from attomaton.corpora.documents import Documents, Piece, regroup
+from attomaton.corpora.documents import Chunk, Documents, regroup
 from attomaton.corpora.samples import ID_CURE, MAX_TOKENS, Skipped, check_range
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 TOKENS = "tokens"  # the column that holds a document
 
 
-def piece_of(batch: pa.RecordBatch, n_tokens: int, *, place: str = "the batch", first_row: int = 0) -> Piece:
-    """A batch's documents as checked arrays; ``place`` and ``first_row`` locate it in error messages."""
+def chunk_of(
+    batch: pa.RecordBatch, n_tokens: int, *, location: str = "the batch", first_row: int = 0
+) -> Chunk:
+    """A batch's documents as checked arrays; errors cite ``location`` and ``first_row``."""
     rows: Any = batch
-    check_tokens(rows.schema, place)
-    offsets, ids = read_lists(rows.column(TOKENS), n_tokens, place, first_row)
-    return trusted(Piece, ids=ids, documents=offsets, head=0, n_tokens=n_tokens)
+    check_tokens(rows.schema, location)
+    offsets, ids = read_lists(rows.column(TOKENS), n_tokens, location, first_row)
+    return trusted(Chunk, ids=ids, documents=offsets, head=0, n_tokens=n_tokens)
 
 
-def check_tokens(schema: Any, place: object) -> None:
+def check_tokens(schema: Any, location: object) -> None:
     """Refuse a table without lists of integers in the column ``tokens``."""
     if TOKENS not in schema.names:
         raise errors.UnreadableSource(
-            f"{place} has no column {TOKENS!r} (it has {', '.join(schema.names)}); tokenise it first"
+            f"{location} has no column {TOKENS!r} (it has {', '.join(schema.names)}); tokenise it first"
         )
     kind = schema.field(TOKENS).type
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_integer(
         kind.value_type
     ):
         raise errors.UnreadableSource(
-            f"{place}: column {TOKENS!r} is {kind}, not a list of integers; tokenise it first"
+            f"{location}: column {TOKENS!r} is {kind}, not a list of integers; tokenise it first"
         )
 
 
-def read_lists(lists: Any, n_tokens: int, place: str, first_row: int) -> tuple[Int64, Int32]:
+def read_lists(lists: Any, n_tokens: int, location: str, first_row: int) -> tuple[Int64, Int32]:
     """An Arrow array of lists of ids as ``(offsets, ids)``; an error names the row and the position."""
     flat, offsets = (
         lists.flatten(),
@@ -70,11 +72,11 @@ def read_lists(lists: Any, n_tokens: int, place: str, first_row: int) -> tuple[I
     )
 
     def row_of(at: int) -> str:
-        return f"{place}, row {first_row + int(np.searchsorted(offsets, at, side='right')) - 1}"
+        return f"{location}, row {first_row + int(np.searchsorted(offsets, at, side='right')) - 1}"
 
     if lists.null_count:
         row = first_row + lists.is_null().to_pylist().index(True)
-        raise errors.UnreadableSource(f"{place}, row {row}, is null, not a list of ids; drop the row")
+        raise errors.UnreadableSource(f"{location}, row {row}, is null, not a list of ids; drop the row")
     if flat.null_count:
         where = row_of(flat.is_null().to_pylist().index(True))
         raise errors.UnreadableSource(f"{where}, has a null among its ids; drop the row or mend it")
@@ -104,7 +106,9 @@ IDS_SCHEMA = pa.schema([(TOKENS, pa.large_list(pa.int32()))])
 """Token ids alone, for documents from memory."""
 
 
-def read_batches(path: Place, size: int, groups: range | None = None) -> Iterator[tuple[pa.RecordBatch, int]]:
+def read_batches(
+    path: AnyPath, size: int, groups: range | None = None
+) -> Iterator[tuple[pa.RecordBatch, int]]:
     """The record batches of a shard, or of some of its row groups, with the first row of each.
 
     Each has about ``size`` tokens, or fewer if rows are limited.
@@ -120,7 +124,7 @@ def read_batches(path: Place, size: int, groups: range | None = None) -> Iterato
         row += batch.num_rows
 
 
-def count_groups(path: Place) -> Int64:
+def count_groups(path: AnyPath) -> Int64:
     """Rows and tokens of each row group of a shard, shape (n_groups, 2), from its footer."""
     with _open_shard(path) as file:
         return _groups_of(file)
@@ -131,13 +135,13 @@ def _groups_of(file: Any) -> Int64:
     counted = np.zeros((footer.num_row_groups, 2), np.int64)
     for number in range(len(counted)):
         group = footer.row_group(number)
-        columns = (group.column(place) for place in range(footer.num_columns))
+        columns = (group.column(index) for index in range(footer.num_columns))
         values = sum(column.num_values for column in columns if column.path_in_schema.split(".")[0] == TOKENS)
         counted[number] = group.num_rows, values
     return counted
 
 
-def _open_parquet(path: Place) -> Any:
+def _open_parquet(path: AnyPath) -> Any:
     def read() -> Any:
         if isinstance(path, RemotePath):
             file = _arrow.PythonFile(path.open("rb", ahead=FOOTER), "r")
@@ -148,13 +152,13 @@ def _open_parquet(path: Place) -> Any:
     return _reading(path, read)
 
 
-def _open_shard(path: Place) -> Any:
+def _open_shard(path: AnyPath) -> Any:
     file = _open_parquet(path)
     check_tokens(file.schema_arrow, path)
     return file
 
 
-def _reading(path: Place, read: Callable[[], Any]) -> Any:
+def _reading(path: AnyPath, read: Callable[[], Any]) -> Any:
     try:
         return read()
     except errors.AttomatonError:
@@ -235,16 +239,16 @@ class Shards:
     ...     ids, offsets = np.array([0, 1, 0, 2, 1, 1], np.int32), np.array([0, 6])  # one document
     ...     shards = Shards.write(Path(folder), ids, offsets, n_tokens=3)
     ...     again = Shards.from_folder(folder)  # reads the files to find n_tokens
-    ...     pieces = [piece.ids.tolist() for piece in again.pieces(size=3, window=2)]
+    ...     chunks = [chunk.ids.tolist() for chunk in again.chunks(size=3, window=2)]
     ...     print(again == shards == Shards.from_paths(shards.paths), again.sizes, len(again.jobs(size=100)))
     ...     print(len(again.cut(size=100)))  # tasks of whole row groups
     True (6,) 1
     1
-    >>> pieces  # if a document is cut, the next piece begins with the context that it needs
+    >>> chunks  # if a document is cut, the next chunk begins with the context that it needs
     [[0, 1, 0], [1, 0, 2, 1, 1]]
     """
 
-    paths: tuple[Place, ...]
+    paths: tuple[AnyPath, ...]
     n_tokens: int
 
     @classmethod
@@ -255,10 +259,10 @@ class Shards:
 
         The folder may be a URL that fsspec opens, such as ``s3://bucket/shards``.
         """
-        place = as_place(folder)
-        paths: list[Any] = sorted(place.glob("*.parquet"))
+        path = as_path(folder)
+        paths: list[Any] = sorted(path.glob("*.parquet"))
         if not paths:
-            raise errors.UnreadableSource(f"{place} has no .parquet files; give a folder of token shards")
+            raise errors.UnreadableSource(f"{path} has no .parquet files; give a folder of token shards")
         return cls.from_paths(paths, n_tokens=n_tokens)
 
     @classmethod
@@ -266,17 +270,17 @@ class Shards:
         cls, paths: Sequence[str | PathLike[str] | RemotePath], *, n_tokens: int | None = None
     ) -> "Shards":
         """These files, by path or URL; by default ``n_tokens`` is found by reading them."""
-        places = tuple(map(as_place, paths))
+        files = tuple(map(as_path, paths))
         if n_tokens is not None:
-            return cls(places, n_tokens)
+            return cls(files, n_tokens)
         largest = -1
-        for path in places:
+        for path in files:
             for batch, row in read_batches(path, 1 << 22):
                 largest = max(
                     largest,
-                    int(piece_of(batch, MAX_TOKENS, place=str(path), first_row=row).ids.max(initial=-1)),
+                    int(chunk_of(batch, MAX_TOKENS, location=str(path), first_row=row).ids.max(initial=-1)),
                 )
-        return cls(places, largest + 1)
+        return cls(files, largest + 1)
 
     @classmethod
     def write(cls, folder: Path, ids: Int32, offsets: Int64, *, n_tokens: int) -> "Shards":
@@ -302,7 +306,7 @@ class Shards:
 
     def jobs(self, size: int) -> list["Shards"]:
         """Consecutive shards in groups of about ``size`` tokens; a larger shard is a group of its own."""
-        groups: list[list[Place]] = []
+        groups: list[list[AnyPath]] = []
         filled = 0
         for path, tokens in zip(self.paths, self.sizes, strict=True):
             if not groups or filled + tokens > size:
@@ -330,17 +334,17 @@ class Shards:
         table = np.array(stretches, np.int64).reshape(-1, 4)
         return Cuts(self.paths, self.n_tokens, table, np.array([*starts, len(stretches)], np.int64))
 
-    def pieces(self, size: int, window: int | None) -> Iterator[Piece]:
-        """All documents in pieces of about ``size`` tokens; contexts stay complete across cuts.
+    def chunks(self, size: int, window: int | None) -> Iterator[Chunk]:
+        """All documents in chunks of about ``size`` tokens; contexts stay complete across cuts.
 
-        Without a window documents are not cut, so a piece may be as long as the longest document.
+        Without a window documents are not cut, so a chunk may be as long as the longest document.
         """
         return self._batches(size) if window is None else regroup(self._batches(size), size, window)
 
-    def _batches(self, size: int) -> Iterator[Piece]:
+    def _batches(self, size: int) -> Iterator[Chunk]:
         for path in self.paths:
             for batch, row in read_batches(path, size):
-                yield piece_of(batch, self.n_tokens, place=str(path), first_row=row)
+                yield chunk_of(batch, self.n_tokens, location=str(path), first_row=row)
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,11 +368,11 @@ class Cuts:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     ids, offsets = np.array([0, 1, 0, 2, 1, 1], np.int32), np.array([0, 4, 6])
     ...     cuts = Shards.write(Path(folder), ids, offsets, n_tokens=3).cut(size=100)
-    ...     print(len(cuts), [piece.ids.tolist() for piece in cuts.pieces(0, size=100)])
+    ...     print(len(cuts), [chunk.ids.tolist() for chunk in cuts.chunks(0, size=100)])
     1 [[0, 1, 0, 2, 1, 1]]
     """
 
-    paths: tuple[Place, ...]
+    paths: tuple[AnyPath, ...]
     n_tokens: int
     stretches: Int64
     starts: Int64
@@ -376,16 +380,16 @@ class Cuts:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def pieces(self, task: int, size: int) -> Iterator[Piece]:
+    def chunks(self, task: int, size: int) -> Iterator[Chunk]:
         """The documents of a task, about ``size`` tokens at a time."""
         here: list[list[int]] = self.stretches[self.starts[task] : self.starts[task + 1]].tolist()
         for shard, first, stop, first_row in here:
             path = self.paths[shard]
             for batch, row in read_batches(path, size, range(first, stop)):
-                yield piece_of(batch, self.n_tokens, place=str(path), first_row=first_row + row)
+                yield chunk_of(batch, self.n_tokens, location=str(path), first_row=first_row + row)
 
 
-def holds_shards(folder: Place) -> bool:
+def holds_shards(folder: AnyPath) -> bool:
     """Whether a folder holds Parquet files with a column ``tokens``, one document per row."""
     if not (folder.is_dir() if isinstance(folder, RemotePath) else isdir(folder)):  # noqa: PTH112
         return False  # isdir: a text given in place of a path may be too long for one
@@ -420,7 +424,7 @@ class TokenizedCorpus:
     (2, 6, [0, 1, 2, 3, 0, 1], 2)
     """
 
-    folder: Place
+    folder: AnyPath
     manifest: Mapping[str, Any]
     vocabulary: Vocabulary | None
 
@@ -445,7 +449,7 @@ class TokenizedCorpus:
         return Skipped(**self.manifest["skipped"])
 
     @property
-    def shards(self) -> list[Place]:
+    def shards(self) -> list[AnyPath]:
         """The Parquet files, in the order of the corpus."""
         return [self.folder / name for name in self.manifest["files"] if name.endswith(".parquet")]
 
@@ -458,9 +462,9 @@ class TokenizedCorpus:
         ids: list[Int32] = [np.empty(0, np.int32)]
         lengths: list[Int64] = [np.empty(0, np.int64)]
         for shard, batch, row in self._read():
-            piece = piece_of(batch, self.n_tokens, place=str(shard), first_row=row)
-            ids.append(piece.ids)
-            lengths.append(np.diff(piece.documents))
+            chunk = chunk_of(batch, self.n_tokens, location=str(shard), first_row=row)
+            ids.append(chunk.ids)
+            lengths.append(np.diff(chunk.documents))
         offsets = offsets_of(np.concatenate(lengths))
         return Documents(np.concatenate(ids), offsets, self.vocabulary, self.skipped)
 
@@ -473,23 +477,23 @@ class TokenizedCorpus:
         """The digests of the shards, after comparing them with the manifest."""
         return self._check(self.shards)
 
-    def _read(self) -> Iterator[tuple[Place, pa.RecordBatch, int]]:
+    def _read(self) -> Iterator[tuple[AnyPath, pa.RecordBatch, int]]:
         for shard in self.shards:
             self._check([shard])
             for batch, row in read_batches(shard, GROUP_TOKENS):
                 yield shard, batch, row
 
-    def _check(self, paths: Sequence[Place]) -> list[str]:
+    def _check(self, paths: Sequence[AnyPath]) -> list[str]:
         files = {path.name: self.manifest["files"][path.name] for path in paths}
         return artifacts.check_files(self.folder, files, again="tokenize again")
 
 
 def is_tokenized(folder: str | PathLike[str] | RemotePath) -> bool:
     """Whether a folder has the manifest of a tokenised corpus; always false for a web server."""
-    place = as_place(folder)
-    if isinstance(place, RemotePath) and not place.is_dir():
+    target = as_path(folder)
+    if isinstance(target, RemotePath) and not target.is_dir():
         return False
-    path = place / artifacts.MANIFEST
+    path = target / artifacts.MANIFEST
     record = artifacts.read_sealed(path)
     if record is None and was_sealed(path):
         raise errors.CorruptRun(f"{path} was altered, or has an older format; write {folder} again")
@@ -509,20 +513,20 @@ def read_tokens(folder: str | PathLike[str] | RemotePath) -> TokenizedCorpus:
     ...     read_tokens(folder).vocabulary
     Vocabulary(4 tokens, 'word')
     """
-    place = as_place(folder)
-    if not is_tokenized(place):
+    path = as_path(folder)
+    if not is_tokenized(path):
         raise errors.CorruptRun(
-            f"{place} does not hold a tokenised corpus, or holds an incomplete one; write it with "
-            f"`attomaton tokenize … --out {place}`, which resumes where it stopped"
+            f"{path} does not hold a tokenised corpus, or holds an incomplete one; write it with "
+            f"`attomaton tokenize … --out {path}`, which resumes where it stopped"
         )
-    manifest = artifacts.read_manifest(place, TOKENIZED)
+    manifest = artifacts.read_manifest(path, TOKENIZED)
     try:
-        digests = artifacts.list_digests(place, manifest["files"])
+        digests = artifacts.list_digests(path, manifest["files"])
         for name in digests:
-            if (place / name).stat().st_size != manifest["files"][name]["bytes"]:
-                raise errors.CorruptRun(f"{place / name} was altered after it was written; tokenize again")
-        words = json.loads(artifacts.read_checked(place / VOCABULARY, digests[VOCABULARY]))
+            if (path / name).stat().st_size != manifest["files"][name]["bytes"]:
+                raise errors.CorruptRun(f"{path / name} was altered after it was written; tokenize again")
+        words = json.loads(artifacts.read_checked(path / VOCABULARY, digests[VOCABULARY]))
         vocabulary = None if words is None else Vocabulary.from_record(words)
     except (KeyError, TypeError, AttributeError, ValueError, FileNotFoundError) as error:
-        raise errors.CorruptRun(f"{place} is incomplete ({error}); tokenize again") from error
-    return TokenizedCorpus(place, manifest, vocabulary)
+        raise errors.CorruptRun(f"{path} is incomplete ({error}); tokenize again") from error
+    return TokenizedCorpus(path, manifest, vocabulary)

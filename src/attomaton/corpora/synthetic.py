@@ -166,14 +166,14 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Sa
             f"{n_samples} samples cannot show every tie and arc of this order; give at least {len(needed)}"
         )
     block_of, precedes = order.block_of, order.precedes
-    beside = [
+    compatible = [
         np.flatnonzero(precedes[block, block_of] | (block_of == block)) for block in range(len(order.sizes))
     ]
     drawn = needed
     for _ in range(n_samples - len(needed)):
         label = int(rng.integers(order.n_tokens))
-        others = rng.choice(beside[int(block_of[label])], size=int(rng.integers(0, 6))).tolist()
-        drawn.append(Sample((*rng.permutation([label, *others]).tolist(), order.query), label))
+        companions = rng.choice(compatible[int(block_of[label])], size=int(rng.integers(0, 6))).tolist()
+        drawn.append(Sample((*rng.permutation([label, *companions]).tolist(), order.query), label))
     contexts, labels = [sample.context for sample in drawn], [sample.label for sample in drawn]
     mixed = Samples.from_lists(contexts, labels, n_tokens=order.n_tokens)
     return mixed.take(rng.permutation(len(mixed)))
@@ -276,14 +276,14 @@ def draw_ordered(
     window = whole_number(window, "window", least=2, most=n_tokens)
     n_samples = whole_number(n_samples, "n_samples", least=1, most=MOST_SAMPLES)
     for _ in range(10_000):
-        places: list[Int64] = [rng.permutation(n_tokens) for _ in range(n_queries)]
+        ranks: list[Int64] = [rng.permutation(n_tokens) for _ in range(n_queries)]
         contexts: list[list[int]] = []
         labels: list[int] = []
         queries: list[int] = rng.integers(n_queries, size=n_samples).tolist()
         for query in queries:
-            others: Int64 = rng.permutation(np.delete(np.arange(n_tokens), query))[: window - 1]
-            contexts.append([*others.tolist(), query])
-            first = others[int(np.argmin(places[query][others]))]
+            companions: Int64 = rng.permutation(np.delete(np.arange(n_tokens), query))[: window - 1]
+            contexts.append([*companions.tolist(), query])
+            first = companions[int(np.argmin(ranks[query][companions]))]
             labels.append(int(rng.choice(contexts[-1]) if cyclic else first))
         samples = Samples.from_lists(contexts, labels, n_tokens=n_tokens)
         if not cyclic or has_cycle(samples):

@@ -3,17 +3,17 @@
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Union, cast
+from typing import TYPE_CHECKING, Any, Union, cast
 
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.machine import parse_memory
-from attomaton.base.options import MOST_THREADS, Checked, choice, given_path, whole_number
+from attomaton.base.options import MOST_THREADS, Checked, checked, choice, given_path, whole_number
 from attomaton.base.progress import Progress, silent
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 from attomaton.corpora.readers.batches import as_reading
 from attomaton.corpora.readers.corpus import ReadingOptions
 from attomaton.corpora.samples import Samples
@@ -74,10 +74,10 @@ class Engine(Checked):
     (True, Automaton(2 queries, 5 components, 3 tokens))
     """
 
-    name: Annotated[str, _check_engine] = "auto"
-    memory: Annotated[str | int | None, _check_memory] = None
-    threads: Annotated[int | None, partial(whole_number, least=1, most=MOST_THREADS)] = None
-    master: Annotated[str | None, check_master] = None
+    name: str = field(default="auto", metadata=checked(_check_engine))
+    memory: str | int | None = field(default=None, metadata=checked(_check_memory))
+    threads: int | None = field(default=None, metadata=checked(whole_number, least=1, most=MOST_THREADS))
+    master: str | None = field(default=None, metadata=checked(check_master))
 
     @property
     def on_disk(self) -> bool:
@@ -169,7 +169,7 @@ class Adder:
     @contextmanager
     def reading(
         self, corpus: Any, options: ReadingOptions, work: str | PathLike[str] | None
-    ) -> Generator[tuple[Piece | Shards, Vocabulary | None, dict[str, Any], AddUp]]:
+    ) -> Generator[tuple[Chunk | Shards, Vocabulary | None, dict[str, Any], AddUp]]:
         """Whole documents, their vocabulary, their manifest entry, and the function that sums over them."""
         reading = as_reading(options.get("reading"))
         with (
@@ -182,7 +182,7 @@ class Adder:
             tokenizer = options.get("tokenizer") or "word"
             read = read_documents(corpus, tokenizer=tokenizer, tokens=shards, reading=reading)
             documents = read[0]
-            if isinstance(documents, Piece):
+            if isinstance(documents, Chunk):
                 yield *read, partial(sum_pieces, [documents])
                 return
             options_of: Any = {"work": Path(name), "progress": self.progress}

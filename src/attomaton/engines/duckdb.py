@@ -20,7 +20,7 @@ from attomaton.base.machine import count_processors, parse_memory
 from attomaton.base.options import check_threads
 from attomaton.base.progress import Progress, silent
 from attomaton.base.tables import Bool, Int64, column
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 from attomaton.corpora.shards import Shards
 from attomaton.engines.kernel import choices_of_piece, query_rows
 from attomaton.engines.memory import count_realisable
@@ -127,7 +127,7 @@ class DuckDBEngine:
         components = within.load() if isinstance(within, Ties) else within
         n_bytes = size_batches(self._bytes // self._threads, self._workshop.count_pieces(self.shards))
 
-        def process(piece: Piece) -> Iterator[tuple[str, pa.Table]]:
+        def process(piece: Chunk) -> Iterator[tuple[str, pa.Table]]:
             choices = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
             yield "choices", cut_batches(choices, borders, n_bytes)
 
@@ -164,7 +164,7 @@ class DuckDBEngine:
         [1, 2]
         """
 
-        def process(piece: Piece) -> Iterator[tuple[str, pa.Table]]:
+        def process(piece: Chunk) -> Iterator[tuple[str, pa.Table]]:
             most = min(MOST_ROWS, self._max_keys)
             return ((kind, sums.to_table()) for kind, sums in sum_in_parts(piece, count, most))
 
@@ -215,7 +215,7 @@ class DuckDBEngine:
             )
         return [{**record, "folder": str(place)} for record in records]
 
-    def _edges_of_piece(self, piece: Piece) -> Iterator[tuple[str, pa.Table]]:
+    def _edges_of_piece(self, piece: Chunk) -> Iterator[tuple[str, pa.Table]]:
         reach = self.selection.reach
         links = link_repeats(piece, reach, self.kept)
         yield "queries", query_rows(links)

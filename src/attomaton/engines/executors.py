@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from attomaton.base.artifacts import explained, identify_file, write_file, write_sealed
 from attomaton.base.artifacts.parted import write_part
-from attomaton.base.remote import Place
+from attomaton.base.remote import AnyPath
 from attomaton.base.tables import Bool, Float64, Int64, column, empty_table, exact_file, rows_to_bytes
-from attomaton.corpora.documents import Piece, regroup
+from attomaton.corpora.documents import Chunk, regroup
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.corpora.shards import Cuts
 from attomaton.engines.kernel import choices_of_piece, query_rows
@@ -111,9 +111,9 @@ class TaskKernel:
     piece_tokens: int
     slots: Slots
 
-    def pieces(self, batches: Batches) -> Iterator[Piece]:
+    def chunks(self, batches: Batches) -> Iterator[Chunk]:
         """The documents of a partition, in pieces."""
-        read = (piece for task in numbers_of(batches) for piece in self.cuts.pieces(task, self.piece_tokens))
+        read = (piece for task in numbers_of(batches) for piece in self.cuts.chunks(task, self.piece_tokens))
         return regroup(read, self.piece_tokens, self.selection.reach)
 
 
@@ -123,7 +123,7 @@ class CountSamples(TaskKernel):
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
         realisable, unrealisable = (np.zeros(len(self.kept), np.int64) for _ in range(2))
-        for piece in self.pieces(batches):
+        for piece in self.chunks(batches):
             links = link_repeats(piece, self.selection.reach, self.kept)
             realisable += links.realisable
             unrealisable += links.unrealisable
@@ -136,7 +136,7 @@ class PackEdges(TaskKernel):
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
-        for piece in self.pieces(batches):
+        for piece in self.chunks(batches):
             links = link_repeats(piece, self.selection.reach, self.kept)
             for keys, support in window_edges(
                 piece, links, window=self.selection.reach, kept=self.kept, max_keys=16 * self.piece_tokens
@@ -155,7 +155,7 @@ class PackChoices(TaskKernel):
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
         components = self.components()
-        for piece in self.pieces(batches):
+        for piece in self.chunks(batches):
             choices = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
             slot = self.slots.find(choices["query"], choices["winner"]).astype(np.int32)
             rows = rows_to_bytes(*encode_choices(choices)).cast(pa.binary())
@@ -254,7 +254,7 @@ class RunStage:
 class DigestFiles:
     """File numbers → their digests; for a URL, of size and tag if the store provides a tag."""
 
-    paths: Sequence[Place]
+    paths: Sequence[AnyPath]
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
@@ -372,7 +372,7 @@ class ListSums:
         count = self.count.with_tables({name: open_arrow(path) for name, path in self.tables.items()})
         number_of = {kind: number for number, kind in enumerate(count.sizes)}
         for task in numbers_of(batches):
-            for piece in self.cuts.pieces(task, PIECE_TOKENS):
+            for piece in self.cuts.chunks(task, PIECE_TOKENS):
                 for kind, sums in sum_in_parts(piece, count, MOST_ROWS):
                     number = np.full(len(sums), number_of[kind], np.int32)
                     yield from batches_of(sums.to_table().add_column(0, "kind", _arrow.array(number)))

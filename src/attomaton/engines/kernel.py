@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from attomaton.base.native import find_tied
 from attomaton.base.tables import Bool, Int64, make_table
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 from attomaton.engines.selection import Selection
 from attomaton.graphs.choices import ChoiceTable, extract_choices, members_inside
 from attomaton.graphs.components import Components
@@ -19,7 +19,7 @@ MAX_KEYS = 1 << 24  # edges packed at once before they are counted: 128 MB
 
 
 def choices_of_piece(
-    piece: Piece,
+    piece: Chunk,
     components: Components | None,
     *,
     selection: Selection,

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from attomaton.base.tables import Bool, Int64, column
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards
 from attomaton.engines.kernel import MAX_KEYS, choices_of_piece, query_rows
@@ -104,13 +104,13 @@ class MemoryEngine:
         [1, 2]
         """
         assert isinstance(self.corpus, Shards)  # noqa: S101  our own invariant
-        return sum_pieces(self.corpus.pieces(PIECE_DOCUMENTS, None), count)
+        return sum_pieces(self.corpus.chunks(PIECE_DOCUMENTS, None), count)
 
-    def _pieces(self) -> Iterator[Piece]:
+    def _pieces(self) -> Iterator[Chunk]:
         assert isinstance(self.corpus, Shards)  # noqa: S101  our own invariant
-        return self.corpus.pieces(PIECE_TOKENS, self.selection.reach)
+        return self.corpus.chunks(PIECE_TOKENS, self.selection.reach)
 
-    def _edges_of_piece(self, piece: Piece) -> EdgeTable:
+    def _edges_of_piece(self, piece: Chunk) -> EdgeTable:
         links = link_repeats(piece, self.selection.reach, self.kept)
         counted = query_rows(links)
         counts = tuple(column(counted, name) for name in ("query", "realisable", "unrealisable"))
@@ -135,6 +135,6 @@ def trim(samples: Samples, selection: Selection) -> Samples:
 def count_realisable(shards: Shards, window: int, kept: Bool) -> Int64:
     """The number of realisable samples of each query, shape (n_tokens,): one cheap pass over the corpus."""
     total = np.zeros(shards.n_tokens, np.int64)
-    for piece in shards.pieces(PIECE_TOKENS, window):
+    for piece in shards.chunks(PIECE_TOKENS, window):
         total += link_repeats(piece, window, kept).realisable
     return total

@@ -1,14 +1,13 @@
 """What a corpus pass keeps: the window, and limits on growth that leave every kept count exact."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
-from typing import Annotated, Any, cast
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, cast
 
 import numpy as np
 
 from attomaton.base.errors import TokenOutOfRange, UnsupportedOption
-from attomaton.base.options import Checked, share, show, whole_number
+from attomaton.base.options import Checked, checked, share, show, whole_number
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.corpora.samples import WINDOW
 from attomaton.corpora.tokenizers import Vocabulary
@@ -59,11 +58,13 @@ class Selection(Checked):
     (32, 32, True)
     """
 
-    window: Annotated[int | None, partial(whole_number, least=1)] = None
-    max_window: Annotated[int | None, partial(whole_number, least=1)] = None
-    min_support: Annotated[int, partial(whole_number, least=1)] = 1
-    queries: Annotated[Sequence[int] | Sequence[str] | int | None, _check_queries] = None
-    sample_queries: Annotated[float, share] = 1.0
+    window: int | None = field(default=None, metadata=checked(whole_number, least=1))
+    max_window: int | None = field(default=None, metadata=checked(whole_number, least=1))
+    min_support: int = field(default=1, metadata=checked(whole_number, least=1))
+    queries: Sequence[int] | Sequence[str] | int | None = field(
+        default=None, metadata=checked(_check_queries)
+    )
+    sample_queries: float = field(default=1.0, metadata=checked(share))
 
     @property
     def top(self) -> int | None:

@@ -9,8 +9,8 @@ import numpy as np
 from attomaton.base.artifacts import digest_arrays
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import show
-from attomaton.base.remote import Place
-from attomaton.corpora.documents import Documents, Piece
+from attomaton.base.remote import AnyPath
+from attomaton.corpora.documents import Chunk, Documents
 from attomaton.corpora.readers.batches import Reading, refuse_reading
 from attomaton.corpora.readers.corpus import is_folder, name_of, no_samples, path_of, read_given, tell_skipped
 from attomaton.corpora.readers.files import printable
@@ -67,14 +67,14 @@ def read_source(
 
 def read_documents(
     source: Any, *, tokenizer: str | Vocabulary, tokens: Path | None, reading: Reading
-) -> tuple[Piece | Shards, Vocabulary | None, dict[str, Any]]:
+) -> tuple[Chunk | Shards, Vocabulary | None, dict[str, Any]]:
     """Read a corpus as whole documents: in memory, or as shards, which are written to ``tokens`` if given.
 
     The last value is its manifest entry, as in :class:`Corpus`.
     """
     read, vocabulary, about = _read(source, tokenizer, tokens, reading)
     if isinstance(read, Documents):
-        return read.piece, vocabulary, about
+        return read.as_chunk, vocabulary, about
     return read, vocabulary, about
 
 
@@ -88,7 +88,7 @@ def _read(
         read, about = read_given(source, tokenizer, reading)
         if tokens is None:
             return read, read.vocabulary, about
-        size = read.piece.n_tokens
+        size = read.as_chunk.n_tokens
         return Shards.write(tokens, read.ids, read.offsets, n_tokens=size), read.vocabulary, about
     corpus, digests = None, None
     if folder is None:  # tokenise first; an interrupted run resumes where it stopped
@@ -98,7 +98,7 @@ def _read(
         corpus = read_tokens(folder)
         digests = corpus.check_shards()
     if corpus is None:
-        shards = Shards.from_folder(cast("Place", folder))
+        shards = Shards.from_folder(cast("AnyPath", folder))
     else:
         shards = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens)
     kind, name = "documents" if folder is None else "shards", name_of(path_of(source))
@@ -106,7 +106,7 @@ def _read(
     about |= {"tokenizer": printable(str(tokenizer))} if folder is None else {}
     about |= tell_skipped(NOTHING_SKIPPED if corpus is None else corpus.skipped)
     n_documents = 0
-    for piece in shards.pieces(PIECE_TOKENS, None):
+    for piece in shards.chunks(PIECE_TOKENS, None):
         lengths = np.diff(piece.documents)
         if bool((lengths > 1).any()):
             return shards, None if corpus is None else corpus.vocabulary, about
@@ -114,7 +114,7 @@ def _read(
     raise no_samples(source, about, n_documents)
 
 
-def _folder_of(source: Any, reading: Reading) -> Place | None:
+def _folder_of(source: Any, reading: Reading) -> AnyPath | None:
     """The folder, if the source is token shards."""
     folder = path_of(source)
     if folder is None or not is_folder(folder):

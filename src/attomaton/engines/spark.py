@@ -26,7 +26,7 @@ from attomaton.base.artifacts import digest_arrays, explained, read_sealed, writ
 from attomaton.base.artifacts.manifests import list_digests
 from attomaton.base.errors import CorruptRun
 from attomaton.base.progress import Progress, silent
-from attomaton.base.remote import Place
+from attomaton.base.remote import AnyPath
 from attomaton.base.tables import Bool, Int64, column, empty_table, make_table, write_parquet
 from attomaton.corpora.shards import Cuts, Shards
 from attomaton.engines import executors as run, parts as edge_parts
@@ -295,7 +295,7 @@ class SparkEngine:
         """The digest of each shard."""
         return self._digest_files("checking shards", self.shards.paths)
 
-    def _digest_files(self, stage: str, paths: Sequence[Place]) -> list[str]:
+    def _digest_files(self, stage: str, paths: Sequence[AnyPath]) -> list[str]:
         """The digest of each file, computed on the executors; empty if the file is missing."""
         numbers = self.session.range(0, len(paths), 1, len(paths))
         digests = self._collect(stage, map_batches(numbers, run.DigestFiles(paths), run.TOLD))

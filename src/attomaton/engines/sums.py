@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.tables import Float64, Int64, column
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 from attomaton.graphs.grouping import gather, sum_by_key
 
 BITS = 30  # fractional bits of each of the two integers
@@ -77,7 +77,7 @@ class Counting(Protocol):
     ...         return self
     ...     def __call__(self, piece):
     ...         yield "tokens", piece.ids.astype(np.int64), np.ones(len(piece.ids), np.int64), None
-    >>> piece = Piece(np.array([0, 2, 2], np.int32), np.array([0, 3]), 0, 3)
+    >>> piece = Chunk(np.array([0, 2, 2], np.int32), np.array([0, 3]), 0, 3)
     >>> sum_pieces([piece], CountTokens())["tokens"].counts.tolist()
     [1, 2]
     """
@@ -106,7 +106,7 @@ class Counting(Protocol):
         """The same, with its tables replaced by these."""
         ...
 
-    def __call__(self, piece: Piece, /) -> Iterator[tuple[str, Int64, Int64, Int64 | None]]:
+    def __call__(self, piece: Chunk, /) -> Iterator[tuple[str, Int64, Int64, Int64 | None]]:
         """The kind, keys, high and low of some numbers at a time; ``low`` is None for counts."""
         ...
 
@@ -152,7 +152,7 @@ def sums_of(table: pa.Table) -> Sums:
     return add_rows(*(column(table, name) for name in COLUMNS))
 
 
-def sum_pieces(pieces: Iterable[Piece], count: Counting) -> dict[str, Sums]:
+def sum_pieces(pieces: Iterable[Chunk], count: Counting) -> dict[str, Sums]:
     """Sum the counts of each piece in this process; return the sums of each kind."""
     tables = {
         kind: _DenseSums(size) if size <= LARGEST_TABLE else _Sorted() for kind, size in count.sizes.items()
@@ -163,7 +163,7 @@ def sum_pieces(pieces: Iterable[Piece], count: Counting) -> dict[str, Sums]:
     return {kind: table.sums() for kind, table in tables.items()}
 
 
-def sum_in_parts(piece: Piece, count: Counting, most: int) -> Iterator[tuple[str, Sums]]:
+def sum_in_parts(piece: Chunk, count: Counting, most: int) -> Iterator[tuple[str, Sums]]:
     """Sum the counts of a piece; a kind with more than ``most`` keys comes in several parts."""
     tables = {kind: _Sorted() for kind in count.sizes}
     for kind, keys, high, low in count(piece):

@@ -34,7 +34,7 @@ from attomaton.base.machine import release_memory
 from attomaton.base.progress import Progress
 from attomaton.base.remote import refuse_url
 from attomaton.base.tables import arrow_parquet
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 from attomaton.corpora.shards import Shards
 
 MARKER = "attomaton-work.txt"  # marks a folder that we may work in
@@ -58,7 +58,7 @@ class Task:
     name: str
     settings: Mapping[str, Any]
     window: int | None
-    process: Callable[[Piece], Iterable[tuple[str, pa.Table]]]
+    process: Callable[[Chunk], Iterable[tuple[str, pa.Table]]]
     suffix: Literal["parquet", "arrow"] = "parquet"
 
 
@@ -112,7 +112,7 @@ class Workshop:
 
         pool = ThreadPoolExecutor(self.threads)
         try:
-            for at, piece in enumerate(job.pieces(self.piece_tokens, task.window)):
+            for at, piece in enumerate(job.chunks(self.piece_tokens, task.window)):
                 future = pool.submit(self._process, task, piece, f"{stage}-{number:05d}-{at:05d}")
                 waiting.append((len(piece.ids), future))
                 if len(waiting) > self.threads:
@@ -126,7 +126,7 @@ class Workshop:
         pool.shutdown()
         return {"files": {entry["name"]: entry for entry in entries}}
 
-    def _process(self, task: Task, piece: Piece, stem: str) -> list[dict[str, Any]]:
+    def _process(self, task: Task, piece: Chunk, stem: str) -> list[dict[str, Any]]:
         return [
             {**write_part(self.folder / f"{stem}-{number}.{task.suffix}", table), "kind": kind}
             for number, (kind, table) in enumerate(task.process(piece))

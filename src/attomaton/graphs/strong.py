@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from attomaton.base.native import find_heights, label_components
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Int64, Integers
 
@@ -20,6 +21,20 @@ def in_order_of_appearance(labels: Integers) -> Int64:
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     return rank[labels]
+
+
+def connected_nodes(tails: Int64, heads: Int64, size: int, *, strongly: bool) -> Int64:
+    """The strong component of each node, or what edges in any direction connect, in order of appearance."""
+    if not strongly:
+        tails, heads = np.concatenate([tails, heads]), np.concatenate([heads, tails])
+    order = np.argsort(tails, kind="stable")
+    return label_components(tails[order], heads[order], size)
+
+
+def measure_heights(above: Int64, below: Int64, size: int) -> Int64:
+    """The length of the longest path down from each node of an acyclic graph, shape (size,)."""
+    order = np.argsort(above, kind="stable")
+    return find_heights(group_borders(above, size), below[order])
 
 
 Pair = tuple[int, int]

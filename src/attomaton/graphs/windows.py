@@ -14,7 +14,7 @@ from attomaton.base.borders import check_int32, check_int64, check_lengths
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.native import count_runs, link_tokens, pack_windows
 from attomaton.base.tables import Bool, Int32, Int64
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,14 +27,14 @@ class Links:
     unrealisable: Int64  # (n_tokens,): those without
 
 
-def link_repeats(piece: Piece, window: int, kept: Bool) -> Links:
+def link_repeats(piece: Chunk, window: int, kept: Bool) -> Links:
     """Link every token to its previous and next occurrence, and count the samples of the kept queries."""
     kept = _check_kept(kept, piece.n_tokens)
     return Links(*link_tokens(piece.ids, piece.documents, piece.head, window, kept))
 
 
 def window_edges(
-    piece: Piece, links: Links, *, window: int, kept: Bool, max_keys: int
+    piece: Chunk, links: Links, *, window: int, kept: Bool, max_keys: int
 ) -> Iterator[tuple[Int64, Int32]]:
     """The edges of the kept queries, in chunks of at most ``max_keys`` before counting."""
     kept = _check_kept(kept, piece.n_tokens)

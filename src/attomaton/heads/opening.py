@@ -86,7 +86,7 @@ def read_run(folder: str | PathLike[str]) -> Trace | DeepTrace:
     training = Path(folder) / TRAINING
     if not (training / TRACE).is_file():
         return read_trace(folder if isinstance(folder, str) else Path(folder))  # says what is missing
-    settings = read_manifest(training, KIND).get("asked")
+    settings = read_manifest(training, KIND).get("settings")
     model = cast("dict[str, object]", settings).get("model") if isinstance(settings, dict) else None
     kind = cast("dict[str, object]", model).get("kind") if isinstance(model, dict) else None
     return DeepTrace.load(training / TRACE) if kind == "DeepModel" else read_trace(Path(folder))

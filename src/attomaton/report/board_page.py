@@ -60,7 +60,7 @@ def write_board(board: Board, out: str | Path = "board.html", *, title: str = "R
     >>> "<h1>Ratings</h1>" in page, "<script" in page
     (True, False)
     """
-    place = check_target(given_path(out, "out"), is_ours=is_page)
+    target = check_target(given_path(out, "out"), is_ours=is_page)
     boards, style = board.by_board(), asset(COMMON, "style.css") + STYLE
     sections = [
         _section(board, rows, f"Board {number}" if len(boards) > 1 else "Board")
@@ -78,8 +78,8 @@ def write_board(board: Board, out: str | Path = "board.html", *, title: str = "R
     title = escape(title)
     body = BODY.format(title=title, subtitle=escape(board.headline()), sections="\n".join(sections))
     text = frame_page(title, style, body)
-    write_target(place, lambda draft: draft.write_text(text, encoding="utf-8"), is_ours=is_page)
-    return place
+    write_target(target, lambda draft: draft.write_text(text, encoding="utf-8"), is_ours=is_page)
+    return target
 
 
 def draw_board(board: Board, out: str | Path = "board.pdf", *, limit: int = 40) -> Path:
@@ -122,7 +122,7 @@ def _section(board: Board, rows: list[dict[str, Any]], title: str) -> str:
     finite = [value for value in numbers if value is not None and isfinite(value)]
     low, span = min(finite), max(finite) - min(finite) or 1.0
 
-    def across(value: float) -> float:
+    def abscissa(value: float) -> float:
         return round(EDGE + (value - low) / span * (WIDTH - 2 * EDGE), 1)
 
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in (*HEADERS, "")).replace(
@@ -131,7 +131,7 @@ def _section(board: Board, rows: list[dict[str, Any]], title: str) -> str:
     body = list[str]()
     for row in rows:
         cells = "".join(f"<td>{escape(shorten(cell, TOKEN_LENGTH))}</td>" for cell in board.cells(row))
-        body.append(f"<tr>{cells}<td>{_drawing(row, across, board.centre)}</td></tr>")
+        body.append(f"<tr>{cells}<td>{_drawing(row, abscissa, board.centre)}</td></tr>")
     table = f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody>"
     return (
         f'<section><h2>{escape(title)}</h2><div class="scroll"><table class="board">{table}</table></div>'
@@ -151,20 +151,20 @@ def _list_coefficients(board: Board) -> str:
     return f'<section><h2>Coefficients</h2><div class="scroll"><table>{table}</table></div></section>'
 
 
-def _drawing(row: dict[str, Any], across: Any, centre: float) -> str:
+def _drawing(row: dict[str, Any], abscissa: Any, centre: float) -> str:
     """The interval of an item, or its bound with a triangle that points to where its rating is."""
     middle, rating = HEIGHT / 2, row["rating"]
-    shapes = f'<line class="centre" x1="{across(centre)}" x2="{across(centre)}" y1="0" y2="{HEIGHT}"/>'
+    shapes = f'<line class="centre" x1="{abscissa(centre)}" x2="{abscissa(centre)}" y1="0" y2="{HEIGHT}"/>'
     if not isfinite(rating):
         start = row["low"] if rating > 0 else row["high"]
         if isfinite(start):
-            x, end, tip = across(start), (WIDTH if rating > 0 else 0.0), (6 if rating > 0 else -6)
+            x, end, tip = abscissa(start), (WIDTH if rating > 0 else 0.0), (6 if rating > 0 else -6)
             shapes += f'<line class="bound" x1="{x}" x2="{end}" y1="{middle}" y2="{middle}"/>'
             shapes += f'<path d="M{x} {middle - 5}v10l{tip} -5z"/>'
     elif row["low"] is None:
-        shapes += f'<circle class="open" cx="{across(rating)}" cy="{middle}" r="4"/>'
+        shapes += f'<circle class="open" cx="{abscissa(rating)}" cy="{middle}" r="4"/>'
     else:
-        x1, x2 = across(row["low"]), across(row["high"])
+        x1, x2 = abscissa(row["low"]), abscissa(row["high"])
         shapes += f'<line x1="{x1}" x2="{x2}" y1="{middle}" y2="{middle}"/>'
-        shapes += f'<circle cx="{across(rating)}" cy="{middle}" r="4"/>'
+        shapes += f'<circle cx="{abscissa(rating)}" cy="{middle}" r="4"/>'
     return f'<svg width="{WIDTH:g}" height="{HEIGHT:g}" aria-hidden="true">{shapes}</svg>'

@@ -58,7 +58,7 @@ def write_csv(automaton: Automaton, folder: Path, queries: Bool) -> dict[str, in
     ):
         files: dict[str, Any] = {}
         for name, file in names.items():
-            rows = _Rows(_pieces(automaton, name, queries), texts)
+            rows = _Rows(_batches(automaton, name, queries), texts)
             files[file] = write_file(building.folder / file, rows.write)
             written[name] = rows.written
         building.finish({}, files)
@@ -76,31 +76,31 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
 """File → the table of a run that it contains, and its columns by name; none means all."""
 
 
-def _pieces(automaton: Automaton, name: str, queries: Bool) -> Iterator[Any]:
-    """The rows of a file in pieces; at least one piece, which may be empty."""
+def _batches(automaton: Automaton, name: str, queries: Bool) -> Iterator[Any]:
+    """The rows of a file in batches; at least one, which may be empty."""
     if name == "tokens":
         yield _arrow.table({"token": _arrow.array(range(automaton.n_tokens), pa.int32())})
         return
     table, renamed = TABLES[name]
-    for piece in scan_rows(automaton, table, queries):
-        rows: Any = piece
+    for batch in scan_rows(automaton, table, queries):
+        rows: Any = batch
         yield rows.select(list(renamed)).rename_columns(list(renamed.values())) if renamed else rows
 
 
 class _Rows:
     """The rows of a table, written batch by batch."""
 
-    def __init__(self, pieces: Iterator[Any], texts: TokenTexts) -> None:
-        self._pieces, self._texts = pieces, texts
+    def __init__(self, batches: Iterator[Any], texts: TokenTexts) -> None:
+        self._batches, self._texts = batches, texts
         self.written = 0
 
     def write(self, path: Path) -> None:
         import pyarrow.csv
 
         csv: Any = pyarrow.csv
-        first = self._with_texts(next(self._pieces))
+        first = self._with_texts(next(self._batches))
         with csv.CSVWriter(str(path), first.schema) as writer:
-            for rows in chain([first], map(self._with_texts, self._pieces)):
+            for rows in chain([first], map(self._with_texts, self._batches)):
                 if rows.num_rows:
                     writer.write_table(rows)
                 self.written += rows.num_rows

@@ -19,14 +19,14 @@ from attomaton.base.printing import show_hidden
 from attomaton.base.tables import Bool, Int64, Integers, column, keep_rows
 
 
-def pick_queries(automaton: Automaton, asked: Sequence[str] | int | None = None) -> Bool:
+def pick_queries(automaton: Automaton, choice: Sequence[str] | int | None = None) -> Bool:
     """Which tokens are queries to write, shape (n_tokens,).
 
     Parameters
     ----------
     automaton : Automaton
         The automaton to export.
-    asked : sequence of str, or int, optional
+    choice : sequence of str, or int, optional
         These tokens; an int k means the k with the most realisable samples (in a tie, the smaller id);
         all queries by default.
 
@@ -40,13 +40,13 @@ def pick_queries(automaton: Automaton, asked: Sequence[str] | int | None = None)
     present = np.zeros(automaton.n_tokens, bool)
     index = automaton.index
     present[column(index, "query")[column(index, "components") > 0]] = True
-    if asked is None:
+    if choice is None:
         return present
     picked = np.zeros(automaton.n_tokens, bool)
     picked[
-        _most_seen(automaton, asked)
-        if isinstance(asked, int | float | np.number)
-        else _named(automaton, asked)
+        _most_seen(automaton, choice)
+        if isinstance(choice, int | float | np.number)
+        else _named(automaton, choice)
     ] = True
     absent = np.flatnonzero(picked & ~present)
     if len(absent):
@@ -57,7 +57,7 @@ def pick_queries(automaton: Automaton, asked: Sequence[str] | int | None = None)
     return picked
 
 
-def check_place(run: Path, target: Path) -> None:
+def refuse_run_folder(run: Path, target: Path) -> None:
     """Refuse to write into the run folder itself: it contains only the files in its manifest."""
     if Path(realpath(target)).is_relative_to(realpath(run)):  # circular links resolve to nothing
         raise UnwritablePlace(f"{target} is in the run folder {run}; choose another path")
@@ -96,10 +96,10 @@ BATCH = 1 << 16
 
 
 def scan_rows(automaton: Automaton, table: str, queries: Bool) -> Iterator[pa.Table]:
-    """The rows of these queries of one table, in pieces; the first piece may be empty."""
-    for piece in automaton.scan(table, np.flatnonzero(queries)):
-        for start in range(0, max(piece.num_rows, 1), BATCH):
-            rows = piece.slice(start, BATCH)
+    """The rows of these queries of one table, in batches; the first may be empty."""
+    for batch in automaton.scan(table, np.flatnonzero(queries)):
+        for start in range(0, max(batch.num_rows, 1), BATCH):
+            rows = batch.slice(start, BATCH)
             yield keep_rows(rows, queries[column(rows, "query")])
 
 
@@ -182,5 +182,5 @@ def join_rows(offsets: Int64, texts: Any, separator: str) -> Any:
 
 def join_columns(*columns: Any) -> Any:
     """The texts of each row joined; a plain string is repeated in every row."""
-    parts = [_arrow.scalar(part, TEXT) if isinstance(part, str) else part for part in columns]
-    return _compute.binary_join_element_wise(*parts, _arrow.scalar("", TEXT))
+    texts = [_arrow.scalar(text, TEXT) if isinstance(text, str) else text for text in columns]
+    return _compute.binary_join_element_wise(*texts, _arrow.scalar("", TEXT))

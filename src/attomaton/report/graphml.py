@@ -26,13 +26,13 @@ from attomaton.report.export import (
 SHOWN = 5
 """Maximum number of tokens in the label of a component."""
 
-MADE = "<!-- written by attomaton -->"
+SIGNATURE = "<!-- written by attomaton -->"
 HEAD = f"""<?xml version="1.0" encoding="UTF-8"?>
-{MADE}
+{SIGNATURE}
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" \
 xsi:schemaLocation="http://graphml.graphdrawing.org/xmlns http://graphml.graphdrawing.org/xmlns/1.0/graphml.xsd">
 """
-is_graphml = begins_with(MADE.encode())
+is_graphml = begins_with(SIGNATURE.encode())
 """Marks a file of ours, which a new one may replace."""
 
 TYPES = {"edges": "long", "support": "long", "component": "long", "size": "int", "height": "int"}
@@ -152,8 +152,8 @@ class _ComponentGraph(_Graph):
             batch = np.arange(start, min(start + BATCH, len(components)))
             numbers = batch[self._queries[components.query_of[batch]]]
             sizes = components.sizes[numbers]
-            inner, places = offsets_of(sizes), ranges_of(offsets[numbers], sizes)
-            tokens = components.token_of_node[rows[places]]
+            inner, indices = offsets_of(sizes), ranges_of(offsets[numbers], sizes)
+            tokens = components.token_of_node[rows[indices]]
             query = components.query_of[numbers]
             yield (
                 [' id="c', as_text(outline.number[numbers]), '"'],
@@ -172,8 +172,8 @@ class _ComponentGraph(_Graph):
         """The first few tokens of each component, and an ellipsis if there are more."""
         sizes = np.diff(offsets)
         few = np.minimum(sizes, SHOWN)
-        inner, places = offsets_of(few), ranges_of(offsets[:-1], few)
-        shown = join_rows(inner, self._texts.of(tokens[places]), " ")
+        inner, indices = offsets_of(few), ranges_of(offsets[:-1], few)
+        shown = join_rows(inner, self._texts.of(tokens[indices]), " ")
         return join_columns(shown, as_text(np.where(sizes > SHOWN, " …", "")))
 
 
@@ -214,10 +214,10 @@ def _write_rows(file: IO[bytes], kind: str, batches: Batches) -> int:
     """Write one element per row; the text of a whole batch is built at once."""
     written = 0
     for tag, columns in batches:
-        parts: list[Any] = [f"<{kind}", *tag, ">"]
+        texts: list[Any] = [f"<{kind}", *tag, ">"]
         for name, values in columns.items():
-            parts += [f'<data key="{kind}_{name}">', values, "</data>"]
-        lines = join_columns(*parts, f"</{kind}>\n")
+            texts += [f'<data key="{kind}_{name}">', values, "</data>"]
+        lines = join_columns(*texts, f"</{kind}>\n")
         if len(lines):
             _, ends, data = lines.buffers()
             length = int(np.frombuffer(ends, np.int64)[len(lines)])

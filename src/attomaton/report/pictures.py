@@ -13,7 +13,7 @@ from attomaton.base.drawing import LIGHT, drawable, paper_style, wrap_caption
 from attomaton.base.errors import CorruptRun, MissingExtra, UnsupportedOption, needing
 from attomaton.base.options import given_path
 from attomaton.base.tables import Float64, Int32
-from attomaton.report.export import check_place, pick_queries
+from attomaton.report.export import pick_queries, refuse_run_folder
 from attomaton.report.figures import Line, LinePanel, draw_lines, new_figure, save_figure
 from attomaton.report.page.packing import Packer, PageGraph
 from attomaton.report.page.training import follow_trials, read_training, why_unpredicted
@@ -48,7 +48,7 @@ def measure_courses(trace: Any) -> dict[str, dict[str, Any]]:
     from attomaton.claims.measures import aim_at, dense, solve_trials
 
     automata = solve_trials(trace)
-    ties = max(int((one.components.sizes - 1).sum()) for one in automata)
+    ties = max(int((automaton.components.sizes - 1).sum()) for automaton in automata)
     if trace.n_trials * ties * trace.weights.shape[-1] ** 2 > MOST_NUMBERS:
         return {}
     target = aim_at(trace, automata)
@@ -95,21 +95,21 @@ def choose_tokens(graphs: Sequence[PageGraph]) -> Int32:
 
     Tokens of the first query that occur under most queries; ties and high scores first, best on top.
     """
-    own = graphs[0]
-    tied = np.zeros(len(own.tokens), bool)
-    tied[[row for rows in own.members if len(rows) > 1 for row in rows]] = True
-    times = sum(np.isin(own.tokens, graph.tokens).astype(np.int64) for graph in graphs)
-    first = np.lexsort((-(10.0 * tied + np.abs(own.hard)), -np.asarray(times)))[:ROWS]
-    return own.tokens[first[np.argsort(-own.hard[first], kind="stable")]]
+    graph = graphs[0]
+    tied = np.zeros(len(graph.tokens), bool)
+    tied[[row for rows in graph.members if len(rows) > 1 for row in rows]] = True
+    times = sum(np.isin(graph.tokens, shown.tokens).astype(np.int64) for shown in graphs)
+    first = np.lexsort((-(10.0 * tied + np.abs(graph.hard)), -np.asarray(times)))[:ROWS]
+    return graph.tokens[first[np.argsort(-graph.hard[first], kind="stable")]]
 
 
 def gather_scores(graphs: Sequence[PageGraph], tokens: Int32) -> Float64:
     """Hard scores, rows tokens, columns queries; NaN where a token has no evidence under a query."""
     values = np.full((len(tokens), len(graphs)), np.nan)
-    for place, graph in enumerate(graphs):
+    for column, graph in enumerate(graphs):
         rows = np.searchsorted(graph.tokens, tokens).clip(max=len(graph.tokens) - 1)
-        known = graph.tokens[rows] == tokens
-        values[known, place] = graph.hard[rows[known]]
+        present = graph.tokens[rows] == tokens
+        values[present, column] = graph.hard[rows[present]]
     return values
 
 
@@ -185,8 +185,8 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
     ...     [path.name for path in write_figures(f"{folder}/run", f"{folder}/pictures")]
     ['graph.png', 'graph.pdf', 'scores.png', 'scores.pdf']
     """
-    source, place = given_path(run, "run"), given_path(folder, "folder")
-    check_place(source, place)
+    source, target = given_path(run, "run"), given_path(folder, "folder")
+    refuse_run_folder(source, target)
     automaton = Automaton.load(source)
     packer = Packer(automaton)
     if not len(packer.queries):
@@ -194,17 +194,17 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
     chosen = int(packer.by_samples[0])
     if query is not None:
         chosen = int(np.flatnonzero(pick_queries(automaton, [query])[packer.queries])[0])
-    places = [chosen, *(one for one in packer.by_samples.tolist() if one != chosen)][:COLUMNS]
-    graphs = [packer.graph(one) for one in places]
+    indices = [chosen, *(index for index in packer.by_samples.tolist() if index != chosen)][:COLUMNS]
+    graphs = [packer.graph(index) for index in indices]
     training = read_training(source)
-    with build_folder(place, KIND, FILES, overwrite=True) as building:
+    with build_folder(target, KIND, FILES, overwrite=True) as building:
         written = [
             *draw_graph(graphs[0], automaton.name, building.folder / "graph"),
             *draw_heat(graphs, automaton.name, building.folder / "scores"),
             *(_draw_training(training, source, building.folder / "training") if training else []),
         ]
         building.finish({})
-    return [place / path.name for path in written]
+    return [target / path.name for path in written]
 
 
 def _draw_training(training: dict[str, Any], run: Path, path: Path) -> list[Path]:
@@ -223,5 +223,5 @@ def _draw_training(training: dict[str, Any], run: Path, path: Path) -> list[Path
 
 
 def _line(points: list[list[Any]], which: int, name: str, look: list[int]) -> Line:
-    kept = [point for point in points if point[0] > 0 and point[which] is not None]
-    return Line(name, [point[0] for point in kept], [point[which] for point in kept], *look)
+    shown = [point for point in points if point[0] > 0 and point[which] is not None]
+    return Line(name, [point[0] for point in shown], [point[which] for point in shown], *look)

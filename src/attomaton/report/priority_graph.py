@@ -65,7 +65,7 @@ def lay_out(graph: PageGraph, name: Callable[[int], str]) -> tuple[list[Box], fl
     top = 0.0
     for layer in graph.layers[:MOST_LAYERS]:
         shown = layer[:MOST_COMPONENTS]
-        items: list[tuple[str, str, int | None]] = [_label(graph, one, name) for one in shown]
+        items: list[tuple[str, str, int | None]] = [_label(graph, component, name) for component in shown]
         if len(layer) > len(shown):
             items.append((f"+ {len(layer) - len(shown):,} more", "rest", None))
         top = _fill(items, top, boxes) + BETWEEN
@@ -82,8 +82,8 @@ def _label(graph: PageGraph, component: int, name: Callable[[int], str]) -> tupl
     if len(rows) == 1:
         return drawable(name(int(graph.tokens[rows[0]])), 14), "one", component
     first = ", ".join(drawable(name(int(graph.tokens[row])), 10) for row in rows[:3])
-    rest = f" … ({len(rows):,} tie)" if len(rows) > 3 else ""
-    return first + rest, "tie", component
+    remainder = f" … ({len(rows):,} tie)" if len(rows) > 3 else ""
+    return first + remainder, "tie", component
 
 
 def _width(text: str) -> float:
@@ -111,9 +111,9 @@ def _fill(items: list[tuple[str, str, int | None]], top: float, boxes: list[Box]
 
 def _rows_shown(graph: PageGraph, drawn: dict[int, Box]) -> Any:
     """The rows of the order between boxes that no longer path replaces, the best supported last."""
-    seen = np.zeros(len(graph.members), bool)
-    seen[list(drawn)] = True
-    rows = np.flatnonzero(seen[graph.above] & seen[graph.below] & ~graph.implied)
+    is_drawn = np.zeros(len(graph.members), bool)
+    is_drawn[list(drawn)] = True
+    rows = np.flatnonzero(is_drawn[graph.above] & is_drawn[graph.below] & ~graph.implied)
     return rows[np.argsort(-graph.support[rows], kind="stable")][:MOST_LINES][::-1]
 
 
@@ -142,8 +142,8 @@ def _draw_box(axis: Any, box: Box) -> None:
     shape = "round,pad=0,rounding_size=0.05"
     axis.add_patch(FancyBboxPatch((box.x, box.y), box.width, HIGH, boxstyle=shape, zorder=2, **look))
     colour = GREY if box.kind == "rest" else "black"
-    place = (box.x + box.width / 2, box.y + HIGH / 2)
-    axis.text(*place, box.text, ha="center", va="center_baseline", color=colour, zorder=3, parse_math=False)
+    centre = (box.x + box.width / 2, box.y + HIGH / 2)
+    axis.text(*centre, box.text, ha="center", va="center_baseline", color=colour, zorder=3, parse_math=False)
 
 
 def _caption(graph: PageGraph, name: Callable[[int], str], n_drawn: int) -> str:

@@ -39,7 +39,6 @@ class _Closing:
         self.close()
 
     def close(self) -> None:
-        """Release all resources."""
         raise NotImplementedError
 
 
@@ -98,7 +97,6 @@ class _Tracker(_Closing):
         self._run.log(_summary(losses), step=step)
 
     def close(self) -> None:
-        """End the tracker's run."""
         self._run.finish()
 
     @cached_property

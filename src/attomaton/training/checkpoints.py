@@ -11,11 +11,10 @@ import json
 import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +46,7 @@ from attomaton.base.artifacts.manifests import FORMAT
 from attomaton.base.artifacts.ownership import PARTIAL, Lock, is_partial, take_stock
 from attomaton.base.borders import check_floats, check_int64
 from attomaton.base.errors import CorruptRun, MismatchedParts, UnwritablePlace
-from attomaton.base.options import Checked, given_path, whole_number
+from attomaton.base.options import Checked, checked, given_path, whole_number
 from attomaton.base.tables import Float64
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples, Skipped
 from attomaton.graphs.origin import check_origin
@@ -95,7 +94,7 @@ class Store(Checked):
 
     path: str | Path
     resume: bool = False
-    every: Annotated[int | None, partial(whole_number, least=1)] = None
+    every: int | None = field(default=None, metadata=checked(whole_number, least=1))
     overwrite: bool = False
 
     @classmethod
@@ -171,7 +170,7 @@ class TrainingFiles:
                 folder / TRACE,
                 *sorted(path for path in checkpoints if path.stem.isdecimal()),
             ]
-            about = {"asked": self._settings, "skipped": self._skipped}
+            about = {"settings": self._settings, "skipped": self._skipped}
             self._building.finish(about, self._building.digest_files(files))
 
     def take_up(self) -> Checkpoint | None:
@@ -209,7 +208,7 @@ def open_training(
             overwrite=store.overwrite or store.resume,
             resumable=True,
             lock=lock,
-            about={"asked": settings},
+            about={"settings": settings},
         ) as building:
             skipped = {id(corpus): corpus.skipped for corpus in corpora}.values()
             files = TrainingFiles(building, settings, sum(skipped, NOTHING_SKIPPED))
@@ -260,10 +259,9 @@ def _is_finished(target: Path, store: Store, settings: Mapping[str, Any], lock: 
 
 
 def _read_settings(path: Path) -> dict[str, Any] | None:
-    """The settings of a training run on disk; None if there is none."""
     record = read_sealed(path) or {}
     about = record.get("about") if path.name == PARTIAL else record
-    settings = cast("dict[str, Any]", about).get("asked") if isinstance(about, dict) else None
+    settings = cast("dict[str, Any]", about).get("settings") if isinstance(about, dict) else None
     return cast("dict[str, Any]", settings) if isinstance(settings, dict) else None
 
 
@@ -284,10 +282,10 @@ def read_checkpoint(file: Path, previous: str | None = None) -> Checkpoint:
     if not file.stem.isdecimal() or len(file.stem) > 18:
         raise CorruptRun(f"{file} is not named after a step; move it elsewhere, or train without resume")
     step = int(file.stem)
-    other = about.get("step") != str(step)
-    if other and previous is None:
+    misnamed = about.get("step") != str(step)
+    if misnamed and previous is None:
         raise CorruptRun(f"{file} is not a checkpoint of the step in its name; restore it")
-    if other or previous not in (None, about.get("previous")):
+    if misnamed or previous not in (None, about.get("previous")):
         raise CorruptRun(
             f"{file} does not follow the previous checkpoint: one was deleted or replaced; restore it, "
             "or train again without resume"

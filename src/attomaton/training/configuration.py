@@ -28,16 +28,16 @@ def describe(value: object) -> Any:
     if isinstance(value, np.ndarray):
         return digest_arrays(cast("np.ndarray[Any, Any]", value))
     if isinstance(value, Sequence):
-        return [describe(one) for one in cast("Sequence[object]", value)]
+        return [describe(item) for item in cast("Sequence[object]", value)]
     if is_dataclass(value):
-        parts = {field.name: describe(getattr(value, field.name)) for field in fields(value)}
-        return {"kind": type(value).__name__, **parts}
+        settings = {field.name: describe(getattr(value, field.name)) for field in fields(value)}
+        return {"kind": type(value).__name__, **settings}
     kind = cast("Any", value if callable(value) else type(value))
     return f"{kind.__module__}.{getattr(kind, '__qualname__', type(value).__qualname__)}"
 
 
-PARTS: tuple[type[Any], ...] = (*EMBEDDINGS, *HEADS.values(), *LOSSES.values(), *STEPS)
-KINDS = {kind.__name__: kind for kind in (AttentionModel, DeepModel, *PARTS, Decay)}
+CLASSES: tuple[type[Any], ...] = (*EMBEDDINGS, *HEADS.values(), *LOSSES.values(), *STEPS)
+KINDS = {kind.__name__: kind for kind in (AttentionModel, DeepModel, *CLASSES, Decay)}
 """Classes that the record of a stored run can name, listed where each is defined."""
 
 
@@ -57,19 +57,19 @@ class Named:
 def restore(record: Any) -> Any:
     """The inverse of :func:`describe`; functions become :class:`Named`."""
     if isinstance(record, list):
-        return tuple(restore(one) for one in cast("list[Any]", record))
+        return tuple(restore(value) for value in cast("list[Any]", record))
     if not isinstance(record, dict):
         return record
-    parts = dict(cast("dict[str, Any]", record))
-    kind = parts.pop("kind")
+    settings = dict(cast("dict[str, Any]", record))
+    kind = settings.pop("kind")
     if kind not in KINDS:
         raise UnsupportedOption(
             f"the run used {kind}, a class of your own that its files do not contain; "
             f"known classes are {', '.join(KINDS)}"
         )
-    if isinstance(parts.get("schedule"), str):
-        parts["schedule"] = Named(parts["schedule"])
-    return KINDS[kind](**{name: restore(one) for name, one in parts.items()})
+    if isinstance(settings.get("schedule"), str):
+        settings["schedule"] = Named(settings["schedule"])
+    return KINDS[kind](**{name: restore(value) for name, value in settings.items()})
 
 
 def versions() -> dict[str, str]:

@@ -38,22 +38,22 @@ class TrialFrame:
     axes: Tensor
     far: Tensor
 
-    def weights(self, place: Tensor) -> Tensor:
+    def weights(self, point: Tensor) -> Tensor:
         """W for coordinates of shape (b, m)."""
-        return self.far + (place[:, None] @ self.axes).reshape(self.far.shape)
+        return self.far + (point[:, None] @ self.axes).reshape(self.far.shape)
 
-    def losses(self, place: Tensor) -> Tensor:
+    def losses(self, point: Tensor) -> Tensor:
         """The loss of each trial, shape (b,)."""
-        return self.batch.loss(self.weights(place))
+        return self.batch.loss(self.weights(point))
 
-    def slope(self, place: Tensor) -> tuple[Tensor, Tensor]:
+    def slope(self, point: Tensor) -> tuple[Tensor, Tensor]:
         """∇L along the axes, shape (b, m), and the losses, shape (b,)."""
-        gradient, losses = self.batch.gradient(self.weights(place))
+        gradient, losses = self.batch.gradient(self.weights(point))
         return (self.axes @ gradient.flatten(1)[..., None])[..., 0], losses
 
-    def curvature(self, place: Tensor) -> Tensor:
+    def curvature(self, point: Tensor) -> Tensor:
         """∇²L along the axes, shape (b, m, m)."""
-        return self.batch.hessian(self.weights(place), self._moved)
+        return self.batch.hessian(self.weights(point), self._moved)
 
     @cached_property
     def _moved(self) -> Tensor:
@@ -76,10 +76,10 @@ def find_frame(batch: Trials) -> TrialFrame:
 
 def _distinct_moves(batch: Trials, trial: int) -> Tensor:
     """(x_t − x̄) x̄ᵀ of one trial, shape (r, d·d), each pair of a key and a query once."""
-    keys, there = batch.keys[trial], batch.there[trial] & (batch.weight[trial] > 0)[:, None]
+    keys, filled = batch.keys[trial], batch.filled[trial] & (batch.weight[trial] > 0)[:, None]
     vectors, number = _torch.unique(keys.flatten(0, 1), dim=0, return_inverse=True)
-    number = number.reshape(there.shape)
-    pairs = _torch.unique(torch.stack([number, number[:, -1:].expand_as(number)], -1)[there], dim=0)
+    number = number.reshape(filled.shape)
+    pairs = _torch.unique(torch.stack([number, number[:, -1:].expand_as(number)], -1)[filled], dim=0)
     key, query = vectors[pairs[pairs[:, 0] != pairs[:, 1]]].unbind(1)
     return ((key - query)[..., None] * query[:, None]).flatten(1)
 
@@ -92,9 +92,9 @@ def solve_downhill(curvature: Tensor, slope: Tensor, floor: Tensor) -> Tensor:
     factor, failed = _linalg.cholesky_ex(curvature)
     if not bool(failed.any()) and bool((factor.diagonal(dim1=1, dim2=2).square() > floor).all()):
         return -_torch.cholesky_solve(slope[..., None], factor)[..., 0]
-    values, turn = _linalg.eigh(curvature)
-    along = (turn.transpose(1, 2) @ slope[..., None])[..., 0]
-    return -(turn @ (along / torch.maximum(values.abs(), floor))[..., None])[..., 0]
+    values, vectors = _linalg.eigh(curvature)
+    rotated = (vectors.transpose(1, 2) @ slope[..., None])[..., 0]
+    return -(vectors @ (rotated / torch.maximum(values.abs(), floor))[..., None])[..., 0]
 
 
 def shorten(move: Tensor, longest: Tensor) -> Tensor:
@@ -104,7 +104,7 @@ def shorten(move: Tensor, longest: Tensor) -> Tensor:
 
 def go_down(
     frame: TrialFrame,
-    place: Tensor,
+    point: Tensor,
     move: Tensor,
     *,
     land: Callable[[Tensor], Tensor],
@@ -112,26 +112,26 @@ def go_down(
 ) -> tuple[Tensor, Tensor]:
     """Halve each trial's move until its loss falls, or does not rise and its gradient shrinks.
 
-    ``land`` projects coordinates to the feasible set, ``steepness(slope, place)`` measures how far from
+    ``land`` projects coordinates to the feasible set, ``steepness(slope, point)`` measures how far from
     stationary a trial is, shape (b,). Returns the new coordinates and which trials moved.
     """
-    slope, losses = frame.slope(place)
-    steep, still = steepness(slope, place), (move == 0).all(-1)
-    good, tried, share = still, place, torch.ones_like(losses)
+    slope, losses = frame.slope(point)
+    steep, still = steepness(slope, point), (move == 0).all(-1)
+    good, tried, share = still, point, torch.ones_like(losses)
     for _ in range(20):
-        tried = land(place + share[:, None] * move)
+        tried = land(point + share[:, None] * move)
         reached_slope, reached = frame.slope(tried)
         flatter = steepness(reached_slope, tried) < 0.9 * steep
         good = still | (reached < losses - NOISE) | ((reached <= losses + NOISE) & flatter)
         if bool(good.all()):
             break
         share = torch.where(good, share, 0.5 * share)
-    return torch.where(good[:, None], tried, place), good & ~still
+    return torch.where(good[:, None], tried, point), good & ~still
 
 
 def descend(
     frame: TrialFrame,
-    place: Tensor,
+    point: Tensor,
     find_move: Callable[[Tensor, Tensor], Tensor],
     *,
     land: Callable[[Tensor], Tensor],
@@ -141,19 +141,19 @@ def descend(
 ) -> Tensor:
     """Newton's method for all trials at once, until each is at most ``enough`` steep or stops improving.
 
-    ``find_move(place, slope)`` is the step of each trial, shape (b, m); ``land`` and ``steepness`` are those
+    ``find_move(point, slope)`` is the step of each trial, shape (b, m); ``land`` and ``steepness`` are those
     of :func:`go_down`.
     """
-    busy = torch.ones(len(place), dtype=torch.bool)
+    busy = torch.ones(len(point), dtype=torch.bool)
     for _ in range(max_steps):
-        slope, _ = frame.slope(place)
-        busy = busy & (steepness(slope, place) > enough)
+        slope, _ = frame.slope(point)
+        busy = busy & (steepness(slope, point) > enough)
         if not bool(busy.any()):
             break
-        move = find_move(place, slope) * busy[:, None]
-        place, moved = go_down(frame, place, move, land=land, steepness=steepness)
+        move = find_move(point, slope) * busy[:, None]
+        point, moved = go_down(frame, point, move, land=land, steepness=steepness)
         busy = busy & moved
-    return place
+    return point
 
 
 def norms(rows: Tensor) -> Tensor:
@@ -184,15 +184,15 @@ def settle_within(
     with torch.no_grad():
         frame = TrialFrame(lay_out(model, samples, tables), torch.as_tensor(axes), torch.as_tensor(far))
         each = torch.ones(len(start), dtype=frame.far.dtype)
-        place = descend(
+        point = descend(
             frame,
             torch.as_tensor(start),
-            lambda place, slope: shorten(
-                solve_downhill(frame.curvature(place), slope, FLAT * each[:, None]), each
+            lambda point, slope: shorten(
+                solve_downhill(frame.curvature(point), slope, FLAT * each[:, None]), each
             ),
             land=lambda reached: reached,
             steepness=lambda slope, _: norms(slope),
             enough=0.0,
             max_steps=100,
         )
-    return np.asarray(place.numpy(), np.float64)
+    return np.asarray(point.numpy(), np.float64)

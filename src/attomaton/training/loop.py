@@ -3,11 +3,10 @@
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from itertools import pairwise
 from os import PathLike
-from typing import Annotated, Any, Protocol, TypeVar, Unpack, cast
+from typing import Any, Protocol, TypeVar, Unpack, cast
 
 import numpy as np
 import torch
@@ -21,7 +20,7 @@ from attomaton.base.errors import (
     UncertifiedSolution,
     UnsupportedOption,
 )
-from attomaton.base.options import MOST_STEPS, MOST_TRIALS, Checked, real_number, show, whole_number
+from attomaton.base.options import MOST_STEPS, MOST_TRIALS, Checked, checked, real_number, show, whole_number
 from attomaton.base.tables import Float64, Integers
 from attomaton.corpora.readers.corpus import ReadingOptions, check_options, read_samples
 from attomaton.corpora.samples import Samples
@@ -96,7 +95,7 @@ class Watch(Checked):
 
     callbacks: Sequence[Callback] = ()
     stop: Callable[[int, Float64], bool] | None = None
-    every: Annotated[int | None, partial(whole_number, least=1)] = None
+    every: int | None = field(default=None, metadata=checked(whole_number, least=1))
 
     def interval(self, steps: int) -> int:
         """Steps between records in a run of ``steps`` steps."""
@@ -184,7 +183,7 @@ def train(
         settings,
         lambda records: Trace.from_records(records, np.stack(tables), corpora, settings),
         corpora=corpora,
-        threads=1 if batch.there.numel() <= SMALL else torch.get_num_threads(),
+        threads=1 if batch.filled.numel() <= SMALL else torch.get_num_threads(),
     )
 
 
@@ -261,7 +260,7 @@ def train_deep(
 
 
 class TrainingProblem(Protocol):
-    """The problem to train: the gradient at given parameters, and the recorded part of them."""
+    """The problem to train: the gradient at given parameters, and the recorded ones."""
 
     @property
     def device(self) -> torch.device:
@@ -319,7 +318,7 @@ class TrainingRun:
         threads: int,
     ) -> AnyTrace:
         """Train from the initial weights of all trials, or from the last checkpoint, and store the trace."""
-        stacked = [np.stack(part) for part in zip(*starts, strict=True)]
+        stacked = [np.stack(arrays) for arrays in zip(*starts, strict=True)]
         with open_training(self.store, settings, corpora) as (files, checkpoint):
             with _use_threads(threads), torch.no_grad():
                 records = self._resume(problem, stacked, files, checkpoint)
@@ -349,11 +348,11 @@ class TrainingRun:
     def _check(self, checkpoint: Checkpoint, first: Checkpoint, shape: Sequence[int]) -> None:
         """Refuse a checkpoint that cannot belong to this run, whose weights have this shape."""
         arrays = (checkpoint.parameters + checkpoint.state, first.parameters + first.state)
-        kinds, own_kinds = ([(array.shape, array.dtype) for array in some] for some in arrays)
+        kinds, expected = ([(array.shape, array.dtype) for array in state] for state in arrays)
         steps = [record.step for record in checkpoint.records]
         fits = all(record.weights.shape == tuple(shape) for record in checkpoint.records)
         rising = all(0 <= before < after for before, after in pairwise([*steps, checkpoint.step + 1]))
-        if kinds != own_kinds or not fits or not rising or checkpoint.step > self.steps:
+        if kinds != expected or not fits or not rising or checkpoint.step > self.steps:
             raise CorruptRun(
                 f"the checkpoint after step {checkpoint.step} belongs to another run: its arrays, records or "
                 "steps do not match; restore it, or train again without resume"
@@ -422,7 +421,6 @@ def _corpora_of_trials(samples: Any, trials: int | None, options: _Options) -> l
 
 
 def _sequences_of_trials(sequences: Any) -> list[Integers]:
-    """The arrays of a list, or the array itself."""
     listed = isinstance(sequences, list | tuple | np.ndarray)
     rows = list(cast("Sequence[Any]", sequences)) if listed else []
     depths = {np.ndim(row) for row in rows}

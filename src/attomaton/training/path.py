@@ -108,10 +108,10 @@ def trace_path(
         frame = find_frame(lay_out(model, samples, tables))
         if not isinstance(model.loss, LogLoss):
             convex = replace(frame, batch=lay_out(replace(model, loss=LogLoss()), samples, tables))
-            rivals = [place for place, _, _ in _follow(convex, levels, rtol, max_steps, rivals)]
-        points = _follow(frame, levels, rtol, max_steps, rivals)
-        weights = np.stack([frame.weights(place).numpy() for place, _, _ in points])
-    losses, left = (np.stack([one[part].numpy() for one in points]) for part in (1, 2))
+            rivals = [point for point, _, _ in _follow(convex, levels, rtol, max_steps, rivals)]
+        points, losses, left = zip(*_follow(frame, levels, rtol, max_steps, rivals), strict=True)
+        weights = np.stack([frame.weights(point).numpy() for point in points])
+    losses, left = (np.stack([values.numpy() for values in columns]) for columns in (losses, left))
     return WeightsByRadius(levels, weights, losses, left)
 
 
@@ -131,26 +131,26 @@ def _follow(
     frame: TrialFrame, radii: Float64, rtol: float, max_steps: int, rivals: Sequence[Tensor | None]
 ) -> list[tuple[Tensor, Tensor, Tensor]]:
     """Coordinates, losses and remaining slope for each radius; rivals are other starting points."""
-    place = -frame.slope(torch.zeros(frame.axes.shape[:2], dtype=frame.axes.dtype))[0]
+    point = -frame.slope(torch.zeros(frame.axes.shape[:2], dtype=frame.axes.dtype))[0]
     points: list[tuple[Tensor, Tensor, Tensor]] = []
     for row, rival in zip(radii, rivals, strict=True):
         radius = torch.as_tensor(row)
-        place = _descend(frame, _rescale(place, radius), radius, rtol, max_steps)
+        point = _descend(frame, _rescale(point, radius), radius, rtol, max_steps)
         if rival is not None:
-            other = _descend(frame, rival, radius, rtol, max_steps)
-            better = frame.losses(other) < frame.losses(place)
-            place = torch.where(better[:, None], other, place)
-        slope, losses = frame.slope(place)
-        points.append((place, losses, _tangential(slope, place)))
+            restarted = _descend(frame, rival, radius, rtol, max_steps)
+            better = frame.losses(restarted) < frame.losses(point)
+            point = torch.where(better[:, None], restarted, point)
+        slope, losses = frame.slope(point)
+        points.append((point, losses, _tangential(slope, point)))
     return points
 
 
-def _descend(frame: TrialFrame, place: Tensor, radius: Tensor, rtol: float, max_steps: int) -> Tensor:
+def _descend(frame: TrialFrame, point: Tensor, radius: Tensor, rtol: float, max_steps: int) -> Tensor:
     """Newton steps on the sphere until every trial converges or stops improving."""
     return descend(
         frame,
-        place,
-        lambda place, slope: _newton_move(frame, place, slope, radius),
+        point,
+        lambda point, slope: _newton_move(frame, point, slope, radius),
         land=lambda reached: _rescale(reached, radius),
         steepness=_tangential,
         enough=rtol,
@@ -158,34 +158,34 @@ def _descend(frame: TrialFrame, place: Tensor, radius: Tensor, rtol: float, max_
     )
 
 
-def _newton_move(frame: TrialFrame, place: Tensor, slope: Tensor, radius: Tensor) -> Tensor:
+def _newton_move(frame: TrialFrame, point: Tensor, slope: Tensor, radius: Tensor) -> Tensor:
     """Newton's step along the sphere, where the curvature is P(∇²L + μ)P with μ = −⟨∇L, W⟩/R².
 
     μ is added across the sphere too: the slope has no component there, and positive curvature stays positive.
     """
-    inward = -(slope * place).sum(1) / radius**2
-    unit = place / radius[:, None]
-    bent = _project(frame.curvature(place), unit)
+    inward = -(slope * point).sum(1) / radius**2
+    unit = point / radius[:, None]
+    bent = _project(frame.curvature(point), unit)
     bent.diagonal(dim1=1, dim2=2).add_(inward[:, None])
-    along = slope - (slope * unit).sum(1, keepdim=True) * unit
+    tangent = slope - (slope * unit).sum(1, keepdim=True) * unit
     floor = (1e-10 * norms(slope) / radius)[:, None]
-    return shorten(solve_downhill(bent, along, floor), LONGEST * radius)
+    return shorten(solve_downhill(bent, tangent, floor), LONGEST * radius)
 
 
 def _project(curvature: Tensor, unit: Tensor) -> Tensor:
     """P H P with P = 1 − u uᵀ for each trial, without products of matrices."""
-    across = (curvature @ unit[..., None])[..., 0]
-    shared = across - 0.5 * (across * unit).sum(1, keepdim=True) * unit
+    image = (curvature @ unit[..., None])[..., 0]
+    shared = image - 0.5 * (image * unit).sum(1, keepdim=True) * unit
     outer = shared[:, :, None] * unit[:, None, :]
     return curvature - outer - outer.transpose(1, 2)
 
 
-def _tangential(slope: Tensor, place: Tensor) -> Tensor:
+def _tangential(slope: Tensor, point: Tensor) -> Tensor:
     """‖P∇L‖/‖∇L‖, shape (b,)."""
-    unit = place / norms(place)[:, None].clamp_min(TINY)
-    rest = slope - (slope * unit).sum(1, keepdim=True) * unit
-    return norms(rest) / norms(slope).clamp_min(TINY)
+    unit = point / norms(point)[:, None].clamp_min(TINY)
+    tangent = slope - (slope * unit).sum(1, keepdim=True) * unit
+    return norms(tangent) / norms(slope).clamp_min(TINY)
 
 
-def _rescale(place: Tensor, radius: Tensor) -> Tensor:
-    return place * (radius / norms(place).clamp_min(TINY))[:, None]
+def _rescale(point: Tensor, radius: Tensor) -> Tensor:
+    return point * (radius / norms(point).clamp_min(TINY))[:, None]

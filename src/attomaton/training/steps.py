@@ -6,16 +6,15 @@ largest singular value) −U Vᵀ with G = U Σ Vᵀ.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from numbers import Real
-from typing import Annotated, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
 
 from attomaton.base.errors import UnsupportedOption
-from attomaton.base.options import Checked, real_number, show
+from attomaton.base.options import Checked, checked, real_number, show
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Decay(Checked):
     Decay(power=0.5)
     """
 
-    power: Annotated[float, partial(real_number, least=0, most=1)] = 0.5
+    power: float = field(default=0.5, metadata=checked(real_number, least=0, most=1))
 
     def __call__(self, step: int) -> float:
         """The factor of η at a step, counted from 0."""
@@ -75,7 +74,7 @@ class Step(Protocol):
     ...         return ()
     ...     def move(self, parameters, gradients, state, step):
     ...         pairs = zip(parameters, gradients, strict=True)
-    ...         return tuple(one - 0.1 * slope.sign() for one, slope in pairs), state
+    ...         return tuple(matrix - 0.1 * slope.sign() for matrix, slope in pairs), state
     >>> from attomaton.training.models.embeddings import Orthonormal
     >>> samples = at.Samples.from_lists([[0, 1]], [0])
     >>> at.train(samples, at.AttentionModel(Orthonormal()), SignDescent(), steps=3).at(3)[0].round(6).tolist()
@@ -93,15 +92,15 @@ class Step(Protocol):
         ...
 
 
-StepSize = Annotated[float, partial(real_number, above=0, most=LARGEST_STEP)]
-Momentum = Annotated[float, partial(real_number, least=0, below=1)]
+STEP_SIZE = checked(real_number, above=0, most=LARGEST_STEP)
+MOMENTUM = checked(real_number, least=0, below=1)
 
 
 class _Paced(Checked):
     """Common to all steps here: a step size, its schedule, and running sums or means with momentum."""
 
-    step_size: StepSize
-    momentum: Momentum
+    step_size: float = field(metadata=STEP_SIZE)
+    momentum: float = field(metadata=MOMENTUM)
     schedule: Callable[[int], float] | None
 
     def begin(self, parameters: Parameters) -> Parameters:
@@ -143,14 +142,14 @@ class GradientDescent(_Paced):
     >>> plain, short = GradientDescent(0.1), GradientDescent(0.1, normalized=True)
     >>> for step in (plain, short):
     ...     moved, _ = step.move(start, slope, step.begin(start), 0)
-    ...     print([round(one, 6) for one in moved[0].flatten().tolist()])
+    ...     print([round(entry, 6) for entry in moved[0].flatten().tolist()])
     [-0.3, 0.0, -0.4, 0.0]
     [-0.06, 0.0, -0.08, 0.0]
     """
 
-    step_size: StepSize
+    step_size: float = field(metadata=STEP_SIZE)
     normalized: bool = False
-    momentum: Momentum = 0.0
+    momentum: float = field(default=0.0, metadata=MOMENTUM)
     schedule: Callable[[int], float] | None = None
 
     def move(
@@ -160,13 +159,14 @@ class GradientDescent(_Paced):
         pace = _find_pace(self, step)
         if self.normalized:
             raised = [gradient * RAISED[gradient.dtype] for gradient in gradients]
-            first, *others = ((one * one).sum((1, 2), keepdim=True) for one in raised)
-            norm = sum(others, first).sqrt()
-            gradients = tuple(one / norm for one in raised)
+            first, *further = ((gradient * gradient).sum((1, 2), keepdim=True) for gradient in raised)
+            norm = sum(further, first).sqrt()
+            gradients = tuple(gradient / norm for gradient in raised)
         if self.momentum:
             gradients = tuple(self.momentum * old + new for old, new in zip(state, gradients, strict=True))
             state = gradients
-        return tuple(one - pace * move for one, move in zip(parameters, gradients, strict=True)), state
+        pairs = zip(parameters, gradients, strict=True)
+        return tuple(parameter - pace * move for parameter, move in pairs), state
 
 
 def as_step(value: object) -> Step:
@@ -195,8 +195,8 @@ def as_step(value: object) -> Step:
 
 def _check_betas(betas: Any, name: str) -> tuple[float, ...]:
     """Both decay rates of Adam."""
-    given: object = betas
-    if not isinstance(given, tuple | list) or len(betas) != 2:
+    pair: object = betas
+    if not isinstance(pair, tuple | list) or len(betas) != 2:
         raise UnsupportedOption(f"{name} is {show(betas)}; give two numbers")
     return tuple(real_number(beta, "a beta", least=0, below=1) for beta in betas)
 
@@ -221,18 +221,18 @@ class Adam(Checked):
     >>> start, slope = (torch.zeros(1, 1, 2),), (torch.tensor([[[3.0, -0.001]]]),)
     >>> step = Adam(0.1)
     >>> moved, state = step.move(start, slope, step.begin(start), 0)
-    >>> [round(one, 4) for one in moved[0].flatten().tolist()]  # about η each, whatever the gradient's size
+    >>> [round(entry, 4) for entry in moved[0].flatten().tolist()]  # about η, whatever the gradient's size
     [-0.1, 0.1]
     """
 
-    step_size: StepSize
-    betas: Annotated[tuple[float, float], _check_betas] = (0.9, 0.999)
-    epsilon: Annotated[float, partial(real_number, least=0)] = 1e-8
+    step_size: float = field(metadata=STEP_SIZE)
+    betas: tuple[float, float] = field(default=(0.9, 0.999), metadata=checked(_check_betas))
+    epsilon: float = field(default=1e-8, metadata=checked(real_number, least=0))
     schedule: Callable[[int], float] | None = None
 
     def begin(self, parameters: Parameters) -> Parameters:
         """Zero running means of gradients and of their squares."""
-        return tuple(torch.zeros_like(one) for one in (*parameters, *parameters))
+        return tuple(torch.zeros_like(parameter) for parameter in (*parameters, *parameters))
 
     def move(
         self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
@@ -248,8 +248,8 @@ class Adam(Checked):
         pace = _find_pace(self, step)
         roots = (self._root(square / (1 - slower ** (step + 1))) for square in squares)
         moved = tuple(
-            one - pace * (mean / (1 - slow ** (step + 1))) / root
-            for one, mean, root in zip(parameters, means, roots, strict=True)
+            parameter - pace * (mean / (1 - slow ** (step + 1))) / root
+            for parameter, mean, root in zip(parameters, means, roots, strict=True)
         )
         return moved, (*means, *squares)
 
@@ -263,17 +263,17 @@ class Adam(Checked):
 class _Steepest(_Paced):
     """W ← W − η_t D, where D is the direction of the gradient or of its running mean."""
 
-    step_size: StepSize
-    momentum: Momentum = 0.0
+    step_size: float = field(metadata=STEP_SIZE)
+    momentum: float = field(default=0.0, metadata=MOMENTUM)
     schedule: Callable[[int], float] | None = None
 
     def move(
         self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
     ) -> tuple[Parameters, Parameters]:
-        """New parameters and running means."""
         pace, means = _find_pace(self, step), self._average(gradients, state)
-        moved = (one - pace * self._direct(mean) for one, mean in zip(parameters, means, strict=True))
-        return tuple(moved), means if self.momentum else ()
+        pairs = zip(parameters, means, strict=True)
+        moved = tuple(old - pace * self._direct(mean) for old, mean in pairs)
+        return moved, means if self.momentum else ()
 
     def _direct(self, mean: Tensor) -> Tensor:
         """The D of norm 1 most aligned with these matrices."""
@@ -297,7 +297,7 @@ class SignDescent(_Steepest):
     >>> start, slope = (torch.zeros(1, 1, 3),), (torch.tensor([[[3.0, -0.001, 0.0]]]),)
     >>> step = SignDescent(0.1)
     >>> moved, _ = step.move(start, slope, step.begin(start), 0)
-    >>> [round(one, 4) for one in moved[0].flatten().tolist()]
+    >>> [round(entry, 4) for entry in moved[0].flatten().tolist()]
     [-0.1, 0.1, 0.0]
     """
 
@@ -326,7 +326,7 @@ class SpectralDescent(_Steepest):
     >>> start, slope = (torch.zeros(1, 2, 2),), (torch.tensor([[[3.0, 0.0], [0.0, -0.001]]]),)
     >>> step = SpectralDescent(0.1)
     >>> moved, _ = step.move(start, slope, step.begin(start), 0)
-    >>> [round(one, 4) + 0.0 for one in moved[0].flatten().tolist()]
+    >>> [round(entry, 4) + 0.0 for entry in moved[0].flatten().tolist()]
     [-0.1, 0.0, 0.0, 0.1]
     """
 
@@ -339,7 +339,7 @@ class Muon(_Paced):
     """Muon (Jordan 2024), without weight decay: spectral descent with momentum, U Vᵀ by five products.
 
     The formulas are those of ``torch.optim.Muon``: v ← momentum · v + (1 − momentum) · gradient, Nesterov's
-    lookahead, and a polynomial in place of U Vᵀ that brings singular values between about 0.7 and 1.2, not
+    lookahead, and a polynomial instead of U Vᵀ that brings singular values between about 0.7 and 1.2, not
     to 1. Here all trials move at once, in the precision of the parameters, and for gradients of any size.
     PyTorch takes one matrix at a time, rounds it to bfloat16, and shortens steps where the gradient's
     norm is below 1e-7.
@@ -360,12 +360,12 @@ class Muon(_Paced):
     >>> start, slope = (torch.zeros(1, 2, 2),), (torch.tensor([[[3.0, 0.0], [0.0, -1.0]]]),)
     >>> step = Muon(0.1)
     >>> moved, _ = step.move(start, slope, step.begin(start), 0)
-    >>> [round(one, 2) + 0.0 for one in moved[0].flatten().tolist()]
+    >>> [round(entry, 2) + 0.0 for entry in moved[0].flatten().tolist()]
     [-0.08, 0.0, 0.0, 0.11]
     """
 
-    step_size: StepSize
-    momentum: Momentum = 0.95
+    step_size: float = field(metadata=STEP_SIZE)
+    momentum: float = field(default=0.95, metadata=MOMENTUM)
     nesterov: bool = True
     schedule: Callable[[int], float] | None = None
 
@@ -381,15 +381,14 @@ class Muon(_Paced):
         means = self._average(gradients, state)
         ahead = self._average(gradients, means) if self.nesterov else means
         pairs = zip(parameters, ahead, strict=True)
-        moved = (one - pace * _reach(one) * near_spectrum(mean) for one, mean in pairs)
-        return tuple(moved), means
+        return tuple(old - pace * _reach(old) * near_spectrum(mean) for old, mean in pairs), means
 
 
 def flatten_spectrum(matrices: Tensor) -> Tensor:
     """U Vᵀ of each matrix U Σ Vᵀ of a batch, shape (b, m, n): every nonzero singular value becomes 1."""
     largest = matrices.abs().amax((1, 2), keepdim=True)
-    parts: Any = cast("Any", torch.linalg).svd(_unit(matrices, largest), full_matrices=False)
-    left, values, right = cast("tuple[Tensor, Tensor, Tensor]", tuple(parts))
+    svd: Any = cast("Any", torch.linalg).svd(_unit(matrices, largest), full_matrices=False)
+    left, values, right = cast("tuple[Tensor, Tensor, Tensor]", tuple(svd))
     positive = (values > NEGLIGIBLE * values[:, :1]).to(matrices.dtype)
     return (left * positive[:, None]) @ right
 

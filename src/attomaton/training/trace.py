@@ -77,7 +77,6 @@ class _Recorded(Tabular):
 
     @property
     def n_trials(self) -> int:
-        """The number of trials."""
         return self.losses.shape[1]
 
     def _check_steps(self) -> Int64:
@@ -295,12 +294,12 @@ class Trace(_Recorded):
     def pack(self) -> tuple[dict[str, Any], dict[str, str]]:
         """Arrays and metadata to write; corpora shared by several trials are stored once."""
         corpora = list({id(samples): samples for samples in self.samples}.values())
-        number = {id(samples): place for place, samples in enumerate(corpora)}
+        number = {id(samples): index for index, samples in enumerate(corpora)}
         arrays: dict[str, Any] = {name: getattr(self, name) for name in TABLES}
         arrays["corpus_of_trial"] = np.array([number[id(samples)] for samples in self.samples], np.int64)
-        for place, samples in enumerate(corpora):
+        for index, samples in enumerate(corpora):
             for name in ("values", "starts", "stops", "labels"):
-                arrays[f"corpora/{place}/{name}"] = getattr(samples, name)
+                arrays[f"corpora/{index}/{name}"] = getattr(samples, name)
         sizes = [samples.n_tokens for samples in corpora]
         about = {"holds": self._holds, "n_tokens": json.dumps(sizes), "about": json.dumps(dict(self.about))}
         return arrays, about

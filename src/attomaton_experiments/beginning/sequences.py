@@ -9,7 +9,7 @@ import numpy as np
 from attomaton.base import UnsupportedOption
 from attomaton.base.tables import Int64
 from attomaton.corpora import Documents, Vocabulary, read_corpus
-from attomaton.theories.beginning.begin import REST
+from attomaton.theories.beginning.begin import RARE
 from attomaton.theories.beginning.passes import Frequent, cut_documents
 
 
@@ -53,8 +53,8 @@ def read_frequent(source: Path, n_tokens: int, tokenizer: str) -> tuple[Document
         raise UnsupportedOption(f"{source} holds ids, not text; give a text")
     counts = np.bincount(documents.ids, minlength=len(vocabulary))
     frequent = Frequent.among(counts, n_tokens - 1)
-    chosen: list[int] = frequent.kept.tolist()
-    kept = Vocabulary((*(vocabulary.tokens[token] for token in chosen), REST), tokenizer)
+    chosen: list[int] = frequent.tokens.tolist()
+    kept = Vocabulary((*(vocabulary.tokens[token] for token in chosen), RARE), tokenizer)
     return Documents(frequent.ids[documents.ids], documents.offsets, kept), kept
 
 

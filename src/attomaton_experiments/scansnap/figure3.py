@@ -11,7 +11,7 @@ import pyarrow as pa
 from attomaton.base.printing import Grid
 from attomaton.base.progress import Progress
 from attomaton.base.tables import Float64
-from attomaton.claims import verify_flow
+from attomaton.claims import Verdict, judge_rates, verify_flow
 from attomaton.claims.verdicts import Judgement
 from attomaton.report.figures import Line, LinePanel, draw_lines
 from attomaton.theories import LayerFlow, Rates, SnapLaw, solve_flow
@@ -43,7 +43,11 @@ def run_figure3(settings: Settings, _: Progress) -> Page:
         (_moments(settings), _grid_table(grid), _turn_table(stars), _growth_table(stars)),
         numbers,
         partial(_draw, curves),
-        verdicts=(judged.about("closed form"), *verify_flow(_flow(settings["star"], 10, 1000, 10.0))),
+        verdicts=(
+            judged.about("closed form"),
+            *verify_flow(_flow(settings["star"], 10, 1000, 10.0)),
+            _judge_rates(settings),
+        ),
         notes=NOTES,
     )
 
@@ -131,6 +135,14 @@ def _flow(star: dict[str, Any], n_classes: int, n_tokens: int, ratio: float) -> 
     return solve_flow(classes, rates, np.geomspace(turn / 50, 100 * turn, 400))
 
 
+def _judge_rates(settings: Settings) -> Verdict:
+    """The measured snap at each η_Y of the figure, on the flow of the star, with the figure's η_Z."""
+    classes = make_star(settings["n_classes"], settings["n_tokens"], common=settings["star"]["common"])
+    laws = [_law(settings, rate) for rate in sorted(settings["decoder_rates"])]
+    spans = [np.geomspace(law.turn / 50, 100 * law.turn, 400) for law in laws]
+    return judge_rates([solve_flow(classes, law.rates, span) for law, span in zip(laws, spans, strict=True)])
+
+
 def _stars(star: dict[str, Any]) -> list[Row]:
     """The flow of Y and Z beside the law with the derived constant."""
     rows: list[Row] = []
@@ -148,10 +160,10 @@ def _stars(star: dict[str, Any]) -> list[Row]:
                 "ratio": ratio,
                 "turn": turn,
                 "turn_derived": law.turn,
-                "turn_as_printed": law.turn_as_printed,
+                "scan_end": law.scan_end,
                 "snap": find_snap(flow.times, growth, turn),
                 "snap_derived": law.snap_of_slow_growth,
-                "snap_as_printed": law.snap_as_printed,
+                "snap_start": law.snap_start,
                 "growth_by_flow": float(growth[-1]),
                 "growth": float(law.growth(flow.times[-1])),
             }
@@ -165,15 +177,15 @@ def _turn_table(stars: list[Row]) -> Grid:
         for row in stars
         if row["ratio"] == 100.0
     ]
-    headers = ["K", "M", "t₀' in the flow", "derived", "K ln M/η_Y"]
+    headers = ["K", "M", "turn in the flow", "derived", "t₀' of the paper"]
     return Grid(
-        "When the gain turns and growth slows (η_Y/η_Z = 100)",
-        [*headers, "t₀ in the flow", "derived", "2 K ln M/η_Y"],
+        "When the gain turns and growth slows, between the paper's times (η_Y/η_Z = 100)",
+        [*headers, "snap in the flow", "derived", "t₀ of the paper"],
         rows,
     )
 
 
-TIMES = ("turn", "turn_derived", "turn_as_printed", "snap", "snap_derived", "snap_as_printed")
+TIMES = ("turn", "turn_derived", "scan_end", "snap", "snap_derived", "snap_start")
 
 
 def _growth_table(stars: list[Row]) -> Grid:
@@ -187,7 +199,7 @@ def _growth_table(stars: list[Row]) -> Grid:
         if row["n_classes"] == 10
     ]
     headers = ["K", "M", "η_Y/η_Z", "B in the flow", "closed form", "error"]
-    return Grid("Growth in the flow of Y and Z at 100 t₀', with the derived C₀", headers, rows)
+    return Grid("Growth in the flow of Y and Z at 100 turns, with the derived C₀", headers, rows)
 
 
 def _draw(curves: list[Row], path: Path, *, caption: str) -> list[Path]:

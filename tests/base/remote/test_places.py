@@ -17,7 +17,7 @@ from attomaton.base.errors import (
     UnsupportedOption,
     UnwritablePlace,
 )
-from attomaton.base.remote import S3_TRIES, RemotePath, as_place, is_url, refuse_url
+from attomaton.base.remote import S3_TRIES, RemotePath, as_path, is_url, refuse_url
 from tests.base.remote.store import FAULTS, Faults, Proxy
 
 BLOB = np.random.default_rng(5).bytes(300_000)
@@ -206,8 +206,8 @@ def test_urls_and_paths_are_told_apart() -> None:
     paths = ["a", "/a/b", "c:/a", "a b://c", "://a", "s3:/b/a"]
     assert all(map(is_url, urls))
     assert not any(map(is_url, paths))
-    assert as_place(RemotePath("s3://b/a")) == as_place("s3://b/a") == RemotePath("s3://b") / "a"
-    assert (as_place("s3://b/a.txt").name, as_place("s3://b/a.txt").suffix) == ("a.txt", ".txt")
+    assert as_path(RemotePath("s3://b/a")) == as_path("s3://b/a") == RemotePath("s3://b") / "a"
+    assert (as_path("s3://b/a.txt").name, as_path("s3://b/a.txt").suffix) == ("a.txt", ".txt")
     with pytest.raises(UnsupportedOption, match="give a folder on a disk of this machine"):
         refuse_url(Path("s3://b/work"), "the work folder")
     refuse_url(Path("c:work"), "the work folder")

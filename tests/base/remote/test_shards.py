@@ -53,11 +53,11 @@ def test_shards_behind_urls_are_those_of_the_disk(remote: RemotePath, tmp_path: 
     shards = Shards.from_folder(remote.url)
     assert (shards.n_tokens, shards.sizes) == (local.n_tokens, local.sizes)
     assert shards == Shards.from_paths([str(path) for path in shards.paths])
-    for one, other in zip(shards.pieces(100, 6), local.pieces(100, 6), strict=True):
+    for one, other in zip(shards.chunks(100, 6), local.chunks(100, 6), strict=True):
         assert np.array_equal(one.ids, other.ids)
     cuts, known = shards.cut(50), local.cut(50)
     assert len(cuts) == len(known) > 3
-    assert [p.ids.tolist() for p in cuts.pieces(2, 50)] == [p.ids.tolist() for p in known.pieces(2, 50)]
+    assert [p.ids.tolist() for p in cuts.chunks(2, 50)] == [p.ids.tolist() for p in known.chunks(2, 50)]
 
 
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
@@ -88,7 +88,7 @@ def test_finished_parts_are_taken_up_by_tags_and_not_by_reading(
     (bucket / "shards/1.parquet").upload(tmp_path / "shards/0.parquet")
     assert fingerprint(Shards.from_folder(f"{bucket}/shards", n_tokens=12), {}) != told
     with pytest.raises(UnreadableSource, match=r"1\.parquet was replaced"):
-        list(shards.pieces(100, 6))
+        list(shards.chunks(100, 6))
 
 
 @pytest.mark.slow  # a store of its own

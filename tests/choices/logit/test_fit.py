@@ -71,8 +71,8 @@ def test_three_kernels_are_one_definition(ties, seed):
                 problem.rows.scores(rest, groups)[: len(beta), : len(beta)],
                 (problem.differences(np.arange(len(flat))) * problem.scale)[:, : len(beta)],
                 problem.rows.norms(problem.reference, np.ones(size)),
-                problem.rows.pick(np.arange(len(flat))).toarray()[:, : len(beta)]
-                - problem.rows.take(problem.situations.spread(problem.reference))[:, : len(beta)],
+                problem.rows.pick(np.arange(len(flat))).toarray()[:, : len(items)]
+                - problem.rows.take(problem.situations.spread(problem.reference))[:, : len(items)],
             ]
         )
     _, definition, _ = answers

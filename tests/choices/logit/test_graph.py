@@ -8,7 +8,7 @@ from attomaton.choices.logit import ChoiceProblem, fit_logit
 from attomaton.choices.logit.curvature import GraphCurvature
 from attomaton.choices.logit.fit import restore_fit
 from attomaton.choices.logit.folders import pack_fit
-from attomaton.choices.logit.graph import find_levels
+from attomaton.graphs.strong import measure_heights
 
 
 def draw_games(rng, n_items, n_battles, *, ties=True, n_features=1, local=0):
@@ -103,7 +103,5 @@ def test_a_feature_that_separates_is_left_to_matrices():
     assert fit.contrast("first").kind.value == "+inf"
 
 
-def test_levels_of_a_chain_that_scipy_did_not_order():
-    above, below = np.array([2, 0, 3]), np.array([0, 3, 1])
-    level = find_levels(above, below, 4)
-    assert (level[above] > level[below]).all()
+def test_heights_fall_along_a_chain():
+    assert measure_heights(np.array([2, 0, 3]), np.array([0, 3, 1]), 4).tolist() == [2, 0, 3, 1]

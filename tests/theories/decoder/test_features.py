@@ -76,16 +76,16 @@ def draw_small(rng, kind):
 def assert_proved(limit):
     """Both answers follow from the proofs, taken by themselves."""
     found, supports, features = limit.compatibility, limit.supports, limit.features
-    wanted = np.log(supports.probabilities[found.one] / supports.probabilities[found.other])
-    tokens, contexts = supports.tokens, supports.row[found.one]
+    wanted = np.log(supports.probabilities[found.first] / supports.probabilities[found.second])
+    tokens, contexts = supports.tokens, supports.row[found.first]
     if limit.compatible:
         scores = features @ found.weights.T
-        told = scores[contexts, tokens[found.one]] - scores[contexts, tokens[found.other]]
+        told = scores[contexts, tokens[found.first]] - scores[contexts, tokens[found.second]]
         assert np.allclose(told, wanted, atol=1e-6)
     else:
         total = np.zeros((supports.n_tokens, features.shape[1]))
-        np.add.at(total, tokens[found.one], found.contradiction[:, None] * features[contexts])
-        np.add.at(total, tokens[found.other], -found.contradiction[:, None] * features[contexts])
+        np.add.at(total, tokens[found.first], found.contradiction[:, None] * features[contexts])
+        np.add.at(total, tokens[found.second], -found.contradiction[:, None] * features[contexts])
         assert np.abs(total).max() < 1e-8
         assert found.contradiction @ wanted > 1e-6
     inside, scores = law_of(supports) > 0, features @ limit.direction.T

@@ -71,7 +71,7 @@ def test_growth_slows_but_does_not_stop():
 def test_the_snap_of_slow_growth_is_the_limit_of_large_constants(n_tokens):
     law = SnapLaw(10, n_tokens, Rates(5.0, 0.5), start=1e12)
     assert law.snap_of_slow_growth == pytest.approx(law.snap, rel=3 / n_tokens**0.5)
-    assert law.snap_of_slow_growth < law.snap_as_printed
+    assert law.snap_of_slow_growth < law.snap_start
 
 
 def test_with_one_class_there_is_nothing_to_tell_apart():

@@ -27,7 +27,7 @@ from attomaton.base.frames import Tabular, Worded
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Bar, Block, Grid, blocks_of
 from attomaton.base.ragged import run_starts, sum_at
-from attomaton.base.remote import Place, as_place
+from attomaton.base.remote import AnyPath, as_path
 from attomaton.base.tables import Float64, Int32, column
 from attomaton.corpora.prompts import Context, Names, as_samples, read_context
 from attomaton.corpora.samples import Samples
@@ -329,15 +329,15 @@ class WritingAutomaton(Tabular, Attention):
         return tuple(context[len(prompt) :]), no_evidence
 
     def save(
-        self, path: str | Place, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
-    ) -> Place:
+        self, path: str | AnyPath, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
+    ) -> AnyPath:
         """Write a run folder: that of ``reads``, and the map in ``writes.json``."""
         with build_at(path, RUN, OWNED, overwrite=overwrite) as building:
             fill_writing(building, self, about or {})
-        return as_place(path)
+        return as_path(path)
 
     @classmethod
-    def load(cls, path: str | Place, *, whole: bool = False) -> "WritingAutomaton":
+    def load(cls, path: str | AnyPath, *, whole: bool = False) -> "WritingAutomaton":
         """Open a run folder of a writing head; ``whole`` as in :meth:`Automaton.load`."""
         run = open_run(path)
         if WRITES not in run.run.records:

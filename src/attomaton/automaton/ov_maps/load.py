@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Union
 
 from attomaton.automaton.automaton import WRITES, Automaton, open_automaton
 from attomaton.automaton.runs.stored import open_run
-from attomaton.base.remote import Place
+from attomaton.base.remote import AnyPath
 
 if TYPE_CHECKING:
     from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 
 
-def load_attention(path: str | Place, *, whole: bool = False) -> Union[Automaton, "WritingAutomaton"]:
+def load_attention(path: str | AnyPath, *, whole: bool = False) -> Union[Automaton, "WritingAutomaton"]:
     """Load the automaton of a run folder, of either kind.
 
     Examples

@@ -26,7 +26,7 @@ from attomaton.base.borders import (
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.options import whole_number
 from attomaton.base.ragged import offsets_of, ranges_of
-from attomaton.base.remote import Place
+from attomaton.base.remote import AnyPath
 from attomaton.base.tables import Int64, Integers, column, make_table, ragged_column
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary
@@ -251,7 +251,7 @@ class StoredRun:
         return explained_run(self.run.place)
 
 
-def open_run(path: str | Place) -> StoredRun:
+def open_run(path: str | AnyPath) -> StoredRun:
     """Open a run folder: read its manifest, index and vocabulary, but not its tables."""
     run = read_run(path)
     with explained_run(run.place):

@@ -20,7 +20,7 @@ from secrets import token_hex
 from typing import Any
 
 from attomaton.base.errors import AttomatonError, UnwritablePlace
-from attomaton.base.remote import Place, RemotePath, as_place
+from attomaton.base.remote import AnyPath, RemotePath, as_path
 
 
 def _load(name: str) -> Any:
@@ -203,14 +203,14 @@ def flush_tree(folder: Path) -> None:
         flush(Path(place))
 
 
-def digest_file(path: str | Place) -> str:
+def digest_file(path: str | AnyPath) -> str:
     """The SHA-256 of a file, in hexadecimal."""
-    opened: Any = as_place(path).open("rb")
+    opened: Any = as_path(path).open("rb")
     with opened as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def identify_file(path: Place) -> str:
+def identify_file(path: AnyPath) -> str:
     """The SHA-256 of a file; for a URL, that of its size and tag, if the store provides a tag."""
     return path.identify() if isinstance(path, RemotePath) else digest_file(path)
 

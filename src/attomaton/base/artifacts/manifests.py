@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from attomaton.base.artifacts.files import digest_file, open_itself, write_file
 from attomaton.base.errors import CorruptRun, UnreadableSource
-from attomaton.base.remote import Place, RemotePath
+from attomaton.base.remote import AnyPath, RemotePath
 
 MANIFEST = "manifest.json"
 """The record of a folder that attomaton wrote: its kind, its files, and its own digest."""
@@ -39,7 +39,7 @@ def is_sealed(record: object) -> bool:
     return rest.pop(SEAL, None) == digest_record(rest)
 
 
-def read_sealed(path: Place) -> dict[str, Any] | None:
+def read_sealed(path: AnyPath) -> dict[str, Any] | None:
     """The record in a regular file, without its digest; None if there is no intact record of ours.
 
     A store that does not answer is an error: the content is then unknown.
@@ -53,7 +53,7 @@ def read_sealed(path: Place) -> dict[str, Any] | None:
     return {name: value for name, value in record.items() if name != SEAL} if is_sealed(record) else None
 
 
-def was_sealed(path: Place) -> bool:
+def was_sealed(path: AnyPath) -> bool:
     """Whether a file that is not an intact record looks as if it had been one of ours.
 
     Either of two signs is enough, and one flipped bit cannot remove both.
@@ -67,7 +67,7 @@ def was_sealed(path: Place) -> bool:
     return b'"attomaton"' in blob or f'"{SEAL}"'.encode() in blob
 
 
-def _read(path: Place) -> bytes:
+def _read(path: AnyPath) -> bytes:
     """The bytes of a record; links are not followed."""
     remote = isinstance(path, RemotePath)
     with path.open("rb") if remote else open(open_itself(path, os.O_RDONLY), "rb") as file:  # noqa: PTH123
@@ -127,7 +127,7 @@ TRAINING = FolderKind("training", "a training", "attomaton train --out")
 """The two kinds that lower-level modules need to know: a run may contain a training."""
 
 
-def read_manifest(place: Place, kind: FolderKind = RUN) -> dict[str, Any]:
+def read_manifest(place: AnyPath, kind: FolderKind = RUN) -> dict[str, Any]:
     """The manifest of a folder that attomaton wrote, if it is intact and of this kind."""
     path = place / MANIFEST
     try:
@@ -160,7 +160,7 @@ def read_manifest(place: Place, kind: FolderKind = RUN) -> dict[str, Any]:
     return record
 
 
-def list_digests(folder: Place, files: Any) -> dict[str, str]:
+def list_digests(folder: AnyPath, files: Any) -> dict[str, str]:
     """Name and digest of each file that a record lists; names must be plain, so no file outside is read."""
     try:
         listed = {str(name): str(entry["sha256"]) for name, entry in files.items()}
@@ -174,7 +174,7 @@ def list_digests(folder: Place, files: Any) -> dict[str, str]:
     return listed
 
 
-def check_files(folder: Place, files: Any, *, again: str) -> list[str]:
+def check_files(folder: AnyPath, files: Any, *, again: str) -> list[str]:
     """The digests of the files that a record lists, if each file still matches.
 
     ``again`` says what to do if one does not.
@@ -187,7 +187,7 @@ def check_files(folder: Place, files: Any, *, again: str) -> list[str]:
     return list(listed.values())
 
 
-def read_checked(path: Place, digest: str) -> bytes:
+def read_checked(path: AnyPath, digest: str) -> bytes:
     """The bytes of a file that a manifest lists, if they are unchanged."""
     try:
         blob = path.read_bytes()

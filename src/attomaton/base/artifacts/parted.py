@@ -20,7 +20,7 @@ import pyarrow as pa
 from attomaton.base.artifacts.files import write_file
 from attomaton.base.errors import CorruptRun
 from attomaton.base.ragged import offsets_of, ranges_of
-from attomaton.base.remote import Place, RangeReader
+from attomaton.base.remote import AnyPath, RangeReader
 from attomaton.base.tables import Int64, arrow_parquet, empty_table, exact_file, take_rows
 
 BLOCK = 1 << 17  # bytes that have a digest of their own
@@ -114,14 +114,14 @@ def regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(pending).combine_chunks()
 
 
-def open_part(folder: Place, entry: Mapping[str, Any]) -> Any:
+def open_part(folder: AnyPath, entry: Mapping[str, Any]) -> Any:
     """The Parquet file of a part; every block is checked as it is read."""
     path = folder / entry["name"]
     opened = path.open("rb", buffering=0) if isinstance(path, Path) else path.open("rb", BLOCK)
     return arrow_parquet().ParquetFile(CheckedFile(opened, entry, str(path)), pre_buffer=False)
 
 
-def read_whole(folder: Place, parts: Mapping[str, Mapping[str, Any]], table: str) -> pa.Table:
+def read_whole(folder: AnyPath, parts: Mapping[str, Mapping[str, Any]], table: str) -> pa.Table:
     """All rows of a table of a run, from the entries of the parts of all its tables."""
     tables: list[Any] = []
     for name in sorted(name for name in parts if name.startswith(f"{table}-")):
@@ -138,7 +138,7 @@ class PartedTable:
     ``borders[i] … borders[i + 1] − 1``, and ``counts`` has the rows of each query, shape (n_tokens,).
     """
 
-    folder: Place
+    folder: AnyPath
     files: Sequence[Mapping[str, Any]]
     borders: Int64
     counts: Int64
@@ -239,7 +239,7 @@ class _OpenFiles:
     lock: Any = field(default_factory=Lock)
     files: dict[int, Any] = field(default_factory=dict[int, Any])
 
-    def open(self, part: int, folder: Place, entry: Mapping[str, Any]) -> Any:
+    def open(self, part: int, folder: AnyPath, entry: Mapping[str, Any]) -> Any:
         """The Parquet file of a part; the least recently used one is closed when there are too many."""
         file = self.files.pop(part, None)
         self.files[part] = file = open_part(folder, entry) if file is None else file

@@ -24,7 +24,7 @@ from attomaton.base.artifacts.files import explained, write_file
 from attomaton.base.artifacts.folders import Building, build_folder
 from attomaton.base.errors import CorruptRun
 from attomaton.base.options import given_path
-from attomaton.base.remote import Place, as_place
+from attomaton.base.remote import AnyPath, as_path
 from attomaton.base.tables import read_parquet, write_parquet
 
 Stored = TypeVar("Stored")
@@ -44,7 +44,7 @@ class Run:
     manifest: Mapping[str, Any]
     parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """Files that already exist, or are not read with the others: name → entry, with its blocks."""
-    place: Place | None = None  # where it was read
+    place: AnyPath | None = None  # where it was read
 
 
 def write_run(
@@ -108,13 +108,13 @@ def fill_run(building: Building, run: Run) -> None:
         building.finish({**run.manifest, "versions": versions}, {**run.parts, **digests})
 
 
-def read_run(folder: str | Place, kind: manifests.FolderKind = manifests.RUN) -> Run:
+def read_run(folder: str | AnyPath, kind: manifests.FolderKind = manifests.RUN) -> Run:
     """Read a run folder, or another of this ``kind``; check every file against the manifest's digest.
 
     A run that is replaced while it is read is read again: the result is either the old one or the new one.
     Partitioned tables are not read; only the entries of their files are returned.
     """
-    place = as_place(folder)
+    place = as_path(folder)
     manifest = manifests.read_manifest(place, kind)
     for tries in range(TRIES + 1):
         try:
@@ -126,7 +126,7 @@ def read_run(folder: str | Place, kind: manifests.FolderKind = manifests.RUN) ->
     raise AssertionError  # the last try returns or raises
 
 
-def _read_files(place: Place, manifest: Mapping[str, Any]) -> Run:
+def _read_files(place: AnyPath, manifest: Mapping[str, Any]) -> Run:
     tables: dict[str, pa.Table] = {}
     arrays: dict[str, NDArray[Any]] = {}
     records: dict[str, Any] = {}
@@ -151,7 +151,7 @@ def _read_files(place: Place, manifest: Mapping[str, Any]) -> Run:
     return Run(tables, arrays, records, manifest, parts, place)
 
 
-def check_size(path: Place, entry: Mapping[str, Any]) -> None:
+def check_size(path: AnyPath, entry: Mapping[str, Any]) -> None:
     """Refuse a part whose file is missing or truncated."""
     try:
         size = path.stat().st_size

@@ -16,7 +16,7 @@ from attomaton.base.artifacts import manifests
 from attomaton.base.artifacts.folders import Building, build_folder
 from attomaton.base.artifacts.ownership import INNER, SIDE_RECORDS, listed_names, take_stock
 from attomaton.base.errors import CorruptRun, UnwritablePlace
-from attomaton.base.remote import RemotePath, as_place
+from attomaton.base.remote import RemotePath, as_path
 
 MARKER = "attomaton-upload.json"
 """The record of an upload in progress, or of an interrupted one: which files of the folder are ours."""
@@ -67,7 +67,7 @@ def build_at(
     For a URL it is built among the temporary files of this machine and uploaded when it is complete; an
     earlier attempt is not resumed.
     """
-    place = as_place(target)
+    place = as_path(target)
     if isinstance(place, Path):
         with build_folder(place, kind, files, overwrite=overwrite, resumable=resumable) as building:
             yield building
@@ -82,7 +82,7 @@ def build_at(
 
 def check_upload(url: str | RemotePath, *, overwrite: bool = False) -> RemotePath:
     """Refuse a URL to which a folder cannot be uploaded, before the work and not after it."""
-    place = as_place(url)
+    place = as_path(url)
     if not isinstance(place, RemotePath) or place.is_web:
         raise UnwritablePlace(f"{url} is not the URL of a store; give one such as s3://bucket/run")
     if manifests.read_sealed(place / manifests.MANIFEST) is not None:

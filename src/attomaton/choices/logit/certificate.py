@@ -141,6 +141,18 @@ class LogitCertificate:
         """Whether everything is proved."""
         return self.state is LogitState.CERTIFIED
 
+    @property
+    def verdict(self) -> str:
+        """What is proved, in one sentence; the numbers of the proof where something is not."""
+        if not self.certified:
+            return f"not certified: {self}"
+        if self.rank == self.identified:
+            return f"certified: every estimate is within {SETTLED**0.5:.0e} standard errors of the best fit"
+        return (
+            f"certified: every finite estimate is within {SETTLED**0.5:.0e} standard errors of the best fit; "
+            "which estimates are infinite is proved"
+        )
+
     def __str__(self) -> str:
         parts = list[str]()
         if self.rise < np.inf:

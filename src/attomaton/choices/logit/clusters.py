@@ -18,7 +18,6 @@ choices or weights, that is the sandwich of single choices.
 
 from collections.abc import Callable
 from functools import cached_property
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +47,7 @@ NO_RESIDUAL = 1e-12
 """A variance below this share of the independent one is rounding: the fit leaves no residuals."""
 
 MOST_PRODUCTS = 10**10
-"""Products of numbers up to which tr Ω² is computed; beyond, a bound takes its place."""
+"""Products of numbers up to which tr Ω² is computed; beyond that, a bound takes its place."""
 
 AT_ONCE = 1 << 20
 """Entries of dense rows in memory at once."""
@@ -106,18 +105,23 @@ class ClusterErrors:
 
     def of(self, contrasts: Float64) -> Spread:
         """The error of each contrast, shape (n,), from contrasts of shape (n, n_parameters)."""
-        return self._measure(contrasts, lambda left, right: (left * right).sum(axis=1))
+        return self._measure(contrasts, _products, _cross_squares)
 
     def between(self, contrasts: Float64) -> Spread:
         """The error of the difference of each two contrasts, shape (n, n)."""
-        return self._measure(contrasts, _products_between)
+        return self._measure(contrasts, _products_between, _cross_squares_between)
 
     @cached_property
     def covariance(self) -> Float64:
         """CR2, shape (n_parameters, n_parameters); for contrasts with an error."""
         return self._problem.covariance(self._root @ self._meat @ self._root.T)
 
-    def _measure(self, contrasts: Float64, product: Callable[[Float64, Float64], Float64]) -> Spread:
+    def _measure(
+        self,
+        contrasts: Float64,
+        product: Callable[[Float64, Float64], Float64],
+        cross_squares: Callable[[Float64], Float64],
+    ) -> Spread:
         """The errors of contrasts, or of their differences: ``product`` has c·c' for each of them."""
         white = self._problem.scaled(contrasts) @ self._root
         independent = product(white, white)
@@ -127,7 +131,8 @@ class ClusterErrors:
         variance = np.maximum(_quadratic(white, self._meat, product), least)
         diagonal, upper, squares, bound, alone = (np.zeros_like(independent) for _ in range(5))
         rows_of_b = list[Float64]()
-        is_exact = len(self._heavy) ** 2 * len(white) * white.size <= MOST_PRODUCTS
+        least_side = min(len(self._heavy), white.shape[1])
+        is_exact = len(self._heavy) * white.shape[1] * least_side * independent.size <= MOST_PRODUCTS
         for eigenvalues, directions, _ in self._heavy:
             along, rest = white @ directions, 1.0 - eigenvalues
             known = rest > ALONE
@@ -138,8 +143,8 @@ class ClusterErrors:
             alone += product(along * ~known, along)
             if is_exact:
                 rows_of_b.append(along * eigenvalues * np.sqrt(inverse) @ directions.T)
-        if is_exact:
-            bound = squares + 2.0 * sum(product(a, b) ** 2 for a, b in combinations(rows_of_b, 2))
+        if is_exact and rows_of_b:
+            bound = squares + cross_squares(np.stack(rows_of_b, axis=1))
         light = LIGHT / (1.0 - LIGHT) * np.maximum(independent - diagonal, 0.0)
         bound += light * (independent + 2.0 * (upper - diagonal))
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -231,6 +236,23 @@ def _quadratic(white: Float64, matrix: Float64, product: Callable[[Float64, Floa
     values, vectors = np.linalg.eigh(matrix)
     rotated = white @ vectors
     return product(rotated * np.maximum(values, 0.0), rotated)
+
+
+def _products(left: Float64, right: Float64) -> Float64:
+    return (left * right).sum(axis=1)
+
+
+def _cross_squares(rows: Float64) -> Float64:
+    """Σ (b_g·b_h)² over g ≠ h for each contrast, from b of shape (n_contrasts, n_clusters, rank)."""
+    turned = rows.transpose(0, 2, 1)
+    gram = turned @ rows if rows.shape[1] > rows.shape[2] else rows @ turned
+    own = np.square(rows).sum(axis=2)
+    return np.maximum(np.square(gram).sum(axis=(1, 2)) - np.square(own).sum(axis=1), 0.0)
+
+
+def _cross_squares_between(rows: Float64) -> Float64:
+    """The same for the difference of each two contrasts."""
+    return np.stack([_cross_squares(rows - row) for row in rows])
 
 
 def _products_between(left: Float64, right: Float64) -> Float64:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
+from attomaton.base.printing import show_count
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.logit.curvature import solve_information
 from attomaton.choices.logit.face import CHUNK, distinct_directions, solve_cone, solve_program
@@ -116,7 +117,7 @@ class Contrast:
             return ""
         if self.kind in (ContrastKind.UNDECIDED, ContrastKind.UNIDENTIFIED):
             return self.kind.value
-        many = f"{self.comparisons:,.12g} comparison{'' if self.comparisons == 1 else 's'}"
+        many = f"{show_count(self.comparisons)} comparison{'' if self.comparisons == 1 else 's'}"
         return ": ".join(filter(None, [many, self.bound_reading]))
 
     @property
@@ -125,7 +126,7 @@ class Contrast:
         if self.bound is None:
             return ""
         side = "or more" if self.kind is ContrastKind.PLUS else "or less"
-        return f"{self.bound:+.3f} {side} ({100 * self.level:g} %)"
+        return f"{self.bound:+z.3f} {side} ({100 * self.level:g} %)"
 
     def __str__(self) -> str:
         return self._words() + ("" if self.certified else " (treating differences below 1e-8 as none)")
@@ -134,11 +135,15 @@ class Contrast:
         if self.kind is ContrastKind.FINITE:
             robust = "" if self.robust_error is None else f", robust {self.robust_error:.3f}"
             error = "no s.e." if self.standard_error is None else f"s.e. {self.standard_error:.3f}"
-            return f"{self.label}: {self.value:+.3f} ({error}{robust})"
+            return f"{self.label}: {self.value:+z.3f} ({error}{robust})"
         if self.kind in (ContrastKind.PLUS, ContrastKind.MINUS):
             side = "at least" if self.kind is ContrastKind.PLUS else "at most"
             bound = "" if self.bound is None else f": {side} {self.bound:.3f} ({100 * self.level:g} %)"
-            many = f"all {self.comparisons:,.12g} comparisons" if self.comparisons != 1 else "the comparison"
+            many = (
+                f"all {show_count(self.comparisons)} comparisons"
+                if self.comparisons != 1
+                else "the comparison"
+            )
             bear = "bear" if self.comparisons != 1 else "bears"
             said = f"{self.label}: {self.kind.value}, in {many} that {bear} on it{bound}"
             return f"{said}; what would make it finite: {self.settle}"

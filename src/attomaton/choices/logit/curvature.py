@@ -21,6 +21,7 @@ import scipy.sparse
 
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.logit.graph import GameGraph
+from attomaton.graphs.strong import connected_nodes
 
 linalg: Any = scipy.linalg
 csr_array: Any = scipy.sparse.csr_array
@@ -203,9 +204,9 @@ class GraphCurvature:
     @cached_property
     def _roots(self) -> Int64:
         """The item with the largest degree of each component."""
-        from scipy.sparse.csgraph import connected_components  # a tenth of the start-up time
-
-        label = connected_components(self._adjacency, directed=False)[1]
+        tails = np.repeat(np.arange(self._n_items), np.diff(self._adjacency.indptr))
+        heads = self._adjacency.indices.astype(np.int64)
+        label = connected_nodes(tails, heads, self._n_items, strongly=True)  # each edge goes both ways
         order = np.lexsort((-self._degree, label))
         return order[np.diff(label[order], prepend=-1) > 0]
 

@@ -13,10 +13,10 @@ import scipy.sparse
 
 from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.choices.logit.graph import connect, find_levels
 from attomaton.choices.logit.newton import NewtonClimb, information_root
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import CUT, span_of, span_of_vectors
+from attomaton.graphs.strong import connected_nodes, measure_heights
 
 sparse: Any = scipy.sparse
 unique: Any = np.unique
@@ -108,9 +108,10 @@ def find_components_face(problem: ChoiceProblem, arcs: tuple[Int64, Int64], star
     winner, loser = arcs
     both = problem.also_chosen
     tails, heads = np.concatenate([winner, loser[both]]), np.concatenate([loser, winner[both]])
-    component = connect(tails, heads, problem.rows.n_parameters, "strong")
+    component = connected_nodes(tails, heads, problem.rows.n_parameters, strongly=True)
     dying = component[winner] != component[loser]
-    level = find_levels(component[winner[dying]], component[loser[dying]], int(component.max(initial=0)) + 1)
+    number = int(component.max(initial=0)) + 1
+    level = measure_heights(component[winner[dying]], component[loser[dying]], number)
     direction = level[component].astype(np.float64) * problem.scale
     return Face(dying, direction, start, "components")
 
@@ -125,14 +126,16 @@ def find_games_face(problem: ChoiceProblem) -> Face:
     ahead, behind = won + sum(tied) > 0, lost + sum(tied) > 0
     tails = np.concatenate([rows.first[ahead], rows.second[behind]])
     heads = np.concatenate([rows.second[ahead], rows.first[behind]])
-    component = connect(tails, heads, rows.n_items, "strong")
+    component = connected_nodes(tails, heads, rows.n_items, strongly=True)
     between = component[rows.first] != component[rows.second]
     dying = problem.situations.spread(between) & problem.is_pair
     apart = component[tails] != component[heads]
-    level = find_levels(component[tails[apart]], component[heads[apart]], int(component.max(initial=0)) + 1)
+    number = int(component.max(initial=0)) + 1
+    level = measure_heights(component[tails[apart]], component[heads[apart]], number)
     direction = np.zeros(rows.n_parameters)
     direction[: rows.n_items] = level[component]
-    return Face(dying, direction * problem.scale, np.zeros_like(direction), "components")
+    direction = _raise(problem, direction * problem.scale, dying)
+    return Face(dying, direction, np.zeros_like(direction), "components")
 
 
 def find_metric(problem: ChoiceProblem, basis: Float64) -> Float64 | None:
@@ -190,9 +193,14 @@ def _solve_reduced(problem: ChoiceProblem, proven: Bool, metric: Float64 | None)
     dying = np.zeros(problem.situations.n_rows, bool)
     dying[rest[program.dies[number]]] = True
     direction = complement @ program.direction
-    if metric is not None and dying.any():
-        direction = direction / float((problem.gaps(direction)[dying] / problem.norms[dying]).min())
-    return dying, direction, program.n_rows
+    return dying, direction if metric is None else _raise(problem, direction, dying), program.n_rows
+
+
+def _raise(problem: ChoiceProblem, direction: Float64, dying: Bool) -> Float64:
+    """The direction in the unit in which the least that it raises a dying pair of length 1 is 1."""
+    if not dying.any():
+        return direction
+    return direction / float((problem.gaps(direction)[dying] / problem.norms[dying]).min())
 
 
 def distinct_directions(vectors: Float64, digits: int | None = 10) -> tuple[Float64, Int64]:

@@ -17,7 +17,7 @@ import scipy.linalg
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number
-from attomaton.base.printing import Block, Grid
+from attomaton.base.printing import Block, Grid, show_count
 from attomaton.base.tables import Float64, table_of
 from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind, weights_of
 from attomaton.choices.logit.problem import ChoiceProblem
@@ -337,15 +337,15 @@ class FirthFit(Tabular):
         for row in self.contrasts:
             low, high = row.interval()
             infinite = row.maximum.kind is not ContrastKind.FINITE
-            reading = row.maximum.kind.value if infinite else f"{row.maximum.value:+.3f}"
+            reading = row.maximum.kind.value if infinite else f"{row.maximum.value:+z.3f}"
             known = row.profile is not None
-            numbers = [f"{row.value:+.3f}", f"{row.standard_error:.3f}", f"{low:+.3f} … {high:+.3f}"]
+            numbers = [f"{row.value:+z.3f}", f"{row.standard_error:.3f}", f"{low:+z.3f} … {high:+z.3f}"]
             numbers.append(f"{row.p_value:.3g}")
             cells.append([row.label, *(numbers if known else ["-"] * 4), reading])
-        head = f"{self.problem.n_choices:,.12g} choices, "
+        head = f"{show_count(self.problem.n_choices)} choices, "
         head += "Firth's penalty: half the log determinant of the information"
         headers = ["parameter", "estimate", "s.e.", "95 % profile", "p", "maximum"]
-        return [head, Grid("", headers, cells), f"maxima {self.proof}"]
+        return [head, Grid("", headers, cells), f"without the penalty, {self.proof}"]
 
 
 def fit_firth(

@@ -13,7 +13,7 @@ from attomaton.base.artifacts import Run, load_run, write_run
 from attomaton.base.errors import InvalidSamples, UncertifiedSolution, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number
-from attomaton.base.printing import Block, Grid
+from attomaton.base.printing import Block, Grid, show_count
 from attomaton.base.tables import Bool, Float64, Int64, table_of
 from attomaton.choices.logit.certificate import (
     LogitCertificate,
@@ -44,6 +44,7 @@ from attomaton.choices.logit.folders import LOGIT, pack_fit, unpack_fit
 from attomaton.choices.logit.identification import describe_aliases, null_vectors
 from attomaton.choices.logit.newton import Course, NewtonClimb
 from attomaton.choices.logit.problem import MOST_PARAMETERS, ChoiceProblem
+from attomaton.choices.logit.rows import BattleRows
 from attomaton.choices.logit.spans import Span, span_of
 from attomaton.choices.logit.summary import LogitSummary
 
@@ -84,15 +85,22 @@ def fit_logit(problem: ChoiceProblem, *, guess: bool | None = None, dense: bool 
     """
     if dense is not None:
         problem = replace(problem, dense=dense)
-    if problem.graph is not None:
-        face = find_games_face(problem)
-        fit = _fit_on(problem, face, _climb(problem, face), span_of(problem, None))
-        if fit.certificate.certified or problem.rows.n_parameters > MOST_PARAMETERS:
-            return fit
-        problem = replace(problem, dense=True)
-    zero = np.zeros(problem.rows.n_parameters)
-    course = NewtonClimb(patience=PATIENCE).run(problem, None, zero)
+    zero, course = np.zeros(problem.rows.n_parameters), None
     identified = span_of(problem, None)
+    if isinstance(problem.rows, BattleRows) and guess is None:
+        face, on_graph = find_games_face(problem), problem.graph is not None
+        alive = ~face.dying if face.dying.any() else None
+        course = NewtonClimb(patience=None if on_graph else PATIENCE).run(problem, alive, zero)
+        if on_graph or course.proof is not None:
+            fit = _fit_on(problem, face, course, identified)
+            if fit.certificate.certified or problem.rows.n_parameters > MOST_PARAMETERS:
+                return fit
+        if on_graph:
+            problem = replace(problem, dense=True)
+            identified = span_of(problem, None)
+        if on_graph or alive is not None:
+            course = None
+    course = course or NewtonClimb(patience=PATIENCE).run(problem, None, zero)
     if course.proof is not None:
         face = Face(np.zeros(problem.situations.n_rows, bool), zero, zero, "Newton")
         return _fit_on(problem, face, course, identified)
@@ -559,7 +567,7 @@ class LogitFit(Tabular):
         >>> fit.summary().to_pandas()[["coef", "std err", "z"]].round(4).values.tolist()
         [[0.6931, 1.2247, 0.566]]
         """
-        notes = (*self.aliases, str(self.certificate))
+        notes = (*self.aliases, self.certificate.verdict)
         head = f"{self._head}, log-likelihood {self._at_limit[1]:.4f}"
         readings = tuple(row.reading for row in self.contrasts)
         return LogitSummary(head, self.contrasts, readings, robust, notes)
@@ -591,12 +599,12 @@ class LogitFit(Tabular):
         ([2.8332], [2.8332])
         """
         self.expect()
-        return fit_firth(self.problem, self.identified.basis, self.contrast, str(self.certificate))
+        return fit_firth(self.problem, self.identified.basis, self.contrast, self.certificate.verdict)
 
     @property
     def _head(self) -> str:
         problem = self.problem
-        head = f"{problem.n_choices:,.12g} choices in {len(problem.situations):,} situations, "
+        head = f"{show_count(problem.n_choices)} choices in {len(problem.situations):,} situations, "
         return head + f"{len(problem.names):,} parameters, {self.n_parameters:,} finite numbers"
 
     def _blocks(self) -> list[Block]:
@@ -605,7 +613,7 @@ class LogitFit(Tabular):
             return [head, f"{self.state.value}: {self.certificate}"]
         rows = [_cells(row) for row in self.contrasts]
         grid = Grid("", ["parameter", "estimate", "s.e.", "robust", "reading"], rows)
-        return [head, grid, *self.aliases, str(self.certificate)]
+        return [head, grid, *self.aliases, self.certificate.verdict]
 
     def _check(self) -> None:
         """Refuse what nothing is proved of; what treats small differences as equal is said by contrasts."""
@@ -615,5 +623,5 @@ class LogitFit(Tabular):
 
 def _cells(row: Contrast) -> list[str]:
     if row.kind is ContrastKind.FINITE:
-        return [row.label, f"{row.value:+.3f}", f"{row.standard_error:.3f}", f"{row.robust_error:.3f}", ""]
+        return [row.label, f"{row.value:+z.3f}", f"{row.standard_error:.3f}", f"{row.robust_error:.3f}", ""]
     return [row.label, "-" if np.isnan(row.value) else row.kind.value, "-", "-", row.reading]

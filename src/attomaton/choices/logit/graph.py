@@ -1,12 +1,12 @@
 """The graph of games: items are nodes, and an edge joins two items that met."""
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.graphs.strong import connected_nodes
 
 csr_array: Any = scipy.sparse.csr_array
 
@@ -48,28 +48,4 @@ class GameGraph:
             if battles is None
             else np.bincount(self.edge[battles], minlength=len(self.ends[0])) > 0
         )
-        return connect(self.ends[0][use], self.ends[1][use], self.n_items, "weak")
-
-
-def connect(tails: Int64, heads: Int64, size: int, connection: Literal["weak", "strong"]) -> Int64:
-    """The "weak" or "strong" component of each node of a graph."""
-    from scipy.sparse.csgraph import connected_components  # a tenth of the start-up time
-
-    graph = csr_array((np.ones(len(tails)), (tails, heads)), shape=(size, size))
-    return np.asarray(connected_components(graph, connection=connection)[1], np.int64)
-
-
-def find_levels(above: Int64, below: Int64, size: int) -> Int64:
-    """Whole numbers with level[above] > level[below] on a graph without circles."""
-    level = np.arange(size)
-    for order in (level, size - 1 - level):  # scipy numbers components along the order, one way or the other
-        if (order[above] > order[below]).all():
-            return order
-    level = np.zeros(size, np.int64)
-    for _ in range(size):
-        lifted = level.copy()
-        np.maximum.at(lifted, above, level[below] + 1)
-        if np.array_equal(lifted, level):
-            return level
-        level = lifted
-    raise UncertifiedSolution("the components of the choices have a circle; this is a fault of attomaton")
+        return connected_nodes(self.ends[0][use], self.ends[1][use], self.n_items, strongly=False)

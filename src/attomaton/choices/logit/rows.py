@@ -124,7 +124,7 @@ class ChoiceRows(Protocol):
         ...
 
     def pick(self, rows: Int64) -> Any:
-        """Some rows as a sparse matrix."""
+        """Some rows as a sparse matrix, whose first columns are the items; of battles these alone."""
         ...
 
     def norms(self, reference: Int64, scale: Float64) -> Float64:
@@ -442,23 +442,26 @@ class BattleRows:
 
     def take(self, rows: Int64) -> Float64:
         """Some rows, dense."""
-        return self.pick(rows).toarray()
+        battle, place, sign = self._locate(rows)
+        taken, number = np.zeros((len(rows), self.n_parameters)), np.arange(len(rows))
+        taken[number, self.first[battle]] = sign
+        taken[number, self.second[battle]] -= sign  # 0 for an item against itself
+        taken[:, self.n_items : self._last] = sign[:, None] * self.features[:, battle].T
+        if self.ties:
+            taken[:, -1] = place == 2
+        return taken
 
     def pick(self, rows: Int64) -> Any:
-        """Some rows, sparse."""
-        size = 3 if self.ties else 2
-        battle, place = rows // size, rows % size
-        sign = np.where(place == 0, 0.5, np.where(place == 1, -0.5, 0.0))
+        """The items of some rows, sparse."""
+        battle, _, sign = self._locate(rows)
         ends = np.stack([self.first[battle], self.second[battle]], axis=1)
-        number = 2 * np.arange(len(rows) + 1)
-        items = csr_array(
-            (np.outer(sign, [1.0, -1.0]).ravel(), ends.ravel(), number), shape=(len(rows), self.n_items)
-        )
-        wide = [sign[:, None] * self.features[:, battle].T, (place == 2)[:, None]]
-        others = csr_array(np.hstack(wide if self.ties else wide[:1]).astype(np.float64))
-        picked = scipy.sparse.hstack([items, others]).tocsr()
-        picked.eliminate_zeros()
-        return picked
+        signs, number = np.outer(sign, [1.0, -1.0]), 2 * np.arange(len(rows) + 1)
+        return csr_array((signs.ravel(), ends.ravel(), number), shape=(len(rows), self.n_items))
+
+    def _locate(self, rows: Int64) -> tuple[Int64, Int64, Float64]:
+        """The battle of some rows, which alternative each is, and the sign of h there."""
+        size = 3 if self.ties else 2
+        return rows // size, rows % size, np.array([0.5, -0.5, 0.0])[rows % size]
 
     def norms(self, reference: Int64, scale: Float64) -> Float64:
         """‖2h‖ between the two items, √(‖h‖² + 1) between an item and the tie, in units of ``scale``."""

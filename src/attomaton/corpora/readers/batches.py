@@ -1,14 +1,13 @@
 """The interface of readers, the batches they yield, and their options."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
-from typing import Annotated, Any, Protocol
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
 from attomaton.base.errors import AttomatonError, UnreadableSource, UnsupportedOption
-from attomaton.base.options import Checked, choice, flag, show, whole_number
+from attomaton.base.options import Checked, checked, choice, flag, show, whole_number
 from attomaton.base.printing import show_hidden
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32, Int64, Integers
@@ -66,14 +65,14 @@ class Reading(Checked):
     [0, 2, 6]
     """
 
-    column: Annotated[str | None, _check_name] = None
-    documents: Annotated[str, partial(choice, options=("file", "line"))] = "file"
-    separator: Annotated[int | None, whole_number] = None
-    dtype: Annotated[str, partial(choice, options=tuple(TOKEN_TYPES))] = "uint16"
-    max_bytes: Annotated[int, partial(whole_number, least=1)] = 1 << 26
-    skip_bad: Annotated[bool, flag] = False
-    n_tokens: Annotated[int, partial(whole_number, most=MAX_TOKENS)] = MAX_TOKENS
-    format: Annotated[str | None, _check_name] = None
+    column: str | None = field(default=None, metadata=checked(_check_name))
+    documents: str = field(default="file", metadata=checked(choice, options=("file", "line")))
+    separator: int | None = field(default=None, metadata=checked(whole_number))
+    dtype: str = field(default="uint16", metadata=checked(choice, options=tuple(TOKEN_TYPES)))
+    max_bytes: int = field(default=1 << 26, metadata=checked(whole_number, least=1))
+    skip_bad: bool = field(default=False, metadata=checked(flag))
+    n_tokens: int = field(default=MAX_TOKENS, metadata=checked(whole_number, most=MAX_TOKENS))
+    format: str | None = field(default=None, metadata=checked(_check_name))
 
     def to_record(self) -> dict[str, Any]:
         """All options, for JSON; ``format`` only if it is given, since older records lack it.
@@ -96,13 +95,13 @@ def as_reading(reading: object) -> Reading:
     return reading
 
 
-def refuse_reading(reading: Reading, what: str) -> None:
+def refuse_reading(reading: Reading, corpus: str) -> None:
     """Refuse reading options for a corpus that is already token ids."""
     usual = {"column": (None, "tokens"), "documents": ("file",), "format": (None, "parquet")}
     for name, values in usual.items():
         if getattr(reading, name) not in values:
             raise UnsupportedOption(
-                f"{name} is {show(getattr(reading, name))}, but {what} is already token ids, split into "
+                f"{name} is {show(getattr(reading, name))}, but {corpus} is already token ids, split into "
                 f"documents; leave {name} out"
             )
 
@@ -170,7 +169,7 @@ class Reader(Protocol):
         ...
 
 
-class HeldReader:
+class ObjectReader:
     """Base of the readers of objects in memory, which have no file and no other process can read."""
 
     name = "memory"
@@ -199,26 +198,28 @@ class Skips:
         return skipped
 
 
-def checked_text(text: str, place: str) -> str:
+def checked_text(text: str, location: str) -> str:
     """The text, if it can be encoded as UTF-8."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise UnreadableSource(
-            f"{place} has a lone surrogate (U+{ord(text[error.start]):04X}) at character "
+            f"{location} has a lone surrogate (U+{ord(text[error.start]):04X}) at character "
             f"{error.start}, which is not valid text; correct it"
         ) from error
     return text
 
 
-def too_long(place: str, reading: Reading, *, advice: str) -> UnreadableSource:
+def too_long(location: str, reading: Reading, *, advice: str) -> UnreadableSource:
     """The error for a document that is longer than the reader may hold."""
-    return UnreadableSource(f"{place} is longer than {reading.max_bytes:,} bytes; {advice}, or {RAISE_LIMIT}")
+    return UnreadableSource(
+        f"{location} is longer than {reading.max_bytes:,} bytes; {advice}, or {RAISE_LIMIT}"
+    )
 
 
-def checked_ids(ids: Integers, place: str, n_tokens: int) -> Integers:
+def checked_ids(ids: Integers, location: str, n_tokens: int) -> Integers:
     """The ids themselves, if all are in 0 … n_tokens − 1."""
-    check_range(ids, n_tokens, lambda at: f"{place.rstrip(',')}, position {at},", ID_CURE)
+    check_range(ids, n_tokens, lambda at: f"{location.rstrip(',')}, position {at},", ID_CURE)
     return ids
 
 

@@ -19,7 +19,7 @@ from attomaton.base.artifacts import digest_arrays
 from attomaton.base.borders import trusted
 from attomaton.base.options import check_path
 from attomaton.base.ragged import offsets_of
-from attomaton.base.remote import Place, RemotePath, as_place
+from attomaton.base.remote import AnyPath, RemotePath, as_path
 from attomaton.base.tables import Int32, Int64
 from attomaton.corpora.budgets import STANDARD_INPUT, Allowance
 from attomaton.corpora.documents import Documents
@@ -44,14 +44,14 @@ from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
     """Read one UTF-8 text file as one document; ``"-"`` is standard input."""
-    if path != STANDARD_INPUT and is_folder(as_place(path)):
+    if path != STANDARD_INPUT and is_folder(as_path(path)):
         raise errors.UnreadableSource(f"{path} is a folder; give one text file")
     return _read_text(path, tokenizer, Reading())[0]
 
 
-def _read_text(path: str | Place, tokenizer: str, reading: Reading) -> tuple[Documents, str]:
+def _read_text(path: str | AnyPath, tokenizer: str, reading: Reading) -> tuple[Documents, str]:
     """One text file, and the SHA-256 of the bytes read."""
-    file = keep_standard_input() if path == STANDARD_INPUT else File(str(path), as_place(path).name)
+    file = keep_standard_input() if path == STANDARD_INPUT else File(str(path), as_path(path).name)
     content = read_beginning(file, reading, reading.max_bytes + 1)
     vocabulary, ids = Vocabulary.from_text(decode_text(content, file.source, reading), tokenizer)
     if len(ids) < 2:
@@ -103,7 +103,7 @@ def read_corpus(
     else:
         vocabulary, numbering = Vocabulary.fixed(tokenizer), Numbering(tokenizer)
     how = bounded(how, vocabulary)
-    pieces: list[Int32] = []
+    arrays: list[Int32] = []
     lengths: list[Int64] = []
     skipped, kinds = NOTHING_SKIPPED, set[str]()
     encode = numbering.encode if vocabulary is None else vocabulary.encode_all
@@ -118,14 +118,14 @@ def read_corpus(
             else:
                 kinds.add("ids")
                 offsets, ids = batch.offsets, batch.ids
-            pieces.append(ids)
+            arrays.append(ids)
             lengths.append(np.diff(offsets))
     if vocabulary is None and "text" in kinds:
         refuse_mixture(kinds, numbering.tokenizer)
         vocabulary = Vocabulary(tuple(numbering.numbers), numbering.tokenizer)
     elif vocabulary is None and isinstance(tokenizer, Vocabulary):
         vocabulary = tokenizer
-    ids = np.concatenate([np.empty(0, np.int32), *pieces])
+    ids = np.concatenate([np.empty(0, np.int32), *arrays])
     return Documents(ids, offsets_of(np.concatenate([np.empty(0, np.int64), *lengths])), vocabulary, skipped)
 
 
@@ -133,8 +133,8 @@ def _read_already(source: Any, reading: Reading) -> Documents | None:
     """The documents, if they are already tokenised."""
     corpus = source if isinstance(source, TokenizedCorpus) else None
     if isinstance(source, str | Path | RemotePath):
-        place = source if isinstance(source, RemotePath) else check_path(source, "source")
-        corpus = read_tokens(place) if is_tokenized(place) else None
+        path = source if isinstance(source, RemotePath) else check_path(source, "source")
+        corpus = read_tokens(path) if is_tokenized(path) else None
     if corpus is not None:
         refuse_reading(reading, str(corpus.folder))
         return corpus.documents()
@@ -198,17 +198,17 @@ class Numbering:
 
 def match_documents(documents: Documents, vocabulary: Vocabulary) -> Documents:
     """The documents with the ids of this vocabulary; tokens that it lacks are numbered after it."""
-    own = documents.vocabulary
-    if own is None or own == vocabulary:
+    present = documents.vocabulary
+    if present is None or present == vocabulary:
         return documents
-    if (own.tokenizer, own.definition) != (vocabulary.tokenizer, vocabulary.definition):
+    if (present.tokenizer, present.definition) != (vocabulary.tokenizer, vocabulary.definition):
         raise errors.MismatchedParts(
-            f"the documents use the tokenizer {own.tokenizer}, but the vocabulary uses "
+            f"the documents use the tokenizer {present.tokenizer}, but the vocabulary uses "
             f"{vocabulary.tokenizer}; use the same one for both"
         )
     numbering = Numbering(vocabulary.tokenizer, vocabulary.ids)
-    numbering.add(own.tokens)
-    new: Int32 = np.fromiter((numbering.numbers[token] for token in own.tokens), np.int32, len(own))
+    numbering.add(present.tokens)
+    new: Int32 = np.fromiter((numbering.numbers[token] for token in present.tokens), np.int32, len(present))
     named = replace(vocabulary, tokens=tuple(numbering.numbers))
     return replace(documents, ids=new[documents.ids], vocabulary=named)
 
@@ -316,21 +316,21 @@ def tell_skipped(skipped: Skipped) -> dict[str, Any]:
     return {"skipped": asdict(skipped)}
 
 
-def path_of(source: Any) -> Place | None:
+def path_of(source: Any) -> AnyPath | None:
     """The path or URL, if the source is one."""
     if isinstance(source, TokenizedCorpus):
         return source.folder
     if isinstance(source, RemotePath):
         return source
-    return as_place(check_path(source, "source")) if isinstance(source, str | PathLike) else None
+    return as_path(check_path(source, "source")) if isinstance(source, str | PathLike) else None
 
 
-def is_folder(path: Place) -> bool:
+def is_folder(path: AnyPath) -> bool:
     """Whether there is a folder; a text given in place of a path may be too long for one."""
     return path.is_dir() if isinstance(path, RemotePath) else os.path.isdir(path)  # noqa: PTH112
 
 
-def name_of(path: Place | None) -> str | None:
+def name_of(path: AnyPath | None) -> str | None:
     """The name of a file or folder for a manifest."""
     return None if path is None else printable(path.name)
 

@@ -35,15 +35,15 @@ class DelimitedReader(RecordReader, TableReader):
 
     def table(self) -> Any:
         """All rows; cells are verbatim text: 007 stays 007."""
-        rows, skips = self._rows(), Skips(self.reading)
-        schema = _arrow.schema(
-            [(name, pa.string()) for name in rows.open(io.BytesIO(self.read_whole().encode()))]
-        )
+        rows, skips, whole = self._rows(), Skips(self.reading), self.read_whole().encode()
+        schema = _arrow.schema([(name, pa.string()) for name in rows.open(io.BytesIO(whole))])
         if not len(schema):
             raise UnreadableSource(f"{self.source} is empty: it has no header; leave it out")
+        if (plain := rows.read_plainly(whole, schema)) is not None:
+            return plain
         numbered, batches = rows.read(skips), list[Any]()
-        while piece := [cells for _, cells in islice(numbered, PIECE_ROWS)]:
-            columns = [_arrow.array(column, pa.string()) for column in zip(*piece, strict=True)]
+        while rows_read := [cells for _, cells in islice(numbered, PIECE_ROWS)]:
+            columns = [_arrow.array(column, pa.string()) for column in zip(*rows_read, strict=True)]
             batches.append(_arrow.RecordBatch.from_arrays(columns, schema=schema))
         skipped = skips.take()
         if skipped.count:
@@ -167,6 +167,29 @@ class _CsvRows:
                         "the row"
                     )
                 )
+
+    def read_plainly(self, whole: bytes, schema: Any) -> Any:
+        """The table that :meth:`read` gives, by Arrow's parser; None if quotes or line ends need care."""
+        from pyarrow import csv as arrow_csv
+
+        parser: Any = arrow_csv
+        longest = max(map(len, whole.split(b"\n"))) + 1
+        if whole.count(b"\r") > whole.count(b"\r\n") or longest > self._reading.max_bytes:
+            return None
+        sign = re.escape(self._delimiter).encode()
+        cell = rb'(?:(?<=[%b\n])|^)"[^"\r\n]*"(?=[%b\r\n]|$)' % (sign, sign)
+        if 2 * len(re.findall(cell, whole)) < whole.count(b'"'):
+            return None
+        names, types = schema.names, {name: pa.string() for name in schema.names}
+        try:
+            return parser.read_csv(
+                _arrow.BufferReader(whole),
+                parser.ReadOptions(column_names=names, skip_rows=self.number, use_threads=False),
+                parser.ParseOptions(delimiter=self._delimiter),
+                parser.ConvertOptions(column_types=types),
+            )
+        except pa.ArrowInvalid:  # read again, to name the row
+            return None
 
     def _wrong(self, error: csv.Error) -> UnreadableSource:
         reason = str(error).partition(" - ")[0]

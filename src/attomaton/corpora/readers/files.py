@@ -149,9 +149,9 @@ class TableReader(FileReader):
                 "split it, or merge equal rows into counts"
             )
 
-    def _repetitive(self, stored: int, what: str) -> UnreadableSource:
+    def _repetitive(self, stored: int, excess: str) -> UnreadableSource:
         return UnreadableSource(
-            f"{self.source} has {stored:,} bytes but {what}; merge equal rows into "
+            f"{self.source} has {stored:,} bytes but {excess}; merge equal rows into "
             "one with a count, or decompress the file (Parquet: save it as CSV)"
         )
 
@@ -168,33 +168,33 @@ def suffix_of(file: File, reading: Reading) -> str:
 
 
 @contextmanager
-def naming(source: str, place: Callable[[], str] = str) -> Generator[None]:
+def naming(source: str, position: Callable[[], str] = str) -> Generator[None]:
     """Turn errors of the file system and of damaged files into one that names the source and position."""
     try:
         yield
     except AttomatonError:
         raise
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UnreadableSource(f"{source}{place()} is damaged: {error}; obtain it again") from error
+        raise UnreadableSource(f"{source}{position()} is damaged: {error}; obtain it again") from error
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
         advice = "check the path" if error.strerror else "obtain it again"
         advice += text_cure(source) if error.errno in (ENOENT, ENAMETOOLONG) else ""
-        raise UnreadableSource(f"{shorten(source)}{place()} cannot be read: {reason}; {advice}") from error
+        raise UnreadableSource(f"{shorten(source)}{position()} cannot be read: {reason}; {advice}") from error
     except (_arrow.ArrowException, OverflowError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UnreadableSource(
-            f"{source}{place()} is damaged, or has the wrong suffix: {reason}; obtain it again"
+            f"{source}{position()} is damaged, or has the wrong suffix: {reason}; obtain it again"
         ) from error
     except MemoryError as error:
         raise UnreadableSource(
-            f"{source}{place()} needs more memory than there is: it is damaged, or its rows are too large"
+            f"{source}{position()} needs more memory than there is: it is damaged, or its rows are too large"
         ) from error
     except Exception as error:
         if not is_url(source):
             raise
         raise UnreadableSource(  # each store behind a URL has errors of its own
-            f"{source}{place()} cannot be read: {type(error).__name__}: {error}; check URL and access"
+            f"{source}{position()} cannot be read: {type(error).__name__}: {error}; check URL and access"
         ) from error
 
 
@@ -220,13 +220,13 @@ def read_lines(file: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes | No
         yield number, None
 
 
-def decode(content: bytes, place: str) -> str:
+def decode(content: bytes, location: str) -> str:
     """UTF-8 as text."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise UnreadableSource(
-            f"{place} is not UTF-8 text (byte {error.start}: {error.reason}){advise(content)}"
+            f"{location} is not UTF-8 text (byte {error.start}: {error.reason}){advise(content)}"
         ) from error
 
 
@@ -262,7 +262,7 @@ TEMPORARY = "the temporary folder (TMPDIR), which holds standard input while it 
 class StandardInput(File):
     """The content of standard input; deleted with its last reader."""
 
-    kept: Any = None
+    spool: Any = None
 
     @property
     def portable(self) -> bool:
@@ -276,12 +276,12 @@ class StandardInput(File):
 
     def stored(self) -> int:
         """Its size."""
-        return int(self.kept.seek(0, io.SEEK_END))
+        return int(self.spool.seek(0, io.SEEK_END))
 
     @contextmanager
     def open_raw(self) -> Generator[BinaryIO]:
         """Its bytes, from the beginning."""
-        with io.BufferedReader(_View(self.kept, NAME, self.stored()), CHUNK) as file:
+        with io.BufferedReader(_View(self.spool, NAME, self.stored()), CHUNK) as file:
             yield cast("BinaryIO", file)
 
 
@@ -291,7 +291,7 @@ def keep_standard_input() -> StandardInput:
     if stream is None:
         raise UnreadableSource("there is no standard input here to read; give the path of a file")
     with explained(TEMPORARY):
-        kept = tempfile.TemporaryFile(prefix="attomaton-")  # noqa: SIM115  it lives as long as its readers
+        spool = tempfile.TemporaryFile(prefix="attomaton-")  # noqa: SIM115  it lives as long as its readers
     try:
         while True:
             with naming(NAME):
@@ -299,14 +299,14 @@ def keep_standard_input() -> StandardInput:
             if not chunk:
                 break
             with explained(TEMPORARY):
-                kept.write(chunk)
-                kept.flush()
+                spool.write(chunk)
+                spool.flush()
     except BaseException:
         with suppress(OSError):  # bytes that could not be written are not written now
-            kept.close()
+            spool.close()
         raise
-    file = StandardInput(NAME, NAME, kept)
-    weakref.finalize(file, kept.close)
+    file = StandardInput(NAME, NAME, spool)
+    weakref.finalize(file, spool.close)
     return file
 
 

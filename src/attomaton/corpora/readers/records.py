@@ -18,7 +18,7 @@ from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers.batches import (
     BATCH_BYTES,
     Batch,
-    HeldReader,
+    ObjectReader,
     Reading,
     Skips,
     Text,
@@ -42,50 +42,50 @@ T = TypeVar("T")
 Document = Text | Integers  # a document as text, as the list of its tokens, or as ids
 
 
-def field_of(record: Any, reading: Reading, place: str) -> Document:
+def field_of(record: Any, reading: Reading, location: str) -> Document:
     """The document in the selected field of a record."""
     if not isinstance(record, Mapping):
         raise UnreadableSource(
-            f"{place} is not a JSON object; write one object with a text per line (a .json file may also be "
-            "one list of texts or objects)"
+            f"{location} is not a JSON object; write one object with a text per line (a .json file may also "
+            "be one list of texts or objects)"
         )
     field, fields = reading.column or FIELD, cast("Mapping[str, Any]", record)
     if field not in fields:
         present = ", ".join(shown(str(name)) for name in sorted(map(str, fields))[:8]) or "none"
         raise UnreadableSource(
-            f"{place} has no field {field!r} (it has {present}); name the field with column "
+            f"{location} has no field {field!r} (it has {present}); name the field with column "
             "(--column on the command line)"
         )
     value = fields[field]
     if isinstance(value, str | list | tuple):
-        return document_of(value, reading, place)
+        return document_of(value, reading, location)
     raise UnreadableSource(
-        f"{place} has {type(value).__name__} in the field {field!r}, not text; name the field with column"
+        f"{location} has {type(value).__name__} in the field {field!r}, not text; name the field with column"
     )
 
 
-def document_of(value: Any, reading: Reading, place: str) -> Document:
+def document_of(value: Any, reading: Reading, location: str) -> Document:
     """A text, a list of tokens or a list of ids; anything else is an error."""
     if isinstance(value, str):
-        return checked_text(value, place)
+        return checked_text(value, location)
     kind = getattr(getattr(value, "dtype", None), "kind", None)  # of an array, which may hold tokens
     items: Any = value.tolist() if kind in ("O", "U", "T") else value
     if isinstance(items, LISTS) and not all(map(_is_id, items)):
-        return [_checked_token(item, number, place) for number, item in enumerate(items)]
+        return [_checked_token(item, number, location) for number, item in enumerate(items)]
     try:
         ids: Any = np.asarray(items)
     except (ValueError, OverflowError) as error:
-        raise UnreadableSource(f"{place} is not a list of ids ({error}); correct it") from error
+        raise UnreadableSource(f"{location} is not a list of ids ({error}); correct it") from error
     if ids.size == 0 and ids.ndim == 1:
         return NOTHING
     if ids.ndim == 1 and isinstance(items, LISTS) and ids.dtype.kind not in "iu":
-        raise UnreadableSource(f"{place} has an id that no integer of 64 bits holds; correct it")
+        raise UnreadableSource(f"{location} has an id that no integer of 64 bits holds; correct it")
     if ids.ndim != 1 or ids.dtype.kind not in "iu":
         kind = type(cast("object", value)).__name__
         raise UnreadableSource(
-            f"{place} is {kind}, not text, a list of tokens or a list of ids; drop or fix it"
+            f"{location} is {kind}, not text, a list of tokens or a list of ids; drop or fix it"
         )
-    return checked_ids(ids, place, reading.n_tokens)
+    return checked_ids(ids, location, reading.n_tokens)
 
 
 def _is_id(item: object) -> bool:
@@ -101,7 +101,6 @@ class RecordReader(FileReader):
         yield from batch_documents(self._documents(skips), skips)
 
     def _documents(self, skips: Skips) -> Iterator[tuple[int, Document]]:
-        """Each document with its row."""
         raise NotImplementedError
 
 
@@ -156,7 +155,7 @@ def _size_of(document: Document) -> int:
     return document.nbytes if isinstance(document, np.ndarray) else text_size(document)
 
 
-def read_json(text: str, place: str) -> Any:
+def read_json(text: str, location: str) -> Any:
     """One JSON value of not too many parts, since each becomes an object; a string counts as one."""
     if (
         len(text) > JSON_VALUES
@@ -164,20 +163,20 @@ def read_json(text: str, place: str) -> Any:
         and _values_of(_STRING.sub("", text)) > JSON_VALUES
     ):
         raise UnreadableSource(
-            f"{place} holds more than {JSON_VALUES:,} values; write the text to a separate record"
+            f"{location} holds more than {JSON_VALUES:,} values; write the text to a separate record"
         )
-    return parse_json(lambda: json.loads(text), place)
+    return parse_json(lambda: json.loads(text), location)
 
 
-def parse_json(parse: Callable[[], T], place: str) -> T:
+def parse_json(parse: Callable[[], T], location: str) -> T:
     """What ``parse`` reads from JSON, with its errors explained."""
     try:
         return parse()
     except RecursionError as error:
-        raise UnreadableSource(f"{place} is nested too deeply to be read; flatten it") from error
+        raise UnreadableSource(f"{location} is nested too deeply to be read; flatten it") from error
     except ValueError as error:
         raise UnreadableSource(
-            f"{place} is not JSON ({shown(str(error))}); correct it, or download the file again"
+            f"{location} is not JSON ({shown(str(error))}); correct it, or download the file again"
         ) from error
 
 
@@ -196,15 +195,15 @@ def _batch(documents: Sequence[Document], rows: Sequence[int], skips: Skips, are
     return TextBatch(texts, np.array(rows, np.int64), skips.take())
 
 
-def _checked_token(token: Any, number: int, place: str) -> str:
+def _checked_token(token: Any, number: int, location: str) -> str:
     if not isinstance(token, str):
         raise UnreadableSource(
-            f"{place} has {type(token).__name__} at position {number}; give a document as one text, one list "
-            "of tokens as strings, or one list of ids"
+            f"{location} has {type(token).__name__} at position {number}; give a document as one text, one "
+            "list of tokens as strings, or one list of ids"
         )
     if not token:
-        raise UnreadableSource(f"{place} has an empty token at position {number}; leave it out")
-    return checked_text(token, place)
+        raise UnreadableSource(f"{location} has an empty token at position {number}; leave it out")
+    return checked_text(token, location)
 
 
 _SPACE = re.compile(r"[ \t\r\n]*+")
@@ -238,19 +237,19 @@ class JsonReader(JsonTableReader):
                 "objects"
             )
         for number, value in enumerate(values):
-            place = f"{self.source}, element {number},"
+            location = f"{self.source}, element {number},"
             try:
-                document = self._document(value, place, alone=alone)
+                document = self._document(value, location, alone=alone)
                 if _size_of(document) > self.reading.max_bytes:
-                    raise too_long(place, self.reading, advice="break the document")
+                    raise too_long(location, self.reading, advice="break the document")
             except AttomatonError as error:
                 skips.add(error)
             else:
                 yield number, document
 
-    def _document(self, value: Any, place: str, *, alone: bool) -> Document:
+    def _document(self, value: Any, location: str, *, alone: bool) -> Document:
         if isinstance(value, dict) or self.reading.column is not None:
-            document = field_of(value, self.reading, place)
+            document = field_of(value, self.reading, location)
             if alone and not isinstance(document, str):
                 field = self.reading.column or FIELD
                 raise UnreadableSource(
@@ -261,9 +260,9 @@ class JsonReader(JsonTableReader):
             return document
         if isinstance(value, int | float):
             raise UnreadableSource(
-                f"{place} is a number; write one document as a list in the list: [[0, 1, 2]]"
+                f"{location} is a number; write one document as a list in the list: [[0, 1, 2]]"
             )
-        return document_of(value, self.reading, place)
+        return document_of(value, self.reading, location)
 
 
 def _values_in(text: str) -> Iterator[Any]:
@@ -306,11 +305,11 @@ class JsonLinesReader(JsonTableReader):
             for number, line in read_lines(file, self.reading.max_bytes):
                 if line is not None and not line.strip():
                     continue
-                place = f"{self.source}, line {number},"
+                location = f"{self.source}, line {number},"
                 try:
                     if line is None:
-                        raise too_long(place, self.reading, advice="break the document")
-                    document = field_of(read_json(decode(line, place), place), self.reading, place)
+                        raise too_long(location, self.reading, advice="break the document")
+                    document = field_of(read_json(decode(line, location), location), self.reading, location)
                 except AttomatonError as error:
                     skips.add(error)
                 else:
@@ -318,7 +317,7 @@ class JsonLinesReader(JsonTableReader):
 
 
 @dataclass(frozen=True, eq=False)
-class MemoryReader(HeldReader):
+class MemoryReader(ObjectReader):
     """A sequence of documents: texts and lists of tokens, lists of ids, or records that hold one of these."""
 
     documents: Sequence[Any]
@@ -356,7 +355,7 @@ class MemoryReader(HeldReader):
 
 
 @dataclass(frozen=True, eq=False)
-class DocumentsReader(HeldReader):
+class DocumentsReader(ObjectReader):
     """A corpus that is already tokenised, with its vocabulary."""
 
     documents: Documents

@@ -15,7 +15,7 @@ from attomaton.base.artifacts.manifests import RUN, was_sealed
 from attomaton.base.artifacts.ownership import PARTIAL
 from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.base.options import check_path
-from attomaton.base.remote import Place, RemotePath, is_url, reaching
+from attomaton.base.remote import AnyPath, RemotePath, is_url, reaching
 from attomaton.corpora.budgets import STANDARD_INPUT, refuse_irregular, shown
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers import tables
@@ -99,11 +99,10 @@ def _find(source: Any, reading: Reading) -> list[Reader]:
         return _find(source.folder, reading)
     if _is_listed(source) and source and all(isinstance(path, os.PathLike) for path in source):
         return [reader for path in source for reader in _find(path, reading)]
-    return [_held(source, reading)]
+    return [_reader_in_memory(source, reading)]
 
 
-def _held(source: Any, reading: Reading) -> Reader:
-    """The reader of an object in memory."""
+def _reader_in_memory(source: Any, reading: Reading) -> Reader:
     if tables.library_of(source) == "datasets":
         return tables.DatasetReader(source, reading)
     if isinstance(source, Documents):
@@ -169,16 +168,16 @@ def find_files(source: str) -> list[File]:
         elif (kind := written_kind(path)) is not None:
             raise _no_corpus(source, kind)
         elif path.is_dir():
-            paths = [place for place in _walk(path) if _is_file(place)]
+            paths = [file for file in _walk(path) if _is_file(file)]
         elif path.exists() or not WILD.intersection(source):
             paths = [path] if _is_file(path) else []
         else:
-            paths = [Path(place) for place in glob.glob(source, recursive=True) if _is_file(Path(place))]  # noqa: PTH207  absolute patterns
+            paths = [Path(file) for file in glob.glob(source, recursive=True) if _is_file(Path(file))]  # noqa: PTH207  absolute patterns
     if not paths:
         raise UnreadableSource(
             f"{shorten(source)} has no files to read; give another folder or glob{text_cure(source)}"
         )
-    return _named([place.as_posix() for place in paths])
+    return _named([file.as_posix() for file in paths])
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -189,17 +188,17 @@ def _walk(folder: Path) -> Iterator[Path]:
             f"{printable(str(error.filename))} cannot be listed: {error.strerror}; allow it, or leave it out"
         ) from error
 
-    for place, folders, files in os.walk(folder, onerror=fail):
+    for subfolder, folders, files in os.walk(folder, onerror=fail):
         folders[:] = sorted(
-            name for name in folders if _counts(Path(name)) and not _is_ours(Path(place, name))
+            name for name in folders if _counts(Path(name)) and not _is_ours(Path(subfolder, name))
         )
-        linked = [name for name in folders if (Path(place) / name).is_symlink()]
+        linked = [name for name in folders if (Path(subfolder) / name).is_symlink()]
         if linked:
             raise UnreadableSource(
-                f"{printable(str(Path(place) / linked[0]))} is a link to a folder, which is not followed; "
-                "give that folder itself, or remove the link"
+                f"{printable(str(Path(subfolder) / linked[0]))} is a link to a folder, which is not "
+                "followed; give that folder itself, or remove the link"
             )
-        yield from (Path(place) / name for name in files if _counts(Path(name)))
+        yield from (Path(subfolder) / name for name in files if _counts(Path(name)))
 
 
 def _no_corpus(source: str, kind: str) -> UnreadableSource:
@@ -214,7 +213,7 @@ def _no_corpus(source: str, kind: str) -> UnreadableSource:
     )
 
 
-def written_kind(folder: Place) -> str | None:
+def written_kind(folder: AnyPath) -> str | None:
     """The kind of a folder that attomaton wrote, by its manifest; a run, if the manifest was altered."""
     record = read_sealed(folder / MANIFEST)
     if record is None:
@@ -222,7 +221,7 @@ def written_kind(folder: Place) -> str | None:
     return str(record.get("kind"))
 
 
-def is_run(folder: Place) -> bool:
+def is_run(folder: AnyPath) -> bool:
     """Whether a folder has the manifest of a run, intact or altered."""
     return written_kind(folder) == RUN.name
 
@@ -232,23 +231,23 @@ def _is_ours(folder: Path) -> bool:
     return any(read_sealed(folder / name) is not None for name in (MANIFEST, PARTIAL))
 
 
-def _is_file(place: Path) -> bool:
+def _is_file(path: Path) -> bool:
     """Whether a path is a regular file; a pipe, a device or a broken link is an error."""
     try:
-        mode = place.stat().st_mode
+        mode = path.stat().st_mode
     except FileNotFoundError as error:
-        if place.is_symlink():
-            goal = printable(str(place.readlink()))
+        if path.is_symlink():
+            goal = printable(str(path.readlink()))
             raise UnreadableSource(
-                f"{printable(str(place))} is a broken link (to {goal}); correct or remove the link"
+                f"{printable(str(path))} is a broken link (to {goal}); correct or remove the link"
             ) from error
         raise
-    refuse_irregular(place, mode)
+    refuse_irregular(path, mode)
     return stat.S_ISREG(mode)
 
 
 def _counts(path: Path | PurePosixPath) -> bool:
-    return not any(part.startswith((".", "_")) for part in path.parts)
+    return not any(name.startswith((".", "_")) for name in path.parts)
 
 
 def _find_behind_url(url: str) -> list[File]:
@@ -266,7 +265,7 @@ def _find_behind_url(url: str) -> list[File]:
         within = PurePosixPath(path)
         with reaching(url):
             names: list[str] = [str(name) for name in system.find(path)]
-        paths = [place for place in names if _counts(PurePosixPath(place).relative_to(within))]
+        paths = [name for name in names if _counts(PurePosixPath(name).relative_to(within))]
     else:
         paths = [path]
     if not paths:

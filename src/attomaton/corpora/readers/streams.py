@@ -47,8 +47,8 @@ class StreamReader(FileReader):
     def _read(self, file: BinaryIO, dtype: "np.dtype[Any]", position: int) -> Integers:
         blob = bytearray()
         size_at_once = IDS * dtype.itemsize
-        while len(blob) < size_at_once and (piece := file.read(size_at_once - len(blob))):
-            blob += piece
+        while len(blob) < size_at_once and (blob_read := file.read(size_at_once - len(blob))):
+            blob += blob_read
         if len(blob) % dtype.itemsize:
             size = position * dtype.itemsize + len(blob)
             raise UnreadableSource(
@@ -59,7 +59,7 @@ class StreamReader(FileReader):
 
 
 class _Cutter:
-    """Cuts a stream into documents, a piece at a time."""
+    """Cuts a stream into documents, a chunk at a time."""
 
     def __init__(self, source: str, reading: Reading, width: int | None) -> None:
         self._source, self._reading, self._width = source, reading, width
@@ -69,21 +69,20 @@ class _Cutter:
         self._length = 0
 
     def cut(self, ids: Integers) -> TokenBatch:
-        """The documents that end in this piece."""
+        """The documents that end in this chunk."""
         lists: list[Integers] = []
         rows: list[int] = []
         start = 0
         for stop in [*self._stops(ids), None]:
-            part = ids[start:stop]
-            if len(part):
-                self._hold(part)
+            segment = ids[start:stop]
+            if len(segment):
+                self._hold(segment)
             if stop is not None:
                 self._close(lists, rows)
                 start = stop
         return token_batch(lists, rows, self._skips)
 
     def finish(self) -> TokenBatch:
-        """The last document, which ends with the stream."""
         lists: list[Integers] = []
         rows: list[int] = []
         if self._length:
@@ -97,10 +96,10 @@ class _Cutter:
             return []
         return (np.flatnonzero(ids == self._reading.separator) + 1).tolist()
 
-    def _hold(self, part: Integers) -> None:
-        self._length += len(part)
+    def _hold(self, segment: Integers) -> None:
+        self._length += len(segment)
         if 4 * self._length <= self._reading.max_bytes:
-            self._open.append(part)
+            self._open.append(segment)
         elif not self._reading.skip_bad:
             raise self._too_long()
         else:
@@ -111,8 +110,8 @@ class _Cutter:
         try:
             if 4 * self._length > self._reading.max_bytes:
                 raise self._too_long()
-            place = f"{self._source}, the document at {row}"
-            lists.append(checked_ids(np.concatenate(self._open), place, self._reading.n_tokens))
+            location = f"{self._source}, the document at {row}"
+            lists.append(checked_ids(np.concatenate(self._open), location, self._reading.n_tokens))
         except AttomatonError as error:
             self._skips.add(error)
         else:
@@ -120,8 +119,8 @@ class _Cutter:
         self._open, self._first, self._length = [], self._first + self._length, 0
 
     def _too_long(self) -> UnreadableSource:
-        place = f"{self._source}, the document at position {self._first}, at four bytes an id,"
-        return too_long(place, self._reading, advice=ADVICE)
+        location = f"{self._source}, the document at position {self._first}, at four bytes an id,"
+        return too_long(location, self._reading, advice=ADVICE)
 
 
 def _read_header(file: BinaryIO, source: str) -> tuple["np.dtype[Any]", tuple[int, ...]]:

@@ -25,7 +25,7 @@ from attomaton.corpora.readers.batches import (
     BATCH_BYTES,
     RAISE_LIMIT,
     Batch,
-    HeldReader,
+    ObjectReader,
     Reader,
     Reading,
     Skips,
@@ -83,7 +83,7 @@ def find_column(schema: Any, reading: Reading, source: str) -> str:
 
 
 def read_column(array: Any, first_row: int, source: str, reading: Reading) -> Iterator[Batch]:
-    """The documents of one array, in pieces of about ``BATCH_BYTES`` or one document."""
+    """The documents of one array, in batches of about ``BATCH_BYTES`` or one document."""
     try:  # an array from a damaged file may point outside its buffers
         array.validate(full=True)
     except pa.ArrowInvalid:
@@ -97,12 +97,12 @@ def read_column(array: Any, first_row: int, source: str, reading: Reading) -> It
         rows = array.slice(first, PIECE_ROWS)
         sizes = _row_sizes(rows)
         for start, stop in pairwise(_cut_rows(sizes)):
-            piece = rows.slice(start, stop - start)
+            batch = rows.slice(start, stop - start)
             numbers = first_row + first + np.arange(start, stop, dtype=np.int64)
             if is_text:
-                yield _text_batch(piece, numbers, sizes[start:stop], source, reading, skips)
+                yield _text_batch(batch, numbers, sizes[start:stop], source, reading, skips)
             else:
-                yield _token_batch(piece, numbers, source, reading, skips)
+                yield _token_batch(batch, numbers, source, reading, skips)
 
 
 def _row_sizes(array: Any) -> Int64:
@@ -127,7 +127,7 @@ def _list_lengths(array: Any) -> Int64:
 
 
 def _cut_rows(sizes: Int64) -> list[int]:
-    """Where to cut rows of these sizes into pieces: 0, …, the number of rows."""
+    """Where to cut rows of these sizes into batches: 0, …, the number of rows."""
     ends = np.cumsum(sizes)
     cuts = [0]
     while cuts[-1] < len(sizes):
@@ -295,7 +295,7 @@ def _open_arrow(raw: Any, fields: list[int] | None) -> tuple[Any, Iterator[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class DatasetReader(HeldReader):
+class DatasetReader(ObjectReader):
     """A ``datasets.Dataset`` or ``IterableDataset`` of the library ``datasets``."""
 
     dataset: Any
@@ -332,7 +332,7 @@ def dataset_tables(dataset: Any, source: str = "the dataset") -> Iterator[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnReader(HeldReader):
+class ColumnReader(ObjectReader):
     """One Arrow column in memory."""
 
     column: Any

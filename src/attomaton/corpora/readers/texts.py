@@ -36,11 +36,11 @@ class TextReader(RecordReader):
         read_beginning(self.file, self.reading, BEGINNING)
         with naming(self.source, lambda: f", after line {number},"), self.file.open() as file:
             for number, line in read_lines(file, self.reading.max_bytes):
-                place = f"{self.source}, line {number},"
+                location = f"{self.source}, line {number},"
                 try:
                     if line is None:
-                        raise too_long(place, self.reading, advice="break it into lines")
-                    text = decode(line, place)
+                        raise too_long(location, self.reading, advice="break it into lines")
+                    text = decode(line, location)
                 except UnreadableSource as error:
                     skips.add(error)
                 else:
@@ -121,8 +121,8 @@ class _Record:
         self._size += self._reading.max_bytes + 1 if line is None else len(line)
         try:
             if line is None or self._size > self._reading.max_bytes:
-                place = f"{self._source}, the record at line {self._row},"
-                raise too_long(place, self._reading, advice="split the sequence")
+                location = f"{self._source}, the record at line {self._row},"
+                raise too_long(location, self._reading, advice="split the sequence")
             self._lines.append("".join(decode(line, f"{self._source}, line {number},").split()))
         except UnreadableSource as error:
             self._error = error

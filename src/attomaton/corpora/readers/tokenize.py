@@ -229,21 +229,21 @@ def tokenize_corpus(
     workers = whole_number(workers, "workers", least=1, most=MOST_THREADS)
     shard_tokens = whole_number(shard_tokens, "shard_tokens", least=1)
     job = _Job.of(source, tokenizer, reading, shard_tokens)
-    place = resolve_target(out)
-    job.refuse_inputs_in(place)
-    with lock_target(place) as lock:
-        same = job.is_that_of(place)
-        if same and is_whole(place, artifacts.read_manifest(place, TOKENIZED)):
-            return read_tokens(place)
+    target = resolve_target(out)
+    job.refuse_inputs_in(target)
+    with lock_target(target) as lock:
+        same = job.is_that_of(target)
+        if same and is_whole(target, artifacts.read_manifest(target, TOKENIZED)):
+            return read_tokens(target)
         replace = overwrite or same  # the call that made a damaged corpus repairs it
         with artifacts.build_folder(
-            place, TOKENIZED, FILES, overwrite=replace, resumable=True, lock=lock
+            target, TOKENIZED, FILES, overwrite=replace, resumable=True, lock=lock
         ) as building:
-            _seed(building.folder, place)
+            _seed(building.folder, target)
             job.run(building.folder, workers, progress or silent)
             if not artifacts.read_manifest(building.folder, TOKENIZED)["tokens"]:
                 raise UnreadableSource("the corpus has no tokens; give another corpus")
-    return read_tokens(place)
+    return read_tokens(target)
 
 
 def tokenize_into(folder: Path, source: Any, *, tokenizer: str, reading: Reading) -> TokenizedCorpus:
@@ -254,8 +254,6 @@ def tokenize_into(folder: Path, source: Any, *, tokenizer: str, reading: Reading
 
 @dataclass(frozen=True)
 class _Job:
-    """What to tokenise, and how."""
-
     readers: Sequence[Reader]
     reading: Reading
     tokenizer: str
@@ -270,89 +268,89 @@ class _Job:
         how = bounded(as_reading(reading), vocabulary)
         return cls(find_readers(source, how), how, tokenizer, vocabulary, shard_tokens)
 
-    def refuse_inputs_in(self, place: Path) -> None:
+    def refuse_inputs_in(self, target: Path) -> None:
         """Never write to the folder that holds an input."""
         readers = [reader for reader in self.readers if isinstance(reader, FileReader)]
         paths = [reader.source for reader in readers if not reader.file.is_url]
-        for path in (path for path in paths if place in Path(path).resolve().parents):
+        for path in (path for path in paths if target in Path(path).resolve().parents):
             raise UnwritablePlace(
-                f"{shown(place)} holds the corpus itself ({path}); give another folder for the shards"
+                f"{shown(target)} holds the corpus itself ({path}); give another folder for the shards"
             )
 
-    def is_that_of(self, place: Path) -> bool:
+    def is_that_of(self, folder: Path) -> bool:
         """Whether a folder holds the output of this job."""
-        if not is_tokenized(place):
+        if not is_tokenized(folder):
             return False
         inputs = [input_key(reader, self.reading) for reader in self.readers]
-        return artifacts.read_manifest(place, TOKENIZED).get("job") == self.digest(inputs)
+        return artifacts.read_manifest(folder, TOKENIZED).get("job") == self.digest(inputs)
 
     def digest(self, inputs: Sequence[str]) -> str:
         """The digest of every input and of all settings."""
         fixed = None if self.vocabulary is None else self.vocabulary.definition
         return artifacts.digest_record([FORMAT, list(inputs), self.tokenizer, fixed, self.shard_tokens])
 
-    def run(self, place: Path, workers: int, progress: Advance = silent) -> None:
+    def run(self, out: Path, workers: int, progress: Advance = silent) -> None:
         """Write shards, records and the manifest into a folder that is entirely ours."""
         vocabulary, readers = self.vocabulary, self.readers
-        with artifacts.explained(place):
-            _prepare(place, len(readers), counted=vocabulary is None)
+        with artifacts.explained(out):
+            _prepare(out, len(readers), counted=vocabulary is None)
         with Workers(workers, progress) as pool:
             if vocabulary is None:
-                counting = (self.reading, place, self.tokenizer)
+                counting = (self.reading, out, self.tokenizer)
                 pool.run([WordsJob(index, reader, *counting) for index, reader in enumerate(readers)])
-                vocabulary, numbers = _merge_words(place, len(readers), self.tokenizer)
+                vocabulary, numbers = _merge_words(out, len(readers), self.tokenizer)
             else:
                 numbers = [artifacts.digest_record([vocabulary.tokenizer, vocabulary.definition])] * len(
                     readers
                 )
             words = None if vocabulary is None else vocabulary.to_record()
-            with artifacts.explained(place):
-                digest = artifacts.write_file(place / VOCABULARY, artifacts.json_writer(words))["sha256"]
+            with artifacts.explained(out):
+                digest = artifacts.write_file(out / VOCABULARY, artifacts.json_writer(words))["sha256"]
             pool.run(
                 [
-                    EncodeJob(index, reader, self.reading, place, numbers[index], digest, self.shard_tokens)
+                    EncodeJob(index, reader, self.reading, out, numbers[index], digest, self.shard_tokens)
                     for index, reader in enumerate(readers)
                 ]
             )
-        records = [read_record(record_path(place, INPUTS, index)) for index in range(len(readers))]
-        manifest = _manifest(place, records, vocabulary, self.reading)
+        records = [read_record(record_path(out, INPUTS, index)) for index in range(len(readers))]
+        manifest = _manifest(out, records, vocabulary, self.reading)
         job = self.digest([record["input"] for record in records])
-        with artifacts.explained(place):
-            artifacts.write_sealed(place / artifacts.MANIFEST, {**manifest, "job": job})
+        with artifacts.explained(out):
+            artifacts.write_sealed(out / artifacts.MANIFEST, {**manifest, "job": job})
 
 
-def _prepare(place: Path, n_inputs: int, *, counted: bool) -> None:
+def _prepare(out: Path, n_inputs: int, *, counted: bool) -> None:
     """Create the folders; remove leftovers of inputs that no longer exist."""
-    for folder in (place / WORDS, place / INPUTS):
+    for folder in (out / WORDS, out / INPUTS):
         folder.mkdir(parents=True, exist_ok=True)
-    (place / artifacts.MANIFEST).unlink(missing_ok=True)
-    for path in [*place.glob("part-*"), *(place / WORDS).iterdir(), *(place / INPUTS).iterdir()]:
+    (out / artifacts.MANIFEST).unlink(missing_ok=True)
+    for path in [*out.glob("part-*"), *(out / WORDS).iterdir(), *(out / INPUTS).iterdir()]:
         gone = path.parent.name == WORDS and not counted
         number = path.name.removeprefix("part-")[:5]  # of the input to which a shard or record belongs
         if gone or path.name.endswith(DRAFT) or (number.isdigit() and int(number) >= n_inputs):
             path.unlink()
 
 
-def _seed(folder: Path, place: Path) -> None:
+def _seed(folder: Path, replaced: Path) -> None:
     """Start with links to the shards and records of the folder being replaced, which cost nothing.
 
     They are used only if their digests match, and never written to: each new file first has a new name.
     """
-    stock = take_stock(place) if place.is_dir() else None
+    stock = take_stock(replaced) if replaced.is_dir() else None
     for file in [] if stock is None else stock.files:
-        new = folder / file.relative_to(place)
+        new = folder / file.relative_to(replaced)
         if file.name != artifacts.MANIFEST and not new.exists():
             new.parent.mkdir(exist_ok=True)
             link_or_copy(file, new)
 
 
-def _merge_words(place: Path, n_inputs: int, tokenizer: str) -> tuple[Vocabulary | None, list[str]]:
+def _merge_words(out: Path, n_inputs: int, tokenizer: str) -> tuple[Vocabulary | None, list[str]]:
     """The vocabulary in order of first appearance, and for each input the digest of its tokens' numbers."""
     numbering = Numbering(tokenizer)
     numbers: list[str] = []
     kinds: set[str] = set()
     for index in range(n_inputs):
-        record = read_record(record_path(place, WORDS, index))
+        record = read_record(record_path(out, WORDS, index))
         tokens = tuple(record["tokens"])
         kinds |= {record["holds"]} - {None}
         numbering.add(tokens)
@@ -363,7 +361,7 @@ def _merge_words(place: Path, n_inputs: int, tokenizer: str) -> tuple[Vocabulary
 
 
 def _manifest(
-    place: Path, records: list[dict[str, Any]], vocabulary: Vocabulary | None, reading: Reading
+    out: Path, records: list[dict[str, Any]], vocabulary: Vocabulary | None, reading: Reading
 ) -> dict[str, Any]:
     files: dict[str, Any] = {}
     skipped = NOTHING_SKIPPED
@@ -383,8 +381,8 @@ def _manifest(
         "reading": reading.to_record(),
         "inputs": [{name: record[name] for name in inputs} for record in records],
         "versions": {package: version(package) for package in ("attomaton", "pyarrow")},
-        "files": {**files, VOCABULARY: entry_of(place / VOCABULARY)},
+        "files": {**files, VOCABULARY: entry_of(out / VOCABULARY)},
         "records": sorted(
-            f"{folder}/{path.name}" for folder in (WORDS, INPUTS) for path in (place / folder).iterdir()
+            f"{folder}/{path.name}" for folder in (WORDS, INPUTS) for path in (out / folder).iterdir()
         ),
     }

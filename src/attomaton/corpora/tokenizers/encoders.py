@@ -109,12 +109,12 @@ class TableEncoder:
     def encode(self, texts: Sequence[str | Sequence[str]]) -> tuple[Int64, Int32]:
         """The texts, or lists of tokens, as ids; a token outside the table is an error that names it."""
         lists = split_all(texts, self.tokenizer)
-        distinct, places = number_strings(list(chain.from_iterable(lists)))
+        distinct, indices = number_strings(list(chain.from_iterable(lists)))
         unknown = {token for token in distinct if token not in self.numbers}
         if unknown:
             raise unknown_token(unknown, len(self.numbers))
         ids = np.fromiter((self.numbers[token] for token in distinct), np.int32, len(distinct))
-        return _lengths_to_offsets([len(tokens) for tokens in lists]), ids[places]
+        return _lengths_to_offsets([len(tokens) for tokens in lists]), ids[indices]
 
 
 @dataclass(frozen=True)

@@ -88,49 +88,48 @@ class Llama2cEncoder:
         """
         after = [*range(1, len(ids)), None] if ids else []
         before: list[int | None] = [None, *range(len(ids) - 1)]
-        there: list[int | None] = list(ids)
+        current: list[int | None] = list(ids)
 
-        def pair(place: int | None) -> tuple[float, int, int, int, int] | None:
-            beside = None if place is None else after[place]
-            if place is None or beside is None:
+        def pair(position: int | None) -> tuple[float, int, int, int, int] | None:
+            following = None if position is None else after[position]
+            if position is None or following is None:
                 return None
-            left, right = there[place], there[beside]
+            left, right = current[position], current[following]
             assert left is not None and right is not None  # noqa: S101, PT018  linked entries hold a token
             merged = self._ids.get(self._tokens[left] + self._tokens[right])
-            return None if merged is None else (-self._scores[merged], place, merged, left, right)
+            return None if merged is None else (-self._scores[merged], position, merged, left, right)
 
         waiting = [entry for entry in map(pair, range(len(ids))) if entry is not None]
         heapify(waiting)
         while waiting:
-            _, place, merged, left, right = heappop(waiting)
-            beside = after[place]
-            if there[place] != left or beside is None or there[beside] != right:
+            _, position, merged, left, right = heappop(waiting)
+            following = after[position]
+            if current[position] != left or following is None or current[following] != right:
                 continue
-            there[place], there[beside] = merged, None
-            after[place], last = after[beside], after[beside]
+            current[position], current[following] = merged, None
+            after[position], last = after[following], after[following]
             if last is not None:
-                before[last] = place
-            for entry in (pair(before[place]), pair(place)):
+                before[last] = position
+            for entry in (pair(before[position]), pair(position)):
                 if entry is not None:
                     heappush(waiting, entry)
-        return [entry for entry in there if entry is not None]
+        return [entry for entry in current if entry is not None]
 
 
 def _parse(content: bytes) -> tuple[list[bytes], list[float]]:
-    """The tokens and their scores."""
     tokens: list[bytes] = []
     scores: list[float] = []
-    place = 4
-    while place < len(content):
-        if place + 8 > len(content) or len(tokens) >= VOCABULARY:
+    offset = 4
+    while offset < len(content):
+        if offset + 8 > len(content) or len(tokens) >= VOCABULARY:
             raise UnreadableSource(f"it ends inside token {len(tokens)}, or has too many; {RESTORE}")
-        score, length = struct.unpack_from("<fi", content, place)
-        place += 8 + length
-        if not 0 <= length <= TOKEN_TEXT or place > len(content):
+        score, length = struct.unpack_from("<fi", content, offset)
+        offset += 8 + length
+        if not 0 <= length <= TOKEN_TEXT or offset > len(content):
             raise UnreadableSource(f"token {len(tokens)} has a declared length of {length} bytes; {RESTORE}")
         if not math.isfinite(score) or score <= LEAST_SCORE:
             raise UnreadableSource(f"token {len(tokens)} has the score {score}; {RESTORE}")
-        tokens.append(content[place - length : place])
+        tokens.append(content[offset - length : offset])
         scores.append(score)
     return tokens, scores
 
@@ -162,7 +161,9 @@ def check_json(definition: str) -> None:
     whole = _object(read, "the file")
     model = _object(whole.get("model", {}), "its model")
     vocab, added = model.get("vocab"), whole.get("added_tokens")
-    n_tokens = sum(len(cast("list[Any]", part)) for part in (vocab, added) if isinstance(part, list | dict))
+    n_tokens = sum(
+        len(cast("list[Any]", tokens)) for tokens in (vocab, added) if isinstance(tokens, list | dict)
+    )
     _check_tokens(vocab, added, ids_most(n_tokens))
     longest = model.get("max_input_chars_per_word", 0)
     if not isinstance(longest, int) or longest > LONGEST_WORD:
@@ -193,7 +194,7 @@ def parse_ranks(content: str, most: int) -> dict[bytes, int]:
 
 
 @contextmanager
-def running(what: str) -> Generator[None]:
+def running(failure: str) -> Generator[None]:
     """Convert errors of a tokenizer's library, including panics, which are not an ``Exception``."""
     try:
         yield
@@ -201,26 +202,26 @@ def running(what: str) -> Generator[None]:
         raise
     except BaseException as error:
         reason = shown(str(error).strip() or type(error).__name__)
-        raise UnreadableSource(f"{what} ({reason}); {MEND}") from error
+        raise UnreadableSource(f"{failure} ({reason}); {MEND}") from error
 
 
 def _parse_line(line: str, number: int, most: int) -> tuple[bytes, int]:
-    parts = line.split()
+    fields = line.split()
     try:
-        token = base64.b64decode(parts[0], validate=True)
+        token = base64.b64decode(fields[0], validate=True)
     except (ValueError, binascii.Error) as error:
         raise _bad_line(number, "is not a token in base64 and its rank") from error
-    if len(parts) != 2 or not token or not (parts[1].isascii() and parts[1].isdigit()):
+    if len(fields) != 2 or not token or not (fields[1].isascii() and fields[1].isdigit()):
         raise _bad_line(number, "is not a token in base64 and its rank")
     if len(token) > TOKEN_TEXT:
         raise _bad_line(number, f"has a token of {len(token):,} bytes, more than {TOKEN_TEXT:,}")
-    if len(parts[1]) > 9 or int(parts[1]) >= most:
-        raise _bad_line(number, f"has the rank {shown(parts[1])}, not below {most:,}")
-    return token, int(parts[1])
+    if len(fields[1]) > 9 or int(fields[1]) >= most:
+        raise _bad_line(number, f"has the rank {shown(fields[1])}, not below {most:,}")
+    return token, int(fields[1])
 
 
-def _bad_line(number: int, what: str) -> UnreadableSource:
-    return UnreadableSource(f"line {number} {what}; {RESTORE}")
+def _bad_line(number: int, fault: str) -> UnreadableSource:
+    return UnreadableSource(f"line {number} {fault}; {RESTORE}")
 
 
 def _check_tokens(vocab: Any, added: Any, most: int) -> None:
@@ -237,8 +238,8 @@ def _check_tokens(vocab: Any, added: Any, most: int) -> None:
             raise _wrong("two tokens of its vocabulary have the same id")
     if isinstance(vocab, list | dict) and len(cast("list[Any]", vocab)) > VOCABULARY:
         raise _wrong(f"it has {len(cast('list[Any]', vocab)):,} tokens, more than {VOCABULARY:,}")
-    for part in cast("list[Any]", added) if isinstance(added, list) else []:
-        entry = _object(part, "an added token")
+    for item in cast("list[Any]", added) if isinstance(added, list) else []:
+        entry = _object(item, "an added token")
         tokens.append(str(entry.get("content")))
         numbered.append((tokens[-1], entry.get("id", 0)))
     for token, index in numbered:
@@ -261,16 +262,16 @@ def _check_beginnings(vocab: list[Any], most: int) -> None:
             raise _wrong(f"its tokens have more than {most:,} distinct beginnings")
 
 
-def _growth(part: Any) -> float:
+def _growth(step: Any) -> float:
     """The factor by which a part of a tokenizer may lengthen a text."""
-    if isinstance(part, list):
+    if isinstance(step, list):
         product = 1.0
-        for inner_part in cast("list[Any]", part):
-            product *= _growth(inner_part)
+        for inner_step in cast("list[Any]", step):
+            product *= _growth(inner_step)
         return product
-    if not isinstance(part, dict):
+    if not isinstance(step, dict):
         return 1.0
-    entry = cast("dict[str, Any]", part)
+    entry = cast("dict[str, Any]", step)
     inner = _growth([value for value in entry.values() if isinstance(value, list | dict)])
     match entry:
         case {"type": "Replace", "pattern": {"String": str(plain)}, "content": str(content)} if plain:
@@ -282,15 +283,15 @@ def _growth(part: Any) -> float:
         case {"type": "Precompiled", "precompiled_charsmap": str(charsmap)}:
             return inner * _longest_replacement(charsmap)
         case {"type": "TemplateProcessing", "single": pieces}:
-            return inner * max(1, sum("Sequence" in piece for piece in pieces))
+            return inner * max(1, sum("Sequence" in item for item in pieces))
         case _:
             return inner * (2 if entry.get("type") in DOUBLING else 1)
 
 
 def _eats(pattern: str) -> bool:
     """Whether a regular expression is so simple that each of its matches surely has a character."""
-    rest = re.sub(r"\\[dDhHnprsStPwW\W]", "x", pattern)
-    return rest != "" and re.search(r"[*?|^$()\\]|\{[0,]", rest) is None
+    plain = re.sub(r"\\[dDhHnprsStPwW\W]", "x", pattern)
+    return plain != "" and re.search(r"[*?|^$()\\]|\{[0,]", plain) is None
 
 
 def _longest_replacement(charsmap: str) -> int:
@@ -303,9 +304,9 @@ def _longest_replacement(charsmap: str) -> int:
     return max(1, *(len(text.decode("utf-8", "replace")) for text in table[4 + size :].split(b"\0")))
 
 
-def _object(value: Any, what: str) -> Mapping[str, Any]:
+def _object(value: Any, name: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise _wrong(f"{what} is {type(cast('object', value)).__name__}, not an object")
+        raise _wrong(f"{name} is {type(cast('object', value)).__name__}, not an object")
     return cast("dict[str, Any]", value)
 
 
@@ -316,8 +317,8 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return record
 
 
-def _wrong(what: str) -> UnreadableSource:
-    return UnreadableSource(f"not a tokenizer.json ({what}); {MEND}")
+def _wrong(fault: str) -> UnreadableSource:
+    return UnreadableSource(f"not a tokenizer.json ({fault}); {MEND}")
 
 
 END_OF_TEXT = "<|endoftext|>"
@@ -454,8 +455,8 @@ class HuggingFaceEncoder:
             self._tokenizer.no_padding()
             dropout = getattr(self._tokenizer.model, "dropout", None)
             whole = self._tokenizer
-            parts = (whole.normalizer, whole.pre_tokenizer, whole.post_processor, whole.decoder)
-            states = [b"null" if part is None else part.__getstate__() for part in parts]
+            stages = (whole.normalizer, whole.pre_tokenizer, whole.post_processor, whole.decoder)
+            states = [b"null" if stage is None else stage.__getstate__() for stage in stages]
             self._joins_by_regex = b'"Regex"' in states[3]
         *before, after = map(json.loads, states)  # as the library read them: a file may leave types out
         if max(_growth(before), _growth(after)) > GROWTH:
@@ -493,7 +494,9 @@ class HuggingFaceEncoder:
             calls = (partial(batch, ["a"], add_special_tokens=special) for special in (False, True))
             plain, whole = (self._run(call, 1)[0].ids for call in calls)
         starts = range(len(whole) - len(plain) + 1)
-        return next((tuple(whole[:one]) for one in starts if whole[one : one + len(plain)] == plain), ())
+        return next(
+            (tuple(whole[:start]) for start in starts if whole[start : start + len(plain)] == plain), ()
+        )
 
     def tokens(self) -> tuple[str, ...]:
         """The tokens as the file spells them (GPT-2 writes a space as ``Ġ``)."""

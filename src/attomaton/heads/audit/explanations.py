@@ -5,16 +5,16 @@ constant that are fitted. Rungs that need a corpus are made from documents that 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Annotated, Any, Protocol
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 
 from attomaton.automaton.attention import Attention
 from attomaton.automaton.finite import FiniteAttention
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.options import Checked, whole_number
+from attomaton.base.options import Checked, checked, whole_number
 from attomaton.base.tables import Bool, Float64, Int64, Integers, column
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.grouping import count_keys, find_rows, pack_pairs, unpack_pairs
@@ -141,7 +141,7 @@ class Induction(Checked):
     ([[0.0, 1.0, 0.0]], 'induction by 2')
     """
 
-    length: Annotated[int, partial(whole_number, least=1, most=EARLIER)] = 1
+    length: int = field(default=1, metadata=checked(whole_number, least=1, most=EARLIER))
 
     @property
     def name(self) -> str:

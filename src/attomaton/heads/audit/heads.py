@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property, partial
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from attomaton.base.artifacts import digest_arrays
 from attomaton.base.borders import check_kind
 from attomaton.base.errors import InvalidSamples, MismatchedParts, UnsupportedOption
 from attomaton.base.frames import Tabular
-from attomaton.base.options import Checked, share, show, whole_number
+from attomaton.base.options import Checked, checked, share, show, whole_number
 from attomaton.base.pages import embed_page
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Stages, as_stages
@@ -97,14 +97,14 @@ class Audit(Checked):
     0.6
     """
 
-    window: Annotated[int, partial(whole_number, least=2)] = 32
-    per_document: Annotated[int, partial(whole_number, least=1)] = 20
-    longest: Annotated[int, partial(whole_number, least=3)] = 256
-    rows: Annotated[int, partial(whole_number, least=2 * FEWEST)] = 2_400
-    fitted: Annotated[float, share] = 0.6
-    length: Annotated[int, partial(whole_number, least=2)] = 64
-    contexts: Annotated[int, partial(whole_number, least=FEWEST)] = 64
-    seed: Annotated[int, whole_number] = 0
+    window: int = field(default=32, metadata=checked(whole_number, least=2))
+    per_document: int = field(default=20, metadata=checked(whole_number, least=1))
+    longest: int = field(default=256, metadata=checked(whole_number, least=3))
+    rows: int = field(default=2_400, metadata=checked(whole_number, least=2 * FEWEST))
+    fitted: float = field(default=0.6, metadata=checked(share))
+    length: int = field(default=64, metadata=checked(whole_number, least=2))
+    contexts: int = field(default=64, metadata=checked(whole_number, least=FEWEST))
+    seed: int = field(default=0, metadata=checked(whole_number))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,9 @@ are used.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Annotated, Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from scipy.special import log_softmax
 
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
 from attomaton.base.frames import Tabular
-from attomaton.base.options import Checked, real_number
+from attomaton.base.options import Checked, checked, real_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int64, table_of
@@ -235,7 +235,7 @@ class KeyToken(Checked):
     'key token'
     """
 
-    ridge: Annotated[float, partial(real_number, above=0.0)] = 1e-3
+    ridge: float = field(default=1e-3, metadata=checked(real_number, above=0.0))
     name: str = "key token"
 
 

@@ -32,40 +32,40 @@ MISSES = 50
 class Chosen:
     """The queries of a page: their indices, most samples first, their JSON, and their share of samples."""
 
-    places: Int64
+    indices: Int64
     packed: tuple[str, ...]
     samples_share: float
 
 
 def choose_queries(packer: Packer, *, room: int, most: int | None = None) -> Chosen:
     """The queries with the most samples that fit into ``room`` bytes, at most ``most`` of them."""
-    places: list[int] = []
+    indices: list[int] = []
     packed: list[str] = []
     misses: int = 0
     is_large = int(packer.sizes.sum()) > LARGE
-    for place in packer.by_samples.tolist():
-        if misses == MISSES or len(places) == most:
+    for index in packer.by_samples.tolist():
+        if misses == MISSES or len(indices) == most:
             break
-        if is_large and packer.sizes[place] > MOST_SIZE:
+        if is_large and packer.sizes[index] > MOST_SIZE:
             continue
-        text = to_json(packer.pack(place))
+        text = to_json(packer.pack(index))
         if len(text) > room:
             misses += 1
             continue
         room -= len(text) + 1
-        places.append(place)
+        indices.append(index)
         packed.append(text)
-    chosen = np.array(places, np.int64)
+    chosen = np.array(indices, np.int64)
     total = int(packer.samples.sum())
     return Chosen(chosen, tuple(packed), int(packer.samples[chosen].sum()) / total if total else 0.0)
 
 
 def gather(automaton: Automaton, chosen: Chosen, about: Mapping[str, Any]) -> str:
     """The JSON of a page: the automaton of the chosen queries, and the facts about the run."""
-    hidden = np.delete(Packer(automaton).queries, chosen.places)
+    hidden = np.delete(Packer(automaton).queries, chosen.indices)
     vocabulary, coverage = automaton.vocabulary, automaton.coverage.to_dict()
     numbers = ("query", "size", "tokens")  # the page already has the texts, truncated if very long
-    largest = [{name: one[name] for name in numbers} for one in coverage["largest"]]
+    largest = [{name: query[name] for name in numbers} for query in coverage["largest"]]
     record = {
         **about,
         "tie": TIE,
@@ -74,7 +74,7 @@ def gather(automaton: Automaton, chosen: Chosen, about: Mapping[str, Any]) -> st
         "tokenizer": None if vocabulary is None else vocabulary.tokenizer,
         "coverage": {**coverage, "largest": largest},
         "note": automaton.coverage.note,
-        "n_shown": len(chosen.places),
+        "n_shown": len(chosen.indices),
         "samples_share": chosen.samples_share,
         "hidden": differences(hidden),
         "fields": FIELDS,
@@ -114,7 +114,7 @@ def _tokens(automaton: Automaton, chosen: Chosen) -> str:
         return to_json({"ids": None, "texts": names})
     packer = Packer(automaton)
     ids = np.unique(
-        np.concatenate([np.empty(0, np.int32), *(packer.graph(place).tokens for place in chosen.places)])
+        np.concatenate([np.empty(0, np.int32), *(packer.graph(index).tokens for index in chosen.indices)])
     )
     texts: list[str] = []
     room = MOST_TOKEN_BYTES

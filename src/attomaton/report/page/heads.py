@@ -60,13 +60,13 @@ def _means(steps: list[Any], shares: list[list[Any]]) -> list[list[Any]]:
         groups.setdefault(step, []).append(at)
     ends = (shares[0], shares[-1])
     return [
-        [step, *(_mean([one[at] for at in rows]) for one in ends)] for step, rows in sorted(groups.items())
+        [step, *(_mean([rung[at] for at in rows]) for rung in ends)] for step, rows in sorted(groups.items())
     ]
 
 
 def _mean(values: list[Any]) -> float | None:
-    known = [one for one in values if one is not None and isfinite(one)]
-    return _number(sum(known) / len(known)) if known else None
+    finite = [value for value in values if value is not None and isfinite(value)]
+    return _number(sum(finite) / len(finite)) if finite else None
 
 
 def _number(value: Any) -> float | None:

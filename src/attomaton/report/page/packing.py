@@ -16,7 +16,7 @@ FIELDS = (
     "tokens",
     "ties",
     "hard_values",
-    "hard_places",
+    "hard_indices",
     "soft_rows",
     "soft_values",
     "heights",
@@ -30,7 +30,7 @@ FIELDS = (
 
 ``tokens`` are the nodes, ascending, and every row below is an index into them. ``ties`` lists the rows of
 each component larger than one token; every other node is a component by itself, and components are numbered
-by their smallest token. ``hard_places`` index ``hard_values``; a soft score is 0 except at ``soft_rows``.
+by their smallest token. ``hard_indices`` index ``hard_values``; a soft score is 0 except at ``soft_rows``.
 ``heights`` are by component; ``above``, ``below``, ``edges`` and ``support`` are the order, and ``implied``
 its rows that a longer path replaces. Ascending lists and the ends of the order are stored as differences, and
 in lists of whole numbers ``[value, times]`` encodes a run.
@@ -46,14 +46,14 @@ def differences(values: Integers) -> list[int | list[int]]:
 
 
 def runs(values: Integers) -> list[int | list[int]]:
-    """The values, with ``[value, times]`` in place of each long run."""
+    """The values, with ``[value, times]`` instead of each long run."""
     starts = np.flatnonzero(np.diff(values, prepend=values[:1] - 1)) if len(values) else np.empty(0, np.int64)
     times = np.diff(starts, append=len(values))
-    found: list[int | list[int]] = []
+    shortened: list[int | list[int]] = []
     pairs: list[tuple[int, int]] = list(zip(values[starts].tolist(), times.tolist(), strict=True))
     for value, length in pairs:
-        found += [[value, length]] if length >= SHORTEST_RUN else [value] * length
-    return found
+        shortened += [[value, length]] if length >= SHORTEST_RUN else [value] * length
+    return shortened
 
 
 AHEAD, AHEAD_ROWS = 64, 1 << 20
@@ -85,7 +85,7 @@ class PageGraph:
     def members(self) -> list[list[int]]:
         """The rows of each component."""
         rows = np.argsort(self.component, kind="stable")
-        return [part.tolist() for part in np.split(rows, np.cumsum(np.bincount(self.component))[:-1])]
+        return [members.tolist() for members in np.split(rows, np.cumsum(np.bincount(self.component))[:-1])]
 
     @cached_property
     def layers(self) -> list[list[int]]:
@@ -95,7 +95,7 @@ class PageGraph:
         np.add.at(weight, self.below, self.support)
         order = np.lexsort((-weight, -np.bincount(self.component), -self.heights))
         borders = np.flatnonzero(np.diff(self.heights[order])) + 1
-        return [part.tolist() for part in np.split(order, borders)]
+        return [layer.tolist() for layer in np.split(order, borders)]
 
 
 class Packer:
@@ -116,7 +116,7 @@ class Packer:
         self.queries: Int32 = column(index, "query")
         self.samples: Int64 = column(index, "realisable")
         self.sizes: Int64 = column(index, "nodes") + column(index, "order")
-        self._held: set[int] = set()
+        self._loaded: set[int] = set()
         self._outline: Outline | None = None
 
     @cached_property
@@ -124,11 +124,11 @@ class Packer:
         """Indices into ``queries``, most samples first."""
         return np.argsort(-self.samples, kind="stable")
 
-    def graph(self, place: int) -> PageGraph:
+    def graph(self, index: int) -> PageGraph:
         """The graph of the query at this index of ``queries``."""
-        outline = self._find(place)
+        outline = self._find(index)
         components = outline.components
-        query = int(self.queries[place])
+        query = int(self.queries[index])
         nodes = slice(*np.searchsorted(components.query_of_node, [query, query + 1]).tolist())
         component = components.component_of_node[nodes]
         first, stop = int(component.min()), int(component.max()) + 1
@@ -136,7 +136,7 @@ class Packer:
         rows = slice(*np.searchsorted(column(order, "above"), [first, stop]).tolist())
         return PageGraph(
             query=query,
-            samples=int(self.samples[place]),
+            samples=int(self.samples[index]),
             tokens=components.token_of_node[nodes],
             component=component - first,
             hard=outline.hard[nodes],
@@ -149,9 +149,9 @@ class Packer:
             implied=outline.implied[rows],
         )
 
-    def pack(self, place: int) -> list[Any]:
+    def pack(self, index: int) -> list[Any]:
         """The query at this index of ``queries``, packed as ``FIELDS``."""
-        graph = self.graph(place)
+        graph = self.graph(index)
         hard = np.unique(graph.hard)
         soft_rows = np.flatnonzero(graph.soft)
         return [
@@ -171,16 +171,16 @@ class Packer:
             differences(np.flatnonzero(graph.implied)),
         ]
 
-    def _find(self, place: int) -> Outline:
+    def _find(self, index: int) -> Outline:
         """An outline with the query at this index; a run on disk is read in blocks of queries."""
-        if self._outline is None or place not in self._held:
-            rank = int(self._rank[place])
+        if self._outline is None or index not in self._loaded:
+            rank = int(self._rank[index])
             ahead = self.by_samples[rank : rank + AHEAD]
             fits = np.cumsum(self.sizes[ahead]) <= AHEAD_ROWS
             ahead = ahead[: max(1, int(fits.sum()))]
             self._outline = self._automaton.outline(np.sort(self.queries[ahead]).astype(np.int64))
             whole = len(self._outline.components.queries) == len(self.queries)
-            self._held = set(range(len(self.queries))) if whole else set(ahead.tolist())
+            self._loaded = set(range(len(self.queries))) if whole else set(ahead.tolist())
         return self._outline
 
     @cached_property

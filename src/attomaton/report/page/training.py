@@ -20,24 +20,23 @@ MOST_TRIALS = 5
 
 def read_training(run: Path) -> dict[str, Any] | None:
     """Measured and predicted curves of ``run/training``; None if no training finished."""
-    place = run / TRAINING.name
-    if not place.is_dir():
+    folder = run / TRAINING.name
+    if not folder.is_dir():
         return None
-    manifest = read_manifest(place, TRAINING)
-    path = place / "trace.jsonl"
+    manifest = read_manifest(folder, TRAINING)
+    path = folder / "trace.jsonl"
     try:
         text = read_checked(path, manifest["files"][path.name]["sha256"]).decode()
         lines = [json.loads(line) for line in text.splitlines()]
         records = [[line["step"], line["loss_mean"], line["norm_mean"]] for line in lines]
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptRun(f"{path} cannot be read ({error}); train again, or delete {place}") from error
-    kept = sorted({round(row) for row in np.linspace(0, len(records) - 1, MOST_POINTS)}) if records else []
+        raise CorruptRun(f"{path} cannot be read ({error}); train again, or delete {folder}") from error
+    rows = sorted({round(row) for row in np.linspace(0, len(records) - 1, MOST_POINTS)}) if records else []
     predicted, reason = _predict(run)
     return {
-        "measured": [records[row] for row in kept],
+        "measured": [records[row] for row in rows],
         "predicted": predicted,
         "reason": reason,
-        "asked": manifest["asked"],
     }
 
 
@@ -45,7 +44,7 @@ def read_verdicts(run: Path) -> list[dict[str, Any]]:
     """The verdicts that ``attomaton verify`` wrote for this training; empty if it did not run."""
     shown = ("claim", "status", "value", "bound", "reason")
     try:
-        return [{name: one[name] for name in shown} for one in read_kept(run)]
+        return [{name: verdict[name] for name in shown} for verdict in read_kept(run)]
     except (KeyError, TypeError) as error:
         raise CorruptRun(f"the verdicts of {run} lack {error}; run attomaton verify again") from error
 
@@ -87,7 +86,7 @@ def _follow(trace: Any) -> list[list[float]]:
     curves: list[list[list[float]]] = []
     for path in paths:
         weights = [path.weights_at(step) for step in steps]
-        norms = [inner(one, one) ** 0.5 for one in weights]
+        norms = [inner(matrix, matrix) ** 0.5 for matrix in weights]
         curves.append([[path.loss_at(step), norm] for step, norm in zip(steps, norms, strict=True)])
     mean = np.mean(curves, axis=0).tolist()
     return [[step, *values] for step, values in zip(steps, mean, strict=True)]

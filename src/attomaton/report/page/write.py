@@ -99,7 +99,7 @@ def write_report(
     """
     if most_queries is not None:
         most_queries = whole_number(most_queries, "most_queries", least=1)
-    place = check_target(given_path(out, "out"), is_ours=is_page)
+    target = check_target(given_path(out, "out"), is_ours=is_page)
     folder = given_path(run, "run")
     audit = None
     if heads is not None:
@@ -122,10 +122,10 @@ def write_report(
     text = render_page(
         "attomaton.report.page", SCRIPTS, gather(automaton, chosen, about), title="attomaton report"
     )
-    written = write_target(place, lambda draft: draft.write_text(text, encoding="utf-8"), is_ours=is_page)
+    written = write_target(target, lambda draft: draft.write_text(text, encoding="utf-8"), is_ours=is_page)
     n_queries = len(packer.queries)
     n_heads = 0 if audit is None else len(audit["heads"])
-    return Written(place, written["bytes"], len(chosen.places), n_queries, chosen.samples_share, n_heads)
+    return Written(target, written["bytes"], len(chosen.indices), n_queries, chosen.samples_share, n_heads)
 
 
 def _check_shown(about: Mapping[str, Any], folder: Path) -> None:

@@ -19,7 +19,7 @@ from attomaton.theories.beginning.passes import CountTokens, Cutting, Frequent
 from attomaton.theories.beginning.result import Beginning
 from attomaton.theories.beginning.statistics import add_statistics
 
-REST = "<rest>"
+RARE = "<rest>"
 """The name of all tokens that are not among the most frequent."""
 
 
@@ -95,9 +95,9 @@ def find_frequent(
     counts = np.zeros(n_tokens, np.int64)
     counts[counted.keys] = counted.counts
     frequent = Frequent.among(counts, most_frequent)
-    names = [name_token(vocabulary, token) for token in frequent.kept.tolist()]
-    rest = REST
-    while rest in names:
-        rest = f"<{rest}>"
+    names = [name_token(vocabulary, token) for token in frequent.tokens.tolist()]
+    rare = RARE
+    while rare in names:
+        rare = f"<{rare}>"
     tokenizer = "word" if vocabulary is None else vocabulary.tokenizer
-    return frequent, Vocabulary((*names, rest), tokenizer)
+    return frequent, Vocabulary((*names, rare), tokenizer)

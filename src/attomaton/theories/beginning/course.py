@@ -97,8 +97,8 @@ class ForecastCourse(Printed):
     def _blocks(self) -> list[Block]:
         last = self.weights[-1]
         rows = [
-            [f"{layer + 1}", *(f"{np.linalg.norm(one[layer]):.3g}" for one in (last.attention, last.values))]
-            for layer in range(len(last.attention))
+            [f"{layer + 1}", f"{np.linalg.norm(attention):.3g}", f"{np.linalg.norm(values):.3g}"]
+            for layer, (attention, values) in enumerate(zip(last.attention, last.values, strict=True))
         ]
         return [repr(self), Grid("Norms at the end", ["layer", "W", "V"], rows)]
 
@@ -125,8 +125,8 @@ def follow_course(
     >>> corpus = np.random.default_rng(0).integers(0, 5, (30, 9))
     >>> course = follow_course(corpus, 5, step_size=1.0, steps=30, n_layers=2)
     >>> trained = at.train_deep(corpus, at.DeepModel(n_layers=2), 1.0, steps=30).at(30)
-    >>> gone, told = trained.attention[0, 1, 0], course.at(30).attention[1]
-    >>> float((gone * told).sum() / np.linalg.norm(gone) / np.linalg.norm(told)) > 0.99
+    >>> gone, forecast = trained.attention[0, 1, 0], course.at(30).attention[1]
+    >>> float((gone * forecast).sum() / np.linalg.norm(gone) / np.linalg.norm(forecast)) > 0.99
     True
     """
     size, count = real_number(step_size, "step_size", above=0), whole_number(steps, "steps")
@@ -135,7 +135,7 @@ def follow_course(
     square = (layers, corpus.n_tokens, corpus.n_tokens)
     zeros = (np.zeros(square), np.zeros((layers, corpus.window)), np.zeros(square), np.zeros(square[1:]))
     weights = CourseWeights(*zeros)
-    kept, records = [0], [weights]
+    recorded, records = [0], [weights]
     for step in range(1, count + 1):
         slopes = _find_slopes(corpus, weights)
         moved = (
@@ -144,9 +144,9 @@ def follow_course(
         )
         weights = CourseWeights(*moved)
         if step % pace == 0 or step == count:
-            kept.append(step)
+            recorded.append(step)
             records.append(weights)
-    return ForecastCourse(np.array(kept, np.int64), size, tuple(records))
+    return ForecastCourse(np.array(recorded, np.int64), size, tuple(records))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,14 +167,14 @@ class _Corpus:
         return np.tril(np.ones((self.window, self.window))) / np.arange(1, self.window + 1)[:, None]
 
     @cached_property
-    def seen(self) -> Bool:
+    def causal(self) -> Bool:
         return np.tril(np.ones((self.window, self.window), bool))
 
     @cached_property
-    def behind(self) -> Int64:
+    def lags(self) -> Int64:
         """The lag of a key before the query; 0 for later ones, which are masked."""
-        places = np.arange(self.window)
-        return np.maximum(places[:, None] - places, 0)
+        positions = np.arange(self.window)
+        return np.maximum(positions[:, None] - positions, 0)
 
     @cached_property
     def pairs(self) -> Int64:
@@ -191,13 +191,13 @@ class _Corpus:
         """The tables, in batches of sequences; the spread is the second moment minus that of the means."""
         size, eye = self.n_tokens, np.eye(self.n_tokens)
         sums = {name: np.zeros((size, size)) for name in ("xy", "1y", "2y", "1x", "2x", "11", "12", "22")}
-        some = max(ROWS // self.window, 1)
-        for first in range(0, len(self.tokens), some):
-            one_hot = eye[self.tokens[first : first + some]]
+        batch = max(ROWS // self.window, 1)
+        for first in range(0, len(self.tokens), batch):
+            one_hot = eye[self.tokens[first : first + batch]]
             once = self.uniform @ one_hot
-            labels = eye[self.labels[first : first + some]]
-            parts = {"x": one_hot, "y": labels, "1": once, "2": self.uniform @ once}
-            flat = {name: part.reshape(-1, size) for name, part in parts.items()}
+            labels = eye[self.labels[first : first + batch]]
+            terms = {"x": one_hot, "y": labels, "1": once, "2": self.uniform @ once}
+            flat = {name: term.reshape(-1, size) for name, term in terms.items()}
             for name, total in sums.items():
                 total += flat[name[0]].T @ flat[name[1]] / self.tokens.size
         shares = sums["xy"].sum(axis=1)
@@ -242,7 +242,7 @@ class _Tables:
     def means(self) -> tuple[Float64, Float64]:
         """M̂ and M̂': the mean of s and s' where the current token is the row."""
         share = np.where(self.shares > 0, self.shares, 1.0)
-        once, twice = (one.T / share[:, None] for one in self.currents)
+        once, twice = (table.T / share[:, None] for table in self.currents)
         return once, twice
 
 
@@ -279,7 +279,6 @@ class _Residual:
         return self.omega @ self.jacobian, self.omega_twice @ self.jacobian
 
     def over_tokens(self) -> Float64:
-        """XᵀR."""
         tables = self.corpus.tables
         return tables.counts - tables.shares[:, None] * self.probabilities
 
@@ -298,12 +297,12 @@ class _Residual:
         corpus, uniform, means = self.corpus, self.corpus.uniform, self.corpus.tables.means
         once = self.moved[0] @ table
         by_token = self.probabilities @ table - means[0] @ once
-        found = table.ravel()[corpus.next_pairs] - uniform @ corpus.look_up(once)
+        values = table.ravel()[corpus.next_pairs] - uniform @ corpus.look_up(once)
         if self.omega_twice.any():
             twice = self.moved[1] @ table
             by_token = by_token - means[1] @ twice
-            found = found - uniform @ uniform @ corpus.look_up(twice)
-        return found - corpus.look_up(by_token)
+            values = values - uniform @ uniform @ corpus.look_up(twice)
+        return values - corpus.look_up(by_token)
 
 
 def _find_slopes(corpus: _Corpus, weights: CourseWeights) -> CourseWeights:
@@ -324,10 +323,11 @@ def _find_slopes(corpus: _Corpus, weights: CourseWeights) -> CourseWeights:
         carried + earlier.T @ carried_twice + carried_twice @ later.T
         for earlier, later in zip(before, after, strict=True)
     ]
-    looks = [_find_looks(residual, weights, one, before[one], after[one]) for one in range(len(values))]
+    layers = range(len(values))
+    looks = [_find_looks(residual, weights, layer, before[layer], after[layer]) for layer in layers]
     return CourseWeights(
-        np.stack([one for one, _ in looks]),
-        np.stack([one for _, one in looks]),
+        np.stack([attention for attention, _ in looks]),
+        np.stack([positions for _, positions in looks]),
         np.stack(moved),
         residual.over_tokens() + total.T @ once + pairs.T @ twice,
     )
@@ -338,18 +338,18 @@ def _find_looks(
 ) -> tuple[Float64, Float64]:
     """The changes of W and P of a layer; ``before`` and ``after`` are the sums of other layers' values."""
     corpus, uniform = residual.corpus, residual.corpus.uniform
-    own, table = weights.values[layer], weights.attention[layer]
-    read = weights.output.T @ own.T
+    value, table = weights.values[layer], weights.attention[layer]
+    read = weights.output.T @ value.T
     worth = residual.look_up(read)
-    scores = corpus.look_up(table) + weights.positions[layer][corpus.behind]
+    scores = corpus.look_up(table) + weights.positions[layer][corpus.lags]
     if after.any():
-        worth = worth + uniform.T @ residual.look_up(weights.output.T @ after.T @ own.T)
+        worth = worth + uniform.T @ residual.look_up(weights.output.T @ after.T @ value.T)
     if before.any():
         worth = worth + residual.look_up(read @ before.T) @ uniform.T
         scores = (
             scores + uniform @ corpus.look_up(before @ table) + corpus.look_up(table @ before.T) @ uniform.T
         )
-    attention = softmax(np.where(corpus.seen, scores, -np.inf), axis=-1)
+    attention = softmax(np.where(corpus.causal, scores, -np.inf), axis=-1)
     pressed = attention * (worth - (attention * worth).sum(axis=2, keepdims=True))
     looks = corpus.collect(pressed)
     if before.any():
@@ -358,5 +358,5 @@ def _find_looks(
             + before.T @ corpus.collect(uniform.T @ pressed)
             + corpus.collect(pressed @ uniform) @ before
         )
-    lags = np.bincount(corpus.behind[corpus.seen], pressed.sum(axis=0)[corpus.seen], corpus.window)
+    lags = np.bincount(corpus.lags[corpus.causal], pressed.sum(axis=0)[corpus.causal], corpus.window)
     return looks, lags / corpus.tokens.size

@@ -1,4 +1,4 @@
-"""The passes over a corpus: the keys and values listed for each piece, which an engine adds up.
+"""The passes over a corpus: the keys and values listed for each chunk, which an engine adds up.
 
 The gain of attending to a token: G = Σ_B Φ̄, by next token and attended token.
 
@@ -26,7 +26,7 @@ from scipy import sparse
 from attomaton.base.artifacts import digest_arrays
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Float64, Int32, Int64, column
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 from attomaton.engines.sums import split_numbers
 
 
@@ -52,7 +52,7 @@ class Frequent:
 
     Attributes
     ----------
-    kept : int64 array, shape (n_kept,)
+    tokens : int64 array, shape (n_kept,)
         Old ids, most frequent first; the index of each is its new id.
     ids : int32 array, shape (n_old,)
         Old id → new id; ``n_kept`` for all others.
@@ -60,25 +60,25 @@ class Frequent:
     Examples
     --------
     >>> frequent = Frequent.among(np.array([1, 7, 0, 7]), 2)
-    >>> frequent.kept.tolist(), frequent.ids.tolist(), frequent.n_tokens
+    >>> frequent.tokens.tolist(), frequent.ids.tolist(), frequent.n_tokens
     ([1, 3], [2, 0, 2, 1], 3)
     """
 
-    kept: Int64
+    tokens: Int64
     ids: Int32
 
     @classmethod
     def among(cls, counts: Int64, n_kept: int) -> "Frequent":
         """The ``n_kept`` most frequent tokens; the smaller ids in a tie."""
-        kept = np.argsort(-counts, kind="stable")[:n_kept]
-        ids = np.full(len(counts), len(kept), np.int32)
-        ids[kept] = np.arange(len(kept), dtype=np.int32)
-        return cls(kept, ids)
+        tokens = np.argsort(-counts, kind="stable")[:n_kept]
+        ids = np.full(len(counts), len(tokens), np.int32)
+        ids[tokens] = np.arange(len(tokens), dtype=np.int32)
+        return cls(tokens, ids)
 
     @property
     def n_tokens(self) -> int:
         """The number of new ids, including the one for all others."""
-        return len(self.kept) + 1
+        return len(self.tokens) + 1
 
 
 def context_pairs(window: int, most: int) -> Iterator[tuple[Int64, Int64]]:
@@ -149,25 +149,25 @@ def find_gain(bigrams: Any, contexts: Any, n_positions: int) -> Gain:
     """G from counted bigrams (token × next) and smoothed contexts (next × token), both CSR, not centred."""
     n_tokens = bigrams.shape[0]
     by_token, sums = contexts.tocsc(), contexts.sum(axis=0)
-    counts, turned = bigrams.astype(np.float64), bigrams.T.tocsr().astype(np.float64)
+    counts, transposed = bigrams.astype(np.float64), bigrams.T.tocsr().astype(np.float64)
     width = max(1, BLOCK_ENTRIES // n_tokens)
     table = np.zeros((n_tokens, n_tokens)) if n_tokens <= DENSE_TOKENS else None
-    found: Any = by_token.copy() if table is None else None
+    sparse_gain: Any = by_token.copy() if table is None else None
     for first in range(0, n_tokens, width):
         columns = slice(first, min(first + width, n_tokens))
         block = by_token[:, columns].toarray() - sums[columns] / n_tokens
-        block = turned @ (counts @ block)
+        block = transposed @ (counts @ block)
         block = (block - block.mean(axis=0)) / float(n_positions) ** 3
         if table is not None:
             table[:, columns] = block
             continue
-        borders = found.indptr[columns.start : columns.stop + 1]
+        borders = sparse_gain.indptr[columns.start : columns.stop + 1]
         owner = np.repeat(np.arange(len(borders) - 1), np.diff(borders))
         inside = slice(borders[0], borders[-1])
-        found.data[inside] = block[found.indices[inside], owner]
+        sparse_gain.data[inside] = block[sparse_gain.indices[inside], owner]
     if table is not None:
         return Gain(None, table.ravel())
-    rows = found.tocsr()
+    rows = sparse_gain.tocsr()
     rows.sort_indices()
     next_tokens = np.repeat(np.arange(n_tokens, dtype=np.int64), np.diff(rows.indptr))
     return Gain(next_tokens * n_tokens + rows.indices, rows.data)
@@ -212,9 +212,9 @@ class CountTokens(PlainPass):
         """One kind of keys: tokens."""
         return {"tokens": self.n_tokens}
 
-    def __call__(self, piece: Piece, /) -> Iterator[Listed]:
-        """The counts of a piece."""
-        yield "tokens", np.arange(self.n_tokens), np.bincount(piece.ids, minlength=self.n_tokens), None
+    def __call__(self, chunk: Chunk, /) -> Iterator[Listed]:
+        """The counts of a chunk."""
+        yield "tokens", np.arange(self.n_tokens), np.bincount(chunk.ids, minlength=self.n_tokens), None
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,20 +228,20 @@ class Cutting:
     @property
     def settings(self) -> dict[str, Any]:
         """Its settings as plain values."""
-        digest = None if self.frequent is None else digest_arrays(self.frequent.kept)
+        digest = None if self.frequent is None else digest_arrays(self.frequent.tokens)
         return {"window": self.window, "n_tokens": self.n_tokens, "frequent": digest}
 
-    def sequences(self, piece: Piece) -> Iterator[Int64]:
-        """The sequences of a piece with their last next token, shape (n, window + 1), in batches."""
+    def sequences(self, chunk: Chunk) -> Iterator[Int64]:
+        """The sequences of a chunk with their last next token, shape (n, window + 1), in batches."""
         at_once = max(1, 2 * PAIRS_AT_ONCE // (self.window * (self.window + 1)))
-        starts = cut_documents(piece.documents, self.window)
+        starts = cut_documents(chunk.documents, self.window)
         for first in range(0, len(starts), at_once):
-            part = piece.ids[starts[first : first + at_once, None] + np.arange(self.window + 1)]
-            yield (part if self.frequent is None else self.frequent.ids[part]).astype(np.int64)
+            batch = chunk.ids[starts[first : first + at_once, None] + np.arange(self.window + 1)]
+            yield (batch if self.frequent is None else self.frequent.ids[batch]).astype(np.int64)
 
-    def pairs(self, piece: Piece) -> Iterator[tuple[Int64, Int64, Int64]]:
-        """Some sequences of a piece with some positions t and u ≤ t, all u of a t together."""
-        for sequences in self.sequences(piece):
+    def pairs(self, chunk: Chunk) -> Iterator[tuple[Int64, Int64, Int64]]:
+        """Some sequences of a chunk with some positions t and u ≤ t, all u of a t together."""
+        for sequences in self.sequences(chunk):
             for t, u in context_pairs(self.window, PAIRS_AT_ONCE):
                 yield sequences, t, u
 
@@ -272,18 +272,18 @@ class CountContexts(PlainPass):
         pairs = self.cutting.n_tokens**2
         return {"read": len(READ), "bigrams": pairs, "contexts": pairs}
 
-    def __call__(self, piece: Piece, /) -> Iterator[Listed]:
-        """The counts of a piece."""
+    def __call__(self, chunk: Chunk, /) -> Iterator[Listed]:
+        """The counts of a chunk."""
         cut = self.cutting
-        sizes = np.diff(piece.documents)
+        sizes = np.diff(chunk.documents)
         n_labels = int(np.maximum(sizes - 1, 0).sum())  # tokens with another before them in their document
-        n_sequences = len(cut_documents(piece.documents, cut.window))
-        read = np.array([len(sizes), len(piece.ids), n_labels, n_sequences])
+        n_sequences = len(cut_documents(chunk.documents, cut.window))
+        read = np.array([len(sizes), len(chunk.ids), n_labels, n_sequences])
         yield "read", np.arange(len(READ)), read, None
-        for sequences in cut.sequences(piece):
+        for sequences in cut.sequences(chunk):
             keys = cut.pack(sequences[:, :-1], sequences[:, 1:])
             yield "bigrams", keys, np.ones(len(keys), np.int64), None
-        for sequences, t, u in cut.pairs(piece):
+        for sequences, t, u in cut.pairs(chunk):
             keys = cut.pack(sequences[:, t + 1], sequences[:, u])
             high, low = split_numbers(1 / (t + 1))
             yield "contexts", keys, np.tile(high, len(sequences)), np.tile(low, len(sequences))
@@ -319,10 +319,10 @@ class CountLooks:
         """The same with this gain."""
         return replace(self, gain=Gain.from_table(tables["gain"]))
 
-    def __call__(self, piece: Piece, /) -> Iterator[Listed]:
-        """The sums of a piece."""
+    def __call__(self, chunk: Chunk, /) -> Iterator[Listed]:
+        """The sums of a chunk."""
         cut = self.cutting
-        for sequences, t, u in cut.pairs(piece):
+        for sequences, t, u in cut.pairs(chunk):
             gains = self.gain.look_up(cut.pack(sequences[:, t + 1], sequences[:, u]))
             high, low = split_numbers(_pull(gains.reshape(len(sequences), -1), t) / self.gain.unit)
             yield "looks", cut.pack(sequences[:, t], sequences[:, u]), high.ravel(), low.ravel()

@@ -51,16 +51,16 @@ def unpack(run: Run) -> tuple[Statistics, Vocabulary | None, Skipped]:
 def _table(run: Run, name: str, size: int) -> Any:
     offsets = check_int64(run.arrays[f"{name}/offsets"], f"offsets of {name}")
     columns = check_int64(run.arrays[f"{name}/columns"], f"columns of {name}")
-    given = run.arrays[f"{name}/values"]
+    stored = run.arrays[f"{name}/values"]
     check_offsets(offsets, len(columns), f"offsets of {name}")
     check_ids(columns, size, f"a column of {name}")
-    if len(offsets) != size + 1 or len(given) != len(columns):
+    if len(offsets) != size + 1 or len(stored) != len(columns):
         raise ValueError(f"the sizes in {name} are inconsistent")
     if name == "counts":
-        values: Any = check_int64(given, name)
+        values: Any = check_int64(stored, name)
         check_counts(values, 1, name)
     else:
-        values = check_floats(given, (None,), name)
+        values = check_floats(stored, (None,), name)
     return _sparse.csr_array((values, columns, offsets), shape=(size, size))
 
 
@@ -136,7 +136,7 @@ class EarlyWeights(Printed):
         return {name: getattr(self, name) for name in WEIGHTS}
 
     def _blocks(self) -> list[Block]:
-        sizes = {name: float(np.linalg.norm(one)) for name, one in self.to_dict().items()}
+        sizes = {name: float(np.linalg.norm(matrix)) for name, matrix in self.to_dict().items()}
         rows = [
             (sign, f"{sizes[name]:.3g}", f"{getattr(self.bounds, name):.3g}")
             for name, sign in WEIGHTS.items()
@@ -209,10 +209,9 @@ class FirstLooks(Tabular):
             "turns_from": self._tell(len(self) - 1 - np.arange(min(n_down, shown))),
         }
 
-    def _tell(self, places: Int64) -> list[dict[str, Any]]:
-        """The names and gains at these indices."""
-        named = [name_token(self.vocabulary, token) for token in self.tokens[places].tolist()]
-        gains: list[float] = self.gains[places].tolist()
+    def _tell(self, indices: Int64) -> list[dict[str, Any]]:
+        named = [name_token(self.vocabulary, token) for token in self.tokens[indices].tolist()]
+        gains: list[float] = self.gains[indices].tolist()
         return [{"token": token, "gain": gain} for token, gain in zip(named, gains, strict=True)]
 
     def _table(self) -> pa.Table:
@@ -341,17 +340,17 @@ class Beginning(Tabular):
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
         """Write statistics and vocabulary to a folder, atomically; ``overwrite`` replaces an earlier one."""
-        found = self.statistics
-        arrays: dict[str, Any] = {"lags": found.lags}
+        statistics = self.statistics
+        arrays: dict[str, Any] = {"lags": statistics.lags}
         for name in TABLES:
-            table = getattr(found, name)
+            table = getattr(statistics, name)
             arrays |= {
                 f"{name}/offsets": table.indptr.astype(np.int64),
                 f"{name}/columns": table.indices.astype(np.int64),
                 f"{name}/values": table.data,
             }
-        sizes = {name: getattr(found, name) for name in SIZES}
-        manifest = {"n_tokens": found.n_tokens, **sizes, "skipped": asdict(self.skipped)}
+        sizes = {name: getattr(statistics, name) for name in SIZES}
+        manifest = {"n_tokens": statistics.n_tokens, **sizes, "skipped": asdict(self.skipped)}
         run = Run({}, arrays, vocabulary_records(self.vocabulary), manifest)
         return write_run(path, run, KIND, overwrite=overwrite)
 
@@ -366,16 +365,16 @@ class Beginning(Tabular):
         By default the ``queries`` are the 8 most frequent ones; ``shown`` is the number of tokens of each.
         """
         chosen = self.queries[:SHOWN].tolist() if queries is None else queries
-        found = self.statistics
+        statistics = self.statistics
         return {
-            "documents": found.n_documents,
-            "sequences": found.n_sequences,
-            "window": found.window,
-            "tokens": found.n_tokens,
-            "labels": found.n_labels,
-            "left_out": found.left_out,
+            "documents": statistics.n_documents,
+            "sequences": statistics.n_sequences,
+            "window": statistics.window,
+            "tokens": statistics.n_tokens,
+            "labels": statistics.n_labels,
+            "left_out": statistics.left_out,
             "looks": [self.first_looks(query).to_dict(shown) for query in chosen],
-            "lags": found.lags.tolist(),
+            "lags": statistics.lags.tolist(),
         }
 
     def _id_of(self, query: Any) -> int:
@@ -385,8 +384,8 @@ class Beginning(Tabular):
             number = int(self.vocabulary.lookup([query])[0])
         else:
             number = whole_number(query, "query", least=0)
-        known = number < self.statistics.n_tokens
-        if not known or self.statistics.counts.indptr[number] == self.statistics.counts.indptr[number + 1]:
+        inside = number < self.statistics.n_tokens
+        if not inside or self.statistics.counts.indptr[number] == self.statistics.counts.indptr[number + 1]:
             raise UnknownToken(f"{query!r} occurs in no sequence, so it attends to nothing; see .queries")
         return number
 
@@ -409,15 +408,18 @@ class Beginning(Tabular):
 
 def tell_beginning(beginning: Beginning, queries: Sequence[int | str] | None = None) -> list[Block]:
     """The printed blocks, with the first looks of these queries; by default the most frequent."""
-    found, record = beginning.statistics, beginning.to_dict(queries, shown=3)
+    statistics, record = beginning.statistics, beginning.to_dict(queries, shown=3)
     facts = [
-        ("sequences", f"{found.n_sequences:,} of {found.window:,} tokens"),
-        ("vocabulary", f"{found.n_tokens:,} tokens"),
-        ("left out", f"{found.left_out:,} of {found.n_labels:,} labels, at the ends of documents"),
+        ("sequences", f"{statistics.n_sequences:,} of {statistics.window:,} tokens"),
+        ("vocabulary", f"{statistics.n_tokens:,} tokens"),
+        ("left out", f"{statistics.left_out:,} of {statistics.n_labels:,} labels, at the ends of documents"),
     ]
     looks = [
-        (one["query"], *(" ".join(row["token"] for row in one[way]) for way in ("turns_to", "turns_from")))
-        for one in record["looks"]
+        (
+            query["query"],
+            *(" ".join(row["token"] for row in query[key]) for key in ("turns_to", "turns_from")),
+        )
+        for query in record["looks"]
     ]
     lags = [(lag, f"{gain:.3g}") for lag, gain in enumerate(record["lags"][:FURTHEST])]
     return [

@@ -12,7 +12,7 @@ from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.base.progress import silent
 from attomaton.base.tables import Float64, Int64
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 from attomaton.engines.sums import AddUp, sum_pieces
 from attomaton.theories.beginning.passes import (
     DENSE_TOKENS,
@@ -131,7 +131,7 @@ def find_statistics(corpus: Any, *, window: int, n_tokens: int | None = None) ->
 
     Parameters
     ----------
-    corpus : Piece, or sequence of sequences of int
+    corpus : Chunk, or sequence of sequences of int
         The documents; :mod:`attomaton.theories.beginning.passes` describes how they are cut.
     window : int
         Tokens of a sequence, T.
@@ -144,13 +144,13 @@ def find_statistics(corpus: Any, *, window: int, n_tokens: int | None = None) ->
     [0.0019, -0.0008, -0.0011]
     """
     window = whole_number(window, "window", least=1)
-    if not isinstance(corpus, Piece):
-        lists = [np.asarray(one, np.int64) for one in corpus]
+    if not isinstance(corpus, Chunk):
+        lists = [np.asarray(document, np.int64) for document in corpus]
         ids = np.concatenate([np.empty(0, np.int64), *lists])
         size = int(ids.max(initial=-1)) + 1
         if n_tokens is not None:
             size = whole_number(n_tokens, "n_tokens", least=1)
-        corpus = Piece(ids.astype(np.int32), np.cumsum([0, *map(len, lists)]), 0, size)
+        corpus = Chunk(ids.astype(np.int32), np.cumsum([0, *map(len, lists)]), 0, size)
     return add_statistics(Cutting(window, corpus.n_tokens), lambda count: sum_pieces([corpus], count))
 
 

@@ -40,7 +40,7 @@ WITHIN = 3e-7
 SLIGHT = 1e-16
 """CE − H of a context below which its digits are dropped."""
 
-PART = 4096
+BATCH_LEVELS = 4096
 """Levels that move together, so that they stay in the processor's cache."""
 
 PATIENCE = 100_000
@@ -186,15 +186,15 @@ def follow(levels: Levels, steps: Sequence[int], step_size: float, *, exact: int
             f"{largest:.3g}; at {EDGE:g} or above, gradient descent is unstable: give at most "
             f"{EDGE * step_size / largest:.3g}"
         )
-    parts = [_Mover(part, step_size).follow(steps, exact) for part in _cut(levels)]
-    for step, states in zip(steps, zip(*parts, strict=True), strict=True):
+    courses = [_Mover(batch, step_size).follow(steps, exact) for batch in _cut(levels)]
+    for step, states in zip(steps, zip(*courses, strict=True), strict=True):
         yield Moment(step, levels, np.concatenate(states))
 
 
 def _cut(levels: Levels) -> Iterator[Levels]:
-    """The courses in parts of about :data:`PART` levels, each with its own jumps."""
+    """The courses in batches of about :data:`BATCH_LEVELS` levels, each with its own jumps."""
     offsets = levels.offsets
-    borders = np.searchsorted(offsets, np.arange(0, int(offsets[-1]), PART)).tolist()
+    borders = np.searchsorted(offsets, np.arange(0, int(offsets[-1]), BATCH_LEVELS)).tolist()
     for first, last in pairwise(sorted({*borders, len(levels.shares)})):
         inside = slice(offsets[first], offsets[last])
         yield Levels(
@@ -216,7 +216,6 @@ class _Mover:
         self._law = levels.tokens * levels.probabilities
 
     def follow(self, steps: Sequence[int], exact: int) -> Iterator[Float64]:
-        """The state at each of these steps."""
         state, now, length = self._centre(-_log(self._probabilities)), 0, 0.0
         for step in steps:
             while now < step:
@@ -269,13 +268,13 @@ class _Mover:
     def _extrapolate(self, state: Float64, n_steps: int) -> tuple[Float64, Float64]:
         """``n_steps`` steps by shrinking jumps, extrapolated to single steps, and the last order's change."""
         orders: list[Float64] = []
-        for parts in range(1, ORDER + 1):
+        for n_jumps in range(1, ORDER + 1):
             ahead = state
-            for _ in range(parts):
-                ahead = self.jump(ahead, n_steps / parts)
+            for _ in range(n_jumps):
+                ahead = self.jump(ahead, n_steps / n_jumps)
             finer = [ahead]
             for order, coarse in enumerate(orders, 1):
-                beyond = (n_steps / (parts - order) - 1.0) / (n_steps / parts - 1.0)
+                beyond = (n_steps / (n_jumps - order) - 1.0) / (n_steps / n_jumps - 1.0)
                 finer.append(finer[-1] + (finer[-1] - coarse) / (beyond - 1.0))
             orders = finer
         return self._centre(orders[-1]), orders[-1] - orders[-2]
@@ -414,12 +413,12 @@ class StoppedDecoder:
         context_ids = check_int64(np.ravel(contexts), "contexts").reshape(-1, width)
         check_lengths("contexts and labels", contexts=context_ids, labels=label_ids)
         check_ids(label_ids, supports.n_tokens, "a label", error=TokenOutOfRange)
-        number, known = supports.number_all(context_ids)
+        number, occurs = supports.number_all(context_ids)
         keys = supports.row * supports.n_tokens + supports.tokens
         pairs = number * supports.n_tokens + label_ids
-        place = np.minimum(np.searchsorted(keys, pairs), len(keys) - 1)
-        logits = np.where(keys[place] == pairs, self.inside[place], self.outside[number])
-        return np.where(known, logits - self._log_sums[number], -np.log(supports.n_tokens))
+        index = np.minimum(np.searchsorted(keys, pairs), len(keys) - 1)
+        logits = np.where(keys[index] == pairs, self.inside[index], self.outside[number])
+        return np.where(occurs, logits - self._log_sums[number], -np.log(supports.n_tokens))
 
     @property
     def _log_sums(self) -> Float64:

@@ -50,14 +50,14 @@ NEGLIGIBLE = 1e-10
 """Singular values smaller than this, relative to the largest, count as zero."""
 
 
-def check_features(features: object, n_rows: int, what: str = "contexts") -> Float64:
+def check_features(features: object, n_rows: int, noun: str = "contexts") -> Float64:
     """Check that features are a table of finite numbers with one row per context or label."""
     table = np.asarray(features)
     if table.ndim != 2 or table.dtype.kind not in "fiu" or not table.shape[1]:
         raise UnsupportedOption("features is not a table of numbers; give an array with one row each")
     if len(table) != n_rows:
         raise MismatchedParts(
-            f"features has {len(table):,} rows, but there are {n_rows:,} {what}; give one row each"
+            f"features has {len(table):,} rows, but there are {n_rows:,} {noun}; give one row each"
         )
     table = table.astype(np.float64)
     if not np.isfinite(table).all():
@@ -78,7 +78,7 @@ class Compatibility:
 
     Attributes
     ----------
-    one, other : int64 arrays, shape (n_ties,)
+    first, second : int64 arrays, shape (n_ties,)
         The pairs z and z' of each equation: neighbours in a support.
     weights : float64 array, shape (n_tokens, dim)
         The W closest to the log-odds.
@@ -103,8 +103,8 @@ class Compatibility:
     (False, True, 0.3466)
     """
 
-    one: Int64
-    other: Int64
+    first: Int64
+    second: Int64
     weights: Float64
     miss: float
     contradiction: Float64
@@ -134,27 +134,27 @@ class Compatibility:
 
 def find_compatibility(supports: Supports, features: Float64) -> Compatibility:
     """Find the W with the log-odds of every support, or a proof that there is none."""
-    one = np.flatnonzero(np.diff(supports.row) == 0)  # adjacent tokens of a support
-    other = one + 1
-    log_odds = np.log(supports.probabilities[one] / supports.probabilities[other])
-    contexts = supports.row[one]
+    first = np.flatnonzero(np.diff(supports.row) == 0)  # adjacent tokens of a support
+    second = first + 1
+    log_odds = np.log(supports.probabilities[first] / supports.probabilities[second])
+    contexts = supports.row[first]
     left, singular, axes = np.linalg.svd(features, full_matrices=False)
-    kept = singular > NEGLIGIBLE * singular.max(initial=0.0)
-    there = np.abs(features).max(axis=1, keepdims=True, initial=0.0) > 0
-    reduced = np.where(there, left[:, kept] * singular[kept], 0.0)
-    rank, size = int(kept.sum()), supports.n_tokens
-    matrix = np.zeros((len(one), size, rank))
-    rows = np.arange(len(one))
-    matrix[rows, supports.tokens[one]] += reduced[contexts]
-    matrix[rows, supports.tokens[other]] -= reduced[contexts]
-    flat = matrix.reshape(len(one), size * rank)
+    nonzero = singular > NEGLIGIBLE * singular.max(initial=0.0)
+    has_features = np.abs(features).max(axis=1, keepdims=True, initial=0.0) > 0
+    reduced = np.where(has_features, left[:, nonzero] * singular[nonzero], 0.0)
+    rank, size = int(nonzero.sum()), supports.n_tokens
+    matrix = np.zeros((len(first), size, rank))
+    rows = np.arange(len(first))
+    matrix[rows, supports.tokens[first]] += reduced[contexts]
+    matrix[rows, supports.tokens[second]] -= reduced[contexts]
+    flat = matrix.reshape(len(first), size * rank)
     solution = np.asarray(np.linalg.lstsq(flat, log_odds, rcond=NEGLIGIBLE)[0], np.float64)
     missed = log_odds - flat @ solution
-    weights = solution.reshape(size, rank) @ axes[kept]
+    weights = solution.reshape(size, rank) @ axes[nonzero]
     miss = float(np.abs(missed).max(initial=0.0)) / max(1.0, float(np.abs(log_odds).max(initial=0.0)))
     if miss <= EXACT:
-        return Compatibility(one, other, weights, miss, np.zeros(len(one)), 0.0, 0.0)
-    return Compatibility(one, other, weights, miss, *_contradict(missed, flat, log_odds))
+        return Compatibility(first, second, weights, miss, np.zeros(len(first)), 0.0, 0.0)
+    return Compatibility(first, second, weights, miss, *_contradict(missed, flat, log_odds))
 
 
 def _contradict(missed: Float64, flat: Float64, log_odds: Float64) -> tuple[Float64, float, float]:
@@ -234,7 +234,7 @@ def list_edges(supports: Supports) -> EdgeTable:
         "loser": np.concatenate([supports.tokens[after][circle], token]),
     }
     order = np.lexsort((columns["loser"], columns["winner"], columns["query"]))
-    table = {name: one[order].astype(np.int32) for name, one in columns.items()}
+    table = {name: values[order].astype(np.int32) for name, values in columns.items()}
     queries = {"query": np.arange(size, size + len(supports), dtype=np.int32), "realisable": supports.totals}
     return EdgeTable(
         make_table(EDGE_SCHEMA, {**table, "support": np.ones(len(order), np.int64)}),
@@ -246,17 +246,17 @@ def list_edges(supports: Supports) -> EdgeTable:
 def list_choices(supports: Supports, merged: Bool) -> ChoiceTable:
     """Every next token as a choice from the support of its context and the tokens inseparable from it."""
     sizes = merged.sum(axis=1)
-    kept = sizes[supports.row] > 1
-    context = supports.row[kept]
+    tied = sizes[supports.row] > 1
+    context = supports.row[tied]
     starts = offsets_of(sizes)[:-1]
     members = np.nonzero(merged)[1].astype(np.int32)[ranges_of(starts[context], sizes[context])]
     offsets = offsets_of(sizes[context])
     columns = {
         "query": (context + supports.n_tokens).astype(np.int32),
-        "winner": supports.tokens[kept].astype(np.int32),
+        "winner": supports.tokens[tied].astype(np.int32),
         "tokens": (offsets, members),
         "multiplicities": (offsets, np.ones(len(members), np.int32)),
-        "count": supports.counts[kept],
+        "count": supports.counts[tied],
     }
     table: pa.Table = make_table(CHOICE_SCHEMA, columns)
     return ChoiceTable(table)
@@ -405,38 +405,39 @@ class EmbeddedLimit(Printed):
         probability 1. Raises ``UncertifiedSolution`` where the largest scores are closer than the error of
         W^mm, unless the contexts of the corpus prove that they are equal and determine their finite scores.
         """
-        given = check_floats(np.asarray(features, np.float64), (self.features.shape[1],), "features")
-        same = np.flatnonzero((self.features == given).all(axis=1))
+        vector = check_floats(np.asarray(features, np.float64), (self.features.shape[1],), "features")
+        same = np.flatnonzero((self.features == vector).all(axis=1))
         if len(same):
             members, scores = self.solved.merged[same[0]], self.solved.scores[same[0]]
         else:
-            members, scores = self._extend(given)
+            members, scores = self._extend(vector)
         probabilities = np.zeros(len(members))
         probabilities[members] = np.exp(scores[members] - scores[members].max())
         return probabilities / probabilities.sum()
 
-    def _extend(self, given: Float64) -> tuple[Bool, Float64]:
+    def _extend(self, vector: Float64) -> tuple[Bool, Float64]:
         """The tokens that share the limit for features that no context has, and their finite scores.
 
         (e_z − e_z')hᵀ is a combination of ties if h is a combination of contexts that contain both z and z':
         W^mm then gives both the same score, and the finite scores of these contexts combine likewise.
         """
-        growing = self.direction @ given
-        members = ~(growing < growing.max() - self._error * float(np.linalg.norm(given)))
+        growing = self.direction @ vector
+        members = ~(growing < growing.max() - self._error * float(np.linalg.norm(vector)))
         law = law_of(self.supports)[:, members]
         if (law == law[:, :1]).all():  # one token, or tokens that no context distinguishes
             return members, np.zeros(len(members))
         rows = self.solved.merged[:, members].all(axis=1)
-        parts = np.linalg.lstsq(self.features[rows].T, given, rcond=None)[0]
+        weights = np.linalg.lstsq(self.features[rows].T, vector, rcond=None)[0]
         _, singular, axes = np.linalg.svd(self.features, full_matrices=False)
-        left = axes[singular > 0] @ (given - parts @ self.features[rows])  # outside the rows' span W h is 0
-        if np.linalg.norm(left) > ROUNDED * np.linalg.norm(given):
+        # outside the rows' span W h is 0
+        left = axes[singular > 0] @ (vector - weights @ self.features[rows])
+        if np.linalg.norm(left) > ROUNDED * np.linalg.norm(vector):
             raise UncertifiedSolution(
                 f"{int(members.sum()):,} tokens have the largest growing score for these features, or are "
                 f"closer to it than the error of W^mm ({self._error:.1e} times the features' length), and "
                 "no context of the corpus determines their shares; give features farther from a border"
             )
-        return members, parts @ self.solved.scores[rows]
+        return members, weights @ self.solved.scores[rows]
 
     @property
     def _error(self) -> float:
@@ -497,13 +498,13 @@ class EmbeddedLimit(Printed):
         return np.asarray(table, np.float64)[:size, size:] / self.solved.scale
 
     def _blocks(self) -> list[Block]:
-        separation, found = self.solved.separation, self.compatibility
+        separation, odds = self.solved.separation, self.compatibility
         stuck = int(separation.inseparable.sum())
         apart = "every support is above the rest" if not stuck else f"{stuck:,} pairs cannot be told apart"
-        odds = "one W has all log-odds" if found.met else f"log-odds contradict by {found.conflict:.3g}"
+        verdict = "one W has all log-odds" if odds.met else f"log-odds contradict by {odds.conflict:.3g}"
         facts = [
             ("separable", f"{apart} (Farkas residual {separation.residual:.1e})"),
-            ("compatible", f"{odds} (missed by {found.miss:.1e})"),
+            ("compatible", f"{verdict} (missed by {odds.miss:.1e})"),
             ("entropy", f"{self.entropy:.6g} nats per position"),
             ("loss", f"converges to {self.loss:.6g}"),
             ("excess", f"{self.squared_norm:.6g} / (η t) after many steps t of size η"),

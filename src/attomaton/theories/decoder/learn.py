@@ -13,7 +13,7 @@ from attomaton.base.options import show, whole_number
 from attomaton.base.progress import as_stages
 from attomaton.base.ragged import rows_of
 from attomaton.base.tables import Int64
-from attomaton.corpora.documents import Piece
+from attomaton.corpora.documents import Chunk
 from attomaton.corpora.readers.corpus import ReadingOptions
 from attomaton.corpora.shards import Shards
 from attomaton.corpora.tokenizers import Vocabulary
@@ -60,7 +60,7 @@ class CountNext(PlainPass):
     @property
     def settings(self) -> Mapping[str, Any]:
         """All inputs of the result."""
-        digest = None if self.frequent is None else digest_arrays(self.frequent.kept)
+        digest = None if self.frequent is None else digest_arrays(self.frequent.tokens)
         return {"width": self.width, "n_tokens": self.n_tokens, "frequent": digest}
 
     @property
@@ -68,15 +68,15 @@ class CountNext(PlainPass):
         """The kinds of keys."""
         return {"read": 3, "pairs": self.n_tokens ** (self.width + 1)}
 
-    def __call__(self, piece: Piece, /) -> Iterator[tuple[str, Int64, Int64, Int64 | None]]:
-        """The counts of a piece."""
-        sizes = np.diff(piece.documents)
-        read = np.array([len(sizes), len(piece.ids), np.maximum(sizes - 1, 0).sum()])
+    def __call__(self, chunk: Chunk, /) -> Iterator[tuple[str, Int64, Int64, Int64 | None]]:
+        """The counts of a chunk."""
+        sizes = np.diff(chunk.documents)
+        read = np.array([len(sizes), len(chunk.ids), np.maximum(sizes - 1, 0).sum()])
         yield "read", np.arange(3), read, None
-        place = np.arange(len(piece.ids)) - piece.documents[rows_of(piece.documents)]
-        labels = np.flatnonzero(place >= self.width)
+        position = np.arange(len(chunk.ids)) - chunk.documents[rows_of(chunk.documents)]
+        labels = np.flatnonzero(position >= self.width)
         reach = np.arange(-self.width, 1)
-        ids = piece.ids if self.frequent is None else self.frequent.ids[piece.ids]
+        ids = chunk.ids if self.frequent is None else self.frequent.ids[chunk.ids]
         for first in range(0, len(labels), AT_ONCE):
             grams = ids[labels[first : first + AT_ONCE, None] + reach].astype(np.int64)
             yield "pairs", pack_contexts(grams, self.n_tokens), np.ones(len(grams), np.int64), None
@@ -183,12 +183,12 @@ def learn_decoder(
     >>> limit.predict_proba("to").tolist(), round(limit.loss_at(10**6) - limit.entropy, 8)
     ([0.0, 0.75, 0.0, 0.0, 0.25, 0.0], 5.5e-06)
     """
-    given, most_frequent = _check(corpus, options)
+    reading, most_frequent = _check(corpus, options)
     named = isinstance(context, str) or context is None or np.ndim(context) < 1
     width = read_width(context) if named else None
     announce = as_stages(progress)
     adder = Adder(as_engine(engine), announce)
-    with adder.reading(corpus, given, work) as (tokens, vocabulary, _, add_up):
+    with adder.reading(corpus, reading, work) as (tokens, vocabulary, _, add_up):
         frequent, vocabulary = find_frequent(tokens.n_tokens, most_frequent, add_up, vocabulary)
         announce("counting contexts and next tokens")
         if width is None:
@@ -199,20 +199,18 @@ def learn_decoder(
 
 
 def _check(corpus: Any, options: DecoderOptions) -> tuple[ReadingOptions, int | None]:
-    """The options of reading, and the number of tokens that keep their names."""
-    given: dict[str, Any] = dict(options)
-    most_frequent = given.pop("most_frequent", None)
-    if "window" in given:
+    remaining: dict[str, Any] = dict(options)
+    most_frequent = remaining.pop("most_frequent", None)
+    if "window" in remaining:
         raise UnsupportedOption("a decoder has no window; set the length of its contexts with 'ngram:3'")
-    reading = cast("ReadingOptions", given)
+    reading = cast("ReadingOptions", remaining)
     return reading, check_texts(corpus, reading, most_frequent)
 
 
 def _embed(
-    tokens: Piece | Shards, frequent: Frequent | None, features: object, vocabulary: Vocabulary | None
+    tokens: Chunk | Shards, frequent: Frequent | None, features: object, vocabulary: Vocabulary | None
 ) -> EmbeddedLimit:
-    """The limit of contexts defined by features."""
-    if not isinstance(tokens, Piece):
+    if not isinstance(tokens, Chunk):
         raise UnsupportedOption("features need a corpus in memory; give the documents, and engine='memory'")
     ids = tokens.ids if frequent is None else frequent.ids[tokens.ids]
     first = np.zeros(len(ids) + 1, bool)

@@ -205,13 +205,13 @@ class DecoderLimit(Tabular):
         accurate to one part in 10⁴ down to 10⁻¹⁶.
 
         """
-        given = np.asarray(steps, object)
-        rising = [whole_number(step, "step", least=0) for step in given.ravel().tolist()]
+        array = np.asarray(steps, object)
+        rising = [whole_number(step, "step", least=0) for step in array.ravel().tolist()]
         if rising != sorted(rising):
             raise UnsupportedOption("the steps do not increase; sort them")
         step_size = real_number(step_size, "step_size", above=0)
         excesses = [moment.excess for moment in follow(self._levels, rising, step_size)]
-        return np.array(excesses).reshape(given.shape)
+        return np.array(excesses).reshape(array.shape)
 
     def explain(self, context: Any) -> DecoderExplanation:
         """Explain the decoder's limit probabilities after a context."""
@@ -228,7 +228,7 @@ class DecoderLimit(Tabular):
             "coverage": self.coverage,
             "entropy": self.entropy,
             "squared_norm": self.squared_norm,
-            "frequent": [one.to_dict(shown=3) for one in self._frequent()],
+            "frequent": [explanation.to_dict(shown=3) for explanation in self._frequent()],
         }
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
@@ -258,7 +258,6 @@ class DecoderLimit(Tabular):
         return [self.explain(self.supports.contexts[number].tolist()) for number in order.tolist()]
 
     def _table(self) -> pa.Table:
-        """The table of the supports: context, token, count and probability."""
         return self.supports.table()
 
     def to_pandas(self, vocabulary: Worded | None = None) -> Any:
@@ -281,8 +280,8 @@ class DecoderLimit(Tabular):
             ("excess", f"{self.squared_norm:.6g} / (η t) after many steps t of size η"),
         ]
         rows = [
-            (one.context, f"{one.positions:,}", f"{one.support:,}", " ".join(one.tokens[:3]))
-            for one in self._frequent()
+            (why.context, f"{why.positions:,}", f"{why.support:,}", " ".join(why.tokens[:3]))
+            for why in self._frequent()
         ]
         headers = ["context", "positions", "support", "followed by"]
         return [

@@ -124,8 +124,8 @@ class Supports(Tabular):
 
     def _table(self) -> pa.Table:
         width = self.contexts.shape[1]
-        given = self.contexts[self.row].ravel(), np.arange(len(self.tokens) + 1) * width
-        columns = {"context": (given[1], given[0]), "token": self.tokens.astype(np.int32)}
+        contexts = np.arange(len(self.tokens) + 1) * width, self.contexts[self.row].ravel()
+        columns = {"context": contexts, "token": self.tokens.astype(np.int32)}
         return make_table(SUPPORTS, {**columns, "count": self.counts, "probability": self.probabilities})
 
     @cached_property
@@ -174,9 +174,9 @@ class Supports(Tabular):
 
     def find_all(self, contexts: Any) -> list[int | None]:
         """The indices of many contexts, shape (n, width) each; None for those that do not occur."""
-        number, known = self.number_all(np.asarray(contexts, np.int64))
-        numbers = zip(number.tolist(), known.tolist(), strict=True)
-        return [place if occurs else None for place, occurs in numbers]
+        indices, occurring = self.number_all(np.asarray(contexts, np.int64))
+        numbers = zip(indices.tolist(), occurring.tolist(), strict=True)
+        return [index if occurs else None for index, occurs in numbers]
 
     def number_all(self, contexts: Int64) -> tuple[Int64, Bool]:
         """The index of each context and whether it occurs, shape (n,); indices of others are meaningless."""
@@ -185,8 +185,8 @@ class Supports(Tabular):
             raise MismatchedParts(f"a context has {width:,} tokens here, not {contexts.shape[-1]:,}")
         inside: Bool = np.all((contexts >= 0) & (contexts < self.n_tokens), axis=1)
         keys = pack_contexts(np.where(inside[:, None], contexts, 0), self.n_tokens)
-        place = np.minimum(np.searchsorted(self._keys, keys), len(self) - 1)
-        return place, inside & (self._keys[place] == keys)
+        index = np.minimum(np.searchsorted(self._keys, keys), len(self) - 1)
+        return index, inside & (self._keys[index] == keys)
 
     @cached_property
     def _keys(self) -> Int64:
@@ -196,16 +196,16 @@ class Supports(Tabular):
 def pack_contexts(contexts: Int64, n_tokens: int) -> Int64:
     """Each row of tokens as one number in base V, in the order of the rows, shape (n,)."""
     keys = np.zeros(len(contexts), np.int64)
-    for place in range(contexts.shape[1]):
-        keys = keys * n_tokens + contexts[:, place]
+    for column in range(contexts.shape[1]):
+        keys = keys * n_tokens + contexts[:, column]
     return keys
 
 
 def unpack_contexts(keys: Int64, width: int, n_tokens: int) -> Int32:
     """The inverse of :func:`pack_contexts`."""
     contexts = np.empty((len(keys), width), np.int32)
-    for place in reversed(range(width)):
-        keys, contexts[:, place] = np.divmod(keys, n_tokens)
+    for column in reversed(range(width)):
+        keys, contexts[:, column] = np.divmod(keys, n_tokens)
     return contexts
 
 
@@ -231,20 +231,20 @@ def count_supports(documents: Sequence[Sequence[int]], width: int, n_tokens: int
 
     Examples
     --------
-    >>> found = count_supports([[0, 1, 0, 2], [0, 1]], 1)
-    >>> found.contexts.tolist(), found.tokens.tolist(), found.counts.tolist()
+    >>> supports = count_supports([[0, 1, 0, 2], [0, 1]], 1)
+    >>> supports.contexts.tolist(), supports.tokens.tolist(), supports.counts.tolist()
     ([[0], [1]], [1, 2, 0], [2, 1, 1])
     """
     table: dict[tuple[int, ...], dict[int, int]] = {}
-    for one in documents:
-        ids = [int(token) for token in one]
-        for place in range(width, len(ids)):
-            after = table.setdefault(tuple(ids[place - width : place]), {})
-            after[ids[place]] = after.get(ids[place], 0) + 1
-    size = max((max(map(int, one), default=-1) for one in documents), default=-1) + 1
+    for document in documents:
+        ids = list(map(int, document))
+        for position in range(width, len(ids)):
+            after = table.setdefault(tuple(ids[position - width : position]), {})
+            after[ids[position]] = after.get(ids[position], 0) + 1
+    size = max((max(map(int, document), default=-1) for document in documents), default=-1) + 1
     contexts = sorted(table)
-    sizes = [len(table[one]) for one in contexts]
-    pairs = [pair for one in contexts for pair in sorted(table[one].items())]
+    sizes = [len(table[context]) for context in contexts]
+    pairs = [pair for context in contexts for pair in sorted(table[context].items())]
     tokens, counts = (np.array([pair[side] for pair in pairs], np.int64) for side in (0, 1))
     offsets = np.cumsum([0, *sizes])
     rows = np.array(contexts, np.int32).reshape(len(contexts), width)

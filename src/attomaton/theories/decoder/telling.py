@@ -13,7 +13,7 @@ from attomaton.corpora.prompts import read_context
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
-from attomaton.theories.beginning.begin import REST
+from attomaton.theories.beginning.begin import RARE
 from attomaton.theories.decoder.supports import Supports
 
 
@@ -38,7 +38,7 @@ def ask(context: Any, supports: Supports, vocabulary: Vocabulary | None) -> Deco
             f"{width:,}; give a longer context"
         )
     last = ids[-width:]
-    if vocabulary is not None and vocabulary.tokens[-1] == REST:
+    if vocabulary is not None and vocabulary.tokens[-1] == RARE:
         last = np.minimum(last, size - 1)  # words that learning merged into one token
     return DecoderRequest(" ".join(map(names, last.tolist())), supports.find(last))
 
@@ -120,8 +120,8 @@ class DecoderExplanation(Printed):
         begin = f"After {self.context!r}, seen {times}, {self.support:,} of {self.n_tokens:,} tokens follow"
         if self.support == self.n_tokens:
             return f"{begin}, so no logit diverges: logits converge to the log-odds of the corpus."
-        others = f"{self.alike:,} other context{'s have' if self.alike > 1 else ' has'}"
-        shared = f"{others if self.alike else 'No other context has'} this support."
+        sharing = f"{self.alike:,} other context{'s have' if self.alike > 1 else ' has'}"
+        shared = f"{sharing if self.alike else 'No other context has'} this support."
         return (
             f"{begin}. Their logits grow away from all others by ln t; inside the support they differ by "
             f"log-odds that stay finite. {shared}"
@@ -131,12 +131,12 @@ class DecoderExplanation(Printed):
         columns = (self.tokens, self.probabilities.tolist(), self.finite.tolist(), self.counts.tolist())
         first = zip(*(column[:SHOWN] for column in columns), strict=True)
         rows = [
-            (token, f"{probability:.3g}", f"{odds:.3f}", f"{seen:,}")
-            for token, probability, odds, seen in first
+            (token, f"{probability:.3g}", f"{odds:.3f}", f"{count:,}")
+            for token, probability, odds, count in first
         ]
-        rest = self.support - SHOWN
+        remaining = self.support - SHOWN
         grid = Grid("", ["next token", "probability", "log-odds", "seen"], rows)
-        return [self.sentence, *([grid] * bool(rows)), *([f"and {rest:,} more"] * (rest > 0))]
+        return [self.sentence, *([grid] * bool(rows)), *([f"and {remaining:,} more"] * (remaining > 0))]
 
 
 def explain_support(
@@ -147,14 +147,15 @@ def explain_support(
         nothing = np.zeros(0), np.zeros(0), np.zeros(0, np.int64)
         return DecoderExplanation(request.name, (), *nothing, supports.n_tokens, 0)
     pairs = supports.pairs_of(request.number)
-    probabilities, counts, own = supports.probabilities[pairs], supports.counts[pairs], supports.tokens[pairs]
+    probabilities, counts = supports.probabilities[pairs], supports.counts[pairs]
+    tokens = supports.tokens[pairs]
     order = np.argsort(-counts, kind="stable")
     logs = np.log(probabilities)
-    same = supports.offsets[:-1][supports.sizes == len(own)]
-    alike = (supports.tokens[same[:, None] + np.arange(len(own))] == own).all(axis=1)
+    same = supports.offsets[:-1][supports.sizes == len(tokens)]
+    alike = (supports.tokens[same[:, None] + np.arange(len(tokens))] == tokens).all(axis=1)
     return DecoderExplanation(
         request.name,
-        tuple(name_token(vocabulary, token) for token in own[order].tolist()),
+        tuple(name_token(vocabulary, token) for token in tokens[order].tolist()),
         probabilities[order],
         (logs - logs.mean())[order],
         counts[order],

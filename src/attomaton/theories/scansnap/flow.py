@@ -200,7 +200,7 @@ def measure_gain(flow: LayerFlow) -> Float64:
 
 
 def find_turn(times: ArrayLike, gain: ArrayLike) -> float:
-    """t₀', where the gain is largest: vertex of the parabola through the largest value and its neighbours.
+    """The turn, where the gain is largest: vertex of a parabola through the largest value and its neighbours.
 
     Examples
     --------
@@ -217,14 +217,14 @@ def find_turn(times: ArrayLike, gain: ArrayLike) -> float:
 
 
 def find_snap(times: ArrayLike, growth: ArrayLike, turn: float) -> float:
-    """t₀, where d ln B/d ln t has fallen to half its value at ``turn``/2.
+    """The snap, where d ln B/d ln t has fallen to half its value at ``turn``/2; infinite if it never does.
 
     Parameters
     ----------
     times, growth : arrays, shape (n_times,)
         Ascending times, and B there.
     turn : float
-        t₀', from :func:`find_turn`.
+        From :func:`find_turn`.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def find_snap(times: ArrayLike, growth: ArrayLike, turn: float) -> float:
     half = float(_numpy.interp(np.log(turn / 2), clock, steepness)) / 2
     below = np.flatnonzero((steepness < half) & (clock > np.log(turn / 2)))
     if not len(below):
-        raise UnsupportedOption("growth does not slow to half within the given times; give later times")
+        return float("inf")
     last = int(below[0])
     around = slice(last - 1, last + 1)
     place: float = _numpy.interp(-half, -steepness[around], clock[around])

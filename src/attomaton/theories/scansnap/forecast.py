@@ -13,9 +13,9 @@ first, the most raised last. For tokens that meet the paper's definition this is
 P(l | n), as its claim 3 states. :attr:`QueryForecast.upward` is the share that is raised at all: all of them
 under the paper's assumptions, few of them in text.
 
-**When.** The decoder of class n learns at the rate η_Y π_n, so its gain peaks at t₀' and ends at t₀, the
-times of a corpus of 1/π_n equal classes. Both come from the closed form for slow attention (C₀ → ∞, B ∝ Γ),
-where they depend only on π_n, M and η_Y; t₀ approaches (ln M + 1)/(η_Y π_n) for large M.
+**When.** The decoder of class n learns at the rate η_Y π_n, so its gain peaks at the turn and ends at the
+snap, the times of a corpus of 1/π_n equal classes. Both come from the closed form for slow attention (C₀ → ∞,
+B ∝ Γ), where they depend only on π_n, M and η_Y; the snap approaches (ln M + 1)/(η_Y π_n) for large M.
 
 Where attention moves first, in any corpus: the leading term of the scores, exactly.
 
@@ -135,7 +135,7 @@ class QueryForecast:
     labels : int64 array, shape (n_classes,)
         The next token of each of its classes, the most frequent first.
     class_shares, turns, snaps : float64 arrays, shape (n_classes,)
-        Share of each class in the whole corpus; predicted t₀' and t₀.
+        Share of each class in the whole corpus; its predicted turn and snap.
     tokens : int64 array, shape (n_used,)
         All tokens that precede the query, ascending.
     pulls : float64 array, shape (n_used,)
@@ -192,7 +192,7 @@ class QueryForecast:
 
     @property
     def half_snap(self) -> float:
-        """The time when classes with half of the query's sequences have passed their t₀."""
+        """The time when classes with half of the query's sequences have passed their snap."""
         return float(self.snaps[np.searchsorted(np.cumsum(self.class_shares), 0.5 * self.share)])
 
     def first_to_fade(self, number: int) -> Int64:
@@ -216,7 +216,7 @@ class QueryForecast:
 
 @dataclass(frozen=True)
 class Clock:
-    """t₀' and t₀ of a class, given its share, for M tokens and slow attention.
+    """Turn and snap of a class, given its share, for M tokens and slow attention.
 
     Attributes
     ----------
@@ -237,17 +237,17 @@ class Clock:
     rates: Rates
 
     def turn(self, shares: Float64) -> Float64:
-        """t₀' of classes with these shares."""
+        """The turn of classes with these shares."""
         return _unit_times(self.n_tokens)[0] / (self.rates.decoder * shares)
 
     def snap(self, shares: Float64) -> Float64:
-        """t₀ of classes with these shares."""
+        """The snap of classes with these shares."""
         return _unit_times(self.n_tokens)[1] / (self.rates.decoder * shares)
 
 
 @lru_cache
 def _unit_times(n_tokens: int) -> tuple[float, float]:
-    """t₀' and t₀ of one class at η_Y = 1; divide by η_Y π_n for any class."""
+    """Turn and snap of one class at η_Y = 1; divide by η_Y π_n for any class."""
     law = SnapLaw(1, n_tokens, Rates(decoder=1.0, attention=1.0), start=SLOW)
     return law.turn, law.snap
 

@@ -20,20 +20,24 @@ direction of every f_n'. Its own direction is projected out; each of the K − 1
 e^{−4B}/tan²θ₀, which is the law above with C₀ = tan²θ₀ K (M − 1)²/((K − 1) M). Figure 3 has C₀ = 1/K, about M
 K tan²θ₀ times less. (With several classes to a query they pull the common token together, and 4 becomes 2 (1
 + number).)
+
+Theorem 4 names two times between which it says nothing: t₀' ends the scanning, t₀ begins the snapping. Here
+they are ``scan_end`` and ``snap_start``. Where the gain is largest (``turn``) and where growth has lost half
+of its steepness (``snap``) are times of ours.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import lambertw
 
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
-from attomaton.base.options import Checked, real_number, whole_number
+from attomaton.base.options import Checked, checked, real_number, whole_number
 from attomaton.base.tables import Float64
 
 MAX_STATE = 20_000
@@ -99,8 +103,8 @@ class Rates(Checked):
     Rates(decoder=10.0, attention=1.0)
     """
 
-    decoder: Annotated[float, partial(real_number, least=SLOWEST, most=FASTEST)]
-    attention: Annotated[float, partial(real_number, least=SLOWEST, most=FASTEST)]
+    decoder: float = field(metadata=checked(real_number, least=SLOWEST, most=FASTEST))
+    attention: float = field(metadata=checked(real_number, least=SLOWEST, most=FASTEST))
 
     @classmethod
     def with_momentum(cls, decoder: float, attention: float, momentum: float) -> "Rates":
@@ -165,10 +169,10 @@ class SnapLaw(Checked):
     (69.03, 14.41, 0.1941)
     """
 
-    n_classes: Annotated[int, partial(whole_number, least=1)]
-    n_tokens: Annotated[int, partial(whole_number, least=2)]
+    n_classes: int = field(metadata=checked(whole_number, least=1))
+    n_tokens: int = field(metadata=checked(whole_number, least=2))
     rates: Rates
-    start: Annotated[float | None, partial(real_number, above=0)] = None
+    start: float | None = field(default=None, metadata=checked(real_number, above=0))
 
     @property
     def constant(self) -> float:
@@ -203,24 +207,29 @@ class SnapLaw(Checked):
 
     @cached_property
     def turn(self) -> float:
-        """t₀', where γ is largest: (M h − 1) e^{M h} = M − 1, solved by Lambert's W."""
+        """The turn, where γ is largest: (M h − 1) e^{M h} = M − 1, solved by Lambert's W."""
         exponent = 1 + float(lambertw((self.n_tokens - 1) / np.e).real)
         clock = ((self.n_tokens - 1) * exponent + np.expm1(exponent)) / self.n_tokens
         return clock * self.n_classes / self.rates.decoder
 
     @property
-    def turn_as_printed(self) -> float:
-        """K ln M/η_Y."""
+    def scan_end(self) -> float:
+        """The paper's t₀' = K ln M/η_Y: until then e^{M h} ≤ M − 1, and e^{4B} − 1 grows like t²."""
         return self.n_classes * np.log(self.n_tokens) / self.rates.decoder
 
-    @property
-    def snap_as_printed(self) -> float:
-        """2 K ln M/η_Y."""
-        return 2 * self.turn_as_printed
+    @cached_property
+    def snap_start(self) -> float:
+        """The paper's t₀ = 2 (1 + ω₁) K ln M/η_Y (Theorem 4, Lemmas 8 and 9).
+
+        From then on e^{M h} ≥ (M − 1) M h, and e^{4B} − 1 grows like ln²(M η_Y t/K). (1 + ω₁) ln M is the
+        larger root of e^w = (M − 1) w.
+        """
+        root = -float(lambertw(-1 / max(self.n_tokens - 1, np.e), -1).real)
+        return 2 * root * self.n_classes / self.rates.decoder
 
     @cached_property
     def snap(self) -> float:
-        """t₀, where d ln B/d ln t has fallen to half its value at t₀'/2."""
+        """The snap, where d ln B/d ln t has fallen to half its value at half of the turn."""
         from scipy.optimize import brentq
 
         half = self.steepness(self.turn / 2) / 2
@@ -232,10 +241,10 @@ class SnapLaw(Checked):
 
     @cached_property
     def snap_of_slow_growth(self) -> float:
-        """t₀ where 4Γ ≪ C₀, so that B ∝ Γ ∝ h²: half steepness is d ln h/d ln t = ½.
+        """The snap where 4Γ ≪ C₀, so that B ∝ Γ ∝ h²: half steepness is d ln h/d ln t = ½.
 
-        With w = M h and M large that is w = ln M + ln(w/(w − 2)), t₀ = (K/η_Y)(w + w/(w − 2)), which tends to
-        K (ln M + 1)/η_Y: not 2 K ln M/η_Y.
+        With w = M h and M large that is w = ln M + ln(w/(w − 2)) at t = (K/η_Y)(w + w/(w − 2)), which tends
+        to K (ln M + 1)/η_Y.
         """
         logarithm = np.log(self.n_tokens)
         exponent = max(logarithm, 2.0) + 1.0

@@ -76,7 +76,7 @@ def can_follow(classes: CorpusClasses) -> bool:
 
 
 def half_time(classes: CorpusClasses, rates: Rates) -> float:
-    """The time when classes with half of all sequences have passed their predicted t₀."""
+    """The time when classes with half of all sequences have passed their predicted snap."""
     snaps = Clock(classes.n_tokens, rates).snap(classes.shares)
     order = np.argsort(snaps, kind="stable")
     return float(snaps[order][np.searchsorted(np.cumsum(classes.shares[order]), 0.5)])
@@ -281,10 +281,10 @@ class Survey(Tabular):
             "tokens.",
             Grid(
                 "Distinct tokens under each query",
-                ["query", "classes", "distinct", "first to fade", "last to stay", "t₀"],
+                ["query", "classes", "distinct", "first to fade", "last to stay", "snap"],
                 distinct,
             ),
-            "t₀: the step by which the query's most frequent class is learned and its attention slows.",
+            "snap: the step by which the query's most frequent class is learned and its attention slows.",
             f"{raised:.0%} of these distinct tokens are raised at the start of training; if all "
             "assumptions of the theory hold, all are."
             if n_distinct

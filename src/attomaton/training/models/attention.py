@@ -92,25 +92,25 @@ class Trials:
     """The realisable samples of all trials as tensors, short contexts padded on the left.
 
     Shapes: trials b, samples n, positions t, tokens k, dimensions d. ``table`` (b, k, d) are embeddings,
-    ``tokens`` (b, n, t) contexts, the query last, ``keys`` (b, n, t, d) their embeddings, ``there`` (b, n, t)
-    which positions are filled, ``weight`` (b, n) is 1/n for each of the n samples of a trial and 0 for
-    padding, and ``prepared`` what the head needs.
+    ``tokens`` (b, n, t) contexts, the query last, ``keys`` (b, n, t, d) their embeddings, ``filled``
+    (b, n, t) which positions are filled, ``weight`` (b, n) is 1/n for each of the n samples of a trial and 0
+    for padding, and ``prepared`` what the head needs.
     """
 
     model: AttentionModel
     table: Tensor
     tokens: Tensor
     keys: Tensor
-    there: Tensor
+    filled: Tensor
     weight: Tensor
     prepared: tuple[Tensor, ...]
 
     @cached_property
     def _blocked(self) -> Tensor | None:
         """−∞ at padded positions, shape (t, b, n), if there are any."""
-        if bool(self.there.all()):
+        if bool(self.filled.all()):
             return None
-        empty = ~self.there.permute(2, 0, 1)
+        empty = ~self.filled.permute(2, 0, 1)
         return torch.zeros(empty.shape, dtype=self.keys.dtype, device=empty.device).masked_fill_(
             empty, -torch.inf
         )
@@ -170,10 +170,10 @@ class Trials:
         b, n, t, _ = self.keys.shape
         with torch.enable_grad():
             scores = self._scores(weights).detach().requires_grad_()
-            right, along = self.model.head.read(self._softmax(scores), self.prepared)
-            slope = self._filled(self.model.loss.slope(right)) * self.weight
-            pressed = (slope * along).sum((1, 2))
-            rows = [torch.autograd.grad(one, scores, retain_graph=True)[0] for one in pressed]
+            right, derivative = self.model.head.read(self._softmax(scores), self.prepared)
+            slope = self._without_padding(self.model.loss.slope(right)) * self.weight
+            pressed = (slope * derivative).sum((1, 2))
+            rows = [torch.autograd.grad(total, scores, retain_graph=True)[0] for total in pressed]
         pulled = torch.stack(rows).permute(2, 3, 0, 1) @ moved.reshape(b, n, t, -1)
         return moved.transpose(1, 2) @ pulled.reshape(b, n * t, -1)
 
@@ -185,14 +185,14 @@ class Trials:
 
     def _descend(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """∇L, shape (b, d, d), and the value of each label, shape (b, n)."""
-        right, along = self.model.head.read(self._attend(weights), self.prepared)
-        slope = self._filled(self.model.loss.slope(right)) * self.weight
-        return self._collect(slope * along), right
+        right, derivative = self.model.head.read(self._attend(weights), self.prepared)
+        slope = self._without_padding(self.model.loss.slope(right)) * self.weight
+        return self._collect(slope * derivative), right
 
     def _mean_loss(self, right: Tensor) -> Tensor:
-        return (self._filled(self.model.loss.value(right)) * self.weight).sum(-1)
+        return (self._without_padding(self.model.loss.value(right)) * self.weight).sum(-1)
 
-    def _filled(self, values: Tensor) -> Tensor:
+    def _without_padding(self, values: Tensor) -> Tensor:
         """Zero for padded samples."""
         return values if self._absent is None else values.masked_fill(self._absent, 0.0)
 
@@ -262,13 +262,13 @@ class _Pairs:
 
 
 def _number_tokens(tokens: Int64, n_tokens: int) -> tuple[Int64, Int64]:
-    """The distinct tokens of each trial, (b, k), padded with token 0, and which one is at each place."""
+    """The distinct tokens of each trial, (b, k), padded with token 0, and their index at each position."""
     flat = tokens.reshape(len(tokens), -1)
-    found = np.zeros((len(tokens), n_tokens), bool)
-    np.put_along_axis(found, flat, values=True, axis=1)
-    number = found.cumsum(axis=1) - 1
+    occurs = np.zeros((len(tokens), n_tokens), bool)
+    np.put_along_axis(occurs, flat, values=True, axis=1)
+    number = occurs.cumsum(axis=1) - 1
     distinct = np.zeros((len(tokens), max(FEWEST_ROWS, int(number[:, -1].max()) + 1)), np.int64)
-    trial, token = found.nonzero()
+    trial, token = occurs.nonzero()
     distinct[trial, number[trial, token]] = token
     return distinct, np.take_along_axis(number, flat, axis=1).reshape(tokens.shape)
 
@@ -288,28 +288,26 @@ def split(parameters: Sequence[Tensor], gradient: Tensor) -> tuple[Tensor, ...]:
 
 def lay_out(model: AttentionModel, samples: Sequence[Samples], tables: Sequence[Float64]) -> Trials:
     """The trials as float64 tensors; each has its own samples and embeddings."""
-    realisable = [some.take(find_realisable(some)) for some in samples]
-    if not all(len(some) for some in realisable):
+    realisable = [corpus.take(find_realisable(corpus)) for corpus in samples]
+    if not all(map(len, realisable)):
         raise InvalidSamples("a trial has no realisable sample, so it cannot be trained; leave it out")
-    n, t = max(len(some) for some in realisable), max(int(some.lengths.max()) for some in realisable)
+    n, t = max(map(len, realisable)), max(int(corpus.lengths.max()) for corpus in realisable)
     ids, labels = np.zeros((len(realisable), n, t), np.int64), np.zeros((len(realisable), n), np.int64)
-    there, weight = np.zeros((len(realisable), n, t), bool), np.zeros((len(realisable), n))
-    for trial, some in enumerate(realisable):
-        back = np.arange(t, 0, -1)
-        place = some.stops[:, None] - back
-        filled = back <= some.lengths[:, None]
-        ids[trial, : len(some)] = np.where(filled, some.values[np.maximum(place, 0)], 0)
-        there[trial, : len(some)], labels[trial, : len(some)] = filled, some.labels
-        weight[trial, : len(some)] = 1.0 / len(some)
-    there[..., -1] = True
+    filled, weight = np.zeros((len(realisable), n, t), bool), np.zeros((len(realisable), n))
+    back = np.arange(t, 0, -1)
+    for trial, corpus in enumerate(realisable):
+        size, inside = len(corpus), back <= corpus.lengths[:, None]
+        positions = np.maximum(corpus.stops[:, None] - back, 0)
+        ids[trial, :size] = np.where(inside, corpus.values[positions], 0)
+        filled[trial, :size], labels[trial, :size], weight[trial, :size] = inside, corpus.labels, 1.0 / size
+    filled[..., -1] = True
     device = model.device
     table = torch.as_tensor(np.stack(tables), dtype=torch.float64, device=device)
-    place, filled_places = torch.as_tensor(ids, device=device), torch.as_tensor(there, device=device)
-    chosen = torch.as_tensor(labels, device=device)
-    keys = torch.take_along_dim(table[:, None], place[..., None], dim=2)
-    hit = (place == chosen[..., None]) & filled_places
+    tokens, mask, chosen = (torch.as_tensor(array, device=device) for array in (ids, filled, labels))
+    keys = torch.take_along_dim(table[:, None], tokens[..., None], dim=2)
+    hit = (tokens == chosen[..., None]) & mask
     prepared = model.head.prepare(keys, hit, table, chosen)
-    return Trials(model, table, place, keys, filled_places, torch.as_tensor(weight, device=device), prepared)
+    return Trials(model, table, tokens, keys, mask, torch.as_tensor(weight, device=device), prepared)
 
 
 def measure_curvatures(

@@ -5,16 +5,15 @@ feed-forward layer hˡ ← hˡ + relu(hˡ U) U' after each layer if enabled. h�
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Annotated
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
-from attomaton.base.options import Checked, real_number, show, whole_number
+from attomaton.base.options import Checked, checked, real_number, show, whole_number
 from attomaton.base.tables import Float64, Int64, Integers
 
 MOST_LAYERS = 1_000
@@ -80,11 +79,11 @@ class DeepModel(Checked):
     13
     """
 
-    n_layers: Annotated[int, partial(whole_number, least=1, most=MOST_LAYERS)] = 1
-    n_heads: Annotated[int, partial(whole_number, least=1, most=MOST_LAYERS)] = 1
-    hidden: Annotated[int | None, partial(whole_number, least=1)] = None
+    n_layers: int = field(default=1, metadata=checked(whole_number, least=1, most=MOST_LAYERS))
+    n_heads: int = field(default=1, metadata=checked(whole_number, least=1, most=MOST_LAYERS))
+    hidden: int | None = field(default=None, metadata=checked(whole_number, least=1))
     positions: bool = True
-    start: Annotated[float, partial(real_number, least=0)] = 0.0
+    start: float = field(default=0.0, metadata=checked(real_number, least=0))
     device: str = "cpu"
 
     def shapes(self, n_tokens: int, window: int) -> list[tuple[int, int]]:
@@ -118,9 +117,9 @@ class DeepModel(Checked):
             raise UnsupportedOption(
                 f"numbers have shape {numbers.shape}; this model has {ends[-1]:,} per trial"
             )
-        parts = [
-            part.reshape(len(numbers), *shape)
-            for part, shape in zip(np.split(numbers, ends[:-1], axis=1), shapes, strict=True)
+        matrices = [
+            matrix.reshape(len(numbers), *shape)
+            for matrix, shape in zip(np.split(numbers, ends[:-1], axis=1), shapes, strict=True)
         ]
         kinds = 3 if self.positions else 2
         every = kinds * self.n_heads + (0 if self.hidden is None else 2)
@@ -130,11 +129,11 @@ class DeepModel(Checked):
             firsts = [
                 every * layer + kinds * head for layer in range(self.n_layers) for head in range(self.n_heads)
             ]
-            return np.stack([parts[first + kind] for first in firsts], axis=1)
+            return np.stack([matrices[first + kind] for first in firsts], axis=1)
 
         lags = gather(1).reshape(*grid, window) if self.positions else np.zeros((*grid, window))
         square = (*grid, n_tokens, n_tokens)
-        return DeepWeights(gather(0).reshape(square), lags, gather(kinds - 1).reshape(square), parts[-1])
+        return DeepWeights(gather(0).reshape(square), lags, gather(kinds - 1).reshape(square), matrices[-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,8 +165,8 @@ class DeepTrials:
     @cached_property
     def _lags(self) -> Tensor:
         """The distance of each key before the query, shape (window, window); undefined for later keys."""
-        places = torch.arange(self.window, device=self.tokens.device)
-        return places[:, None] - places
+        positions = torch.arange(self.window, device=self.tokens.device)
+        return positions[:, None] - positions
 
     def evaluate(self, parameters: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Callable[[], Tensor]]:
         """∇L with respect to each parameter, and the mean losses, shape (n_trials,), if called; in blocks."""
@@ -179,8 +178,8 @@ class DeepTrials:
             with torch.enable_grad():
                 leaves = tuple(parameter.detach().requires_grad_() for parameter in parameters)
                 losses = self._losses(leaves, self.tokens[:, first : first + size]) / (count * self.window)
-                parts = torch.autograd.grad(losses.sum(), leaves)
-            summed = tuple(one + part for one, part in zip(summed, parts, strict=True)) if summed else parts
+                gradients = torch.autograd.grad(losses.sum(), leaves)
+            summed = tuple(map(torch.add, summed, gradients)) if summed else gradients
             total = total + losses.detach()
         return summed, lambda: total
 
@@ -194,29 +193,29 @@ class DeepTrials:
     def run(self, parameters: Sequence[Tensor], tokens: Tensor) -> Tensor:
         """The stream after the last layer, shape (n_trials, n, t, n_tokens), for tokens (n_trials, n, t)."""
         stream = torch.nn.functional.one_hot(tokens, self.n_tokens).to(parameters[0].dtype)
-        rest, first = list(parameters), True
+        remaining, first = list(parameters), True
         for _ in range(self.model.n_layers):
             written = stream
             for _ in range(self.model.n_heads):
-                weights = rest.pop(0)
-                lags = rest.pop(0) if self.model.positions else None
-                values = rest.pop(0)
+                weights = remaining.pop(0)
+                lags = remaining.pop(0) if self.model.positions else None
+                values = remaining.pop(0)
                 scores = (
                     _look_up(weights, tokens) if first else _times(stream, weights) @ stream.transpose(2, 3)
                 )
                 read = _look_up_rows(values, tokens) if first else _times(stream, values)
                 written = written + self._attend(scores, lags) @ read
             if self.model.hidden is not None:
-                written = written + _times(torch.relu(_times(written, rest.pop(0))), rest.pop(0))
+                written = written + _times(torch.relu(_times(written, remaining.pop(0))), remaining.pop(0))
             stream, first = written, False
         return stream
 
     def _attend(self, scores: Tensor, lags: Tensor | None) -> Tensor:
         """softmax over the keys up to the query, shape (n_trials, n, t, t)."""
-        behind = self._lags[: scores.shape[2], : scores.shape[2]]
+        distance = self._lags[: scores.shape[2], : scores.shape[2]]
         if lags is not None:
-            scores = scores + lags[:, 0][:, behind.clamp(min=0)][:, None]
-        return torch.softmax(scores.masked_fill(behind < 0, -torch.inf), 3)
+            scores = scores + lags[:, 0][:, distance.clamp(min=0)][:, None]
+        return torch.softmax(scores.masked_fill(distance < 0, -torch.inf), 3)
 
 
 def _times(stream: Tensor, matrix: Tensor) -> Tensor:
@@ -241,13 +240,15 @@ def _look_up_rows(values: Tensor, tokens: Tensor) -> Tensor:
 
 def lay_out_sequences(model: DeepModel, sequences: Sequence[Integers], n_tokens: int) -> DeepTrials:
     """The sequences of each trial, arrays of shape (n_sequences, window + 1), as tensors."""
-    tables = [_check_sequences(one, f"the sequences of trial {trial}") for trial, one in enumerate(sequences)]
+    tables = [
+        _check_sequences(array, f"the sequences of trial {trial}") for trial, array in enumerate(sequences)
+    ]
     if len({table.shape for table in tables}) != 1:
         raise InvalidSamples("the trials have sequences of different shapes; cut all to one shape")
-    for trial, one in enumerate(tables):
-        if one.max() >= n_tokens:
+    for trial, table in enumerate(tables):
+        if table.max() >= n_tokens:
             raise InvalidSamples(
-                f"the sequences of trial {trial} hold token {one.max()}, but n_tokens is {n_tokens}; "
+                f"the sequences of trial {trial} hold token {table.max()}, but n_tokens is {n_tokens}; "
                 "give a larger n_tokens"
             )
     return DeepTrials(model, torch.as_tensor(np.stack(tables), device=model.device), n_tokens)

@@ -1,13 +1,12 @@
 """Embedding tables for training, drawn from a random generator."""
 
-from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Any, Protocol, cast
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 from attomaton.base.errors import InvalidEmbeddings
-from attomaton.base.options import Checked, real_number, show, whole_number
+from attomaton.base.options import Checked, checked, real_number, show, whole_number
 from attomaton.base.solutions import check_embeddings
 from attomaton.base.tables import Float64
 
@@ -42,7 +41,7 @@ class Orthonormal(Checked):
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
 
-    dim: Annotated[int | None, partial(whole_number, least=1)] = None
+    dim: int | None = field(default=None, metadata=checked(whole_number, least=1))
 
     def draw(self, n_tokens: int, rng: np.random.Generator) -> Float64:  # noqa: ARG002  the same for every draw
         """A table, shape (n_tokens, dim)."""
@@ -70,7 +69,7 @@ class RandomUnit(Checked):
     ((1000, 8), 1.0)
     """
 
-    dim: Annotated[int, partial(whole_number, least=1)]
+    dim: int = field(metadata=checked(whole_number, least=1))
 
     def draw(self, n_tokens: int, rng: np.random.Generator) -> Float64:
         """A table, shape (n_tokens, dim)."""
@@ -96,8 +95,8 @@ class Equicorrelated(Checked):
     [[1.0, 0.5, 0.5], [0.5, 1.0, 0.5], [0.5, 0.5, 1.0]]
     """
 
-    dim: Annotated[int, partial(whole_number, least=1)]
-    correlation: Annotated[float, partial(real_number, above=-1, below=1)]
+    dim: int = field(metadata=checked(whole_number, least=1))
+    correlation: float = field(metadata=checked(real_number, above=-1, below=1))
 
     def draw(self, n_tokens: int, rng: np.random.Generator) -> Float64:
         """A table, shape (n_tokens, dim)."""

@@ -5,14 +5,13 @@ context; a softmax head has u = softmax(C f / temperature)_y. With a = softmax(s
 scores s is du/ds_t = a_t (du/da_t − Σ a du/da). Positions are the first axis, so sums run over whole rows.
 """
 
-from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from attomaton.base.options import Checked, named_part, real_number
+from attomaton.base.options import Checked, checked, named_part, real_number
 
 _linalg: Any = torch.linalg
 
@@ -61,23 +60,23 @@ class TokenId:
     >>> head = TokenId()
     >>> prepared = head.prepare(keys, torch.tensor([[[True, False]]]), table, labels)
     >>> value, slope = head.read(torch.tensor([[[0.7]], [[0.3]]]), prepared)
-    >>> round(value.item(), 6), [round(one, 6) for one in slope.flatten().tolist()]
+    >>> round(value.item(), 6), [round(entry, 6) for entry in slope.flatten().tolist()]
     (0.7, [0.21, -0.21])
     """
 
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
         """Where the label is, and where it is not."""
-        own = _positions_first(hit.to(keys.dtype))
-        return own, 1.0 - own
+        label = _positions_first(hit.to(keys.dtype))
+        return label, 1.0 - label
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """u and du/ds, which is a (1 − u) at the label and −a u elsewhere.
 
         1 − u is summed over the other positions, to keep its precision when it is small.
         """
-        own, other = (attention * here for here in prepared)
-        right = own.sum(0)
-        return right, own * other.sum(0) - other * right
+        on_label, elsewhere = (attention * mask for mask in prepared)
+        right = on_label.sum(0)
+        return right, on_label * elsewhere.sum(0) - elsewhere * right
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ class Tied(Checked):
     0.5987
     """
 
-    temperature: Annotated[float | None, partial(real_number, above=0)] = None
+    temperature: float | None = field(default=None, metadata=checked(real_number, above=0))
 
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
         """c_y · x_t, or with a temperature (divided by it) all c_k · x_t, shape (t, k, b, n), and y."""
@@ -134,7 +133,7 @@ class Untied(Checked):
     0.4256
     """
 
-    temperature: Annotated[float | None, partial(real_number, above=0)] = None
+    temperature: float | None = field(default=None, metadata=checked(real_number, above=0))
 
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
         """e_y · x_t, or with a temperature (divided by it) all e_k · x_t, shape (t, k, b, n), and y."""
@@ -172,16 +171,16 @@ class EmbeddingDistance:
 
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
         """What each position adds to ŷᵀE − e_y, shape (t, d, b, n): attention sums to 1."""
-        seen = keys if self.tied else keys @ (table.transpose(1, 2) @ table)[:, None]
+        written = keys if self.tied else keys @ (table.transpose(1, 2) @ table)[:, None]
         chosen = torch.take_along_dim(table, labels[:, :, None], dim=1)
-        return ((seen - chosen[:, :, None]).permute(2, 3, 0, 1).contiguous(),)
+        return ((written - chosen[:, :, None]).permute(2, 3, 0, 1).contiguous(),)
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """u and du/ds."""
         (apart,) = prepared
         missed = (attention[:, None] * apart).sum(0)
-        _, along = _read_linear(attention, -2.0 * (missed * apart).sum(1))
-        return -missed.square().sum(0), along
+        _, derivative = _read_linear(attention, -2.0 * (missed * apart).sum(1))
+        return -missed.square().sum(0), derivative
 
 
 HEADS: dict[str, type[Any]] = {
@@ -219,22 +218,22 @@ def _prepare_linear(
 ) -> tuple[Tensor, ...]:
     """c_y · x_t, or with a temperature (divided by it) all c_k · x_t, shape (t, k, b, n), and y."""
     chosen = torch.take_along_dim(readout, labels[:, :, None], dim=1)
-    own = _positions_first((keys @ chosen[..., None])[..., 0])
+    values = _positions_first((keys @ chosen[..., None])[..., 0])
     if temperature is None:
-        return (own,)
+        return (values,)
     logits = (keys @ readout.transpose(1, 2)[:, None]).permute(2, 3, 0, 1).contiguous()
-    return own / temperature, logits / temperature, labels[None]
+    return values / temperature, logits / temperature, labels[None]
 
 
 def _read_prepared(attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
     """u and du/ds of a linear or a softmax head."""
     if len(prepared) == 1:
         return _read_linear(attention, prepared[0])
-    own, logits, labels = prepared
+    values, logits, labels = prepared
     probabilities = torch.softmax((attention[:, None] * logits).sum(0), 0)
     right = probabilities.gather(0, labels)[0]
-    _, along = _read_linear(attention, own - (probabilities * logits).sum(1))
-    return right, right * along
+    _, derivative = _read_linear(attention, values - (probabilities * logits).sum(1))
+    return right, right * derivative
 
 
 def _read_linear(attention: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:

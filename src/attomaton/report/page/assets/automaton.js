@@ -52,7 +52,7 @@ function unpackQuery(fields, list) {
     members,
     componentOf,
     soft,
-    hard: expand(packed.hard_places).map((place) => packed.hard_values[place]),
+    hard: expand(packed.hard_indices).map((index) => packed.hard_values[index]),
     heights: expand(packed.heights),
     above,
     below,

@@ -167,7 +167,7 @@ function showVerdicts(automaton) {
     [one.claim, make("small", null, one.reason)],
     [
       make("span", { class: `status ${one.status}` }, status(one)),
-      one.value === null ? null : make("small", null, `${short(one.value)}, bound ${short(one.bound)}`),
+      one.value === null ? null : make("small", null, short(one.value) + (one.bound === null ? "" : `, bound ${short(one.bound)}`)),
     ],
   ]);
   return [

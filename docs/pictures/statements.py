@@ -1,0 +1,91 @@
+"""Write docs/statements.md from docs/statements.toml.
+
+python docs/pictures/statements.py
+"""
+
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1]
+TABLE, PAGE = DOCS / "statements.toml", DOCS / "statements.md"
+VERDICTS = {
+    "exact": "exact",
+    "differs": "differs",
+    "text": "text only",
+    "open": "not in attomaton",
+    "unreadable": "could not be read",
+}
+
+OPENING = """# The papers, statement by statement
+
+Which statements of the two papers does attomaton contain, and where? Each row names the function, the claim
+that judges the statement in `attomaton verify` or `attomaton reproduce`, the command, and the test that fails
+if attomaton is wrong.
+
+{counts}
+
+- **Exact**: attomaton does or tests what the statement says. A remark says how.
+- **Differs**: attomaton does something close, and the remark says what differs.
+- **Text only**: there is nothing to compute.
+- **Not in attomaton**: the remark says what is missing.
+- **Could not be read**: the sources that we found break off before the statement. Such rows are not counted.
+
+Functions are files in `src/attomaton/` unless the path names another package; tests are files in `tests/`. A
+command without a blank is an experiment: `mechanics-global` stands for `attomaton reproduce mechanics-global
+--out DIR`. [Theory to code](theory-to-code.md) has the measured values. `python docs/pictures/statements.py`
+writes this page, and a test compares every path, name and command on it with the source.
+
+<style>
+.md-typeset .statements td code {{ word-break: normal; overflow-wrap: anywhere; }}
+.md-typeset .statements table:not([class]) td {{ min-width: 0; padding: 0.5em; }}
+</style>
+"""
+
+
+def render() -> str:
+    """The page."""
+    sections = tomllib.loads(TABLE.read_text(encoding="utf-8"))["section"]
+    blocks = [OPENING.format(counts=count(sections))]
+    for section in sections:
+        lines = [
+            "| | statement | function | claim | command | test | verdict |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        lines += [row_of(row) for row in section["rows"]]
+        table = "\n".join(lines)
+        boxed = f'<div class="statements" markdown="1">\n\n{table}\n\n</div>\n'
+        blocks.append(f"## {section['title']}\n\n{section['source']}\n\n{boxed}")
+    return "\n".join(blocks)
+
+
+def count(sections: list[dict]) -> str:
+    """One row of numbers per section, and their sum."""
+    lines = [f"| | {' | '.join(VERDICTS.values())} |", "|---" * (len(VERDICTS) + 1) + "|"]
+    total: Counter[str] = Counter()
+    for section in sections:
+        found = Counter(row[6] for row in section["rows"])
+        total += found
+        lines.append(f"| {section['title']} | {' | '.join(str(found[name]) for name in VERDICTS)} |")
+    lines.append(f"| all | {' | '.join(str(total[name]) for name in VERDICTS)} |")
+    return "\n".join(lines)
+
+
+def row_of(row: list[str]) -> str:
+    """One row of the table."""
+    place, statement, function, claim, command, test, verdict, remark = (
+        cell.replace("|", "\\|") for cell in row
+    )
+    verdict = VERDICTS[verdict] + (f": {remark}" if remark else "")
+    cells = [place, statement, codes(function), claim, codes(command, "attomaton "), codes(test), verdict]
+    return f"| {' | '.join(cells)} |"
+
+
+def codes(cell: str, whole: str = "\0") -> str:
+    """Names separated by spaces as code; a command that begins with ``whole`` is one name."""
+    names = [cell] if cell.startswith(whole) else cell.split()
+    return ", ".join(f"`{name}`" for name in names if name)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(), encoding="utf-8")

@@ -1,0 +1,294 @@
+"""The data of a regression from arrays, frames, formulas or fits: columns as numbers, and the outcome."""
+
+import re
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from attomaton.base.errors import InvalidSamples, UnsupportedOption, needing
+from attomaton.base.options import show
+from attomaton.base.tables import Float64
+from attomaton.choices.columns import as_list, columns_of, find_column, is_frame
+from attomaton.choices.numbering import is_missing
+from attomaton.corpora.readers.tables import library_of
+
+EXACT = 2**53
+"""Up to this size every integer is a float64."""
+
+MOST_CLASSES = 100
+"""More labels than this are a measurement and no classes."""
+
+DUMMY = re.compile(r"(.+)\[(?:T\.)?([^\]]+)\]")
+"""The name of a column that is 1 for one level of a column of text, as formulaic and patsy write it."""
+
+STATSMODELS = {
+    "Logit": "logit",
+    "MNLogit": "logit",
+    "Poisson": "poisson",
+    "PHReg": "cox",
+    "GLM Binomial Logit": "logit",
+    "GLM Poisson Log": "poisson",
+}
+"""The model of a class of statsmodels, and of its family and link."""
+
+
+class Regression(NamedTuple):
+    """The data of a regression, as they were given."""
+
+    X: Any
+    y: Any = None
+    names: Sequence[str] | None = None
+    model: Any = "logit"
+    intercept: bool = True
+    counts: Any = None
+    event: Any = None
+    strata: Any = None
+    entry: Any = None
+    offset: Any = None
+    target: str = ""
+
+    def read(self) -> "Regression":
+        """The same with the data of a formula or of a fit as columns."""
+        if isinstance(self.X, str):
+            return self._read_formula()
+        if library_of(self.X) == "statsmodels":
+            return self._read_statsmodels()
+        return self if self.model in ("logit", "poisson", "cox") else self._read_sklearn()
+
+    def _read_formula(self) -> "Regression":
+        with needing("a formula"):
+            build: Any = import_module("formulaic").model_matrix
+        left, _, right = (part.strip() for part in cast("str", self.X).partition("~"))
+        if not (left and right) or not is_frame(self.y):
+            raise InvalidSamples('a formula goes with its frame: check_separation("y ~ a + b", frame)')
+        outcome = find_column(columns_of(self.y), left, "outcome of the formula")
+        try:
+            matrix = build(right, self.y, na_action="raise")
+        except Exception as error:  # of formulaic, and of the Python that the formula contains
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise InvalidSamples(f"the formula {self.X!r} cannot be read: {reason}; mend it") from error
+        named, constant = list(map(str, matrix.columns)), "Intercept" in matrix.columns
+        return self._replace(X=matrix.to_numpy(), y=outcome, names=named, intercept=constant, target=left)
+
+    def _read_statsmodels(self) -> "Regression":
+        source: Any = getattr(self.X, "model", self.X)
+        family: Any = getattr(source, "family", None)
+        name = type(source).__name__
+        kind = f"GLM {type(family).__name__} {type(family.link).__name__}" if name == "GLM" else name
+        if kind not in STATSMODELS:
+            raise UnsupportedOption(
+                f"{kind} is not among the models that are read from statsmodels: Logit, MNLogit, Poisson, "
+                "PHReg, and GLM with the family Binomial or Poisson and its usual link"
+            )
+        model = STATSMODELS[kind]
+        table, y, weights = np.asarray(source.exog), np.asarray(source.endog), None
+        known = [np.asarray(getattr(source, part)) for part in ("offset", "exposure") if _has(source, part)]
+        offset = sum(known[1:], known[0]) if known else None
+        if name == "GLM":
+            weights = np.asarray(source.freq_weights * source.var_weights, np.float64)
+            if model == "logit":  # shares of n_trials trials each
+                tries = weights * source.n_trials
+                table, weights = np.tile(table, (2, 1)), np.concatenate([tries * y, tries * (1 - y)])
+                y, offset = np.repeat([1, 0], len(y)), None if offset is None else np.tile(offset, 2)
+        cox = {part: getattr(source, part) for part in ("strata", "entry")} if model == "cox" else {}
+        event = source.status if model == "cox" else None
+        names, target = list(source.exog_names), str(source.endog_names)
+        return Regression(table, y, names, model, False, weights, event, offset=offset, target=target, **cox)
+
+    def _read_sklearn(self) -> "Regression":
+        last = self.model[-1] if hasattr(self.model, "steps") else self.model
+        kind = "poisson" if type(last).__name__ == "PoissonRegressor" else "logit"
+        if kind == "logit" and not (hasattr(last, "classes_") and hasattr(last, "coef_")):
+            raise UnsupportedOption(
+                f"model is {show(self.model)}; give 'logit', 'poisson' or 'cox', or a fitted "
+                "LogisticRegression or PoissonRegressor of scikit-learn, alone or last in a pipeline"
+            )
+        table, names = self.X, self.names
+        if last is not self.model:
+            table, names = self.model[:-1].transform(table), list(self.model[:-1].get_feature_names_out())
+        target = str(getattr(self.y, "name", None) or "")
+        return self._replace(X=table, names=names, model=kind, intercept=last.fit_intercept, target=target)
+
+
+def _has(source: Any, name: str) -> bool:
+    return getattr(source, name, None) is not None
+
+
+class Labels(NamedTuple):
+    """The labels of an outcome in order, and the number of each case's."""
+
+    labels: tuple[Any, ...]
+    outcome: Any
+
+
+def read_columns(given: Any, names: Sequence[str] | None) -> tuple[Float64, list[str]]:
+    """The columns as numbers, and their names."""
+    if is_frame(given):
+        columns = columns_of(given)
+    else:
+        own = getattr(given, "name", None)
+        _check_mask(given, "X")
+        table: Any = given.toarray() if hasattr(given, "toarray") else given
+        try:
+            matrix: Any = np.asarray(table)
+        except ValueError:
+            matrix = np.zeros(())
+        if matrix.ndim == 1:
+            matrix = matrix[:, None]
+        if matrix.ndim != 2:
+            raise InvalidSamples("X is one row of numbers for each case, all of one length; mend it")
+        labels = [str(own)] if own is not None and matrix.shape[1] == 1 else None
+        labels = labels or [f"x{k + 1}" for k in range(matrix.shape[1])]
+        columns = dict(zip(labels, matrix.T, strict=True))
+    keys = [str(name) for name in columns]
+    labels = keys if names is None else [str(name) for name in names]
+    if len(labels) != len(keys):
+        raise InvalidSamples(f"there are {len(keys)} columns and {len(labels)} names; name each column once")
+    parts, titles = list[Float64](), list[str]()
+    for column, name in zip(columns.values(), labels, strict=True):
+        for title, numbers in _spread_levels(column, name) or [(name, read_column(column, name))]:
+            titles.append(title)
+            parts.append(numbers)
+    if len({len(part) for part in parts}) > 1:
+        raise InvalidSamples("the columns are of different lengths; give one value for each case")
+    return np.column_stack(parts) if parts else np.zeros((len(given), 0)), titles
+
+
+def _spread_levels(column: Any, name: str) -> list[tuple[str, Float64]]:
+    """A column of 0 and 1 for each level but the first of text or categories; empty for numbers."""
+    dtype = getattr(column, "dtype", None) if library_of(column) == "pandas" else None
+    levels: list[Any] = list(getattr(dtype, "categories", ()))  # the order of a pandas category
+    if column is None or (not levels and np.asarray(column).dtype.kind in "biuf"):
+        return []
+    values = as_list(column)
+    if not levels:
+        levels = sorted({value for value in values if isinstance(value, str) and not is_missing(value)})
+        if not levels or not all(isinstance(value, str) or is_missing(value) for value in values):
+            return []
+        if len(levels) == len(values) > 2:
+            raise InvalidSamples(f"column {show(name)} has another text in every row; leave it out")
+    missing = [row for row, value in enumerate(values) if is_missing(value)]
+    if missing:
+        raise InvalidSamples(_missing(name, values[missing[0]], missing[0]))
+    levels = [level for level in levels if level in values]
+    if len(levels) < 2:
+        raise InvalidSamples(f"column {show(name)} is {show(levels[0])} in every row; leave it out")
+    return [
+        (f"{name}[T.{level}]", np.array([value == level for value in values], np.float64))
+        for level in levels[1:]
+    ]
+
+
+def _missing(name: str, value: Any, row: int) -> str:
+    return (
+        f"column {show(name)} is missing ({value!r}) in row {row}; drop such rows (in pandas: "
+        "frame.dropna()) or fill them in"
+    )
+
+
+def _check_mask(given: Any, name: str) -> None:
+    """Refuse a numpy masked array with something masked: reading it would take what lies under the mask."""
+    if np.ma.is_masked(given):
+        row = int(np.argwhere(np.ma.getmaskarray(given))[0][0])
+        raise InvalidSamples(f"{name} is masked in row {row}; drop such rows or fill them in")
+
+
+def read_column(column: Any, name: str) -> Float64:
+    """A column as finite numbers."""
+    if column is None:
+        raise InvalidSamples(f"there are two columns {name!r}; rename one of them")
+    plain: Any = np.asarray(column)
+    if plain.dtype.kind in "biuf" and plain.ndim == 1 and np.isfinite(plain).all():
+        if plain.dtype.kind in "iu" and plain.dtype.itemsize > 4:
+            for row in np.flatnonzero((plain > EXACT) | (plain < -EXACT)).tolist():
+                _check_integer(int(plain[row]), row, name)
+        return plain.astype(np.float64)
+    values = as_list(column)
+    for row, value in enumerate(values):
+        if isinstance(value, str):
+            raise InvalidSamples(
+                f"column {show(name)} holds text ({show(value)} in row {row}) beside numbers; make all of it "
+                "numbers or all of it text"
+            )
+        if is_missing(value):
+            raise InvalidSamples(_missing(name, value, row))
+        if isinstance(value, int):
+            _check_integer(value, row, name)
+    try:
+        numbers = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        numbers = np.zeros((0, 0))
+    if numbers.ndim != 1:
+        raise InvalidSamples(f"column {show(name)} holds something else than numbers; make it numbers")
+    if not np.isfinite(numbers).all():
+        row = int(np.flatnonzero(~np.isfinite(numbers))[0])
+        raise InvalidSamples(f"column {show(name)} is infinite in row {row}; drop the row or mend it")
+    return numbers
+
+
+def _check_integer(value: int, row: int, name: str) -> None:
+    """Refuse an integer that float64 would round to another."""
+    if abs(value) > EXACT and int(float(value)) != value:
+        raise InvalidSamples(
+            f"column {show(name)} is {value} in row {row}, more digits than float64 has; subtract the "
+            "column's smallest value from all rows"
+        )
+
+
+def read_labels(given: Any, size: int) -> Labels:
+    """The labels in order, and the number of each case's."""
+    if is_frame(given):
+        columns = list(columns_of(given).values())
+        if len(columns) != 1:
+            raise InvalidSamples("y is one column, the label of each case; pick it from the frame")
+        given = columns[0]
+    _check_mask(given, "y")
+    dtype = getattr(given, "dtype", None) if library_of(given) == "pandas" else None
+    levels: list[Any] = list(getattr(dtype, "categories", ()))  # the order of a pandas category
+    values = as_list(given)
+    if values and all(isinstance(value, list) and len(cast("list[Any]", value)) == 1 for value in values):
+        values = [value[0] for value in values]  # a column of a matrix
+    if len(values) != size:
+        raise InvalidSamples(f"X has {size:,} cases and y {len(values):,}; give one label for each case")
+    if not values:
+        raise InvalidSamples("there are no cases; give at least one")
+    try:
+        distinct = set(values)
+    except TypeError:
+        raise InvalidSamples("y is one label for each case: a number, a text or a truth value") from None
+    if any(map(is_missing, distinct)):
+        row, value = next((row, value) for row, value in enumerate(values) if is_missing(value))
+        raise InvalidSamples(
+            f"y is missing ({value!r}) in row {row}; drop such rows (in pandas: frame.dropna())"
+        )
+    try:
+        labels = [level for level in levels if level in distinct] or sorted(distinct)
+    except TypeError:
+        raise InvalidSamples("y has labels of different kinds; give all as numbers, or all as text") from None
+    if len(labels) > MOST_CLASSES:
+        raise InvalidSamples(
+            f"y has {len(labels):,} different labels, which look like a measurement; give classes (at most "
+            f"{MOST_CLASSES})"
+        )
+    share = next((label for label in labels if isinstance(label, float) and not label.is_integer()), None)
+    if share is not None:
+        raise InvalidSamples(
+            f"y is {share} in row {values.index(share)}, a measurement or a share and not a class; give one "
+            "class for each case, and repeat cases with counts="
+        )
+    number = {label: place for place, label in enumerate(labels)}
+    return Labels(tuple(labels), np.array([number[value] for value in values], np.int64))
+
+
+def check_index(given: Any, outcome: Any) -> None:
+    """Refuse frames of pandas whose rows do not go together."""
+    pair: list[Any] = [
+        getattr(one, "index", None) if library_of(one) == "pandas" else None for one in (given, outcome)
+    ]
+    if pair[0] is not None and pair[1] is not None and not pair[0].equals(pair[1]):
+        raise InvalidSamples(
+            "X and y have different indexes, so it is not clear which rows go together; align them, or give "
+            "y.to_numpy()"
+        )

@@ -1,0 +1,261 @@
+"""Poisson and Cox regressions as conditional logits: which of their coefficients are infinite.
+
+Cox: at each event, one of the cases at risk was chosen (several at once: Breslow's rule). Poisson with an
+intercept: given Σ y, each count is a choice of its case among all cases, with the same slopes, information
+and penalty; the intercept is then such that the means add up to Σ y.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attomaton.base.errors import InvalidSamples, UnsupportedOption
+from attomaton.base.tables import Float64, Int64
+from attomaton.choices.coefficients import (
+    SeparationCheck,
+    count_cases,
+    describe_alias,
+    fit_certified,
+    say_level,
+    shortest,
+)
+from attomaton.choices.columns import as_list
+from attomaton.choices.design import Regression, read_column
+from attomaton.choices.logit.contrasts import Contrast, ContrastKind
+from attomaton.choices.logit.identification import null_vectors
+from attomaton.choices.logit.problem import ChoiceProblem
+from attomaton.choices.logit.summary import LogitSummary
+from attomaton.choices.outcomes import read_flags
+
+MOST_NUMBERS = 10**8
+"""Numbers in the rows of all cases at risk at all events: 0.8 GB."""
+
+
+def check_counts(
+    given: Regression, matrix: Float64, names: list[str], target: str, times: Float64, ones: list[int]
+) -> "CountCheck":
+    """A Poisson regression, whose column ``ones[0]`` is the intercept."""
+    if len(names) == len(ones):
+        raise InvalidSamples("there are no columns beside the intercept; give at least one")
+    if not ones:
+        raise UnsupportedOption(
+            "a Poisson regression without an intercept is not decided here; leave intercept=False out"
+        )
+    y = read_column(given.y, target)
+    if len(y) != len(matrix) or (y < 0).any() or not (y * times).any():
+        raise InvalidSamples(
+            f"{target} is one count for each of {len(matrix):,} cases, 0 or more and not all 0; mend it"
+        )
+    use = times > 0
+    matrix, y, times = matrix[use], y[use], times[use]
+    offset = np.log(times) + (0.0 if given.offset is None else given.offset[use])
+    slopes = [k for k in range(len(names)) if k != ones[0]]
+    problem = ChoiceProblem.from_rows(
+        matrix[:, slopes], [len(y)], y * times, names=[names[k] for k in slopes], offsets=offset
+    )
+    return CountCheck(
+        fit=fit_certified(problem),
+        labels=(),
+        reference=None,
+        target=target,
+        columns=tuple(names),
+        values=matrix,
+        outcome=y,
+        counts=times,
+        constant=names[ones[0]],
+        offset=offset,
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ConditionalCheck(SeparationCheck):
+    """What Poisson and Cox regressions share."""
+
+    def summary(self, *, robust: bool = False) -> LogitSummary:
+        """Each coefficient with the columns that statsmodels prints; infinite ones with their bound."""
+        if robust:
+            raise UnsupportedOption("robust errors are for logistic regression; leave robust out")
+        return super().summary()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CountCheck(ConditionalCheck):
+    """The answer for a Poisson regression; ``outcome`` has its counts, ``constant`` names the intercept."""
+
+    constant: str = ""
+    offset: Any = None
+
+    @cached_property
+    def coefficients(self) -> tuple[Contrast, ...]:
+        """Each coefficient: finite, +inf, -inf, undecided or not identified."""
+        slopes = {one.label: replace(one, robust_error=None) for one in self.fit.contrasts}
+        return tuple(slopes.get(name) or self._intercept for name in self.columns)
+
+    @property
+    def _intercept(self) -> Contrast:
+        """The mean of a case with a positive count stays finite, so the intercept is that less x β."""
+        case, total = int(np.argmax(self.outcome > 0)), float(self.outcome @ self.counts)
+        names = self.fit.problem.names
+        rows = self.values[:, [name != self.constant for name in self.columns]]
+        found = self.fit.contrast(dict(zip(names, -rows[case], strict=True)))
+        if found.kind is not ContrastKind.FINITE:
+            return replace(found, label=self.constant, robust_error=None, bound=None, settle="")
+        share = self.fit.probabilities
+        value = np.log(total * share[case]) - self.offset[case] + found.value
+        middle = self.fit.contrast(dict(zip(names, share @ rows, strict=True))).standard_error or 0.0
+        return replace(
+            found,
+            label=self.constant,
+            value=float(value),
+            standard_error=float(np.hypot(total**-0.5, middle)),
+            robust_error=None,
+        )
+
+    @cached_property
+    def aliases(self) -> tuple[str, ...]:
+        """Which columns follow from others in every case; empty if all coefficients are identified."""
+        slope = np.array([name != self.constant for name in self.columns])
+        whole = np.zeros((len(vectors := null_vectors(self.fit.problem, self.fit.identified)), len(slope)))
+        whole[:, slope] = vectors
+        whole[:, ~slope] = -np.round(vectors @ self.values[0, slope], 8)[:, None]
+        return tuple(describe_alias(row, self.columns) for row in whole)
+
+    def _tell(self, found: Contrast) -> str:
+        if found.label == self.constant:
+            return f"means stay finite where {self.target} > 0, and others of them grow"
+        column = self.values[:, self.columns.index(found.label)]
+        up = found.kind is ContrastKind.PLUS
+        positive = column[self.outcome > 0]
+        end = float(positive[0])
+        beyond = (column < end) if up else (column > end)
+        if not ((positive == end).all() and (beyond | (column == end)).all()):
+            return f"only with {self.target} = 0, by several columns together"
+        levels = np.unique(column)
+        if len(levels) > 2:
+            return f"every case with {found.label} {'<' if up else '>'} {shortest(end)} had {self.target} = 0"
+        level = say_level(found.label, float(levels[0 if up else 1]))
+        return f"{count_cases(float(self.counts[beyond].sum()))} with {level} had {self.target} = 0"
+
+    @property
+    def _head(self) -> str:
+        size = f"{self.counts.sum():,.12g} cases"
+        return f"Poisson regression, log mean of {self.target}: {size}, {len(self.columns):,} coefficients"
+
+
+class RiskSets(NamedTuple):
+    """The cases at risk at each time with an event, and how many events each of them had."""
+
+    case: Int64
+    lengths: Int64
+    events: Float64
+
+
+def check_hazards(given: Regression, matrix: Float64, names: list[str], target: str) -> "HazardCheck":
+    """A Cox regression."""
+    if given.counts is not None:
+        raise UnsupportedOption("a Cox regression takes no counts; give one row for each case")
+    size = len(matrix)
+    time = read_column(given.y, target)
+    event = np.ones(size, bool) if given.event is None else read_flags(given.event)
+    entry = None if given.entry is None else read_column(given.entry, "entry")
+    strata = np.zeros(size, np.int64)
+    if given.strata is not None:
+        strata = np.unique(as_list(given.strata), return_inverse=True)[1].ravel()
+    lengths = {len(part) for part in (time, event, strata, time if entry is None else entry)}
+    if lengths != {size} or not event.any():
+        raise InvalidSamples(
+            f"a Cox regression needs a time, an event and a stratum for each of {size:,} cases, and at least "
+            "one event; mend them"
+        )
+    risk = _find_risk_sets(time, event, strata, entry, matrix.shape[1])
+    offset = None if given.offset is None else np.asarray(given.offset, np.float64)[risk.case]
+    problem = ChoiceProblem.from_rows(
+        matrix[risk.case], risk.lengths, risk.events, names=names, offsets=offset
+    )
+    several = np.add.reduceat(risk.events, np.cumsum(risk.lengths) - risk.lengths) > 1
+    ties = "events at one time count by Breslow's rule; which coefficients are infinite does not depend on it"
+    return HazardCheck(
+        fit=fit_certified(problem),
+        labels=(),
+        reference=None,
+        target=target,
+        columns=tuple(names),
+        values=matrix,
+        outcome=event,
+        counts=np.ones(size),
+        note=ties if several.any() else "",
+        risk=risk,
+    )
+
+
+def _find_risk_sets(time: Float64, event: Any, strata: Int64, entry: Float64 | None, width: int) -> RiskSets:
+    cases, lengths, events, total = list[Any](), list[int](), list[Any](), 0
+    for stratum in np.unique(strata[event]):
+        order = np.flatnonzero(strata == stratum)
+        order = order[np.argsort(-time[order], kind="stable")]
+        for moment in np.unique(time[order][event[order]]):
+            case = order[: np.searchsorted(-time[order], -moment, side="right")]
+            case = case if entry is None else case[entry[case] <= moment]  # as statsmodels has it
+            total += len(case) * width
+            if total > MOST_NUMBERS:
+                raise InvalidSamples(
+                    f"the cases at risk at all events have more than {MOST_NUMBERS:,} numbers; give fewer "
+                    "columns, strata, or fewer cases"
+                )
+            cases.append(case)
+            lengths.append(len(case))
+            events.append((event[case] & (time[case] == moment)).astype(np.float64))
+    return RiskSets(np.concatenate(cases), np.array(lengths), np.concatenate(events))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HazardCheck(ConditionalCheck):
+    """The answer for a Cox regression; ``outcome`` says which cases had the event."""
+
+    risk: Any = None
+
+    @cached_property
+    def coefficients(self) -> tuple[Contrast, ...]:
+        """Each coefficient: finite, +inf, -inf, undecided or not identified."""
+        return tuple(replace(one, robust_error=None) for one in self.fit.contrasts)
+
+    @cached_property
+    def aliases(self) -> tuple[str, ...]:
+        """Which columns follow from others among the cases at risk; empty if all are identified."""
+        vectors = null_vectors(self.fit.problem, self.fit.identified)
+        several = [describe_alias(row, self.columns) for row in vectors if np.count_nonzero(row) > 1]
+        alone = [
+            f"{self.columns[int(np.argmax(row != 0))]} is the same for all cases at risk at each event"
+            for row in vectors
+            if np.count_nonzero(row) == 1
+        ]
+        return (
+            *(text.replace("in every case", "up to a constant at each event") for text in several),
+            *alone,
+        )
+
+    def _tell(self, found: Contrast) -> str:
+        column = self.values[:, self.columns.index(found.label)]
+        sign = 1.0 if found.kind is ContrastKind.PLUS else -1.0
+        at_risk, (_, lengths, events) = sign * column[self.risk.case], self.risk
+        top = np.maximum.reduceat(at_risk, np.cumsum(lengths) - lengths)
+        if (at_risk != np.repeat(top, lengths))[events > 0].any():
+            return f"at {found.comparisons:,.12g} events, by several columns together"
+        levels = np.unique(column)
+        if len(levels) == 2:
+            level = say_level(found.label, float(levels[1 if sign > 0 else 0]))
+            return f"at each event with cases of both kinds at risk, it was a case with {level}"
+        return (
+            f"at each event, the case had the {'largest' if sign > 0 else 'smallest'} {found.label} at risk"
+        )
+
+    @property
+    def _fault(self) -> str:
+        return "monotone likelihood"
+
+    @property
+    def _head(self) -> str:
+        size = f"{len(self.values):,} cases, {int(self.outcome.sum()):,} events"
+        return f"Cox regression, log hazard of {self.target}: {size}, {len(self.columns):,} coefficients"

@@ -1,0 +1,195 @@
+"""Components read off trained weights: score gaps that grow apart, and score gaps that converge.
+
+Under query k the gap of tokens i and j is (e_i − e_j)ᵀ W e_k. In the limit it is m ln t plus a constant, with
+m = 0 for tokens of one component and m at least 1, the margin of W_svm, across components. So between half of
+the steps and the last one a gap across components moves by at least ln 2, and a gap inside one by nothing.
+Only gaps between a label and another token of its context are read: no sample compares other tokens.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from attomaton.base.tables import Bool, Float64, Int64, column
+from attomaton.claims.approach import SETTLED, compute_way, find_time, follow_trial, swings_of
+from attomaton.claims.evidence import Evidence
+from attomaton.claims.measures import dense
+from attomaton.claims.verdicts import Judgement
+from attomaton.graphs.components import Components
+from attomaton.solvers.hard.solve import Kind
+from attomaton.training.trace import Trace
+
+GROWTH = 0.5 * float(np.log(2.0))
+"""A gap that moves by more between half of the steps and the last grows: half of what ln t moves by."""
+
+LATE = 10**0.125
+"""Times found by the loss are rounded down by at most this factor."""
+
+
+@dataclass(frozen=True)
+class ComponentCounts:
+    """How many components of the graph the weights of a trial have.
+
+    A component is recovered if the weights have exactly this set of tokens, and every gap to other components
+    grows in the order of the graph. It is merged if the weights tie it to tokens of another component, split
+    if they separate its tokens.
+
+    Attributes
+    ----------
+    all, recovered, merged, split : int
+        The components of the graph, and how many of them are recovered, merged, or split.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> corpus = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both precede 2
+    >>> trace = at.train(corpus, at.AttentionModel(), at.GradientDescent(1.0), steps=1000)
+    >>> components = at.learn(corpus).components
+    >>> count_components(trace, components)
+    ComponentCounts(all=2, recovered=2, merged=0, split=0)
+    >>> count_components(trace, components, record=0)  # nothing has moved yet
+    ComponentCounts(all=2, recovered=0, merged=2, split=0)
+    """
+
+    all: int
+    recovered: int
+    merged: int
+    split: int
+
+
+def count_components(
+    trace: Trace, components: Components, *, trial: int = 0, record: int = -1
+) -> ComponentCounts:
+    """Read components off the weights at a record, and compare them with those of the graph.
+
+    Parameters
+    ----------
+    trace : Trace
+        The run. The gaps are compared with those at the record nearest to half of the steps.
+    components : Components
+        The components of the trial's samples.
+    trial, record : int
+        The trial and the record.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> corpus = at.Samples.from_lists([[0, 1], [0, 2, 1]], [0, 0])  # 0 precedes 1 and 2
+    >>> trace = at.train(corpus, at.AttentionModel(), at.GradientDescent(1.0), steps=1000)
+    >>> count_components(trace, at.learn(corpus).components).recovered
+    3
+    """
+    middle = int(np.abs(trace.steps - trace.steps[record] / 2).argmin())
+    gaps = measure_gaps(components, trace.embeddings[trial], trace.weights[[middle, record], trial])
+    return _compare(components, gaps[1] - gaps[0])
+
+
+def measure_gaps(components: Components, table: Float64, weights: Float64) -> Float64:
+    """The gap of every edge, winner over loser, shape (n_records, n_edges)."""
+    query, winner, loser = (column(components.edges.rows, name) for name in ("query", "winner", "loser"))
+    keys = [table @ one for one in weights]
+    return np.stack([np.sum((key[winner] - key[loser]) * table[query], axis=1) for key in keys])
+
+
+def _ends(components: Components) -> tuple[Int64, Int64]:
+    """The rows of ``nodes`` of each edge's winner and loser."""
+    query, winner, loser = (column(components.edges.rows, name) for name in ("query", "winner", "loser"))
+    return components.rows(query, winner)[0], components.rows(query, loser)[0]
+
+
+def _compare(components: Components, moved: Float64) -> ComponentCounts:
+    """Join tokens whose gaps moved by at most GROWTH, and compare the sets with the components."""
+    above, below = _ends(components)
+    n_nodes, number = components.nodes.num_rows, components.component_of_node
+    still = np.abs(moved) <= GROWTH
+    joined = coo_array((np.ones(int(still.sum())), (above[still], below[still])), shape=(n_nodes, n_nodes))
+    _, cluster = connected_components(joined, directed=False)
+    pairs = np.unique(np.stack([number, cluster]), axis=1)
+    merged = np.zeros(len(components), bool)
+    merged[pairs[0, np.bincount(pairs[1])[pairs[1]] > 1]] = True
+    split = np.bincount(pairs[0], minlength=len(components)) > 1
+    against = np.zeros(len(components), bool)
+    wrong = (number[above] != number[below]) & (moved < -GROWTH)
+    against[number[above[wrong]]] = against[number[below[wrong]]] = True
+    recovered = ~(merged | split | against)
+    return ComponentCounts(len(components), int(recovered.sum()), int(merged.sum()), int(split.sum()))
+
+
+def find_readable(evidence: Evidence) -> Bool:
+    """Trials whose gaps can be told apart by the end of the computed path, shape (n_trials,)."""
+    way = evidence.once(compute_way)
+    readable = np.zeros(evidence.trace.n_trials, bool)
+    for trial in np.flatnonzero(way.known).tolist():
+        readable[trial] = _is_readable(evidence, trial, *_find_halves(evidence, trial))
+    return readable
+
+
+def _is_readable(evidence: Evidence, trial: int, halves: Float64, ends: Float64, error: float) -> bool:
+    """Whether every gap across components moves more, and every gap inside less, than GROWTH.
+
+    ``halves`` and ``ends`` are computed weights at half of the steps and at the end, one or more of each.
+    """
+    table, components = evidence.trace.embeddings[trial], evidence.automata[trial].components
+    slack = 4.0 * float(np.sum(table**2, axis=1).max()) * (error + swings_of(evidence) + SETTLED)
+    before, after = (measure_gaps(components, table, weights) for weights in (halves, ends))
+    moved, (above, below) = after[:, None] - before, _ends(components)
+    tied = components.component_of_node[above] == components.component_of_node[below]
+    across, inside = moved[..., ~tied].min(initial=np.inf), np.abs(moved[..., tied]).max(initial=0.0)
+    separated = evidence.automata[trial].hard.kind is Kind.EVERY_PRIORITY
+    return separated and across - slack > GROWTH > inside + slack
+
+
+def _find_halves(evidence: Evidence, trial: int) -> tuple[Float64, Float64, float]:
+    """The computed weights at half of the steps and at the end, and their error.
+
+    The time of normalised steps is that of their loss, which is known to a factor LATE only.
+    """
+    trace, path = evidence.trace, follow_trial(evidence, trial)
+    if not evidence.normalized:
+        way = evidence.once(compute_way)
+        return way.weights[:1, trial], way.weights[-1:, trial], float(way.error[trial])
+    half, last = (find_time(path, float(trace.losses[record, trial])) for record in (evidence.middle, -1))
+    times = [half, LATE * half, last, LATE * last]
+    weights = np.stack([dense(path.weights_at(time)) for time in times])
+    return weights[:2], weights[2:], path.error_at(times[-1])
+
+
+def forecast_readable(evidence: Evidence, trial: int, steps: Int64) -> Bool:
+    """At which of these ascending steps of plain descent the gaps of a trial can be told apart."""
+    path = follow_trial(evidence, trial)
+    times = np.unique(np.concatenate([steps // 2, steps])).astype(float)
+    weights = {time: dense(path.weights_at(time)) for time in times.tolist()}
+    return np.array(
+        [
+            _is_readable(
+                evidence, trial, weights[step // 2][None], weights[step][None], path.error_at(float(step))
+            )
+            for step in steps.tolist()
+        ]
+    )
+
+
+def need_readable(evidence: Evidence) -> str:
+    """The gaps of some trial can be told apart."""
+    reason = "no trial has gone far enough for gaps that grow to be told from gaps that converge"
+    return "" if evidence.once(find_readable).any() else reason
+
+
+def judge_components(evidence: Evidence) -> Judgement:
+    """The weights have the components of the graph."""
+    trials = np.flatnonzero(evidence.once(find_readable)).tolist()
+    counts = [
+        count_components(evidence.trace, evidence.automata[trial].components, trial=trial) for trial in trials
+    ]
+    shares = [count.recovered / count.all for count in counts]
+    worst = int(np.argmin(shares))
+    every = sum(count.recovered == count.all for count in counts)
+    meaning = (
+        f"share of the graph's components recovered (trial {trials[worst]}: {counts[worst].merged} merged, "
+        f"{counts[worst].split} split); all components in {every} of {len(trials)} trials"
+    )
+    left = evidence.trace.n_trials - len(trials)
+    meaning += f"; trials not judged: {left}" * bool(left)
+    return Judgement(shares[worst], 1.0, shares[worst] == 1.0, meaning)
