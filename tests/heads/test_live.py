@@ -29,7 +29,18 @@ DOCUMENTS = [RNG.integers(0, 61, length) for length in (30, 7, 25, 31, 9, *[28] 
 HOW = Audit(window=6, per_document=5, longest=20, length=8)
 IDS = RNG.integers(3, 61, (3, 12))
 ARCHITECTURES = [
-    *("gemma2", "gemma4_text", "qwen3_moe", "gpt_oss", "olmo3", "opt", "deepseek_v3", "jamba", "zamba2", "phi"),
+    *(
+        "gemma2",
+        "gemma4_text",
+        "qwen3_moe",
+        "gpt_oss",
+        "olmo3",
+        "opt",
+        "deepseek_v3",
+        "jamba",
+        "zamba2",
+        "phi",
+    ),
     *("gpt_neo", "gptj", "codegen", "falcon", "falcon:alibi", "bloom", "mpt", "xglm", "openai-gpt", "jetmoe"),
 ]
 SIZES = {"window": 6, "per_document": 5, "longest": 20}

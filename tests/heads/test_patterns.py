@@ -54,7 +54,7 @@ WRONG = {
     "flat": (lambda _: [torch.eye(11)], "yields no attention"),
     "nothing": (lambda _: [], "yields no attention.*eager"),
     "raises": (lambda _: 1 / 0, "cannot be run on token ids .division"),
-    "heads": (lambda _: [torch.eye(11).expand(1, n, 8, 8) for n in (1, 2)], "the same number of heads"),
+    "heads": (lambda _: [torch.eye(11).expand(1, n, 11, 11) for n in (1, 2)], "the same number of heads"),
 }
 
 

@@ -238,9 +238,7 @@ class LiveModel:
     attends_once: bool = True
     seed: int | None = None
     swaps: tuple[Swaps, ...] = field(default=(), repr=False, compare=False)
-    calls: dict[int, list[ModuleCall]] = field(
-        default_factory=dict[int, list[ModuleCall]], repr=False, compare=False
-    )
+    calls: dict[int, list[Any]] = field(default_factory=dict[int, list[Any]], repr=False, compare=False)
 
     @classmethod
     def of(cls, model: Any) -> "LiveModel":
@@ -263,7 +261,7 @@ class LiveModel:
         def run(ids: Tensor) -> list[Tensor]:
             patterns = list[Tensor]()
             tap.see = lambda _, attention: patterns.append(attention.rows().detach().cpu())
-            whole.run(ids, tap, logits=False)
+            whole._run(ids, tap, logits=False)
             return patterns
 
         names = {id(module): path for path, module in model.named_modules()}
@@ -271,10 +269,10 @@ class LiveModel:
         whole = replace(whole, shape=shape, modules=tuple(names[id(module)] for module in tap.modules))
         layers = list[int]()
         with torch.no_grad():
-            whole.run(torch.zeros(1, 1, dtype=torch.int64), Tap(), lambda layer, _: layers.append(layer))
+            whole._run(torch.zeros(1, 1, dtype=torch.int64), Tap(), lambda layer, _: layers.append(layer))
         return replace(whole, attends_once=layers == list(range(shape.n_layers)))
 
-    def run(
+    def _run(
         self, tokens: Integers | Tensor, tap: Tap, read: Read | None = None, *, logits: bool = True
     ) -> Any:
         """Run the model with its attention tapped; the logits are None if they are not needed."""
@@ -312,13 +310,13 @@ class LiveModel:
         tap = Tap(edit_patterns=edit_patterns, edit_outputs=edit_outputs)
 
         def read(layer: int, call: ModuleCall) -> None:
-            patterns.append(self.attend(layer, call, call.inputs).detach().cpu())
+            patterns.append(self._attend(layer, call, call.inputs).detach().cpu())
 
         if self.seed is None:
             tap.see = lambda _, attention: patterns.append(attention.rows().detach().cpu())
         edited = edit_patterns is not None or edit_outputs is not None
         with torch.set_grad_enabled(edited and torch.is_grad_enabled()):
-            logits = self.run(ids, tap, None if self.seed is None else read).cpu()
+            logits = self._run(ids, tap, None if self.seed is None else read).cpu()
         return Watched(logits.to(torch.promote_types(logits.dtype, torch.float32)), tuple(patterns))
 
     def record(
@@ -337,7 +335,7 @@ class LiveModel:
             reads(layer, call.inputs)
             for number, model in enumerate(sets):
                 if model.seed is not None:
-                    write(layer, number, model.attend(layer, call, call.inputs, positions))
+                    write(layer, number, model._attend(layer, call, call.inputs, positions))
 
         def see(layer: int, attention: Attention) -> None:
             if self.seed is None:
@@ -345,7 +343,7 @@ class LiveModel:
 
         with torch.no_grad():
             ids = check_contexts(tokens, self.shape)
-            self.run(ids, Tap(see=see), read if self.attends_once else None, logits=False)
+            self._run(ids, Tap(see=see), read if self.attends_once else None, logits=False)
 
     def run_edits(
         self, tokens: Integers | Tensor, runs: Sequence[tuple[int, Edits]], scored: Tensor
@@ -371,7 +369,7 @@ class LiveModel:
                 f"an attention module of {self.name} attends more than once when it is called"
             )
         draw, swaps = make_generator(seed), list[Swaps]()
-        for groups in self.layouts if all(self.layouts) else ():
+        for groups in self._layouts if all(self._layouts) else ():
             swaps.append({})
             for group in groups:
                 group.rotate(swaps[-1], draw)
@@ -389,17 +387,19 @@ class LiveModel:
         return self.seed is not None and not self.swaps
 
     @cached_property
-    def layouts(self) -> list[list[HeadUnits]]:
+    def _layouts(self) -> list[list[HeadUnits]]:
         """What the heads of each layer read through; empty for a layer whose weights are out of reach."""
         layouts = list[list[HeadUnits]]()
         length = min(PROBE, self.shape.longest or PROBE)
         ids = torch.arange(DRAWS * length).remainder(self.shape.n_tokens).reshape(DRAWS, length)
         with torch.no_grad():
-            self.run(ids, Tap(), lambda _, call: layouts.append(find_units(call)), logits=False)
+            self._run(ids, Tap(), lambda _, call: layouts.append(find_units(call)), logits=False)
         return layouts
 
-    def attend(self, layer: int, call: ModuleCall, inputs: Tensor, positions: Tensor | None = None) -> Tensor:
-        """The patterns of a layer, or of its random heads, on given inputs at positions (n, n_positions)."""
+    def _attend(
+        self, layer: int, call: ModuleCall, inputs: Tensor, positions: Tensor | None = None
+    ) -> Tensor:
+        """The patterns of a layer, or of its random heads, on given inputs at some positions."""
         if self.seed is None:
             return call.attend(inputs).rows(positions)
         if self.swaps:
@@ -436,7 +436,7 @@ class LiveModel:
         self, layer: int, inputs: Any, contexts: Int64, numbers: Int64, query: Int64, keys: Int64
     ) -> Float64:
         """The attention of a layer in contexts of inputs, from some positions to others, for each query."""
-        calls, n = self.call_modules(contexts.shape[1]), max(BATCH // contexts.shape[1], 1)
+        calls, n = self._call_modules(contexts.shape[1]), max(BATCH // contexts.shape[1], 1)
         table = torch.as_tensor(inputs).to(calls[layer].inputs)
         attention = np.empty((len(keys), self.shape.n_heads, keys.shape[1]))
         for start in range(0, len(contexts), n):
@@ -447,18 +447,18 @@ class LiveModel:
             positions[row, column] = query[rows]
             read, tap = table[torch.as_tensor(contexts[batch], device=table.device)], Tap()
             with torch.no_grad(), tapped(self.model, tap, (n, contexts.shape[1]), self._modules):
-                seen = self.attend(layer, replace(calls[layer], tap=tap), read, torch.as_tensor(positions))
+                seen = self._attend(layer, replace(calls[layer], tap=tap), read, torch.as_tensor(positions))
             patterns = seen.cpu().double().numpy()[row, :, column]
             attention[rows] = np.take_along_axis(patterns, keys[rows, None], 2)
         return attention
 
-    def call_modules(self, length: int) -> list[ModuleCall]:
+    def _call_modules(self, length: int) -> list[ModuleCall]:
         """The calls of all attention modules in a run on contexts of a length, with the inputs emptied."""
         if length not in self.calls:
             calls = self.calls[length] = list[ModuleCall]()
             ids = torch.zeros(max(BATCH // length, 1), length, dtype=torch.int64)
             with torch.no_grad():
-                self.run(
+                self._run(
                     ids, Tap(), lambda _, call: calls.append(call.on(call.inputs.new_empty(0))), logits=False
                 )
         return self.calls[length]
@@ -470,7 +470,7 @@ class LiveModel:
     # what only attomaton's own forward pass computes
 
     @cached_property
-    def reference(self) -> Transformer:
+    def _reference(self) -> Transformer:
         """The same model in attomaton's forward pass, for what needs the weights of a known family."""
         try:
             return read_object(self.model)
@@ -483,15 +483,15 @@ class LiveModel:
 
     def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:
         """The head's scores of tokens, see :class:`~attomaton.heads.model.HeadModel`."""
-        return self.reference.score_tokens(head, queries, keys, lag=lag)
+        return self._reference.score_tokens(head, queries, keys, lag=lag)
 
     def project_tokens(self, layer: int, *, lag: int = 0) -> tuple[Tensor, Tensor]:
         """Queries and keys of every token from its own embedding."""
-        return self.reference.project_tokens(layer, lag=lag)
+        return self._reference.project_tokens(layer, lag=lag)
 
     def write_logits(self, head: Head, tokens: Integers) -> Float64:
         """What the head adds to the logits, see :class:`~attomaton.heads.model.HeadModel`."""
-        return self.reference.write_logits(head, tokens)
+        return self._reference.write_logits(head, tokens)
 
 
 @lru_cache(maxsize=8)

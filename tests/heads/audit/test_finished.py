@@ -141,7 +141,9 @@ def test_an_audit_that_was_stopped_goes_on(whole, tmp_path, monkeypatch, stage, 
     from attomaton.heads.audit import heads
 
     again = heads.measure_layer
-    monkeypatch.setattr(heads, "measure_layer", lambda *args: measured.append(1) or again(*args))
+    monkeypatch.setattr(
+        heads, "measure_layer", lambda *args, **options: measured.append(1) or again(*args, **options)
+    )
     assert audit_heads(MODEL, DOCUMENTS, **asked).table().equals(whole.table())
     assert len(measured) == (3 - n if stage == "measure_layer" else 0)
     remove_finished(tmp_path / "work")

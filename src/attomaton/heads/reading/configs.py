@@ -394,8 +394,7 @@ class _ConfigObject:
                 name in ("full_attention", "sliding_attention") for name in names
             ):
                 raise UnreadableModel(
-                    f"layer_types are not {layers} times 'full_attention' or 'sliding_attention'; "
-                    f"{IN_MEMORY}"
+                    f"layer_types are not {layers} times 'full_attention' or 'sliding_attention'; {IN_MEMORY}"
                 )
         if window is None and (any(slides) or family == "gemma3_text"):
             raise UnreadableModel("layers have a sliding window, but sliding_window has no size")
