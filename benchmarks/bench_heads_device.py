@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from attomaton.heads import LiveModel
+from attomaton.heads.live import LiveModel
 from timing import report
 
 SMOLLM2 = {

@@ -14,7 +14,8 @@ from attomaton.base.tables import Float64
 from attomaton.claims import Verdict
 from attomaton.claims.verdicts import Judgement
 from attomaton.report.figures import Line, LinePanel, draw_lines
-from attomaton.theories import Reduced, draw_linear_classes
+from attomaton.theories import draw_linear_classes
+from attomaton.theories.scansnap.reduced import Reduced
 from attomaton.training import GradientDescent
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure

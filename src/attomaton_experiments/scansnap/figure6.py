@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base import UnreadableSource
+from attomaton.base.errors import UnreadableSource
 from attomaton.base.printing import Grid
 from attomaton.base.progress import Progress, silent
 from attomaton.base.tables import Float64

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from attomaton.base.errors import UnreadableModel
-from attomaton.heads import open_model, read_object
+from attomaton.heads import open_model
+from attomaton.heads.reading.families import read_object
 from attomaton.heads.reading.gguf import GGUFWeights, open_gguf
 from attomaton.heads.reading.gguf_tokenizer import SPLITS, read_tokenizer
 from attomaton.heads.texts import read_for

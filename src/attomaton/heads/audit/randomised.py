@@ -142,7 +142,7 @@ def check_weights(model: HeadModel) -> Transformer:
         return model
     raise UnsupportedOption(
         f"random heads need weights, and {model.name} exposes none; give a folder, a file, arrays, or "
-        "attomaton.heads.read_object(model)"
+        "open_model(model, dtype='float32')"
     )
 
 
