@@ -12,10 +12,8 @@ from attomaton.heads import (
     Audit,
     Head,
     HeadAudit,
-    LiveModel,
     audit_heads,
     open_model,
-    read_object,
     useful_rungs,
 )
 from attomaton.heads.audit.causal import LabelledContexts, replace_heads
