@@ -17,7 +17,7 @@ from scipy.sparse import csc_array
 import attomaton as at
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 from attomaton.choices import Contrast, LogitFit
-from attomaton.choices.checks import GoodnessOfFit, Intransitivity
+from attomaton.choices.checks import CrossValidation, GoodnessOfFit, Intransitivity
 from attomaton.corpora.readers.corpus import ReadingOptions
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.spark import SparkEngine
@@ -29,6 +29,7 @@ LATER = {
     one.__name__: one
     for one in (
         Contrast,
+        CrossValidation,
         DuckDBEngine,
         FactoredSolution,
         GoodnessOfFit,

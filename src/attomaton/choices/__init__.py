@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from attomaton.choices.coefficients import SeparationCheck as SeparationCheck
     from attomaton.choices.estimator import LogisticRegression as LogisticRegression
     from attomaton.choices.fit import fit_choices as fit_choices
+    from attomaton.choices.judges import compare_judges as compare_judges
     from attomaton.choices.logit.builders import (
         binary_logit as binary_logit,
         long_table as long_table,

@@ -22,7 +22,7 @@ from attomaton.graphs.choices import make_choices
 from attomaton.graphs.components import Components, merge_components
 from attomaton.graphs.strong import connected_nodes
 from attomaton.solvers.soft.certify import SCORES_WITHIN
-from attomaton.solvers.soft.curvature import LARGEST, score_errors
+from attomaton.solvers.soft.curvature import LARGEST_DENSE, score_errors
 from attomaton.solvers.soft.likelihood import LuceProblem
 from attomaton.solvers.soft.newton import sort_by_group
 from attomaton.solvers.soft.solve import SoftSolution
@@ -153,10 +153,10 @@ class Information:
 
     def __init__(self, curvature: csr_array, *, ridge: float = 0.0) -> None:
         size = curvature.shape[0]
-        if size > LARGEST:
+        if size > LARGEST_DENSE:
             raise UnsupportedOption(
                 f"a component has {size:,} items, and its covariance needs a dense matrix of that size; at "
-                f"most {LARGEST:,} are supported"
+                f"most {LARGEST_DENSE:,} are supported"
             )
         hessian: Float64 = curvature.toarray()
         np.fill_diagonal(hessian, 0.0)  # the diagonal from the other entries, so that no digits are lost
