@@ -16,7 +16,7 @@ from attomaton.report.csv_tables import write_csv
 from attomaton.report.export import pick_queries
 from attomaton.report.graphml import write_graphml
 from attomaton.report.page import content, packing
-from attomaton.report.page.content import choose_queries, gather
+from attomaton.report.page.content import choose_queries, gather_page
 from attomaton.report.page.packing import Packer
 from tests.automaton.test_stored import SHM, opened, small_parts
 from tests.strategies import sample_sets
@@ -106,7 +106,7 @@ def test_pages(samples, room):
     with opened(auto) as run, patch.object(packing, "AHEAD", 2), patch.object(packing, "AHEAD_ROWS", 20):
         told = [choose_queries(Packer(one), room=room) for one in (auto, run)]
         assert told[0].packed == told[1].packed
-        assert gather(auto, told[0], {}) == gather(run, told[1], {})
+        assert gather_page(auto, told[0], {}) == gather_page(run, told[1], {})
         for place in range(len(Packer(auto).queries)):
             assert Packer(run).graph(place).tokens.tolist() == Packer(auto).graph(place).tokens.tolist()
         assert "solved" not in vars(run)

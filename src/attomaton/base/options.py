@@ -28,7 +28,7 @@ MOST_STEPS = 10**12  # steps of training: at a million per second, eleven days
 MOST_TRIALS = 1_000_000
 """Most trials of an experiment: each draws a corpus of its own."""
 
-SHOWN = 60  # characters of a wrong value that an error message repeats
+VALUE_LENGTH = 60  # characters of a wrong value that an error message repeats
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a Windows drive
 
 
@@ -245,12 +245,12 @@ class Checked:
 
 def show(value: object) -> str:
     """The value as an error message shows it: on one line, at most a few words."""
-    if isinstance(value, int) and value.bit_length() > 8 * SHOWN:
+    if isinstance(value, int) and value.bit_length() > 8 * VALUE_LENGTH:
         return f"a whole number of about {round(value.bit_length() * math.log10(2)):,} digits"
     number = isinstance(value, Real)
     text = str(cast("object", value)) if number else repr(value)
     line = " ".join(text.split())
-    return line if len(line) <= SHOWN else f"{line[:SHOWN]}…"
+    return line if len(line) <= VALUE_LENGTH else f"{line[:VALUE_LENGTH]}…"
 
 
 def _scalar(value: Any) -> Any:

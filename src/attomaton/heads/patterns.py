@@ -18,7 +18,7 @@ from torch import Tensor
 from attomaton.base.errors import InvalidSamples, UnreadableModel, UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.base.tables import Float64, Integers
-from attomaton.corpora.budgets import VOCABULARY, shown
+from attomaton.corpora.budgets import VOCABULARY_SIZE, brief
 from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched, check_contexts
 from attomaton.heads.reading.configs import FAMILIES
 
@@ -189,7 +189,7 @@ class PatternModel:
             raise InvalidSamples("there are no patterns; give an item for each document")
         layers = _layers_of(first, name)
         rest = chain([first], stream)
-        n_tokens = whole_number(n_tokens, "n_tokens", least=1, most=VOCABULARY)
+        n_tokens = whole_number(n_tokens, "n_tokens", least=1, most=VOCABULARY_SIZE)
         count = 0
 
         def run(ids: Tensor) -> tuple[Tensor | None, Sequence[Any]]:
@@ -215,14 +215,14 @@ class PatternModel:
     @classmethod
     def _probe(cls, name: str, run: Run, n_tokens: Any, longest: int | None, reason: str) -> "PatternModel":
         """The model, with as many layers and heads as it shows on a few tokens."""
-        size = whole_number(n_tokens, "n_tokens", least=1, most=VOCABULARY)
+        size = whole_number(n_tokens, "n_tokens", least=1, most=VOCABULARY_SIZE)
         ids = torch.arange(min(PROBE, longest or PROBE)).remainder(size)[None]
         try:
             _, patterns = run(ids)
         except UnreadableModel:
             raise
         except Exception as error:  # whatever a stranger's model raises
-            why = shown(str(error).strip() or type(error).__name__)
+            why = brief(str(error).strip() or type(error).__name__)
             raise UnreadableModel(
                 f"{name} cannot be run on token ids ({why}); give a causal model that takes input_ids"
             ) from error
@@ -306,14 +306,14 @@ def _eager(model: Any, name: str) -> Generator[None]:
         return
     if not hasattr(model, "set_attn_implementation"):
         raise UnreadableModel(
-            f"{name} was loaded with {shown(repr(usual))} attention, which yields no patterns; {EAGER}"
+            f"{name} was loaded with {brief(repr(usual))} attention, which yields no patterns; {EAGER}"
         )
     try:
         model.set_attn_implementation("eager")
     except Exception as error:  # not every model has it
         raise UnreadableModel(
-            f"{name} was loaded with {shown(repr(usual))} attention, which yields no patterns, and cannot be "
-            f"switched ({shown(str(error))}); {EAGER}"
+            f"{name} was loaded with {brief(repr(usual))} attention, which yields no patterns, and cannot be "
+            f"switched ({brief(str(error))}); {EAGER}"
         ) from error
     try:
         yield

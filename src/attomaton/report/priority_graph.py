@@ -12,7 +12,7 @@ from attomaton.base.drawing import GREY, ONE_COLUMN, drawable, measure_text, pap
 from attomaton.report.figures import new_figure, save_figure
 from attomaton.report.page.packing import PageGraph
 
-MOST_LAYERS, MOST_COMPONENTS = 8, 10
+MOST_DRAWN_LAYERS, MOST_COMPONENTS = 8, 10
 """Maximum number of layers, and of components of a layer, that are drawn."""
 
 MOST_LINES = 160
@@ -21,7 +21,7 @@ MOST_LINES = 160
 HIGH, LINE, BETWEEN = 0.19, 0.26, 0.2
 """In inches: height of a box, distance between lines of boxes, and between layers."""
 
-GAP, EDGE = 0.07, 0.13
+GAP, BOX_MARGIN = 0.07, 0.13
 """In inches: distance between boxes, and margin around the text of one."""
 
 
@@ -43,7 +43,7 @@ class Box:
 
 def draw_graph(graph: PageGraph, name: Callable[[int], str], path: Path) -> list[Path]:
     """Draw a query's graph as the page does; write ``path`` as PNG and PDF."""
-    boxes, height = lay_out(graph, name)
+    boxes, height = lay_out_boxes(graph, name)
     drawn = {box.component: box for box in boxes if box.component is not None}
     caption = _caption(graph, name, len(drawn))
     lines = wrap_caption(caption)
@@ -59,17 +59,17 @@ def draw_graph(graph: PageGraph, name: Callable[[int], str], path: Path) -> list
         return save_figure(figure, path, caption="\n".join(lines))
 
 
-def lay_out(graph: PageGraph, name: Callable[[int], str]) -> tuple[list[Box], float]:
+def lay_out_boxes(graph: PageGraph, name: Callable[[int], str]) -> tuple[list[Box], float]:
     """Positions of boxes, layer by layer, wrapped at the column's width; and the total height, in inches."""
     boxes: list[Box] = []
     top = 0.0
-    for layer in graph.layers[:MOST_LAYERS]:
+    for layer in graph.layers[:MOST_DRAWN_LAYERS]:
         shown = layer[:MOST_COMPONENTS]
         items: list[tuple[str, str, int | None]] = [_label(graph, component, name) for component in shown]
         if len(layer) > len(shown):
             items.append((f"+ {len(layer) - len(shown):,} more", "rest", None))
         top = _fill(items, top, boxes) + BETWEEN
-    left = len(graph.layers) - MOST_LAYERS
+    left = len(graph.layers) - MOST_DRAWN_LAYERS
     if left > 0:
         text = f"+ {left:,} layer{'s' * (left != 1)} below"
         top = _fill([(text, "rest", None)], top, boxes) + BETWEEN
@@ -87,7 +87,7 @@ def _label(graph: PageGraph, component: int, name: Callable[[int], str]) -> tupl
 
 
 def _width(text: str) -> float:
-    return min(EDGE + max(measure_text(text), 0.08), ONE_COLUMN)
+    return min(BOX_MARGIN + max(measure_text(text), 0.08), ONE_COLUMN)
 
 
 def _fill(items: list[tuple[str, str, int | None]], top: float, boxes: list[Box]) -> float:

@@ -7,7 +7,7 @@ import pytest
 
 import attomaton as at
 from attomaton.base.artifacts import MANIFEST, check_files, read_checked, read_manifest, upload_folder
-from attomaton.base.artifacts.uploads import MARKER
+from attomaton.base.artifacts.uploads import UPLOAD_MARKER
 from attomaton.base.errors import CorruptRun, UnreadableSource, UnwritablePlace
 from attomaton.base.remote import RemotePath
 from attomaton.corpora.readers.sources import is_run
@@ -161,7 +161,7 @@ def test_two_uploads_at_once_are_noticed(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(RemotePath, "upload", upload)
     with pytest.raises(UnwritablePlace, match="another upload"):
         upload_folder(run, place)
-    assert not (place / MARKER).is_file()
+    assert not (place / UPLOAD_MARKER).is_file()
     assert_same(place, run)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.artifacts.parted import part_name, write_part
+from attomaton.base.artifacts.parted import partition_name, write_partition
 from attomaton.base.artifacts.runs import ARRAYS
 from attomaton.base.borders import check_counts, check_ids_of, check_rising, check_table
 from attomaton.base.errors import MismatchedParts
@@ -165,7 +165,7 @@ def write_tables(folder: Path, tables: Mapping[str, pa.Table], borders: Int64) -
     def write(part: tuple[str, int]) -> dict[str, Any]:
         name, number = part
         rows = slice_queries(tables[name], *limits[number])
-        return write_part(folder / part_name(name, number), [rows], SCHEMAS[name], FILES[name])
+        return write_partition(folder / partition_name(name, number), [rows], SCHEMAS[name], FILES[name])
 
     parts = [(name, number) for name in tables for number in range(len(limits))]
     small = sum(table.num_rows for table in tables.values()) <= SMALL

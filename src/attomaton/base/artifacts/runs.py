@@ -30,7 +30,7 @@ from attomaton.base.tables import read_parquet, write_parquet
 Stored = TypeVar("Stored")
 
 ARRAYS = "arrays.safetensors"
-PACKAGES = ("attomaton", "numpy", "scipy", "pyarrow")
+RECORDED_PACKAGES = ("attomaton", "numpy", "scipy", "pyarrow")
 TRIES = 5  # attempts to read a run that is replaced while it is read
 
 
@@ -104,7 +104,7 @@ def fill_run(building: Building, run: Run) -> None:
             digests[ARRAYS] = write_file(folder / ARRAYS, lambda path: path.write_bytes(blob))
         for name, record in run.records.items():
             digests[f"{name}.json"] = write_file(folder / f"{name}.json", manifests.json_writer(record))
-        versions = {package: version(package) for package in PACKAGES}
+        versions = {package: version(package) for package in RECORDED_PACKAGES}
         building.finish({**run.manifest, "versions": versions}, {**run.partitions, **digests})
 
 
@@ -134,7 +134,7 @@ def _read_files(folder: AnyPath, manifest: Mapping[str, Any]) -> Run:
     partitions = {name: entry for name, entry in manifest.get("files", {}).items() if "blocks" in entry}
     for name, digest in digests.items():
         if name in partitions:  # its bytes are checked as they are read
-            check_size(folder / name, partitions[name])
+            check_file_size(folder / name, partitions[name])
             continue
         blob = manifests.read_checked(folder / name, digest)
         try:
@@ -151,7 +151,7 @@ def _read_files(folder: AnyPath, manifest: Mapping[str, Any]) -> Run:
     return Run(tables, arrays, records, manifest, partitions, folder)
 
 
-def check_size(path: AnyPath, entry: Mapping[str, Any]) -> None:
+def check_file_size(path: AnyPath, entry: Mapping[str, Any]) -> None:
     """Refuse a part whose file is missing or truncated."""
     try:
         size = path.stat().st_size

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from attomaton.base.errors import UnreadableSource
 from attomaton.corpora.readers.batches import Reading, Skips, too_long
-from attomaton.corpora.readers.files import File, decode, naming, read_lines
+from attomaton.corpora.readers.files import File, decode_utf8, naming, read_lines
 from attomaton.corpora.readers.records import RecordReader
 
 BEGINNING = 1 << 16  # bytes inspected to check whether a file is plain text
@@ -40,7 +40,7 @@ class TextReader(RecordReader):
                 try:
                     if line is None:
                         raise too_long(location, self.reading, advice="break it into lines")
-                    text = decode(line, location)
+                    text = decode_utf8(line, location)
                 except UnreadableSource as error:
                     skips.add(error)
                 else:
@@ -63,7 +63,7 @@ def decode_text(content: bytes, source: str, reading: Reading) -> str:
     """The bytes of a plain-text file as text, without byte order mark and with line feeds as line ends."""
     if len(content) > reading.max_bytes:
         raise too_long(source, reading, advice="read each line as a document with Reading(documents='line')")
-    text = decode(content.removeprefix(BYTE_ORDER_MARK), source)
+    text = decode_utf8(content.removeprefix(BYTE_ORDER_MARK), source)
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -123,7 +123,7 @@ class _Record:
             if line is None or self._size > self._reading.max_bytes:
                 location = f"{self._source}, the record at line {self._row},"
                 raise too_long(location, self._reading, advice="split the sequence")
-            self._lines.append("".join(decode(line, f"{self._source}, line {number},").split()))
+            self._lines.append("".join(decode_utf8(line, f"{self._source}, line {number},").split()))
         except UnreadableSource as error:
             self._error = error
             self._lines = []
