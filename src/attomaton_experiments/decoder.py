@@ -20,10 +20,10 @@ from attomaton.base.progress import Progress
 from attomaton.base.tables import Float64, Int64, table_of
 from attomaton.claims import Verdict
 from attomaton.claims.verdicts import Judgement
-from attomaton.report.figures import Line, LinePanel, draw_lines, new_figure, save_figure
+from attomaton.report.figures import Line, LinePanel, draw_line_panels, new_figure, save_figure
 from attomaton.theories import learn_decoder
 from attomaton.theories.decoder.course import (
-    STABILITY_LIMIT,
+    UNSTABLE,
     asymptote,
     find_levels,
     follow_levels,
@@ -121,7 +121,7 @@ def _draw_runs(traces: Sequence[DecoderTrace], path: Path, *, caption: str) -> l
         lines.append(Line("trained", trace.steps, (scale * trace.excesses).tolist(), 0))
         lines.append(Line("predicted", trace.steps, (scale * np.array(told)).tolist(), 1, 2))
     panel = LinePanel("ηt(CE − H) / ‖W^mm‖²", [*lines, Line("limit", [0], [1.0], 2, 1)])
-    return draw_lines([panel], path, caption=caption)
+    return draw_line_panels([panel], path, caption=caption)
 
 
 def run_text(settings: Settings, progress: Progress) -> Page:
@@ -131,7 +131,7 @@ def run_text(settings: Settings, progress: Progress) -> Page:
         settings["source"], "bigram", engine="memory", most_frequent=settings["n_tokens"] - 1
     )
     supports = limit.supports
-    step_size = settings["step_share"] * STABILITY_LIMIT / float(supports.shares.max())
+    step_size = settings["step_share"] * UNSTABLE / float(supports.shares.max())
     last = find_late_step(supports, step_size, settings["late"], settings["mass"])
     steps = _spread(last, 30)
     progress("training", 0, 0)
@@ -186,7 +186,7 @@ def _judge_text(trained: Float64, predicted: Float64, steps: Sequence[int]) -> V
 def _draw_text(steps: Any, trained: Any, predicted: Any, law: Any, path: Path, *, caption: str) -> list[Path]:
     curves = (("trained", trained), ("predicted", predicted), ("by the law of large steps", law))
     lines = [Line(name, steps, curve.tolist(), place, place) for place, (name, curve) in enumerate(curves)]
-    return draw_lines([LinePanel("CE − H, nats by position", lines, log=True)], path, caption=caption)
+    return draw_line_panels([LinePanel("CE − H, nats by position", lines, log=True)], path, caption=caption)
 
 
 def run_concepts(settings: Settings, progress: Progress) -> Page:

@@ -24,7 +24,7 @@ from attomaton.base.drawing import (
 )
 from attomaton.base.errors import UnknownToken, UnsupportedOption, UnwritablePlace
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton.report.page.packing import Packer
 from attomaton.report.pictures import choose_tokens, draw_heat, gather_scores, write_figures
 from attomaton.report.priority_graph import MOST_COMPONENTS, draw_graph, lay_out_boxes
@@ -53,7 +53,7 @@ def panels(path):
 
 def lines(path):
     shown = [Line(str(number), [1, 2, 3], [1, number, 3], number, number % 4) for number in range(5)]
-    return draw_lines(
+    return draw_line_panels(
         [LinePanel("loss", shown), LinePanel("level", [Line("", [1], [2], 0)])], path, caption="lines"
     )
 

@@ -23,8 +23,8 @@ CAPTION_MARGIN = 0.16  # inches between a caption and the edges, both sides toge
 PANEL_HEIGHT = 1.35
 """Inches of one row of panels."""
 
-GREY = "0.55"
-LIGHT = "0.93"
+HOUSE_GREY = "0.55"
+HOUSE_LIGHT = "0.93"
 """Colours of background elements, and of missing ones."""
 
 

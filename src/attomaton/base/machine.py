@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from attomaton.base.errors import UnsupportedOption
-from attomaton.base.options import LARGEST, show, whole_number
+from attomaton.base.options import LARGEST_WHOLE, show, whole_number
 
 Share = TypeVar("Share")
 Answer = TypeVar("Answer")
@@ -101,8 +101,8 @@ def parse_memory(memory: str | int | None) -> int:
     if memory is None:
         return max(int(SHARE * available_memory()), LEAST_MEMORY)
     size = _read_size(memory) if isinstance(memory, str) else whole_number(memory, "memory")
-    if not LEAST_MEMORY <= size <= LARGEST:
-        least, most = f"{LEAST_MEMORY // 10**6}MB", f"{LARGEST // 10**12:,}TB"
+    if not LEAST_MEMORY <= size <= LARGEST_WHOLE:
+        least, most = f"{LEAST_MEMORY // 10**6}MB", f"{LARGEST_WHOLE // 10**12:,}TB"
         raise UnsupportedOption(f"memory is {show(memory)}; give at least {least} and at most {most}")
     return int(size)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attomaton.base.options import MOST_STEPS
+from attomaton.base.options import MOST_TRAINING_STEPS
 from attomaton.cli import output
 from attomaton.cli.sources import CorpusArgument, How, WindowOption, reads
 from attomaton.cli.stopping import resumable
@@ -28,7 +28,7 @@ def train(
     how: How,
     out: Annotated[Path, path_option("Run folder; files go to its subfolder training.")],
     window: WindowOption = 32,
-    steps: Annotated[int, whole("Number of steps.", least=1, most=MOST_STEPS)] = 5000,
+    steps: Annotated[int, whole("Number of steps.", least=1, most=MOST_TRAINING_STEPS)] = 5000,
     step_size: Annotated[
         float, real("Step size of gradient descent.", sign="> 0", above=0, most=1e300)
     ] = 1.0,

@@ -127,7 +127,9 @@ class LinePanel:
     log: bool = False
 
 
-def draw_lines(panels: Sequence[LinePanel], path: Path, *, caption: str, n_columns: int = 1) -> list[Path]:
+def draw_line_panels(
+    panels: Sequence[LinePanel], path: Path, *, caption: str, n_columns: int = 1
+) -> list[Path]:
     """Draw the panels row by row, with one shared axis per column; write ``path`` as PNG and PDF."""
     n_rows = -(-len(panels) // n_columns)
     title = wrap_caption(caption)

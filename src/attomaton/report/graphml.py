@@ -35,8 +35,8 @@ xsi:schemaLocation="http://graphml.graphdrawing.org/xmlns http://graphml.graphdr
 is_graphml = begins_with(SIGNATURE.encode())
 """Marks a file of ours, which a new one may replace."""
 
-KINDS = {"edges": "long", "support": "long", "component": "long", "size": "int", "height": "int"}
-KINDS.update({"query_id": "int", "token_id": "int", "hard": "double", "soft": "double"})
+TYPED = {"edges": "long", "support": "long", "component": "long", "size": "int", "height": "int"}
+TYPED.update({"query_id": "int", "token_id": "int", "hard": "double", "soft": "double"})
 """Attribute → its type; the others are strings."""
 
 XmlColumns = Mapping[str, Any]
@@ -205,7 +205,7 @@ def _keys(kind: str, batches: Callable[[], XmlBatches]) -> str:
     """The declarations of the attributes."""
     _, columns = next(batches())
     return "".join(
-        f'<key id="{kind}_{name}" for="{kind}" attr.name="{name}" attr.type="{KINDS.get(name, "string")}"/>\n'
+        f'<key id="{kind}_{name}" for="{kind}" attr.name="{name}" attr.type="{TYPED.get(name, "string")}"/>\n'
         for name in columns
     )
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.artifacts import FolderKind, build_folder
-from attomaton.base.drawing import LIGHT, drawable, paper_style, wrap_caption
+from attomaton.base.drawing import HOUSE_LIGHT, drawable, paper_style, wrap_caption
 from attomaton.base.errors import CorruptRun, MissingExtra, UnsupportedOption, needing
 from attomaton.base.options import given_path
 from attomaton.base.tables import Float64, Int32
 from attomaton.report.export import pick_queries, refuse_run_folder
-from attomaton.report.figures import Line, LinePanel, draw_lines, new_figure, save_figure
+from attomaton.report.figures import Line, LinePanel, draw_line_panels, new_figure, save_figure
 from attomaton.report.page.packing import Packer, PageGraph
 from attomaton.report.page.training import follow_trials, read_training, why_unpredicted
 from attomaton.report.priority_graph import draw_graph
@@ -145,7 +145,7 @@ def _draw(axis: Any, values: Float64) -> None:
             text = f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
             axis.text(column + 0.5, row + 0.5, text, ha="center", va="center_baseline", fontsize="x-small")
     axis.invert_yaxis()
-    axis.set_facecolor(LIGHT)
+    axis.set_facecolor(HOUSE_LIGHT)
     axis.tick_params(length=0)
     axis.spines[:].set_visible(False)
 
@@ -217,7 +217,7 @@ def _draw_training(training: dict[str, Any], run: Path, path: Path) -> list[Path
         for title, which in (("training loss", 1), ("norm of W", 2))
     ] + draw_approach(run)
     caption = "Training, and the prediction from the corpus alone"
-    return draw_lines(
+    return draw_line_panels(
         panels, path, caption=f"{caption}. {training['reason']}" if training["reason"] else caption
     )
 

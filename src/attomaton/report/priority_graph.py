@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.drawing import GREY, ONE_COLUMN, drawable, measure_text, paper_style, wrap_caption
+from attomaton.base.drawing import HOUSE_GREY, ONE_COLUMN, drawable, measure_text, paper_style, wrap_caption
 from attomaton.report.figures import new_figure, save_figure
 from attomaton.report.page.packing import PageGraph
 
 MOST_DRAWN_LAYERS, MOST_COMPONENTS = 8, 10
 """Maximum number of layers, and of components of a layer, that are drawn."""
 
-MOST_LINES = 160
+MOST_DRAWN_LINES = 160
 """Maximum number of lines that are drawn, those with the most support."""
 
 HIGH, LINE, BETWEEN = 0.19, 0.26, 0.2
@@ -114,7 +114,7 @@ def _rows_shown(graph: PageGraph, drawn: dict[int, Box]) -> Any:
     is_drawn = np.zeros(len(graph.members), bool)
     is_drawn[list(drawn)] = True
     rows = np.flatnonzero(is_drawn[graph.above] & is_drawn[graph.below] & ~graph.implied)
-    return rows[np.argsort(-graph.support[rows], kind="stable")][:MOST_LINES][::-1]
+    return rows[np.argsort(-graph.support[rows], kind="stable")][:MOST_DRAWN_LINES][::-1]
 
 
 def _draw_line(axis: Any, graph: PageGraph, row: int, drawn: dict[int, Box]) -> None:
@@ -128,20 +128,20 @@ def _draw_line(axis: Any, graph: PageGraph, row: int, drawn: dict[int, Box]) -> 
     points = [(x1, y1), (x1, y1 + bend), (x2, y2 - bend), (x2, y2)]
     curve = Curve(points, [Curve.MOVETO, *[Curve.CURVE4] * 3])
     width = 0.4 + 1.8 * log(graph.support[row]) / log(1 + graph.support.max())
-    axis.add_patch(PathPatch(curve, fill=False, edgecolor=GREY, linewidth=width, alpha=0.55))
+    axis.add_patch(PathPatch(curve, fill=False, edgecolor=HOUSE_GREY, linewidth=width, alpha=0.55))
 
 
 def _draw_box(axis: Any, box: Box) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     look: dict[str, Any] = {
-        "one": {"facecolor": "white", "edgecolor": GREY},
+        "one": {"facecolor": "white", "edgecolor": HOUSE_GREY},
         "tie": {"facecolor": "#d6e9f5", "edgecolor": "C0"},
         "rest": {"facecolor": "white", "edgecolor": "none"},
     }[box.kind]
     shape = "round,pad=0,rounding_size=0.05"
     axis.add_patch(FancyBboxPatch((box.x, box.y), box.width, HIGH, boxstyle=shape, zorder=2, **look))
-    colour = GREY if box.kind == "rest" else "black"
+    colour = HOUSE_GREY if box.kind == "rest" else "black"
     centre = (box.x + box.width / 2, box.y + HIGH / 2)
     axis.text(*centre, box.text, ha="center", va="center_baseline", color=colour, zorder=3, parse_math=False)
 

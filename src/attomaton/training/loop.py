@@ -20,7 +20,15 @@ from attomaton.base.errors import (
     UncertifiedSolution,
     UnsupportedOption,
 )
-from attomaton.base.options import MOST_STEPS, MOST_TRIALS, Checked, checked, real_number, show, whole_number
+from attomaton.base.options import (
+    MOST_TRAINING_STEPS,
+    MOST_TRIALS,
+    Checked,
+    checked,
+    real_number,
+    show,
+    whole_number,
+)
 from attomaton.base.tables import Float64, Integers
 from attomaton.corpora.readers.corpus import ReadingOptions, check_options, read_samples
 from attomaton.corpora.samples import Samples
@@ -291,7 +299,10 @@ class TrainingRun:
         cls, steps: int, step: Step, watch: Watch | None, out: Store | str | PathLike[str] | None
     ) -> "TrainingRun":
         """The run defined by these parameters of ``train``."""
-        steps, watch = whole_number(steps, "steps", most=MOST_STEPS), Watch() if watch is None else watch
+        steps, watch = (
+            whole_number(steps, "steps", most=MOST_TRAINING_STEPS),
+            Watch() if watch is None else watch,
+        )
         return cls(steps, step, watch, watch.interval(steps), Store.of(out))
 
     def describe(self, model: object, seed: int, **corpora: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from attomaton.base.errors import CorruptRun, MismatchedParts, UnknownToken, Uns
 from attomaton.base.frames import Tabular
 from attomaton.base.options import given_path, settle
 from attomaton.base.printing import BLUE, Block, Grid
-from attomaton.base.solutions import LARGEST_ENTRY
+from attomaton.base.solutions import LARGEST_COORDINATE
 from attomaton.base.tables import Float64, Int64, table_of
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.origin import read_corpora
@@ -225,8 +225,8 @@ class Trace(_Recorded):
         losses = check_floats(self.losses, shape[:2], "losses", finite=False)
         sizes = {samples.n_tokens for samples in self.samples}
         tables = check_floats(self.embeddings, (n_trials, max(sizes), dim), "embeddings")
-        if np.abs(tables).max(initial=0.0) > LARGEST_ENTRY:
-            raise MismatchedParts(f"embeddings hold numbers above {LARGEST_ENTRY:.0e}; {RESTORE_ARRAYS}")
+        if np.abs(tables).max(initial=0.0) > LARGEST_COORDINATE:
+            raise MismatchedParts(f"embeddings hold numbers above {LARGEST_COORDINATE:.0e}; {RESTORE_ARRAYS}")
         if len(sizes) > 1:
             raise MismatchedParts(
                 "the trials of a trace have vocabularies of different sizes; trace them separately"

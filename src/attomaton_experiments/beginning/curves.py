@@ -18,7 +18,7 @@ from attomaton.base.tables import make_table
 from attomaton.claims import Verdict, VerdictStatus, compare_beginning, verify_beginning
 from attomaton.claims.beginning import Agreement
 from attomaton.claims.verdicts import as_record
-from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton.theories.beginning.theorem import WEIGHT_SIGNS
 from attomaton.training import DeepModel, Watch, train_deep
 from attomaton_experiments.beginning.sequences import Sequences, read_sequences
@@ -180,4 +180,4 @@ def _draw(settings: Settings, runs: dict[float, dict[str, Any]], path: Path, *, 
         for name, sign in WEIGHT_SIGNS.items()
         for size, run in runs.items()
     ]
-    return draw_lines(panels, path, caption=caption, n_columns=len(runs))
+    return draw_line_panels(panels, path, caption=caption, n_columns=len(runs))

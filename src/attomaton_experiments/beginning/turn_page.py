@@ -10,7 +10,7 @@ import pyarrow as pa
 from attomaton.base.printing import Grid
 from attomaton.base.tables import make_table
 from attomaton.claims import Verdict, VerdictStatus
-from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton.theories.beginning.theorem import WEIGHT_SIGNS
 from attomaton_experiments.beginning.sequences import Sequences
 from attomaton_experiments.page import Page
@@ -198,7 +198,7 @@ def _draw(runs: Runs, path: Path, *, caption: str) -> list[Path]:
     starts = _starts(runs)
     if starts:
         panels.append(LinePanel("cosine of W and Q̄ from Gaussian starts", starts, log_axis=False))
-    return draw_lines(panels, path, caption=caption)
+    return draw_line_panels(panels, path, caption=caption)
 
 
 def _turning(samples: Runs, steps: list[float]) -> list[Line]:

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 
 from attomaton.base import paper_style
-from attomaton.base.drawing import GREY, PANEL_HEIGHT, wrap_caption
+from attomaton.base.drawing import HOUSE_GREY, PANEL_HEIGHT, wrap_caption
 from attomaton.base.tables import Float64, Int64
 from attomaton.report.figures import finish_figure, new_figure
 
 BINS = 40
-COLOURS = ("C0", "C1", GREY)
+COLOURS = ("C0", "C1", HOUSE_GREY)
 MARKS = ("o", "v", ".")
 
 

@@ -13,7 +13,7 @@ from attomaton.base.progress import Progress, silent
 from attomaton.base.tables import Float64
 from attomaton.claims import Verdict
 from attomaton.claims.verdicts import Judgement
-from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton.theories import draw_linear_classes
 from attomaton.theories.scansnap.reduced import Reduced
 from attomaton.training import GradientDescent
@@ -196,4 +196,4 @@ def _draw(rows: list[Row], pairs: list[list[float]], path: Path, *, caption: str
         LinePanel("loss", losses, log_axis=False, log=True),
         LinePanel("attention c_n on one token", shares, least=0.0, log_axis=False),
     ]
-    return draw_lines(panels, path, caption=caption)
+    return draw_line_panels(panels, path, caption=caption)

@@ -14,7 +14,7 @@ from attomaton.base.progress import Progress, silent
 from attomaton.base.tables import Float64
 from attomaton.claims import Verdict
 from attomaton.claims.verdicts import Judgement
-from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.scansnap.figure4 import draw_classes, read_setup
@@ -187,4 +187,4 @@ def _draw(
                 known = [published[key] for key in keys]
                 lines.append(Line(f"η_Z = {slow:g}, published", settings["ratios"], known, colour, 1))
         panels.append(LinePanel(_size(settings, number), lines, axis="η_Y/η_Z"))
-    return draw_lines(panels, path, caption=caption, n_columns=2)
+    return draw_line_panels(panels, path, caption=caption, n_columns=2)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.artifacts.parted import partition_name, write_partition
-from attomaton.base.artifacts.runs import ARRAYS
+from attomaton.base.artifacts.runs import ARRAYS_FILE
 from attomaton.base.borders import check_counts, check_ids_of, check_rising, check_table
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.machine import share_out
@@ -46,7 +46,7 @@ SCHEMAS: dict[str, pa.Schema] = {
 """The tables of a run."""
 
 PARTS = tuple(f"{table}-{'[0-9]' * 5}.parquet" for table in SCHEMAS)
-OWNED = (*PARTS, "queries.parquet", "vocabulary.json", "coverage.json", "writes.json", ARRAYS, "work/*")
+OWNED = (*PARTS, "queries.parquet", "vocabulary.json", "coverage.json", "writes.json", ARRAYS_FILE, "work/*")
 """The files of a run, and the folder in which an engine works before they are written."""
 
 COUNTED = ("nodes", "components", "edges", "order", "choices")

@@ -29,7 +29,7 @@ from attomaton.base.tables import read_parquet, write_parquet
 
 Stored = TypeVar("Stored")
 
-ARRAYS = "arrays.safetensors"
+ARRAYS_FILE = "arrays.safetensors"
 RECORDED_PACKAGES = ("attomaton", "numpy", "scipy", "pyarrow")
 TRIES = 5  # attempts to read a run that is replaced while it is read
 
@@ -61,7 +61,7 @@ def write_run(
     """
     path = given_path(folder, "path")
     tables, records = (f"{name}.parquet" for name in run.tables), (f"{name}.json" for name in run.records)
-    with build_folder(path, kind, [*tables, *records, ARRAYS], overwrite=overwrite) as building:
+    with build_folder(path, kind, [*tables, *records, ARRAYS_FILE], overwrite=overwrite) as building:
         fill_run(building, run)
     return path
 
@@ -101,7 +101,7 @@ def fill_run(building: Building, run: Run) -> None:
         packed = {name: np.ascontiguousarray(array) for name, array in run.arrays.items()}
         if packed:
             blob = safetensors.numpy.save(packed)
-            digests[ARRAYS] = write_file(folder / ARRAYS, lambda path: path.write_bytes(blob))
+            digests[ARRAYS_FILE] = write_file(folder / ARRAYS_FILE, lambda path: path.write_bytes(blob))
         for name, record in run.records.items():
             digests[f"{name}.json"] = write_file(folder / f"{name}.json", manifests.json_writer(record))
         versions = {package: version(package) for package in RECORDED_PACKAGES}
@@ -138,7 +138,7 @@ def _read_files(folder: AnyPath, manifest: Mapping[str, Any]) -> Run:
             continue
         blob = manifests.read_checked(folder / name, digest)
         try:
-            if name == ARRAYS:
+            if name == ARRAYS_FILE:
                 arrays = safetensors.numpy.load(blob)
             elif name.endswith(".parquet"):
                 tables[name.removesuffix(".parquet")] = read_parquet(blob)

@@ -16,7 +16,7 @@ from attomaton.base.tables import Integers
 from attomaton.corpora.budgets import JSON_VALUES, TABLE_VALUES, brief
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers.batches import (
-    BATCH_BYTES,
+    TEXT_BATCH_BYTES,
     Batch,
     ObjectReader,
     Reading,
@@ -118,7 +118,7 @@ class JsonTableReader(RecordReader, TableReader):
 
 def check_records(read: Callable[[], Any], source: str) -> list[Any]:
     """The value read from JSON, if it is a list of objects, one for each row."""
-    records = parse_json(read, source)
+    records = parse_document(read, source)
     if not isinstance(records, list) or not records:
         raise InvalidSamples(f"{source} is not a list of records; write one object for each row")
     for row, record in enumerate(cast("list[Any]", records)):
@@ -143,7 +143,7 @@ def batch_documents(documents: Iterator[tuple[int, Document]], skips: Skips) -> 
         pending.append(document)
         rows.append(row)
         size += max(_size_of(document), 1)
-        if size >= BATCH_BYTES:
+        if size >= TEXT_BATCH_BYTES:
             yield _batch(pending, rows, skips, kind)
             pending, rows, size = [], [], 0
     last = _batch(pending, rows, skips, kind)
@@ -155,7 +155,7 @@ def _size_of(document: Document) -> int:
     return document.nbytes if isinstance(document, np.ndarray) else text_size(document)
 
 
-def read_json(text: str, location: str) -> Any:
+def read_json_value(text: str, location: str) -> Any:
     """One JSON value of not too many parts, since each becomes an object; a string counts as one."""
     if (
         len(text) > JSON_VALUES
@@ -165,10 +165,10 @@ def read_json(text: str, location: str) -> Any:
         raise UnreadableSource(
             f"{location} holds more than {JSON_VALUES:,} values; write the text to a separate record"
         )
-    return parse_json(lambda: json.loads(text), location)
+    return parse_document(lambda: json.loads(text), location)
 
 
-def parse_json(parse: Callable[[], T], location: str) -> T:
+def parse_document(parse: Callable[[], T], location: str) -> T:
     """What ``parse`` reads from JSON, with its errors explained."""
     try:
         return parse()
@@ -227,7 +227,7 @@ class JsonReader(JsonTableReader):
         """The documents; rows are the numbers of the elements, from 0."""
         with naming(self.source):
             text = self.read_values()
-            values = parse_json(lambda: list(_values_in(text)), self.source)
+            values = parse_document(lambda: list(_values_in(text)), self.source)
         alone = len(values) == 1 and isinstance(values[0], dict)
         if len(values) == 1 and isinstance(values[0], list):
             values = cast("list[Any]", values[0])
@@ -286,7 +286,7 @@ class JsonLinesReader(JsonTableReader):
         """One object for each row, one per line."""
         lines = enumerate(self.read_values().split("\n"), 1)
         records = [
-            parse_json(partial(json.loads, line), f"{self.source}, line {number},")
+            parse_document(partial(json.loads, line), f"{self.source}, line {number},")
             for number, line in lines
             if line.strip()
         ]
@@ -310,7 +310,7 @@ class JsonLinesReader(JsonTableReader):
                     if line is None:
                         raise too_long(location, self.reading, advice="break the document")
                     document = field_of(
-                        read_json(decode_utf8(line, location), location), self.reading, location
+                        read_json_value(decode_utf8(line, location), location), self.reading, location
                     )
                 except AttomatonError as error:
                     skips.add(error)

@@ -221,7 +221,7 @@ def written_kind(folder: AnyPath) -> str | None:
     return str(record.get("kind"))
 
 
-def is_run(folder: AnyPath) -> bool:
+def is_run_folder(folder: AnyPath) -> bool:
     """Whether a folder has the manifest of a run, intact or altered."""
     return written_kind(folder) == RUN.name
 

@@ -22,8 +22,8 @@ from attomaton.corpora.budgets import (
     unpacked_most,
 )
 from attomaton.corpora.readers.batches import (
-    BATCH_BYTES,
     RAISE_LIMIT,
+    TEXT_BATCH_BYTES,
     Batch,
     ObjectReader,
     Reader,
@@ -82,7 +82,7 @@ def find_document_column(schema: Any, reading: Reading, source: str) -> str:
     return name
 
 
-def read_documents(array: Any, first_row: int, source: str, reading: Reading) -> Iterator[Batch]:
+def documents_of_column(array: Any, first_row: int, source: str, reading: Reading) -> Iterator[Batch]:
     """The documents of one array, in batches of about ``BATCH_BYTES`` or one document."""
     try:  # an array from a damaged file may point outside its buffers
         array.validate(full=True)
@@ -132,7 +132,7 @@ def _cut_rows(sizes: Int64) -> list[int]:
     cuts = [0]
     while cuts[-1] < len(sizes):
         before = int(ends[cuts[-1] - 1]) if cuts[-1] else 0
-        fitting = int(np.searchsorted(ends, before + BATCH_BYTES, side="right"))
+        fitting = int(np.searchsorted(ends, before + TEXT_BATCH_BYTES, side="right"))
         cuts.append(max(fitting, cuts[-1] + 1))
     return cuts
 
@@ -244,7 +244,7 @@ class ParquetReader(TableReader):
                 for batch in parquet.iter_batches(
                     batch_rows, row_groups=[group], columns=[name], use_threads=False
                 ):
-                    yield from read_documents(batch.column(0), row, self.source, self.reading)
+                    yield from documents_of_column(batch.column(0), row, self.source, self.reading)
                     row += len(batch)
 
     def _batch_rows(self, parquet: Any, group: int, file_size: int) -> int:
@@ -276,7 +276,7 @@ class ArrowReader(FileReader):
             name = find_document_column(schema, self.reading, self.source)
             _, batches = _open_arrow(raw, schema.get_all_field_indices(name))
             for batch in batches:
-                yield from read_documents(batch.column(0), row, self.source, self.reading)
+                yield from documents_of_column(batch.column(0), row, self.source, self.reading)
                 row += len(batch)
 
 
@@ -320,7 +320,7 @@ class DatasetReader(ObjectReader):
             for table in dataset_tables(self.dataset, self.source):
                 name = find_document_column(table.schema, self.reading, self.source)
                 for array in table.column(name).chunks:
-                    yield from read_documents(array, row, self.source, self.reading)
+                    yield from documents_of_column(array, row, self.source, self.reading)
                     row += len(array)
 
 
@@ -353,7 +353,7 @@ class ColumnReader(ObjectReader):
         row = 0
         with naming(self.source, lambda: f", after row {row},"):
             for chunk in self.column.chunks:
-                yield from read_documents(chunk, row, self.source, self.reading)
+                yield from documents_of_column(chunk, row, self.source, self.reading)
                 row += len(chunk)
 
 

@@ -9,7 +9,7 @@ from attomaton.corpora.readers.batches import Reading, Skips, too_long
 from attomaton.corpora.readers.files import File, decode_utf8, naming, read_lines
 from attomaton.corpora.readers.records import RecordReader
 
-BEGINNING = 1 << 16  # bytes inspected to check whether a file is plain text
+FIRST_BYTES = 1 << 16  # bytes inspected to check whether a file is plain text
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -33,7 +33,7 @@ class TextReader(RecordReader):
 
     def _lines(self, skips: Skips) -> Iterator[tuple[int, str]]:
         number = 0
-        read_beginning(self.file, self.reading, BEGINNING)
+        read_beginning(self.file, self.reading, FIRST_BYTES)
         with naming(self.source, lambda: f", after line {number},"), self.file.open() as file:
             for number, line in read_lines(file, self.reading.max_bytes):
                 location = f"{self.source}, line {number},"
@@ -51,7 +51,7 @@ def read_beginning(file: File, reading: Reading, size: int) -> bytes:
     """The first bytes of a plain-text file; one that begins like JSON is refused: it is likely misnamed."""
     with naming(file.source), file.open() as stream:
         content = stream.read(size)
-    if reading.format is None and file.suffix != ".txt" and _is_json(content[:BEGINNING]):
+    if reading.format is None and file.suffix != ".txt" and _is_json(content[:FIRST_BYTES]):
         raise UnreadableSource(
             f"{file.source} begins with JSON; read it as JSON with format='jsonl' (or 'json'; --format on "
             "the command line), or as plain text with format='txt'"
@@ -75,7 +75,7 @@ def _is_json(beginning: bytes) -> bool:
     try:
         return first.startswith(b"{") and isinstance(json.loads(first), dict)
     except (ValueError, RecursionError):  # perhaps an object that is too long to parse here
-        return first.startswith(b'{"') and len(first) > BEGINNING // 2
+        return first.startswith(b'{"') and len(first) > FIRST_BYTES // 2
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from attomaton.base.artifacts import FolderKind, Run, load_run, write_run
 from attomaton.base.borders import (
+    MOST_COUNTED,
     check_counts,
     check_floats,
     check_ids,
@@ -40,7 +41,6 @@ from attomaton.theories.beginning.theorem import (
 BEGINNING = FolderKind("beginning", "a beginning", "attomaton begin --out")
 STATISTICS_TABLES = ("counts", "smoothed", "looks")
 CORPUS_SIZES = ("n_sequences", "n_documents", "n_read", "n_labels")
-MOST = 1 << 53
 _sparse: Any = sparse
 
 
@@ -49,7 +49,7 @@ def unpack_beginning(run: Run) -> tuple[Statistics, Vocabulary | None, Skipped]:
     size = check_size(run.manifest["n_tokens"], MAX_TOKENS, "n_tokens")
     tables = {name: _table(run, name, size) for name in STATISTICS_TABLES}
     lags = check_floats(run.arrays["lags"], (None,), "lags")
-    sizes = {name: check_size(run.manifest[name], MOST, name) for name in CORPUS_SIZES}
+    sizes = {name: check_size(run.manifest[name], MOST_COUNTED, name) for name in CORPUS_SIZES}
     vocabulary = read_vocabulary(run.records, size)
     return Statistics(**tables, lags=lags, **sizes), vocabulary, Skipped(**run.manifest["skipped"])
 

@@ -46,7 +46,7 @@ BATCH_LEVELS = 4096
 MOST_SINGLE_STEPS = 100_000
 """Maximum number of single steps until jumps are accurate."""
 
-STABILITY_LIMIT = 4.0
+UNSTABLE = 4.0
 """η π_j at which gradient descent becomes unstable: the curvature is at most ½, and 2/½ is 4."""
 
 
@@ -182,11 +182,11 @@ def follow_levels(
     Raises ``UnsupportedOption`` at the edge of stability, and close to it where jumps are inaccurate.
     """
     largest = step_size * float(levels.shares.max())
-    if largest >= STABILITY_LIMIT:
+    if largest >= UNSTABLE:
         raise UnsupportedOption(
             f"step_size is {step_size:g}, and {step_size:g} times the share of the most frequent context is "
-            f"{largest:.3g}; at {STABILITY_LIMIT:g} or above, gradient descent is unstable: give at most "
-            f"{STABILITY_LIMIT * step_size / largest:.3g}"
+            f"{largest:.3g}; at {UNSTABLE:g} or above, gradient descent is unstable: give at most "
+            f"{UNSTABLE * step_size / largest:.3g}"
         )
     courses = [_Mover(batch, step_size).follow(steps, exact) for batch in _cut(levels)]
     for step, states in zip(steps, zip(*courses, strict=True), strict=True):

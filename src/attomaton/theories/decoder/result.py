@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.artifacts import FolderKind, Run, load_run, write_run
-from attomaton.base.borders import check_int64, check_size
+from attomaton.base.borders import MOST_COUNTED, check_int64, check_size
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.frames import Tabular, Worded
 from attomaton.base.options import real_number, whole_number
@@ -34,7 +34,6 @@ from attomaton.theories.decoder.telling import DecoderExplanation, DecoderReques
 DECODER = FolderKind("decoder", "a decoder", "DecoderLimit.save")
 SUPPORT_ARRAYS = ("offsets", "tokens", "counts")
 READ_SIZES = ("n_documents", "n_tokens", "n_labels")
-MOST = 1 << 53
 
 
 def unpack_decoder(run: Run) -> tuple[Supports, Read, Vocabulary | None]:
@@ -47,7 +46,7 @@ def unpack_decoder(run: Run) -> tuple[Supports, Read, Vocabulary | None]:
     supports = Supports(contexts.astype(np.int32), offsets, run.arrays["tokens"], run.arrays["counts"], size)
     if (contexts != supports.contexts).any():
         raise ValueError("contexts are not token ids")
-    read = Read(*(check_size(run.manifest[name], MOST, name) for name in READ_SIZES))
+    read = Read(*(check_size(run.manifest[name], MOST_COUNTED, name) for name in READ_SIZES))
     return supports, read, read_vocabulary(run.records, size)
 
 
