@@ -103,7 +103,7 @@ def test_exports(samples, most):
 @given(samples=sets, room=st.integers(100, 3000))
 def test_pages(samples, room):
     auto = at.learn(samples)
-    with opened(auto) as run, patch.object(packing, "AHEAD", 2), patch.object(packing, "AHEAD_ROWS", 20):
+    with opened(auto) as run, patch.object(packing, "QUERIES_AHEAD", 2), patch.object(packing, "ROWS_AHEAD", 20):
         told = [choose_queries(Packer(one), room=room) for one in (auto, run)]
         assert told[0].packed == told[1].packed
         assert gather_page(auto, told[0], {}) == gather_page(run, told[1], {})
@@ -116,7 +116,7 @@ def test_a_large_run_leaves_out_queries_that_are_too_large_for_a_page(tmp_path):
     """They are not even read, and the page says how many of how many it shows."""
     often = [[0, 1, 2, 3, 4]] * 9 + [[1, 0, 2, 3, 4]] * 9
     samples = at.Samples.from_lists([*often, [0, 1], [1, 0]], [0] * 9 + [1] * 9 + [0, 1])
-    with small_parts(), patch.object(content, "LARGE", 5), patch.object(content, "MOST_SIZE", 6):
+    with small_parts(), patch.object(content, "LARGE_RUN", 5), patch.object(content, "MOST_SIZE", 6):
         run = Automaton.load(at.learn(samples).save(tmp_path / "run"))
         packer = Packer(run)
         chosen = choose_queries(packer, room=10**6)

@@ -112,7 +112,7 @@ def test_figures_show_the_way_to_the_limit(tmp_path, monkeypatch):
     from attomaton.report import pictures
 
     seen = []
-    draw = pictures.draw_lines
+    draw = pictures.draw_line_panels
     monkeypatch.setattr(
         pictures,
         "draw_lines",

@@ -188,8 +188,8 @@ def test_a_dataset_of_the_library_datasets(monkeypatch):
 
 def test_batches_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(batches_module, "TEXT_BATCH_BYTES", 1000)
-    monkeypatch.setattr("attomaton.corpora.readers.tables.BATCH_BYTES", 1000)
-    monkeypatch.setattr("attomaton.corpora.readers.records.BATCH_BYTES", 1000)
+    monkeypatch.setattr("attomaton.corpora.readers.tables.TEXT_BATCH_BYTES", 1000)
+    monkeypatch.setattr("attomaton.corpora.readers.records.TEXT_BATCH_BYTES", 1000)
     texts = ["x" * 100] * 500
     for name, write in TEXT_WRITERS.items():
         write(tmp_path / name, texts)
