@@ -159,7 +159,7 @@ def written(tmp_path_factory):
     """A run of many parts on disk, with small blocks, and what contexts it was asked."""
     folder = tmp_path_factory.mktemp("stored")
     (folder / "text.txt").write_text(text_of(400))
-    with small_parts(60, 40), patch.object(parted, "BLOCK", 512):
+    with small_parts(60, 40), patch.object(parted, "BLOCK_BYTES", 512):
         auto = at.learn(folder / "text.txt", window=6, out=folder / "run")
     words = auto.vocabulary.tokens
     contexts = [list(words[number : number + 4]) for number in range(len(words) - 4)]
@@ -168,7 +168,7 @@ def written(tmp_path_factory):
 
 @contextmanager
 def as_written():
-    with patch.object(parted, "BLOCK", 512), patch.object(stored, "SMALL", 0):
+    with patch.object(parted, "BLOCK_BYTES", 512), patch.object(stored, "SMALL", 0):
         yield
 
 
