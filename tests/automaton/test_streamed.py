@@ -103,7 +103,8 @@ def test_exports(samples, most):
 @given(samples=sets, room=st.integers(100, 3000))
 def test_pages(samples, room):
     auto = at.learn(samples)
-    with opened(auto) as run, patch.object(packing, "QUERIES_AHEAD", 2), patch.object(packing, "ROWS_AHEAD", 20):
+    rows = patch.object(packing, "ROWS_AHEAD", 20)
+    with opened(auto) as run, patch.object(packing, "QUERIES_AHEAD", 2), rows:
         told = [choose_queries(Packer(one), room=room) for one in (auto, run)]
         assert told[0].packed == told[1].packed
         assert gather_page(auto, told[0], {}) == gather_page(run, told[1], {})
