@@ -91,7 +91,8 @@ class FirthClimb:
                     break
             if there is None or length < 1e-10:
                 break
-            secants = [*secants[1 - MEMORY :], (length * step, here.gradient - there.gradient)]
+            secants.append((np.asarray(length * step), here.gradient - there.gradient))
+            del secants[:-MEMORY]
             here = there
         if before > LEVEL:
             raise UncertifiedSolution(
