@@ -102,7 +102,7 @@ def test_an_opened_run_answers_as_the_automaton_does(samples, asked):
         told, found = auto.predict_samples(asked), run.predict_samples(asked)
         for name in ("probabilities", "seen"):
             assert np.array_equal(getattr(told, name), getattr(found, name))
-        assert np.array_equal(told.component[told.seen], found.component[found.seen])
+        assert np.array_equal(told.component[told.is_node], found.component[found.is_node])
         for context, _ in asked:
             if max(context) < samples.n_tokens:
                 assert auto.explain(context).to_dict(str) == run.explain(context).to_dict(str)
@@ -123,7 +123,7 @@ def test_an_opened_run_answers_as_the_automaton_does(samples, asked):
 def test_parts_and_queries_of_an_opened_run(samples):
     auto = at.learn(samples)
     with opened(auto) as run:
-        pieces = list(run.parts())
+        pieces = list(run.partitions())
         queries = [part.components.queries.tolist() for part in pieces]
         assert list(chain(*queries)) == auto.components.queries.tolist()
         for part, own in zip(pieces, queries, strict=True):
@@ -138,7 +138,7 @@ def test_parts_and_queries_of_an_opened_run(samples):
         assert tables_of(run.of_queries(asked.tolist())) == tables_of(some)
         assert np.array_equal(run.outline(asked.tolist()).hard, run.outline(asked).hard)
         assert auto.of_queries(asked) is auto
-        assert list(auto.parts()) == [auto]
+        assert list(auto.partitions()) == [auto]
 
 
 @settings(max_examples=20)
@@ -191,7 +191,7 @@ def test_an_altered_block_of_any_part_is_refused_by_name_when_it_is_read(written
                 except CorruptRun as error:
                     refused += f"{name} was altered" in str(error) or pytest.fail(str(error))
             with pytest.raises(CorruptRun, match=rf"{name} was altered"):
-                list(opened_run.parts())
+                list(opened_run.partitions())
             with pytest.raises(CorruptRun, match=rf"{name} was altered"):
                 _ = opened_run.components
             shutil.rmtree(place)

@@ -60,7 +60,7 @@ def ask_opened(folder, _):
         contexts = ("a b a", "c a", "d", "a d c b")
         told = [auto.predict_proba(context).tobytes() for context in contexts]
         told += [repr(auto.explain(context).to_dict(auto.name)) for context in contexts]
-        told += [repr([part.components.nodes.to_pydict() for part in auto.parts()])]
+        told += [repr([part.components.nodes.to_pydict() for part in auto.partitions()])]
         assert "solved" not in vars(auto)
         return told, repr(auto.coverage.to_dict()), auto.vocabulary
 
