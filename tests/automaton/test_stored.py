@@ -36,8 +36,8 @@ def small_parts(samples=3, rows=2):
     with (
         patch.object(partitions, "PARTITION_SAMPLES", samples),
         patch.object(parted, "GROUP_ROWS", rows),
-        patch.object(stored, "SMALL", 0),
-        patch.object(stored, "MOST_ROWS", 4),
+        patch.object(stored, "SMALL_RUN_BYTES", 0),
+        patch.object(stored, "MOST_BLOCK_ROWS", 4),
     ):
         yield
 
@@ -168,7 +168,7 @@ def written(tmp_path_factory):
 
 @contextmanager
 def as_written():
-    with patch.object(parted, "BLOCK", 512), patch.object(stored, "SMALL", 0):
+    with patch.object(parted, "BLOCK", 512), patch.object(stored, "SMALL_RUN_BYTES", 0):
         yield
 
 
@@ -258,7 +258,7 @@ def test_answers_do_not_keep_row_groups_in_memory(tmp_path):
     size = 100
     contexts = [[token, (token + 1) % size, token] for token in range(size)]
     at.learn(at.Samples.from_lists(contexts, [token[1] for token in contexts])).save(tmp_path / "run")
-    with patch.object(stored, "SMALL", 0):
+    with patch.object(stored, "SMALL_RUN_BYTES", 0):
         run = Automaton.load(tmp_path / "run")
     run.explain(contexts[0])
     before = pa.total_allocated_bytes()
@@ -299,7 +299,7 @@ def test_an_opened_run_refuses_what_the_whole_one_does(tmp_path, name, column, v
     set_value(run, name, column, 0, value)
     with pytest.raises(CorruptRun):
         at.Automaton.load(run, whole=True)
-    with patch.object(stored, "SMALL", 0):
+    with patch.object(stored, "SMALL_RUN_BYTES", 0):
         auto = at.Automaton.load(run)
         with pytest.raises(CorruptRun):
             list(auto.scan(name, np.arange(auto.n_tokens)))

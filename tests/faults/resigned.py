@@ -58,7 +58,7 @@ def use_run(run: Path, whole: Path) -> None:
     told: list[dict[str, str]] = []
     refused: list[at.AttomatonError] = []
     for small in (0, stored.SMALL):
-        with patch.object(stored, "SMALL", small):
+        with patch.object(stored, "SMALL_RUN_BYTES", small):
             told.append({})
             try:
                 _use_run(run, whole, told[-1])

@@ -55,7 +55,7 @@ def ask_run(folder, _):
 
 def ask_opened(folder, _):
     """What is asked of the run is read from its parts, one query after the other."""
-    with patch.object(stored, "SMALL", 0):
+    with patch.object(stored, "SMALL_RUN_BYTES", 0):
         auto = at.Automaton.load(folder)
         contexts = ("a b a", "c a", "d", "a d c b")
         told = [auto.predict_proba(context).tobytes() for context in contexts]

@@ -9,7 +9,7 @@ import typer
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import show
 from attomaton.cli import output
-from attomaton.cli.values import check_folder, is_stream, place, real, source_argument, whole, words
+from attomaton.cli.values import check_folder, is_stream, path_option, real, source_argument, whole, words
 
 if TYPE_CHECKING:
     from attomaton.choices.result import ChoiceFit
@@ -132,11 +132,11 @@ def choices(
         bool, typer.Option("--skip-bad", help="Skip and count rows that cannot be read.")
     ] = False,
     limit: Annotated[int, whole("Number of items of each board to show.", least=1)] = 50,
-    out: Annotated[Path | None, place("Folder to save the fit to.")] = None,
+    out: Annotated[Path | None, path_option("Folder to save the fit to.")] = None,
     figure: Annotated[
-        Path | None, place("File for a figure of the board, such as board.pdf or board.png.")
+        Path | None, path_option("File for a figure of the board, such as board.pdf or board.png.")
     ] = None,
-    page: Annotated[Path | None, place("HTML file for the board, such as board.html.")] = None,
+    page: Annotated[Path | None, path_option("HTML file for the board, such as board.html.")] = None,
     overwrite: output.Overwrite = False,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
@@ -153,8 +153,9 @@ def choices(
     check_folder(out, KIND)
     _check_targets(figure, page)
     streamed = any(is_stream(path, as_json) for path in (figure, page))
-    given = (role for role in Columns.__annotations__ if options[role] not in (None, []))
-    columns: Any = {role: options[role] for role in given}
+    columns: Any = {
+        role: options[role] for role in Columns.__annotations__ if options[role] not in (None, [])
+    }
     if features is not None:
         columns["features"] = _read_features(features)
     if style not in (None, "arena"):
@@ -195,7 +196,7 @@ def choices(
             texts = [str(len(fit.components))]
         elif not streamed:
             texts = [_describe(fit, limit)]
-            texts += [f"\n{category}\n{_describe(part, limit)}" for category, part in fit.by.items()]
+            texts += [f"\n{category}\n{_describe(fitted, limit)}" for category, fitted in fit.by.items()]
             texts += [f"\n{name}\n{result}" for name, result in results.items()]
     if as_json:
         output.print_json(record)
@@ -205,7 +206,7 @@ def choices(
         for path in (figure, page) if not quiet else ():
             if path is not None:
                 output.print_line(f"Written to {path}.")
-    if not all(part.certified for part in (fit, *fit.by.values())):
+    if not all(fitted.certified for fitted in (fit, *fit.by.values())):
         raise typer.Exit(1)
 
 

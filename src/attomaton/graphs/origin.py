@@ -52,7 +52,7 @@ def check_origin(run: str | Path, samples: Samples, name: Path | None = None) ->
         return
     if recorded is None:
         stored = read_run(folder)
-        if gives_edges(samples, read_whole(stored.place or folder, stored.parts, "edges")):
+        if gives_edges(samples, read_whole(stored.folder or folder, stored.partitions, "edges")):
             return
     config = manifest.get("config")
     window = cast("dict[str, Any]", config).get("window") if isinstance(config, dict) else None
