@@ -202,7 +202,7 @@ ASKING = """
 import json, sys
 from attomaton.base.artifacts import parted
 from attomaton.automaton.runs import stored
-parted.BLOCK, stored.SMALL = 512, 0
+parted.BLOCK, stored.SMALL_RUN_BYTES = 512, 0
 from attomaton.automaton.automaton import Automaton
 run = Automaton.load(sys.argv[1])
 print(json.dumps([run.explain(context).to_dict(run.name) for context in json.loads(sys.argv[2])]))

@@ -57,7 +57,7 @@ def use_run(run: Path, whole: Path) -> None:
     """All that is done with a run, opened and read whole: where both give an answer, it is the same one."""
     told: list[dict[str, str]] = []
     refused: list[at.AttomatonError] = []
-    for small in (0, stored.SMALL):
+    for small in (0, stored.SMALL_RUN_BYTES):
         with patch.object(stored, "SMALL_RUN_BYTES", small):
             told.append({})
             try:

@@ -337,7 +337,6 @@ class Attention(ABC):
         """The tokens with evidence under a query, best first."""
 
     def _find_token(self, token: str | int) -> int:
-        """The id of a token named by the user."""
         if not isinstance(token, str):
             self.name(token)
             return int(token)
@@ -359,7 +358,6 @@ class Attention(ABC):
         return replace(score_prediction(mix_uniform(prediction, epsilon)), unknown=unknown)
 
     def _reachable(self, samples: Samples) -> Bags:
-        """The samples whose label attention can predict."""
         return count_tokens(samples)
 
     def read(self, source: Any, **options: Unpack["ReadingOptions"]) -> Samples:

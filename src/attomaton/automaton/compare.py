@@ -331,7 +331,6 @@ def _relate(components: Components, first: Int64, second: Int64) -> Int64:
 
 
 def _name_changes(in_a: Int64, in_b: Int64) -> Integers:
-    """The change from one relation to another, by name."""
     rules = {
         Change.LOST: in_b <= UNORDERED,
         Change.GAINED: in_a <= UNORDERED,

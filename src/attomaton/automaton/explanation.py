@@ -321,7 +321,6 @@ class ContextView(Printed):
         )
 
     def _name(self, token: int) -> str:
-        """The text of a token, truncated if it is long."""
         return shorten(self.explanation.name(token))
 
     def _names(self, tokens: tuple[int, ...]) -> str:
@@ -329,7 +328,6 @@ class ContextView(Printed):
         return _join_names(list(map(self._name, tokens[:SHOWN])), len(tokens))
 
     def _path(self, beaten: Beaten) -> str:
-        """The edges behind the first steps."""
         n_more = len(beaten.steps) - PATH_STEPS
         first = replace(beaten, steps=beaten.steps[:PATH_STEPS]).describe_edges(self._name)
         return first + (f"; and {n_more:,} more steps" if n_more > 0 else "")
@@ -346,7 +344,6 @@ def _falling(explanation: Explanation) -> list[tuple[int, float]]:
 
 
 def _equals(explanation: Explanation) -> list[str]:
-    """A note if several components were retrieved."""
     number = len(explanation.retrieved)
     equal = f"They are {number} components of equal hard score; no path orders them."
     return [equal] if number > 1 else []

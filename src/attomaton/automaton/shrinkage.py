@@ -72,7 +72,6 @@ class Tuning(Tabular):
     scores: tuple[Score, ...]
 
     def _table(self) -> pa.Table:
-        """One row per strength: the strength and its score."""
         numbers = {name: [getattr(score, name) for score in self.scores] for name in HELD_OUT_SCHEMA}
         return table_of({"strength": list(self.strengths), **numbers})
 

@@ -335,7 +335,6 @@ def name_attempt(kind: str, number: int) -> str:
 
 
 def _partition() -> int:
-    """The number of the current partition."""
     from pyspark import TaskContext
 
     context: Any = TaskContext.get()

@@ -251,7 +251,6 @@ def find_writing(writes: Writes, samples: Samples, vocabulary: Vocabulary | None
 
 
 def _number_writes(writes: Mapping[Any, Any], vocabulary: Vocabulary | None) -> dict[int, int]:
-    """A mapping of tokens as one of ids."""
     if not any(isinstance(token, str) for pair in writes.items() for token in pair):
         return dict(writes)
     if vocabulary is None:

@@ -266,7 +266,6 @@ class Winners(Tabular):
 
 
 def _unpack_winners(run: Run) -> tuple[Any, ...]:
-    """Read what :meth:`Winners.save` wrote, and check every part."""
     tokens = check_int32(run.arrays["tokens"], "tokens")
     levels, scores, shares = (
         np.asarray(run.arrays[name], np.float64) for name in ("levels", "scores", "shares")
@@ -362,7 +361,6 @@ def _is_near(first: Limit | None, second: Limit | None) -> bool:
 
 
 def _add_limit(limits: list[Limit], new: Limit | None) -> None:
-    """Add a limit that is not in the list yet."""
     if new is not None and not any(np.abs(new.shares - limit.shares).max() < SAME for limit in limits):
         limits.append(new)
 

@@ -137,7 +137,6 @@ class Coverage(Tabular):
         return blocks
 
     def _reached(self) -> list[tuple[str, object]]:
-        """The rows on the samples that can be learned."""
         return [("realisable (label in the context)", show_share(self.realisable))]
 
     def _table(self) -> pa.Table:
@@ -168,7 +167,6 @@ def show_share(share: float) -> Bar:
 
 
 def _proof(side: Mapping[str, Any], reached: str) -> Signal:
-    """Whether a side is certified, and its accuracy."""
     return Signal(f"{side['status']}, {reached}", good=side["status"] == "certified")
 
 

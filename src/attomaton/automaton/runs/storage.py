@@ -133,7 +133,6 @@ def read_window(manifest: Mapping[str, Any]) -> int | None:
 
 @contextmanager
 def _explained_as(files: str) -> Generator[None]:
-    """Name the file in errors."""
     try:
         yield
     except (TypeError, ValueError) as error:
