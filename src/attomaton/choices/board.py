@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from itertools import groupby
-from math import floor, isfinite, log, log10
+from math import floor, isfinite, log10
 from operator import attrgetter, itemgetter
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,6 +36,7 @@ from attomaton.base.options import real_number, show, whole_number
 from attomaton.base.printing import BLUE, Block, Listing, list_words, name_item, shorten, show_count
 from attomaton.base.tables import Bool, Float64, Int64, column_of, text_column
 from attomaton.choices.gaps import MOST_BETWEEN, Gaps
+from attomaton.choices.order import SCALES
 from attomaton.choices.spread import Spread
 from attomaton.choices.uncertainty import BoardErrors
 from attomaton.solvers.soft.certify import SCORES_WITHIN
@@ -68,9 +69,6 @@ LEAST_BATCH = 10
 """Fewest comparisons of a pair that are proposed at once, if nobody says how many."""
 
 COLOUR, GREY = BLUE, "0.45"
-
-SCALES = {"log-odds": (1.0, 0.0), "elo": (400.0 / log(10.0), 1000.0)}
-"""The unit and the centre of each scale."""
 
 
 @dataclass(frozen=True, eq=False)
