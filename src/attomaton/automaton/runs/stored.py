@@ -16,13 +16,7 @@ from attomaton.automaton.runs.coverage import Coverage
 from attomaton.automaton.runs.nodes import Nodes, NodeScores, Outline, RecentNodes
 from attomaton.base.artifacts import Run, explained_run, read_run
 from attomaton.base.artifacts.parted import PartedTable, part_name
-from attomaton.base.borders import (
-    check_counts,
-    check_floats,
-    check_ids,
-    check_rising,
-    check_table,
-)
+from attomaton.base.borders import check_counts, check_floats, check_ids, check_rising, check_table
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.options import whole_number
 from attomaton.base.ragged import offsets_of, ranges_of
