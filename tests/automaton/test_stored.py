@@ -100,7 +100,7 @@ def test_an_opened_run_answers_as_the_automaton_does(samples, asked):
     auto = at.learn(samples)
     with opened(auto) as run:
         told, found = auto.predict_samples(asked), run.predict_samples(asked)
-        for name in ("probabilities", "seen"):
+        for name in ("probabilities", "is_node"):
             assert np.array_equal(getattr(told, name), getattr(found, name))
         assert np.array_equal(told.component[told.is_node], found.component[found.is_node])
         for context, _ in asked:
