@@ -90,7 +90,7 @@ def evalica(table: Any) -> Callable[[], str]:
         found = package.bradley_terry(table["model_a"], table["model_b"], winners)
         with np.errstate(divide="ignore"):
             scores = ELO * (np.log(found.scores) - np.log(found.scores).mean()) + 1000
-        note = "" if found.iterations < 100 else "; stopped at 100 iterations, without a word"
+        note = "" if found.iterations < 100 else "; stopped at 100 iterations, no warning"
         if np.ptp(scores) < 1e-6:
             return f"every rating {scores.mean():.0f}{note}"
         return f"{scores[table['winless']]:.0f}{note}"
