@@ -3,7 +3,7 @@
 Settings: ``data`` (how samples are drawn), ``model`` (what is trained) and ``step`` (the optimiser);
 ``local`` to measure also relative to the tokens that the model selects; ``authors`` to measure also as
 the authors' code does (:mod:`attomaton_experiments.authors`); ``slope_from``, the step from which
-the decay of ‖Π_fin W − W_fin‖ is fitted; ``published``, the ranges that the paper reports, by the name of
+the decay of ‖Π_fin W − W_fin‖ is fitted; ``published``, the values of ten trials, by the name of
 the measure; ``panels``, the measures in the figure, if not all; ``log_axis`` for steps on a logarithmic
 axis. ``record_every`` in ``step``: how many steps lie between records.
 """
@@ -185,7 +185,8 @@ def _panel(
     log: bool,
     forecast: tuple[Float64, Float64] | None = None,
 ) -> Panel:
-    published, log_axis = settings.get("published", {}).get(name), settings.get("log_axis", False)
+    known, log_axis = settings.get("published", {}).get(name), settings.get("log_axis", False)
+    published = None if known is None else (min(known), max(known))
     return Panel(title, steps.astype(np.float64), values, forecast, published, log=log, log_axis=log_axis)
 
 

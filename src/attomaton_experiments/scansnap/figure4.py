@@ -58,6 +58,8 @@ def run_figure4(settings: Settings, progress: Progress = silent) -> Page:
         progress=partial(progress, settings["name"]),
     )
     rows = [row for at in range(len(pairs)) for row in _rows(reduced, trace, pairs[at], at, each)]
+    for row, logged in zip(rows, _logged(settings), strict=False):
+        row["published"] = logged
     ranks = _ranks(reduced, trace)
     return render_figure(
         settings,
@@ -117,6 +119,15 @@ def _rows(reduced: Reduced, trace: ScanTrace, pair: list[float], at: int, each: 
         }
         for record, step in enumerate(trace.steps)
     ]
+
+
+def _logged(settings: Settings) -> list[float | None]:
+    """The published loss of every step of the first pair of rates, None where none was logged."""
+    losses: list[float | None] = [None] * settings["n_steps"]
+    if "published" in settings:
+        every = settings["published"]["every"]
+        losses[::every] = settings["published"]["losses"][: len(losses[::every])]
+    return losses
 
 
 def _ends(own: Float64) -> tuple[int, int, int]:
