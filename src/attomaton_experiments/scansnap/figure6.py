@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from scipy.special import softmax
 
 from attomaton.base.printing import Grid
 from attomaton.base.progress import Progress, silent
@@ -87,9 +88,8 @@ NOTES = (
     "classes, after the last step; 2.151 before training from 0, ln 10 = 2.303 if uniform.",
     "A larger decoder rate makes attention denser from η_Y = 2 η_Z on. At η_Y = η_Z, where the decoder is "
     "not faster, several queries show the opposite, here and in the published table.",
-    "Recall (Figures 11 and 12) is the share of a class's distinct tokens whose attention exceeds a "
-    "threshold near 1/n, n the number of tokens before queries. The sparser attention is, the less recall "
-    "falls.",
+    "Recall (Figures 11 and 12) is the share of a class's distinct tokens whose softmax e^z/Σe^z, over all n "
+    "tokens before queries, exceeds a threshold near 1/n. The sparser attention is, the less recall falls.",
 )
 
 
@@ -109,8 +109,9 @@ def _train_cells(settings: Settings, progress: Progress) -> dict[Cell, TrainedCe
         trace = train_classes(reduced, rates, setup, seed=settings["seed"] + at, progress=advance)
         attention = reduced.attention(trace.scores[-1])
         entropy = reduced.distinct_entropy(attention)
+        shares = softmax(trace.scores[-1], axis=-1)[:, reduced.query_of]
         thresholds = np.array(settings["thresholds"]) / len(reduced.used)
-        above = (attention[..., None] > thresholds) & reduced.is_own[..., None]
+        above = (shares[..., None] > thresholds) & reduced.is_own[..., None]
         recall = (above.sum(axis=2) / reduced.is_own.sum(axis=1)[:, None]).mean(axis=1)
         for number, pair in enumerate(pairs):
             part = slice(number * each, (number + 1) * each)
